@@ -1,0 +1,200 @@
+import { type Static, type TSchema, Type } from 'typebox'
+
+/**
+ * Every setting once: type, bounds, unit, one line of documentation. The defaults stand in `config/default.yaml`.
+ * `secret` settings may come from a file, are never printed, and never logged.
+ */
+const secret = { secret: true }
+const milliseconds = (description: string, minimum = 1) =>
+  Type.Integer({ minimum, maximum: 3_600_000, description: `${description} (ms)` })
+const seconds = (description: string, minimum: number, maximum: number) =>
+  Type.Number({ minimum, maximum, description: `${description} (s)` })
+const port = (description: string) => Type.Integer({ minimum: 0, maximum: 65_535, description })
+const host = (description: string) => Type.String({ minLength: 1, maxLength: 255, description })
+const httpUrl = (description: string) => Type.String({ format: 'http-url', description })
+const file = (description: string) => Type.String({ minLength: 1, description })
+const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>
+  Type.Object(properties, { additionalProperties: false })
+const optional = Type.Optional
+
+const gateway = section({
+  host: host('Address that the public API listens on'),
+  port: port('Port of the public API; 0 takes a free one'),
+  maxInFlight: Type.Integer({
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'Requests in flight above which new ones are answered 503 `overloaded`',
+  }),
+  maxConnections: Type.Integer({
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'Client connections above which new ones are closed at once',
+  }),
+  trustedProxies: Type.Array(Type.String({ format: 'cidr' }), {
+    maxItems: 256,
+    description: 'Addresses or CIDRs of proxies whose `X-Forwarded-*` are believed',
+  }),
+  headersTimeoutMs: milliseconds('Time a client has to send the head of a request', 100),
+  keepAliveTimeoutMs: milliseconds('Idle time after which a client connection is closed', 100),
+  requestHeaders: Type.Array(Type.String({ format: 'forwardable-header' }), {
+    maxItems: 64,
+    description: 'Headers of the client that reach the upstream',
+  }),
+  responseHeaders: Type.Array(Type.String({ format: 'forwardable-header' }), {
+    maxItems: 64,
+    description: 'Headers of the upstream that reach the client',
+  }),
+})
+
+const consolePlane = section({
+  host: host('Address that the console listens on'),
+  port: port('Port of the console; 0 takes a free one'),
+  adminToken: optional(
+    Type.String({
+      minLength: 16,
+      maxLength: 512,
+      pattern: '^[A-Za-z0-9._~+/=-]+$',
+      description: 'Bearer token for programs that use the admin API, at least 16 characters',
+      environment: 'POSTERN_ADMIN_TOKEN',
+      ...secret,
+    }),
+  ),
+})
+
+const upstream = section({
+  url: optional(httpUrl('Address of the workspace/files service; a path in it is put before each route’s')),
+  headers: Type.Record(
+    Type.String({ pattern: '^[A-Za-z0-9-]{1,128}$' }),
+    Type.Union([
+      Type.String({ pattern: '^[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?$' }),
+      section({ file: file('File that holds the value') }),
+    ]),
+    { description: 'Fixed headers added to each request; a value, or `{ file: … }`', ...secret },
+  ),
+  connections: Type.Integer({ minimum: 1, maximum: 10_000, description: 'Connections kept to the upstream' }),
+  connectTimeoutMs: milliseconds('Time for a connection to be made'),
+  headersTimeoutMs: milliseconds('Time from asking to the upstream’s answer headers, waiting included'),
+  bodyIdleTimeoutMs: milliseconds('Time without a byte of the answer’s body'),
+  totalTimeoutMs: milliseconds('Time for the whole answer'),
+  tls: section({
+    caFile: optional(file('Certificate authority of the upstream (PEM)')),
+    certFile: optional(file('Client certificate shown to the upstream (PEM)')),
+    keyFile: optional(file('Its private key (PEM)')),
+  }),
+})
+
+const redis = section({
+  url: optional(
+    Type.String({
+      format: 'redis-url',
+      description: 'Shared cache of key records; without it there are memory and origin only',
+      ...secret,
+    }),
+  ),
+  username: optional(Type.String({ minLength: 1, maxLength: 256, description: 'ACL user' })),
+  password: optional(Type.String({ minLength: 1, maxLength: 1024, description: 'Its password', ...secret })),
+  caFile: optional(file('Certificate authority of Redis (PEM), for `rediss:` addresses')),
+  beats: Type.Boolean({
+    description:
+      'Whether the key service sends beats; without them the bound on revocation does not cover its losing Redis',
+  }),
+  commandTimeoutMs: milliseconds('Time after which a command is given up'),
+  connectTimeoutMs: milliseconds('Time for a connection to be made'),
+})
+
+const origin = section({
+  url: optional(httpUrl('Key service that is asked where Redis does not know; the console, or your own')),
+  token: optional(
+    Type.String({
+      minLength: 16,
+      maxLength: 512,
+      pattern: '^[A-Za-z0-9._~+/=-]+$',
+      description: 'Bearer token between gateway and origin, the same at both ends',
+      ...secret,
+    }),
+  ),
+  timeoutMs: milliseconds('Time after which a look-up is given up'),
+  caFile: optional(file('Certificate authority of the origin (PEM)')),
+})
+
+const keys = section({
+  format: Type.Union([Type.Literal('signed'), Type.Literal('opaque')], {
+    description: '`opaque` switches the check of form and MAC off, for keys that another service issued',
+  }),
+  prefix: Type.String({
+    pattern: '^[A-Za-z][A-Za-z0-9]{0,15}_$',
+    description: 'What every key begins with',
+  }),
+  signingSecrets: Type.Array(Type.String({ format: 'signing-secret' }), {
+    maxItems: 8,
+    description: 'Base64 of at least 32 bytes each; the first signs, all verify',
+    ...secret,
+  }),
+  memory: section({
+    ttlSeconds: seconds('Time a record in memory is trusted before it is verified again', 0, 3600),
+    absentTtlSeconds: seconds('Time that "no such key" is remembered', 0, 60),
+    maxEntries: Type.Integer({ minimum: 1, maximum: 10_000_000, description: 'Records kept in memory' }),
+  }),
+  staleSeconds: seconds('Time a good record outlives its last verification while nobody answers', 0, 86_400),
+})
+
+const queryRule = Type.Union([
+  section({
+    type: Type.Literal('integer'),
+    minimum: Type.Integer({ minimum: 0, maximum: 999_999_999_999_999 }),
+    maximum: Type.Integer({ minimum: 0, maximum: 999_999_999_999_999 }),
+  }),
+  section({ type: Type.Literal('token'), maxLength: Type.Integer({ minimum: 1, maximum: 1024 }) }),
+  section({
+    type: Type.Literal('choice'),
+    values: Type.Array(Type.String({ pattern: '^[A-Za-z0-9._~-]{1,128}$' }), { minItems: 1, maxItems: 64 }),
+  }),
+])
+
+const route = section({
+  name: Type.String({ pattern: '^[a-z][a-z0-9-]{0,31}$' }),
+  summary: optional(Type.String({ maxLength: 200 })),
+  path: Type.String({ format: 'path-template' }),
+  answeredBy: optional(Type.Union([Type.Literal('gateway'), Type.Literal('upstream')])),
+  scope: optional(Type.String({ format: 'scope' })),
+  upstreamPath: optional(Type.String({ format: 'path-template' })),
+  query: optional(Type.Record(Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$' }), queryRule)),
+})
+
+export const configSchema = section({
+  gateway,
+  console: consolePlane,
+  ops: section({
+    host: host('Address of probes and metrics'),
+    port: port('Port of probes and metrics; 0 takes a free one'),
+  }),
+  upstream,
+  redis,
+  origin,
+  keys,
+  database: section({
+    url: Type.String({
+      format: 'database-url',
+      description: 'The console’s system of record: `sqlite:FILE`',
+      ...secret,
+    }),
+  }),
+  drain: section({
+    delayMs: milliseconds('Time after SIGTERM in which new requests are still served', 0),
+    timeoutMs: milliseconds('Time after that in which requests in flight may end', 0),
+  }),
+  log: section({
+    level: Type.Union(
+      (['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const).map(level =>
+        Type.Literal(level),
+      ),
+      { description: 'Least severe level that is logged' },
+    ),
+  }),
+  scopes: Type.Record(Type.String({ format: 'scope' }), Type.String({ minLength: 1, maxLength: 200 }), {
+    description: 'Scopes that a key may have, each with what it grants in words',
+  }),
+  routes: Type.Array(route, { minItems: 1, maxItems: 200, description: 'Endpoints of the public API' }),
+})
+
+export type Config = Static<typeof configSchema>

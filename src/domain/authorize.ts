@@ -1,0 +1,73 @@
+import type { KeyGrant } from './key-record.ts'
+import type { Lookup } from './lookup.ts'
+import { parseQuery } from './query.ts'
+import { type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route.ts'
+import { type Denial, denied, type Verdict } from './verdict.ts'
+
+let permit: (match: RouteMatch, grant: KeyGrant, query: string) => Permit
+
+/**
+ * The right to one request of one route, under one key. `forward()` takes nothing else, and `authorize()` alone can
+ * make one: to forget a check is a type error.
+ */
+export class Permit {
+  readonly route: RouteMatch['route']
+  readonly grant: KeyGrant
+  /** Path and query at the upstream, rebuilt from the route, the key's own workspace and the parsed query. */
+  readonly upstreamTarget: string
+
+  private constructor(match: RouteMatch, grant: KeyGrant, query: string) {
+    this.route = match.route
+    this.grant = grant
+    this.upstreamTarget = upstreamPathOf(match, grant.workspaceId) + query
+  }
+
+  static {
+    permit = (match, grant, query) => new Permit(match, grant, query)
+  }
+}
+
+/**
+ * The decision, in the fixed order of checks: usable key, workspace binding, scope, query. The first failure answers.
+ * @param question.query the raw query, without its `?`
+ * @param question.nowMs milliseconds since the epoch, by the wall clock: expiry is judged at each request
+ */
+export function authorize(question: {
+  lookup: Lookup
+  match: RouteMatch
+  query: string
+  nowMs: number
+}): Verdict {
+  const { lookup, match, nowMs } = question
+  if (lookup.kind === 'unknown') return denied('key_store_unavailable')
+  if (lookup.kind === 'absent') return denied('key_invalid')
+  const { grant } = lookup
+  return (
+    refuseUnusable(grant, nowMs) ??
+    refuseOtherWorkspace(match, grant) ??
+    refuseMissingScope(match, grant) ??
+    permitQuery(match, grant, question.query)
+  )
+}
+
+function refuseUnusable(grant: KeyGrant, nowMs: number): Denial | null {
+  if (grant.revokedAtMs !== null) return denied('key_revoked')
+  return nowMs >= grant.expiresAtMs ? denied('key_expired') : null
+}
+
+/** Strict equality of two texts; no look-up, so that the answer costs the same whether the workspace exists or not. */
+function refuseOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null {
+  const asked = match.parameters.get(WORKSPACE_PARAMETER)
+  return asked === undefined || asked === grant.workspaceId ? null : denied('other_workspace')
+}
+
+function refuseMissingScope(match: RouteMatch, grant: KeyGrant): Denial | null {
+  const { scope } = match.route
+  return scope === null || grant.scopes.includes(scope) ? null : denied('scope_missing', { scope })
+}
+
+function permitQuery(match: RouteMatch, grant: KeyGrant, query: string): Verdict {
+  const parsed = parseQuery(match.route, query)
+  if (!parsed.ok) return denied('invalid_query', { detail: parsed.detail })
+  return { kind: 'permitted', permit: permit(match, grant, parsed.upstreamQuery) }
+}

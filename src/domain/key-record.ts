@@ -1,0 +1,48 @@
+/** Everything the registry knows of one key. Never the secret: only its hint, and elsewhere its digest. */
+export interface KeyRecord {
+  /** `key_` and a ULID. */
+  readonly id: string
+  /** The one workspace the key is bound to; never changed. */
+  readonly workspaceId: string
+  readonly name: string
+  /** Sorted, each once. */
+  readonly scopes: readonly string[]
+  /** What tells keys apart once the secret is gone: `wsk_…x7Qf`. */
+  readonly hint: string
+  readonly createdAtMs: number
+  readonly createdBy: string
+  readonly expiresAtMs: number
+  readonly revokedAtMs: number | null
+  readonly rotatedFrom: string | null
+  readonly replacedBy: string | null
+  /** Grows by one with every change to the record; 1 when issued. */
+  readonly version: number
+}
+
+/** The part of a record that decides a request: all that a gateway keeps of it. */
+export type KeyGrant = Pick<
+  KeyRecord,
+  'id' | 'workspaceId' | 'scopes' | 'hint' | 'expiresAtMs' | 'revokedAtMs' | 'version'
+>
+
+export type KeyState = 'active' | 'retiring' | 'expired' | 'revoked'
+
+/**
+ * The state of a key at a given time. Revoked outranks expired: it says more about what happened.
+ * @param nowMs milliseconds since the epoch
+ */
+export function keyState(
+  record: Pick<KeyRecord, 'expiresAtMs' | 'revokedAtMs' | 'replacedBy'>,
+  nowMs: number,
+): KeyState {
+  if (record.revokedAtMs !== null) return 'revoked'
+  if (nowMs >= record.expiresAtMs) return 'expired'
+  return record.replacedBy === null ? 'active' : 'retiring'
+}
+
+const WORKSPACE_ID = /^[A-Za-z0-9._~-]{1,128}$/
+
+/** 1 to 128 characters that mean themselves in a URL path (RFC 3986, section 2.3), and no dot segment. */
+export function isWorkspaceId(text: string): boolean {
+  return WORKSPACE_ID.test(text) && text !== '.' && text !== '..'
+}

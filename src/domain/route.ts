@@ -1,0 +1,126 @@
+import { isWorkspaceId } from './key-record.ts'
+
+/** A route as it is configured; `path` and `upstreamPath` are templates such as `/a/{workspaceId}/b`. */
+export interface RouteConfig {
+  readonly name: string
+  readonly path: string
+  /** Who answers: the gateway itself (what it knows of the key) or the upstream, which is the default. */
+  readonly answeredBy?: 'gateway' | 'upstream' | undefined
+  /** The scope that a key needs; none for a route that any usable key may ask. */
+  readonly scope?: string | undefined
+  /** The path at the upstream where it differs; a template over the same parameters. */
+  readonly upstreamPath?: string | undefined
+  readonly query?: Readonly<Record<string, QueryRule>> | undefined
+}
+
+export type QueryRule =
+  | { readonly type: 'integer'; readonly minimum: number; readonly maximum: number }
+  /** 1 to `maxLength` characters that mean themselves in a URL (RFC 3986, section 2.3). */
+  | { readonly type: 'token'; readonly maxLength: number }
+  | { readonly type: 'choice'; readonly values: readonly string[] }
+
+type Segment = { readonly literal: string } | { readonly parameter: string }
+
+export interface Route {
+  readonly name: string
+  readonly scope: string | null
+  readonly answeredBy: 'gateway' | 'upstream'
+  readonly segments: readonly Segment[]
+  readonly upstreamSegments: readonly Segment[]
+  readonly query: ReadonlyMap<string, QueryRule>
+}
+
+/** A route and the raw segments that its parameters matched. The workspace's is not to be trusted, only compared. */
+export interface RouteMatch {
+  readonly route: Route
+  readonly parameters: ReadonlyMap<string, string>
+}
+
+export const WORKSPACE_PARAMETER = 'workspaceId'
+
+/**
+ * Forms that some server on the way might read as another path: encoded slash, backslash, dot segments in any
+ * encoding, empty segments, `;`, `#`, control characters. `(?:25)*` covers a percent sign encoded any number of times.
+ */
+const AMBIGUOUS_PATH =
+  /%(?:25)*(?:2f|5c|0[0-9a-f]|1[0-9a-f]|7f)|[\\;#\u0000-\u001f\u007f]|\/(?=\/)|\/(?:\.|%(?:25)*2e){1,2}(?=\/|$)|.\/$/i
+
+/** The order in which routes are tried is the order of this list: literal segments before parameters. */
+export function compileRoutes(configs: readonly RouteConfig[]): Route[] {
+  return configs.map(compileRoute).sort((a, b) => (specificity(a) < specificity(b) ? -1 : 1))
+}
+
+/**
+ * @param path the request's target up to the first `?`, as it came, undecoded
+ * @returns null where no route has this form: matching is on whole segments, byte for byte
+ */
+export function matchRoute(routes: readonly Route[], path: string): RouteMatch | null {
+  if (!path.startsWith('/') || AMBIGUOUS_PATH.test(path)) return null
+  const segments = path.slice(1).split('/')
+  for (const route of routes) {
+    const parameters = matchSegments(route.segments, segments)
+    if (parameters !== null) return { route, parameters }
+  }
+  return null
+}
+
+/**
+ * The upstream's path, made of the route's own text and the key's own workspace; of the request it holds only
+ * parameters that `matchRoute` found to be plain.
+ */
+export function upstreamPathOf(match: RouteMatch, workspaceId: string): string {
+  let path = ''
+  for (const segment of match.route.upstreamSegments) {
+    path += `/${'literal' in segment ? segment.literal : segmentText(segment.parameter, match, workspaceId)}`
+  }
+  return path
+}
+
+function segmentText(parameter: string, match: RouteMatch, workspaceId: string): string {
+  if (parameter === WORKSPACE_PARAMETER) return workspaceId
+  const value = match.parameters.get(parameter)
+  if (value === undefined) throw new Error(`Route ${match.route.name} has no parameter ${parameter}`)
+  return value
+}
+
+function matchSegments(pattern: readonly Segment[], segments: readonly string[]): Map<string, string> | null {
+  if (pattern.length !== segments.length) return null
+  const parameters = new Map<string, string>()
+  for (const [index, expected] of pattern.entries()) {
+    const actual = segments[index] ?? ''
+    if ('literal' in expected) {
+      if (expected.literal !== actual) return null
+    } else {
+      // The workspace's segment is compared with the key's own workspace later; any other is copied, so must be plain.
+      if (expected.parameter !== WORKSPACE_PARAMETER && !isWorkspaceId(actual)) return null
+      parameters.set(expected.parameter, actual)
+    }
+  }
+  return parameters
+}
+
+function compileRoute(config: RouteConfig): Route {
+  const segments = parseTemplate(config.path)
+  return {
+    name: config.name,
+    scope: config.scope ?? null,
+    answeredBy: config.answeredBy ?? 'upstream',
+    segments,
+    upstreamSegments: config.upstreamPath === undefined ? segments : parseTemplate(config.upstreamPath),
+    query: new Map(Object.entries(config.query ?? {})),
+  }
+}
+
+/** @param template `/a/{b}/c`; its form is checked when settings are loaded */
+export function parseTemplate(template: string): Segment[] {
+  return template
+    .slice(1)
+    .split('/')
+    .map(text =>
+      text.startsWith('{') && text.endsWith('}') ? { parameter: text.slice(1, -1) } : { literal: text },
+    )
+}
+
+function specificity(route: Route): string {
+  return route.segments.map(segment => ('literal' in segment ? '0' : '1')).join('')
+}

@@ -1,0 +1,187 @@
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import { isWorkspaceId, type KeyGrant, type KeyRecord } from './key-record.ts'
+import { isScope, normalizeScopes } from './scope.ts'
+
+/** What the two planes share: names in Redis, the form of a record, the messages of a change. */
+export const CHANGES_CHANNEL = 'postern:keys:changed'
+
+/** Schema of the record on the wire. A reader refuses a newer one and asks the origin instead. */
+const SCHEMA_VERSION = 1
+/** A record is a few hundred bytes; whatever is much larger was not written by us. */
+const MAX_RECORD_LENGTH = 16 * 1024
+const MAX_MESSAGE_LENGTH = 1024
+const MAX_SCOPES = 64
+const DIGEST = /^[0-9a-f]{64}$/
+const KEY_ID = /^[\x21-\x7e]{1,128}$/
+const ISO_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/
+
+export function redisKeyOf(digest: string): string {
+  return `postern:key:${digest}`
+}
+
+export function isDigest(text: string): boolean {
+  return DIGEST.test(text)
+}
+
+/** A record as people and programs see it: instants in ISO 8601, UTC. Admin API, origin and Redis share it. */
+export interface RecordJson {
+  id: string
+  workspaceId: string
+  name: string
+  scopes: readonly string[]
+  hint: string
+  createdAt: string
+  createdBy: string
+  expiresAt: string
+  revokedAt: string | null
+  rotatedFrom: string | null
+  replacedBy: string | null
+  version: number
+}
+
+export function toRecordJson(record: KeyRecord): RecordJson {
+  return {
+    id: record.id,
+    workspaceId: record.workspaceId,
+    name: record.name,
+    scopes: record.scopes,
+    hint: record.hint,
+    createdAt: isoInstant(record.createdAtMs),
+    createdBy: record.createdBy,
+    expiresAt: isoInstant(record.expiresAtMs),
+    revokedAt: record.revokedAtMs === null ? null : isoInstant(record.revokedAtMs),
+    rotatedFrom: record.rotatedFrom,
+    replacedBy: record.replacedBy,
+    version: record.version,
+  }
+}
+
+/** Its own key, derived (RFC 5869), so that a MAC on a record can never be taken for one on a key. */
+export function deriveRecordKey(signingSecret: Uint8Array): KeyObject {
+  return createSecretKey(new Uint8Array(hkdfSync('sha256', signingSecret, '', 'postern record mac v1', 32)))
+}
+
+/**
+ * The text that is stored under `redisKeyOf(digest)`, and that the origin answers with.
+ * @param recordKey the key that signs, or null where keys are opaque and no signing secret is set
+ */
+export function encodeRecord(record: KeyRecord, digest: string, recordKey: KeyObject | null): string {
+  const body = { v: SCHEMA_VERSION, ...toRecordJson(record) }
+  if (recordKey === null) return JSON.stringify(body)
+  return JSON.stringify({ ...body, mac: macOfGrant(record, digest, recordKey) })
+}
+
+export type DecodedRecord =
+  | { readonly ok: true; readonly grant: KeyGrant }
+  | { readonly ok: false; readonly why: 'malformed' | 'unknown_schema' | 'bad_mac' }
+
+/**
+ * Reads a record that somebody else wrote. Unknown fields are ignored, so that an older reader understands a newer
+ * writer of the same schema; whatever decides something must be there and be right.
+ * @param recordKeys keys of which one must have made the MAC; null where the source itself is trusted (the
+ * origin) or no signing secret is set
+ */
+export function decodeRecord(
+  text: string,
+  digest: string,
+  recordKeys: readonly KeyObject[] | null,
+): DecodedRecord {
+  const json = parseObject(text, MAX_RECORD_LENGTH)
+  if (json === null) return { ok: false, why: 'malformed' }
+  if (json['v'] !== undefined && json['v'] !== SCHEMA_VERSION) return { ok: false, why: 'unknown_schema' }
+  const grant = readGrant(json)
+  if (grant === null) return { ok: false, why: 'malformed' }
+  const mac = json['mac']
+  if (recordKeys !== null && !recordKeys.some(key => mac === macOfGrant(grant, digest, key))) {
+    return { ok: false, why: 'bad_mac' }
+  }
+  return { ok: true, grant }
+}
+
+/** A message on the channel: a change that was committed, or a beat that says all is announced. Times in ms. */
+export type Announcement =
+  | { readonly kind: 'change'; readonly digest: string; readonly version: number; readonly atMs: number }
+  | { readonly kind: 'beat'; readonly atMs: number }
+
+export function encodeChange(change: { digest: string; version: number; atMs: number }): string {
+  return JSON.stringify({ digest: change.digest, version: change.version, at: change.atMs })
+}
+
+/** @param sender tells the beats of several consoles apart for a person who listens; it decides nothing */
+export function encodeBeat(beat: { sender: string; atMs: number }): string {
+  return JSON.stringify({ beat: beat.sender, at: beat.atMs })
+}
+
+/** @returns null for whatever is neither: a listener counts it, and must not trust its memory over it */
+export function decodeAnnouncement(text: string): Announcement | null {
+  const json = parseObject(text, MAX_MESSAGE_LENGTH)
+  if (json === null || !isCount(json['at'])) return null
+  const { digest, version, at } = json
+  if (json['beat'] !== undefined) return { kind: 'beat', atMs: at }
+  if (typeof digest !== 'string' || !isDigest(digest) || !isCount(version)) return null
+  return { kind: 'change', digest, version, atMs: at }
+}
+
+function readGrant(json: Record<string, unknown>): KeyGrant | null {
+  const { id, workspaceId, scopes, hint, version } = json
+  const expiresAtMs = parseInstant(json['expiresAt'])
+  const revokedAtMs = json['revokedAt'] == null ? null : parseInstant(json['revokedAt'])
+  if (typeof id !== 'string' || !KEY_ID.test(id)) return null
+  if (typeof workspaceId !== 'string' || !isWorkspaceId(workspaceId)) return null
+  if (!isScopeList(scopes)) return null
+  if (typeof hint !== 'string' || hint.length > 128) return null
+  if (expiresAtMs === null || (json['revokedAt'] != null && revokedAtMs === null)) return null
+  if (!isCount(version)) return null
+  return { id, workspaceId, scopes: normalizeScopes(scopes), hint, expiresAtMs, revokedAtMs, version }
+}
+
+/** A list with one form only, so that no two grants share the bytes that are signed. */
+function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): string {
+  const signed = JSON.stringify([
+    SCHEMA_VERSION,
+    digest,
+    grant.id,
+    grant.workspaceId,
+    grant.scopes,
+    grant.hint,
+    grant.expiresAtMs,
+    grant.revokedAtMs,
+    grant.version,
+  ])
+  return createHmac('sha256', recordKey).update(signed).digest('base64url')
+}
+
+function parseObject(text: string, maxLength: number): Record<string, unknown> | null {
+  if (text.length > maxLength) return null
+  try {
+    const json: unknown = JSON.parse(text)
+    // The cast states what the three checks have shown: a JSON object, its values unknown.
+    return typeof json === 'object' && json !== null && !Array.isArray(json)
+      ? (json as Record<string, unknown>)
+      : null
+  } catch {
+    return null
+  }
+}
+
+function isScopeList(value: unknown): value is string[] {
+  return (
+    Array.isArray(value) &&
+    value.length <= MAX_SCOPES &&
+    value.every(scope => typeof scope === 'string' && isScope(scope))
+  )
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+function parseInstant(value: unknown): number | null {
+  if (typeof value !== 'string' || !ISO_INSTANT.test(value)) return null
+  const ms = Date.parse(value)
+  return Number.isNaN(ms) ? null : ms
+}
+
+function isoInstant(ms: number): string {
+  return new Date(ms).toISOString()
+}

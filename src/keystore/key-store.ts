@@ -1,0 +1,27 @@
+import type { KeyGrant } from '../domain/key-record.ts'
+import type { Lookup } from '../domain/lookup.ts'
+
+export type TierName = 'memory' | 'redis' | 'origin'
+
+/** Four answers, never three: a tier that does not know, and one that could not be asked, are neither of them a "no". */
+export type TierAnswer =
+  | { readonly kind: 'found'; readonly grant: KeyGrant }
+  /** There is no such key. Only the authority says so (and a tier that remembers that it did). */
+  | { readonly kind: 'absent' }
+  /** This tier does not know; the next one might. */
+  | { readonly kind: 'miss' }
+  /** This tier could not be asked. */
+  | { readonly kind: 'failed'; readonly error: Error }
+
+/** One place where records are. It never throws: trouble is an answer. */
+export interface KeyTier {
+  readonly name: TierName
+  /** @param digest SHA-256 of the key in lower-case hex */
+  get(digest: string): Promise<TierAnswer>
+}
+
+/** All that the gateway knows of key look-ups. An answer from memory comes at once, without a promise. */
+export interface KeyStore {
+  /** @param digest SHA-256 of the key in lower-case hex */
+  get(digest: string): Lookup | Promise<Lookup>
+}
