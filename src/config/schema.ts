@@ -197,4 +197,9 @@ export const configSchema = section({
   routes: Type.Array(route, { minItems: 1, maxItems: 200, description: 'Endpoints of the public API' }),
 })
 
-export type Config = Static<typeof configSchema>
+type Declared = Static<typeof configSchema>
+
+/** The effective settings, checked; values that stood in files are read. */
+export type Config = Omit<Declared, 'upstream'> & {
+  upstream: Omit<Declared['upstream'], 'headers'> & { headers: Record<string, string> }
+}

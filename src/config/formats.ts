@@ -1,0 +1,83 @@
+import { isIP } from 'node:net'
+import { isScope } from '../domain/scope.ts'
+
+interface Format {
+  readonly accepts: (text: string) => boolean
+  /** Completes the sentence "must be …". */
+  readonly expectation: string
+}
+
+const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/
+/** What is never copied in either direction: credentials, and fields that belong to one connection (RFC 9110, 7.6.1). */
+const NEVER_FORWARDED = new Set([
+  'authorization',
+  'connection',
+  'cookie',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'set-cookie',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'expect',
+])
+
+/** Every format that `schema.ts` names. */
+export const formats: Readonly<Record<string, Format>> = {
+  'http-url': {
+    accepts: isHttpUrl,
+    expectation: 'an http: or https: address without user, query or fragment',
+  },
+  'redis-url': {
+    accepts: text => hasProtocol(text, ['redis:', 'rediss:']),
+    expectation: 'a redis: or rediss: address',
+  },
+  'database-url': {
+    accepts: text => /^sqlite:.+/.test(text) || hasProtocol(text, ['postgres:', 'postgresql:']),
+    expectation: '`sqlite:FILE` or a postgres: address',
+  },
+  cidr: { accepts: isCidr, expectation: 'an IP address or a CIDR such as 10.0.0.0/8' },
+  scope: { accepts: isScope, expectation: '1 to 64 visible characters without quote or backslash' },
+  'signing-secret': {
+    accepts: isSigningSecret,
+    expectation: 'base64 of at least 32 bytes (openssl rand -base64 32 makes one)',
+  },
+  'forwardable-header': {
+    accepts: text =>
+      HEADER_NAME.test(text) && !NEVER_FORWARDED.has(text.toLowerCase()) && !/^x-postern-/i.test(text),
+    expectation:
+      'the name of a header that may be copied (no credential, no hop-by-hop field, none of our own)',
+  },
+  'path-template': {
+    accepts: text =>
+      /^(?:\/(?:[A-Za-z0-9._~-]+|\{[A-Za-z][A-Za-z0-9]*\}))+$/.test(text) && !/\/\.{1,2}(?:\/|$)/.test(text),
+    expectation: 'a path such as /api/v1/things/{workspaceId}, of plain segments and {parameters}',
+  },
+}
+
+/** Base64 in either alphabet, padded or not, of 32 bytes or more. */
+export function isSigningSecret(text: string): boolean {
+  return /^[A-Za-z0-9+/_-]+={0,2}$/.test(text) && Buffer.from(text, 'base64').length >= 32
+}
+
+function isHttpUrl(text: string): boolean {
+  if (!hasProtocol(text, ['http:', 'https:'])) return false
+  const url = new URL(text)
+  return url.username === '' && url.password === '' && !/[?#]/.test(text)
+}
+
+function hasProtocol(text: string, protocols: readonly string[]): boolean {
+  return URL.canParse(text) && protocols.includes(new URL(text).protocol) && new URL(text).hostname !== ''
+}
+
+function isCidr(text: string): boolean {
+  const [address = '', bits, ...rest] = text.split('/')
+  const family = isIP(address)
+  if (family === 0 || rest.length > 0) return false
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128))
+}

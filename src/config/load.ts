@@ -1,0 +1,169 @@
+import { readFileSync } from 'node:fs'
+import { Ajv, type ErrorObject } from 'ajv'
+import { formats } from './formats.ts'
+import { checkRules, type Plane } from './rules.ts'
+import { type Config, configSchema } from './schema.ts'
+import { expectationOf, settingByPath, settings } from './settings.ts'
+import {
+  type Given,
+  type Layer,
+  layerOfEnvironment,
+  layerOfFile,
+  layerOfFlags,
+  type Mistake,
+  splitList,
+} from './sources.ts'
+
+export const DEFAULTS_FILE = new URL('../../config/default.yaml', import.meta.url)
+
+export type LoadedConfig =
+  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: false; readonly mistakes: readonly Mistake[] }
+
+/**
+ * The effective settings: flags before environment before the named file before `config/default.yaml`.
+ * @param sources.planes what is about to run, which decides what is required
+ * @returns all mistakes at once, each with the name that its writer used
+ */
+export function loadConfig(sources: {
+  environment: NodeJS.ProcessEnv
+  flags?: ReadonlyMap<string, string>
+  configFile?: string | undefined
+  planes: readonly Plane[]
+}): LoadedConfig {
+  const mistakes: Mistake[] = []
+  const layers = [
+    layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', mistakes),
+    layerOfNamedFile(sources.configFile ?? sources.environment['POSTERN_CONFIG'], mistakes),
+    layerOfEnvironment(sources.environment, mistakes),
+    layerOfFlags(sources.flags ?? new Map()),
+  ]
+  const given = new Map<string, Given>()
+  for (const layer of layers) overlay(given, layer, mistakes)
+  const candidate = assemble(readSecretFiles(given, mistakes))
+  readHeaderFiles(candidate, mistakes)
+  const invalid = validate(candidate, given)
+  mistakes.push(...invalid)
+  // Rules between settings are only judged where each setting is right by itself.
+  if (invalid.length === 0) mistakes.push(...checkRules(candidate as unknown as Config, sources.planes))
+  // The schema has just accepted the candidate: that is what the cast rests on.
+  return mistakes.length === 0
+    ? { ok: true, config: candidate as unknown as Config }
+    : { ok: false, mistakes }
+}
+
+function layerOfNamedFile(file: string | undefined, mistakes: Mistake[]): Layer {
+  if (file === undefined || file === '') return new Map()
+  try {
+    return layerOfFile(readFileSync(file, 'utf8'), file, mistakes)
+  } catch (error) {
+    mistakes.push({ spelling: file, problem: `cannot be read: ${reasonOf(error)}` })
+    return new Map()
+  }
+}
+
+/** A later layer's secret replaces an earlier one's file, and the other way round; both in one layer contradict. */
+function overlay(given: Map<string, Given>, layer: Layer, mistakes: Mistake[]): void {
+  for (const [path, value] of layer) {
+    const twin = path.endsWith('File') && !settingByPath.has(path) ? path.slice(0, -4) : `${path}File`
+    if (layer.has(twin) && twin.endsWith('File')) {
+      mistakes.push({
+        spelling: value.spelling,
+        problem: `is given twice: also as ${layer.get(twin)?.spelling}`,
+      })
+    }
+    given.delete(twin)
+    given.set(path, value)
+  }
+}
+
+function readSecretFiles(given: Map<string, Given>, mistakes: Mistake[]): Map<string, Given> {
+  for (const { path, secret, schema } of settings) {
+    const named = given.get(`${path}File`)
+    if (!secret || named === undefined) continue
+    given.delete(`${path}File`)
+    const text = readText(named, String(named.value), mistakes)
+    if (text === null) continue
+    given.set(path, { spelling: named.spelling, value: schema.type === 'array' ? splitList(text) : text })
+  }
+  return given
+}
+
+function readHeaderFiles(candidate: Record<string, unknown>, mistakes: Mistake[]): void {
+  const upstream = candidate['upstream'] as { headers?: unknown }
+  if (typeof upstream.headers !== 'object' || upstream.headers === null) return
+  const headers = { ...upstream.headers } as Record<string, unknown>
+  for (const [name, value] of Object.entries(headers)) {
+    const file = typeof value === 'object' && value !== null ? (value as { file?: unknown }).file : undefined
+    if (typeof file !== 'string') continue
+    const text = readText({ spelling: `upstream.headers.${name}`, value: file }, file, mistakes)
+    if (text !== null) headers[name] = text
+  }
+  upstream.headers = headers
+}
+
+function readText(named: Given, file: string, mistakes: Mistake[]): string | null {
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch (error) {
+    mistakes.push({
+      spelling: named.spelling,
+      problem: `names a file that cannot be read: ${reasonOf(error)}`,
+    })
+    return null
+  }
+}
+
+function assemble(given: ReadonlyMap<string, Given>): Record<string, unknown> {
+  const root: Record<string, unknown> = {}
+  for (const { path } of settings) {
+    const parts = path.split('.')
+    const leaf = parts.pop() ?? path
+    let parent = root
+    for (const part of parts) {
+      parent[part] ??= {}
+      // Only sections are made here, one line above.
+      parent = parent[part] as Record<string, unknown>
+    }
+    const value = given.get(path)
+    if (value !== undefined) parent[leaf] = value.value
+  }
+  return root
+}
+
+function validate(candidate: unknown, given: ReadonlyMap<string, Given>): Mistake[] {
+  const ajv = new Ajv({ allErrors: true, strict: false })
+  for (const [name, format] of Object.entries(formats)) ajv.addFormat(name, format.accepts)
+  const check = ajv.compile(configSchema)
+  if (check(candidate)) return []
+  const mistakes = (check.errors ?? []).map(error => explain(error, given))
+  return [...new Map(mistakes.map(mistake => [mistake.spelling, mistake])).values()]
+}
+
+/** The setting that an error belongs to, and where in it, said in words that do not repeat the value. */
+function explain(error: ErrorObject, given: ReadonlyMap<string, Given>): Mistake {
+  const missing = error.keyword === 'required' ? `/${String(error.params['missingProperty'])}` : ''
+  const parts = `${error.instancePath}${missing}`.slice(1).split('/')
+  for (let length = parts.length; length > 0; length--) {
+    const path = parts.slice(0, length).join('.')
+    const setting = settingByPath.get(path)
+    if (setting === undefined) continue
+    const spelling = given.get(path)?.spelling ?? path
+    const within = parts.slice(length).join('.').replaceAll('~1', '/')
+    if (within === '') return { spelling, problem: `must be ${expectationOf(setting.schema, formats)}` }
+    return { spelling: `${spelling}, at ${within}`, problem: explainWithin(error) }
+  }
+  return { spelling: parts.join('.'), problem: explainWithin(error) }
+}
+
+function explainWithin(error: ErrorObject): string {
+  if (error.keyword === 'required') return 'is missing'
+  if (error.keyword === 'additionalProperties')
+    return `holds an unknown name: ${error.params['additionalProperty']}`
+  if (error.keyword === 'format') return `must be ${formats[String(error.params['format'])]?.expectation}`
+  return error.message ?? 'is not valid'
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,42 @@
+import { stringify } from 'yaml'
+import type { Config } from './schema.ts'
+import { settings } from './settings.ts'
+
+export const HIDDEN = '[hidden]'
+
+/** The effective settings as YAML that could be read again, secrets hidden. */
+export function printConfig(config: Config): string {
+  // A copy as plain data: values are replaced in it.
+  const copy = structuredClone(config) as unknown as Record<string, unknown>
+  for (const { path, secret, schema } of settings) {
+    if (secret) hide(copy, path.split('.'), schema.format?.endsWith('-url') ? hiddenAddress : hidden)
+  }
+  return stringify(copy)
+}
+
+function hide(
+  parent: Record<string, unknown>,
+  path: readonly string[],
+  hider: (value: unknown) => unknown,
+): void {
+  const [name = '', ...rest] = path
+  const value = parent[name]
+  if (value === undefined) return
+  // Everything above a setting is a section.
+  if (rest.length > 0) hide(value as Record<string, unknown>, rest, hider)
+  else parent[name] = hider(value)
+}
+
+/** Lists and maps keep their shape. */
+function hidden(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(() => HIDDEN)
+  if (typeof value !== 'object' || value === null) return HIDDEN
+  return Object.fromEntries(Object.keys(value).map(name => [name, HIDDEN]))
+}
+
+/** An address stays readable without its password and without its query, which may hold one too. */
+function hiddenAddress(value: unknown): string {
+  return String(value)
+    .replace(/^([a-z]+:\/\/[^:/]*):.*@/, `$1:${HIDDEN}@`)
+    .replace(/\?.*$/, `?${HIDDEN}`)
+}

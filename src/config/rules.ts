@@ -1,0 +1,136 @@
+import { parseTemplate, WORKSPACE_PARAMETER } from '../domain/route.ts'
+import type { Config } from './schema.ts'
+import type { Mistake } from './sources.ts'
+
+/** What runs in a process: it decides which settings are required. */
+export type Plane = 'gateway' | 'console'
+
+/** Rules between settings, each a sentence that says what to set. Every setting is right by itself already. */
+export function checkRules(config: Config, planes: readonly Plane[]): Mistake[] {
+  return [
+    ...checkKeys(config),
+    ...(planes.includes('gateway') ? checkGateway(config) : []),
+    ...(planes.includes('console') ? checkConsole(config) : []),
+    ...checkPorts(config, planes),
+    ...config.routes.flatMap(route => checkRoute(config, route)),
+    ...checkUnique(config),
+  ]
+}
+
+function checkKeys({ keys }: Config): Mistake[] {
+  if (keys.format === 'opaque' || keys.signingSecrets.length > 0) return []
+  return [
+    mistake('keys.signingSecrets', 'is required (POSTERN_KEYS_SIGNING_SECRETS): base64 of at least 32 bytes'),
+  ]
+}
+
+function checkGateway({ upstream, redis, origin }: Config): Mistake[] {
+  const mistakes: Mistake[] = []
+  if (upstream.url === undefined) {
+    mistakes.push(
+      mistake('upstream.url', 'is required (POSTERN_UPSTREAM_URL): the address of the service behind'),
+    )
+  }
+  if (redis.url === undefined && origin.url === undefined) {
+    mistakes.push(
+      mistake('redis.url, origin.url', 'at least one is required: nobody could say which keys are good'),
+    )
+  }
+  if (origin.url !== undefined && origin.token === undefined) {
+    mistakes.push(mistake('origin.token', 'is required with origin.url (POSTERN_ORIGIN_TOKEN)'))
+  }
+  if ((upstream.tls.certFile === undefined) !== (upstream.tls.keyFile === undefined)) {
+    mistakes.push(
+      mistake('upstream.tls.certFile, upstream.tls.keyFile', 'belong together: set both or neither'),
+    )
+  }
+  return mistakes
+}
+
+function checkConsole({ database, keys }: Config): Mistake[] {
+  const mistakes: Mistake[] = []
+  if (!database.url.startsWith('sqlite:')) {
+    mistakes.push(mistake('database.url', 'must be `sqlite:FILE`: this version knows no other database'))
+  }
+  if (keys.signingSecrets.length === 0) {
+    mistakes.push(
+      mistake('keys.signingSecrets', 'is required for the console: it signs the keys that it issues'),
+    )
+  }
+  return mistakes
+}
+
+function checkPorts(config: Config, planes: readonly Plane[]): Mistake[] {
+  const used = new Map<number, string>()
+  return [...planes, 'ops' as const].flatMap(name => {
+    const { port } = config[name]
+    const other = port === 0 ? undefined : used.get(port)
+    used.set(port, `${name}.port`)
+    return other === undefined ? [] : [mistake(`${name}.port`, `is ${port}, which ${other} takes already`)]
+  })
+}
+
+function checkRoute(config: Config, route: Config['routes'][number]): Mistake[] {
+  const at = `routes.${route.name}`
+  const mistakes: Mistake[] = []
+  if (route.scope !== undefined && config.scopes[route.scope] === undefined) {
+    mistakes.push(mistake(`${at}.scope`, `is ${route.scope}, which scopes does not name`))
+  }
+  const parameters = parametersOf(route.path)
+  if (new Set(parameters).size !== parameters.length) {
+    mistakes.push(mistake(`${at}.path`, 'names one parameter twice'))
+  }
+  if (route.answeredBy === 'gateway') {
+    if (route.upstreamPath !== undefined) {
+      mistakes.push(mistake(`${at}.upstreamPath`, 'has no meaning where the gateway itself answers'))
+    }
+  } else mistakes.push(...checkForwarded(route, parameters))
+  for (const [name, rule] of Object.entries(route.query ?? {})) {
+    if (rule.type === 'integer' && rule.minimum > rule.maximum) {
+      mistakes.push(mistake(`${at}.query.${name}`, 'has a minimum above its maximum'))
+    }
+  }
+  return mistakes
+}
+
+/** Whatever reaches the upstream is about the key's own workspace: a path that does not name it cannot be bound to it. */
+function checkForwarded(route: Config['routes'][number], parameters: readonly string[]): Mistake[] {
+  const mistakes: Mistake[] = []
+  const bound = `{${WORKSPACE_PARAMETER}}`
+  if (!parameters.includes(WORKSPACE_PARAMETER)) {
+    mistakes.push(
+      mistake(`routes.${route.name}.path`, `must have ${bound} in it: keys are bound to a workspace`),
+    )
+  }
+  if (route.upstreamPath === undefined) return mistakes
+  const upstream = parametersOf(route.upstreamPath)
+  const unknown = upstream.filter(parameter => !parameters.includes(parameter))
+  if (!upstream.includes(WORKSPACE_PARAMETER)) {
+    mistakes.push(mistake(`routes.${route.name}.upstreamPath`, `must have ${bound} in it`))
+  }
+  for (const parameter of unknown) {
+    mistakes.push(mistake(`routes.${route.name}.upstreamPath`, `has {${parameter}}, which path has not`))
+  }
+  return mistakes
+}
+
+function checkUnique({ routes }: Config): Mistake[] {
+  const names = duplicatesOf(routes.map(route => route.name))
+  const forms = duplicatesOf(routes.map(route => route.path.replace(/\{[^}]*\}/g, '{}')))
+  return [
+    ...names.map(name => mistake('routes', `has two entries of the name ${name}`)),
+    ...forms.map(form => mistake('routes', `has two entries that match the same paths: ${form}`)),
+  ]
+}
+
+function parametersOf(template: string): string[] {
+  return parseTemplate(template).flatMap(segment => ('parameter' in segment ? [segment.parameter] : []))
+}
+
+function duplicatesOf(texts: readonly string[]): string[] {
+  return [...new Set(texts.filter((text, index) => texts.indexOf(text) !== index))]
+}
+
+function mistake(spelling: string, problem: string): Mistake {
+  return { spelling, problem }
+}

@@ -1,0 +1,129 @@
+import { parse as parseYaml } from 'yaml'
+import { type Setting, sectionPaths, settingByPath, settings } from './settings.ts'
+
+/** Where a value came from, as its writer spelled it. */
+export interface Given {
+  readonly spelling: string
+  readonly value: unknown
+}
+
+export interface Mistake {
+  readonly spelling: string
+  readonly problem: string
+}
+
+/** One layer of settings, by path. */
+export type Layer = ReadonlyMap<string, Given>
+
+/** Names that other commands of ours read from the environment; no settings, and no mistake. */
+const OTHER_VARIABLES = new Set(['POSTERN_CONFIG', 'POSTERN_CONSOLE_URL'])
+
+/** The layer of a settings file. @param label the file's name, for mistakes */
+export function layerOfFile(text: string, label: string, mistakes: Mistake[]): Layer {
+  const layer = new Map<string, Given>()
+  try {
+    const root: unknown = parseYaml(text) ?? {}
+    if (isMap(root)) collect(root, '', label, layer, mistakes)
+    else
+      mistakes.push({ spelling: label, problem: 'must hold settings by name, as config/default.yaml does' })
+  } catch (error) {
+    mistakes.push({ spelling: label, problem: `is not YAML: ${String(error)}` })
+  }
+  return layer
+}
+
+/** The layer of the environment: every `POSTERN_…` must be a setting, and an empty one is not set. */
+export function layerOfEnvironment(environment: NodeJS.ProcessEnv, mistakes: Mistake[]): Layer {
+  const layer = new Map<string, Given>()
+  const byName = new Map(settings.flatMap(setting => spellings(setting, 'environment')))
+  for (const [name, text] of Object.entries(environment)) {
+    if (!name.startsWith('POSTERN_') || OTHER_VARIABLES.has(name) || text === undefined) continue
+    const known = byName.get(name)
+    if (known === undefined) mistakes.push({ spelling: name, problem: explainUnknownVariable(text) })
+    else if (text !== '')
+      layer.set(known.path, { spelling: name, value: parseText(known.setting, known.path, text) })
+  }
+  return layer
+}
+
+/** The layer of flags. @param flags by spelling: `--upstream-url` */
+export function layerOfFlags(flags: ReadonlyMap<string, string>): Layer {
+  const layer = new Map<string, Given>()
+  for (const known of settings.flatMap(setting => spellings(setting, 'flag'))) {
+    const [name, { path, setting }] = known
+    const text = flags.get(name)
+    if (text !== undefined) layer.set(path, { spelling: name, value: parseText(setting, path, text) })
+  }
+  return layer
+}
+
+/** Each secret has a twin of its name with File added, which names the file that holds it. */
+export function spellings(
+  setting: Setting,
+  kind: 'environment' | 'flag',
+): [name: string, known: { path: string; setting: Setting }][] {
+  const name = setting[kind]
+  const own: [string, { path: string; setting: Setting }] = [name, { path: setting.path, setting }]
+  if (!setting.secret) return [own]
+  return [own, [name + (kind === 'flag' ? '-file' : '_FILE'), { path: `${setting.path}File`, setting }]]
+}
+
+/** Text of an environment variable or flag as the value that the setting's type wants; what cannot be read stays text. */
+export function parseText(setting: Setting, path: string, text: string): unknown {
+  if (path !== setting.path) return text
+  const { type } = setting.schema
+  if (type === 'integer' || type === 'number') return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text
+  if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text
+  if (type === 'array' && !text.trimStart().startsWith('[')) return splitList(text)
+  return type === 'array' || type === 'object' ? parseYamlOrText(text) : text
+}
+
+export function splitList(text: string): string[] {
+  return text
+    .split(/[,\n]/)
+    .map(item => item.trim())
+    .filter(item => item !== '')
+}
+
+function parseYamlOrText(text: string): unknown {
+  try {
+    return parseYaml(text)
+  } catch {
+    return text
+  }
+}
+
+function collect(
+  map: Record<string, unknown>,
+  prefix: string,
+  label: string,
+  layer: Map<string, Given>,
+  mistakes: Mistake[],
+): void {
+  for (const [name, value] of Object.entries(map)) {
+    const path = prefix === '' ? name : `${prefix}.${name}`
+    const spelling = `${path} (in ${label})`
+    if (sectionPaths.has(path)) {
+      if (isMap(value)) collect(value, path, label, layer, mistakes)
+      else if (value !== null) mistakes.push({ spelling, problem: 'must hold settings by name' })
+    } else if (isSettingOrTwin(path)) {
+      if (value !== null) layer.set(path, { spelling, value })
+    } else mistakes.push({ spelling, problem: 'is no setting' })
+  }
+}
+
+function isSettingOrTwin(path: string): boolean {
+  return (
+    settingByPath.has(path) ||
+    (path.endsWith('File') && settingByPath.get(path.slice(0, -4))?.secret === true)
+  )
+}
+
+function explainUnknownVariable(text: string): string {
+  if (!/^(?:tcp|udp):\/\//.test(text)) return 'is no setting'
+  return 'is no setting: Kubernetes sets such names for a Service called postern…; set enableServiceLinks: false on the pod'
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,66 @@
+import type { ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+
+interface ConnectionState {
+  /** Answers still owed to requests that were read before. */
+  owed: number
+  /** Nothing that is read from here on is taken for a request. */
+  condemned: boolean
+  farewell: string | null
+}
+
+/**
+ * What becomes of a client's connection once it can no longer be trusted. Requests that follow on it are not handled,
+ * and an answer to broken bytes waits for the answers that are owed before it: written at once it would land in the
+ * middle of one of them.
+ */
+export class ClientConnections {
+  readonly #states = new WeakMap<Duplex, ConnectionState>()
+
+  /** @returns false where the request must not be handled */
+  begin(socket: Duplex, response: ServerResponse): boolean {
+    const state = this.#stateOf(socket)
+    if (state.condemned) return false
+    state.owed++
+    response.once('close', () => {
+      state.owed--
+      if (state.owed === 0 && state.farewell !== null) sayFarewell(socket, state.farewell)
+    })
+    return true
+  }
+
+  /** The answer under way is the last on this connection. */
+  condemn(socket: Duplex): void {
+    this.#stateOf(socket).condemned = true
+  }
+
+  /** Ends the connection with these bytes, in their turn. @param bytes a whole HTTP answer */
+  end(socket: Duplex, bytes: string): void {
+    const state = this.#stateOf(socket)
+    if (state.condemned) {
+      if (state.owed === 0) socket.destroy()
+      return
+    }
+    state.condemned = true
+    if (state.owed === 0) sayFarewell(socket, bytes)
+    else state.farewell = bytes
+  }
+
+  #stateOf(socket: Duplex): ConnectionState {
+    let state = this.#states.get(socket)
+    if (state === undefined) {
+      state = { owed: 0, condemned: false, farewell: null }
+      this.#states.set(socket, state)
+    }
+    return state
+  }
+}
+
+/** Writes the last answer, then closes. What the client still sends is not waited for. */
+function sayFarewell(socket: Duplex, bytes: string): void {
+  if (!socket.writable) {
+    socket.destroy()
+    return
+  }
+  socket.end(bytes, () => socket.destroy())
+}

@@ -1,0 +1,22 @@
+import { digestOf, isWellFormedKey, type KeyFormat } from '../domain/secret.ts'
+
+export type Credential =
+  | { readonly kind: 'missing' }
+  /** Not of the form of a key, or without the MAC of one: no store is asked. */
+  | { readonly kind: 'malformed' }
+  /** All that goes on from here is the digest: the key itself ends in this function. */
+  | { readonly kind: 'key'; readonly digest: string }
+
+const BEARER = /^bearer[ \t]+(?=[^ \t])(.*)$/i
+
+/**
+ * Checks 4 and 5, as far as the request alone can tell.
+ * @param authorization every `Authorization` field of the request (RFC 6750, section 2.1)
+ */
+export function readCredential(authorization: readonly string[], format: KeyFormat): Credential {
+  const [field] = authorization
+  if (field === undefined || authorization.length > 1) return { kind: 'missing' }
+  const key = BEARER.exec(field)?.[1]
+  if (key === undefined) return { kind: 'missing' }
+  return isWellFormedKey(key, format) ? { kind: 'key', digest: digestOf(key) } : { kind: 'malformed' }
+}

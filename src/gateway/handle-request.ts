@@ -1,0 +1,84 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { authorize } from '../domain/authorize.ts'
+import type { Clock } from '../domain/clock.ts'
+import { matchRoute, type Route } from '../domain/route.ts'
+import type { KeyFormat } from '../domain/secret.ts'
+import { denied } from '../domain/verdict.ts'
+import type { KeyStore } from '../keystore/key-store.ts'
+import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
+import type { Answer } from './answer.ts'
+import { readCredential } from './credential.ts'
+import { readHead } from './request-head.ts'
+import { requestIdOf } from './request-id.ts'
+
+export interface Gateway {
+  readonly routes: readonly Route[]
+  readonly keyFormat: KeyFormat
+  readonly keys: KeyStore
+  readonly clock: Clock
+  readonly observer: RequestObserver
+  readonly answer: Answer
+  readonly maxInFlight: number
+  /** Whether the listener is closed and only what was in flight is still served. */
+  readonly stopping: () => boolean
+}
+
+/** The way of a request, top to bottom. Each step either answers or hands on what it found out. */
+export async function handleRequest(
+  gateway: Gateway,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  seen: RequestObservation,
+): Promise<void> {
+  const { answer, observer } = gateway
+  const raw = request.raw
+  const target = request.originalUrl
+
+  // 1. Well formed and within limits: what is read in two ways by two servers goes no further.
+  const read = readHead({ httpVersion: raw.httpVersion, url: target, rawHeaders: raw.rawHeaders })
+  seen.requestId = requestIdOf(read.ok ? read.head.requestIds : [])
+  if (!read.ok) return answer.refuse(reply, seen, denied(read.reason))
+  const { head } = read
+
+  // 2. A known path, by its raw bytes. Nothing is decoded or normalised, here or later.
+  const [path, query] = splitTarget(target)
+  const match = matchRoute(gateway.routes, path)
+  if (match === null) return answer.refuse(reply, seen, denied('unknown_route'), head.hasBody)
+  seen.route = match.route.name
+
+  // 3. GET, and nothing in its body that a server behind might take for a second request.
+  if (request.method !== 'GET') return answer.refuse(reply, seen, denied('method_not_allowed'), head.hasBody)
+  if (head.hasBody) return answer.refuse(reply, seen, denied('body_not_allowed'))
+
+  // 4. One bearer credential. One without the form and MAC of a key costs no look-up.
+  const credential = readCredential(head.authorization, gateway.keyFormat)
+  if (credential.kind !== 'key') {
+    const denial = denied(credential.kind === 'missing' ? 'key_missing' : 'key_invalid')
+    observer.decided(seen, denial)
+    return answer.refuse(reply, seen, denial)
+  }
+
+  // Shedding stands before the first thing that can wait.
+  if (gateway.stopping()) return answer.refuse(reply, seen, denied('draining'))
+  if (observer.inFlight > gateway.maxInFlight) return answer.refuse(reply, seen, denied('overloaded'))
+
+  // 5 to 8. Usable key, its own workspace, scope, query.
+  const lookup = await gateway.keys.get(credential.digest)
+  if (lookup.kind === 'found') {
+    seen.keyId = lookup.grant.id
+    seen.workspaceId = lookup.grant.workspaceId
+  }
+  if (lookup.kind !== 'unknown') seen.tier = lookup.tier
+  const verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
+  observer.decided(seen, verdict)
+  if (verdict.kind === 'denied') return answer.refuse(reply, seen, verdict)
+
+  // The permit is the only way on.
+  if (match.route.answeredBy === 'gateway') return answer.describeKey(reply, seen, verdict.permit)
+  return answer.forward(reply, seen, verdict.permit, head)
+}
+
+function splitTarget(target: string): [path: string, query: string] {
+  const mark = target.indexOf('?')
+  return mark < 0 ? [target, ''] : [target.slice(0, mark), target.slice(mark + 1)]
+}

@@ -1,0 +1,96 @@
+import type { DenialReason } from '../domain/verdict.ts'
+
+export const MAX_TARGET_LENGTH = 8 * 1024
+export const MAX_HEADERS_LENGTH = 16 * 1024
+export const MAX_HEADER_FIELDS = 100
+
+/** What is left of a request's head once it is known to be lawful: read once, from the fields as they came. */
+export interface RequestHead {
+  readonly host: string
+  /** Every `Authorization` field: there may be only one, and which of two would count is nobody's to guess. */
+  readonly authorization: readonly string[]
+  /** The client's own request ids; kept where there is one. */
+  readonly requestIds: readonly string[]
+  readonly hasBody: boolean
+}
+
+export type ReadHead =
+  | { readonly ok: true; readonly head: RequestHead }
+  | { readonly ok: false; readonly reason: DenialReason }
+
+/** uri-host and port of RFC 9110, section 7.2, in the characters that a host name or address literal can have. */
+const HOST = /^(?:[A-Za-z0-9._~-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/
+
+/**
+ * Check 1: the request is well formed and within limits.
+ * @param request.rawHeaders names and values in turn, as Node gives them: duplicates are still to be seen
+ */
+export function readHead(request: {
+  httpVersion: string
+  url: string
+  rawHeaders: readonly string[]
+}): ReadHead {
+  if (request.url.length > MAX_TARGET_LENGTH) return { ok: false, reason: 'url_too_long' }
+  const fields = readFields(request.rawHeaders)
+  if (fields.length > MAX_HEADERS_LENGTH || request.rawHeaders.length > 2 * MAX_HEADER_FIELDS) {
+    return { ok: false, reason: 'headers_too_large' }
+  }
+  const [host] = fields.hosts
+  const version = request.httpVersion
+  const lawful =
+    (version === '1.1' || version === '1.0') &&
+    fields.hosts.length === 1 &&
+    host !== undefined &&
+    HOST.test(host) &&
+    !fields.expects &&
+    isLawfulCoding(fields.codings, version)
+  if (!lawful) return { ok: false, reason: 'malformed_request' }
+  return { ok: true, head: { host, ...fields, hasBody: fields.codings.length > 0 || fields.hasLength } }
+}
+
+/** One pass over all fields. Names are compared only where their length is one that matters. */
+function readFields(rawHeaders: readonly string[]) {
+  const fields = {
+    length: 0,
+    hosts: [] as string[],
+    authorization: [] as string[],
+    requestIds: [] as string[],
+    codings: [] as string[],
+    hasLength: false,
+    expects: false,
+  }
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? ''
+    const value = rawHeaders[index + 1] ?? ''
+    fields.length += name.length + value.length + 4
+    switch (name.length) {
+      case 4:
+        if (name.toLowerCase() === 'host') fields.hosts.push(value)
+        break
+      case 6:
+        if (name.toLowerCase() === 'expect') fields.expects = true
+        break
+      case 12:
+        if (name.toLowerCase() === 'x-request-id') fields.requestIds.push(value)
+        break
+      case 13:
+        if (name.toLowerCase() === 'authorization') fields.authorization.push(value)
+        break
+      case 14:
+        if (name.toLowerCase() === 'content-length' && value !== '0') fields.hasLength = true
+        break
+      case 17:
+        if (name.toLowerCase() === 'transfer-encoding') fields.codings.push(value)
+        break
+    }
+  }
+  return fields
+}
+
+/** Any coding but a single `chunked` of HTTP/1.1 is one that two servers may read in two ways (RFC 9112, section 6.1). */
+function isLawfulCoding(codings: readonly string[], version: string): boolean {
+  return (
+    codings.length === 0 ||
+    (codings.length === 1 && version === '1.1' && codings[0]?.toLowerCase() === 'chunked')
+  )
+}

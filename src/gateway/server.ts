@@ -1,0 +1,84 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { Config } from '../config/schema.ts'
+import { denied } from '../domain/verdict.ts'
+import type { RequestObserver } from '../observability/request-observer.ts'
+import type { ClientConnections } from './client-connections.ts'
+import { type Gateway, handleRequest } from './handle-request.ts'
+import { rawRefusalOf, reasonOfParserError } from './parser-refusal.ts'
+import { MAX_HEADER_FIELDS } from './request-head.ts'
+
+/** A head over this is refused by Node's parser itself; our own limits below it name what was too large. */
+const MAX_HEAD_LENGTH = 24 * 1024
+
+/** The public listener: limits, and one way for every request. It does not listen yet. */
+export function createServer(
+  config: Config['gateway'],
+  deps: { logger: Logger; observer: RequestObserver; connections: ClientConnections },
+): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    // One route for all: the router must neither decode a path nor answer for one.
+    rewriteUrl: () => '/',
+    exposeHeadRoutes: false,
+    requestIdHeader: false,
+    genReqId: () => '',
+    // On close, requests on kept-alive connections are still served: a rolling restart loses none.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    keepAliveTimeout: config.keepAliveTimeoutMs,
+    requestTimeout: config.headersTimeoutMs,
+    http: {
+      maxHeaderSize: MAX_HEAD_LENGTH,
+      headersTimeout: config.headersTimeoutMs,
+      connectionsCheckingInterval: Math.min(1000, config.headersTimeoutMs),
+      // Node would answer a missing Host with an empty 400; the check of the head answers in our form.
+      requireHostHeader: false,
+      insecureHTTPParser: false,
+    },
+    clientErrorHandler: (error, socket) => refuseBytes(socket, reasonOfParserError(error.code)),
+  })
+  const { server } = app
+  server.maxHeadersCount = MAX_HEADER_FIELDS
+  server.maxConnections = config.maxConnections
+  // A GET never gets a 100: an expectation is refused with the head, like any other request.
+  for (const event of ['checkContinue', 'checkExpectation']) {
+    server.on(event, (request: IncomingMessage, response: ServerResponse) => {
+      server.emit('request', request, response)
+    })
+  }
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => refuseBytes(socket, 'unknown_route'))
+  return app
+
+  function refuseBytes(socket: Duplex, reason: ReturnType<typeof reasonOfParserError>): void {
+    const refusal = rawRefusalOf(reason)
+    deps.observer.refusedByParser(reason, refusal.requestId, refusal.status)
+    deps.connections.end(socket, refusal.bytes)
+  }
+}
+
+/** Every request goes through here, whatever its method: hooks run before a body would be parsed. */
+export function serveRequests(
+  app: FastifyInstance,
+  gateway: Gateway,
+  deps: { logger: Logger; connections: ClientConnections; draining: () => boolean },
+): void {
+  app.addHook('onRequest', (request, reply, _continue) => {
+    if (!deps.connections.begin(request.raw.socket, reply.raw)) return
+    const seen = gateway.observer.begin(request.method, reply.raw)
+    if (deps.draining()) reply.header('connection', 'close')
+    handleRequest(gateway, request, reply, seen).catch((error: unknown) => fail(request, reply, error))
+
+    function fail(failed: FastifyRequest, failedReply: FastifyReply, error: unknown): void {
+      deps.logger.error({ err: error, requestId: seen.requestId }, 'request failed')
+      if (failedReply.sent || failedReply.raw.headersSent) failed.raw.socket.destroy()
+      else gateway.answer.refuse(failedReply, seen, denied('internal_error'), true)
+    }
+  })
+  // The hook answers first; this makes Fastify run it for methods and paths that have no route.
+  app.setNotFoundHandler(() => {
+    throw new Error('A request passed the hook that answers all of them')
+  })
+}

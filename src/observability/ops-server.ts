@@ -1,0 +1,32 @@
+import Fastify, { type FastifyInstance } from 'fastify'
+import type { Metrics } from './metrics.ts'
+
+export interface Health {
+  /** Whether new requests should come here. Nothing behind this process is a reason against it. */
+  ready(): boolean
+  /** What is degraded, for a person who asks: part by part, in a word. */
+  details(): Readonly<Record<string, string>>
+}
+
+/** The second port of every process: probes and metrics, and nothing else. Never on the public one. */
+export function createOpsServer(deps: { metrics: Metrics; health: Health }): FastifyInstance {
+  const app = Fastify({ logger: false, return503OnClosing: false, forceCloseConnections: true })
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.header('cache-control', 'no-store')
+  })
+  app.get('/livez', () => ({ status: 'ok' }))
+  app.get('/readyz', (_request, reply) => {
+    const ready = deps.health.ready()
+    return reply
+      .code(ready ? 200 : 503)
+      .send({ status: ready ? 'ready' : 'draining', ...deps.health.details() })
+  })
+  app.get('/metrics', async (_request, reply) => {
+    reply.header('content-type', deps.metrics.registry.contentType)
+    return deps.metrics.registry.metrics()
+  })
+  app.setNotFoundHandler((_request, reply) =>
+    reply.code(404).send({ code: 'not_found', error: 'Here are /livez, /readyz and /metrics' }),
+  )
+  return app
+}

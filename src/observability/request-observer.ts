@@ -1,0 +1,143 @@
+import type { ServerResponse } from 'node:http'
+import type { Logger } from 'pino'
+import type { TierName } from '../domain/lookup.ts'
+import type { DenialReason, Verdict } from '../domain/verdict.ts'
+import type { ABORT_PHASES, DECISION_REASONS, Metrics, REJECTION_REASONS } from './metrics.ts'
+
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+
+/** Reasons before the credential was looked at. The others are decisions on it, or what came after. */
+const REJECTIONS: Partial<Record<DenialReason, (typeof REJECTION_REASONS)[number]>> = {
+  malformed_request: 'header',
+  url_too_long: 'path',
+  headers_too_large: 'header',
+  unknown_route: 'path',
+  method_not_allowed: 'method',
+  body_not_allowed: 'body',
+  overloaded: 'overload',
+  draining: 'draining',
+}
+
+const DECISIONS: Partial<Record<DenialReason, (typeof DECISION_REASONS)[number]>> = {
+  key_missing: 'missing',
+  key_invalid: 'unknown',
+  key_expired: 'expired',
+  key_revoked: 'revoked',
+  key_store_unavailable: 'store_error',
+  other_workspace: 'workspace',
+  scope_missing: 'scope',
+  invalid_query: 'query',
+  rate_limited: 'limited',
+}
+
+/** What is known of one request when it ends: written by the steps of its way, read once by `RequestObserver`. */
+export interface RequestObservation {
+  readonly method: string
+  readonly startedAtMs: number
+  requestId: string
+  /** Name of the matched route: never a path. */
+  route: string
+  phase: (typeof ABORT_PHASES)[number]
+  reason: DenialReason | null
+  keyId: string | null
+  workspaceId: string | null
+  tier: TierName | null
+  /** Who produced the status. */
+  source: 'gateway' | 'upstream'
+  upstreamWaitMs: number
+  responseBytes: number
+  /** What went wrong, in words for the log alone. */
+  fault: string | null
+}
+
+/** Counts and logs each request once, however it ends: answered, refused, or left by its client. */
+export class RequestObserver {
+  inFlight = 0
+  readonly #metrics: Metrics
+  readonly #logger: Logger
+
+  constructor(metrics: Metrics, logger: Logger) {
+    this.#metrics = metrics
+    this.#logger = logger
+  }
+
+  /** `close` comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort. */
+  begin(method: string, response: ServerResponse): RequestObservation {
+    const observation: RequestObservation = {
+      method: METHODS.has(method) ? method : '_OTHER',
+      startedAtMs: performance.now(),
+      requestId: '',
+      route: 'none',
+      phase: 'auth',
+      reason: null,
+      keyId: null,
+      workspaceId: null,
+      tier: null,
+      source: 'gateway',
+      upstreamWaitMs: 0,
+      responseBytes: 0,
+      fault: null,
+    }
+    this.inFlight++
+    response.once('close', () => this.#end(observation, response))
+    return observation
+  }
+
+  /** A decision on a credential, once per request that presented or lacked one. */
+  decided(observation: RequestObservation, verdict: Verdict): void {
+    if (verdict.kind === 'permitted') this.#metrics.decisions.inc({ decision: 'permitted', reason: 'ok' })
+    else this.#countDenial(verdict.reason)
+    if (observation.tier === null) return
+    const seconds = (performance.now() - observation.startedAtMs) / 1000
+    this.#metrics.authDuration.observe({ tier: observation.tier }, seconds)
+  }
+
+  /** A request that Node's parser refused: it has no response object to observe. */
+  refusedByParser(reason: DenialReason, requestId: string, status: number): void {
+    this.#metrics.requests.inc({ route: 'none', method: '_OTHER', code: String(status), source: 'gateway' })
+    this.#metrics.rejected.inc({ reason: REJECTIONS[reason] ?? 'header' })
+    this.#logger.info({ requestId, method: '_OTHER', route: 'none', status, reason }, 'request')
+  }
+
+  #countDenial(reason: DenialReason): void {
+    const decision = DECISIONS[reason]
+    if (decision !== undefined) this.#metrics.decisions.inc({ decision: 'denied', reason: decision })
+  }
+
+  #end(seen: RequestObservation, response: ServerResponse): void {
+    this.inFlight--
+    const aborted = !response.writableFinished
+    const durationMs = performance.now() - seen.startedAtMs
+    if (aborted) this.#metrics.clientAborts.inc({ phase: seen.phase })
+    else this.#countAnswer(seen, response.statusCode, durationMs / 1000)
+    const rejection = seen.reason === null ? undefined : REJECTIONS[seen.reason]
+    if (rejection !== undefined) this.#metrics.rejected.inc({ reason: rejection })
+    this.#log(seen, response.statusCode, durationMs, aborted)
+  }
+
+  #countAnswer(seen: RequestObservation, status: number, seconds: number): void {
+    const { route, method, source } = seen
+    this.#metrics.requests.inc({ route, method, code: String(status), source })
+    this.#metrics.requestDuration.observe({ route, code_class: `${Math.floor(status / 100)}xx` }, seconds)
+    this.#metrics.overheadDuration.observe(Math.max(0, seconds - seen.upstreamWaitMs / 1000))
+    this.#metrics.responseBytes.inc({ route }, seen.responseBytes)
+  }
+
+  #log(seen: RequestObservation, status: number, durationMs: number, aborted: boolean): void {
+    this.#logger.info(
+      {
+        requestId: seen.requestId,
+        method: seen.method,
+        route: seen.route,
+        ...(aborted ? { aborted: seen.phase } : { status, source: seen.source }),
+        ...(seen.reason === null ? {} : { reason: seen.reason }),
+        ...(seen.keyId === null ? {} : { keyId: seen.keyId, workspaceId: seen.workspaceId }),
+        ...(seen.tier === null ? {} : { tier: seen.tier }),
+        ...(seen.fault === null ? {} : { fault: seen.fault }),
+        durationMs: Math.round(durationMs * 1000) / 1000,
+        upstreamMs: Math.round(seen.upstreamWaitMs * 1000) / 1000,
+      },
+      'request',
+    )
+  }
+}

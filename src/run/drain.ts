@@ -1,0 +1,52 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Config } from '../config/schema.ts'
+
+/** How often connections that have become idle are closed while the rest ends. */
+const SWEEP_MS = 50
+
+/**
+ * serving: as ever. leaving: no longer ready, new requests still served, on connections that end with their answer.
+ * closing: the listener is closed, requests in flight end.
+ */
+export type DrainPhase = 'serving' | 'leaving' | 'closing'
+
+/** The end of a process in the order that loses no request: not ready, wait, close, let end, cut. */
+export class Drain {
+  phase: DrainPhase = 'serving'
+  readonly #config: Config['drain']
+  readonly #logger: Logger
+  readonly #onLeaving: () => void
+
+  constructor(config: Config['drain'], logger: Logger, onLeaving: () => void) {
+    this.#config = config
+    this.#logger = logger
+    this.#onLeaving = onLeaving
+  }
+
+  /** @param apps listeners of requests, closed in this order, each within what is left of `drain.timeoutMs` */
+  async run(reason: string, apps: readonly FastifyInstance[]): Promise<void> {
+    this.phase = 'leaving'
+    this.#onLeaving()
+    this.#logger.info({ reason, delayMs: this.#config.delayMs }, 'draining')
+    await sleep(this.#config.delayMs)
+    this.phase = 'closing'
+    await Promise.all(apps.map(app => this.#close(app)))
+    this.#logger.info({ reason }, 'drained')
+  }
+
+  async #close(app: FastifyInstance): Promise<void> {
+    const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_MS)
+    const deadline = setTimeout(() => {
+      this.#logger.warn({ timeoutMs: this.#config.timeoutMs }, 'requests still in flight are cut')
+      app.server.closeAllConnections()
+    }, this.#config.timeoutMs)
+    try {
+      await app.close()
+    } finally {
+      clearInterval(sweep)
+      clearTimeout(deadline)
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import { createServer, type Server } from 'node:http'
+
+interface Workspace {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+}
+
+const WORKSPACES: Readonly<Record<string, Workspace>> = {
+  ws_1: { id: 'ws_1', name: 'Design', createdAt: '2025-03-04T10:00:00.000Z' },
+  ws_2: { id: 'ws_2', name: 'Legal', createdAt: '2025-06-11T08:30:00.000Z' },
+}
+
+const FILES: Readonly<Record<string, readonly { id: string; name: string; bytes: number }[]>> = {
+  ws_1: [
+    { id: 'f_1', name: 'brand.pdf', bytes: 184_320 },
+    { id: 'f_2', name: 'logo.svg', bytes: 5_104 },
+    { id: 'f_3', name: 'palette.json', bytes: 912 },
+  ],
+  ws_2: [{ id: 'f_9', name: 'contract.docx', bytes: 48_220 }],
+}
+
+/** A workspace/files service as Postern stands in front of: it knows nothing of keys and answers whoever asks. */
+export function createSampleUpstream(): Server {
+  return createServer((request, response) => {
+    const url = new URL(request.url ?? '/', 'http://sample')
+    const answer = answerTo(url.pathname, url.searchParams)
+    const body = JSON.stringify(answer ?? { code: 'not_found', error: 'No such workspace' })
+    response.writeHead(answer === null ? 404 : 200, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+    })
+    response.end(body)
+  })
+}
+
+function answerTo(path: string, query: URLSearchParams): unknown {
+  const [, id = '', files] = /^\/api\/v1\/workspaces\/([^/]+)(\/files)?$/.exec(path) ?? []
+  const workspace = Object.hasOwn(WORKSPACES, id) ? WORKSPACES[id] : undefined
+  if (workspace === undefined) return null
+  if (files === undefined) return workspace
+  return { files: (FILES[id] ?? []).slice(0, Number(query.get('limit') ?? 100)) }
+}
