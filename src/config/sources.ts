@@ -12,6 +12,9 @@ export interface Mistake {
   readonly problem: string
 }
 
+const SERVICE_LINK =
+  'is what Kubernetes sets for a Service of that name, and no setting: set enableServiceLinks: false on the pod'
+
 /** One layer of settings, by path. */
 export type Layer = ReadonlyMap<string, Given>
 
@@ -39,7 +42,8 @@ export function layerOfEnvironment(environment: NodeJS.ProcessEnv, mistakes: Mis
   for (const [name, text] of Object.entries(environment)) {
     if (!name.startsWith('POSTERN_') || OTHER_VARIABLES.has(name) || text === undefined) continue
     const known = byName.get(name)
-    if (known === undefined) mistakes.push({ spelling: name, problem: explainUnknownVariable(text) })
+    if (isServiceLink(name, text)) mistakes.push({ spelling: name, problem: SERVICE_LINK })
+    else if (known === undefined) mistakes.push({ spelling: name, problem: 'is no setting' })
     else if (text !== '')
       layer.set(known.path, { spelling: name, value: parseText(known.setting, known.path, text) })
   }
@@ -119,9 +123,9 @@ function isSettingOrTwin(path: string): boolean {
   )
 }
 
-function explainUnknownVariable(text: string): string {
-  if (!/^(?:tcp|udp):\/\//.test(text)) return 'is no setting'
-  return 'is no setting: Kubernetes sets such names for a Service called postern…; set enableServiceLinks: false on the pod'
+/** Kubernetes sets variables for each Service of the namespace, `POSTERN_GATEWAY_PORT=tcp://…` for one called that. */
+function isServiceLink(name: string, text: string): boolean {
+  return /^(?:tcp|udp|sctp):\/\//.test(text) || /_SERVICE_(?:HOST|PORT)|_PORT_\d+_(?:TCP|UDP|SCTP)/.test(name)
 }
 
 function isMap(value: unknown): value is Record<string, unknown> {
