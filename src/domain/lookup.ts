@@ -1,9 +1,12 @@
 import type { KeyGrant } from './key-record.ts'
 
-/** What a gateway knows of a key after asking: unknown is never "no". */
+/** Where records are, near before far. */
+export type TierName = 'memory' | 'redis' | 'origin'
+
+/** What a gateway knows of a key after asking: unknown is never "no". `tier` says who answered. */
 export type Lookup =
-  | { readonly kind: 'found'; readonly grant: KeyGrant }
+  | { readonly kind: 'found'; readonly grant: KeyGrant; readonly tier?: TierName }
   /** The authority itself says that there is no such key. */
-  | { readonly kind: 'absent' }
+  | { readonly kind: 'absent'; readonly tier?: TierName }
   /** Nobody could say. */
   | { readonly kind: 'unknown' }
