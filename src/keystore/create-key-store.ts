@@ -2,7 +2,14 @@ import type { KeyObject } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
-import { LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics, REMOVAL_CAUSES } from '../observability/metrics.ts'
+import {
+  COMMAND_OUTCOMES,
+  INVALIDATION_RESULTS,
+  LOOKUP_RESULTS,
+  LOOKUP_TIERS,
+  type Metrics,
+  REMOVAL_CAUSES,
+} from '../observability/metrics.ts'
 import { KeyStoreChain } from './chain.ts'
 import { type ChangeEar, Changes } from './changes.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
@@ -158,5 +165,7 @@ function startCountersAtZero(metrics: Metrics): void {
   for (const tier of LOOKUP_TIERS)
     for (const result of LOOKUP_RESULTS) metrics.lookups.inc({ tier, result }, 0)
   for (const cause of REMOVAL_CAUSES) metrics.cacheRemovals.inc({ cause }, 0)
+  for (const result of INVALIDATION_RESULTS) metrics.invalidations.inc({ result }, 0)
+  for (const outcome of COMMAND_OUTCOMES) metrics.redisCommands.inc({ command: 'get', outcome }, 0)
   metrics.redisUp.set(0)
 }

@@ -9,7 +9,7 @@ export function withMetrics(tier: KeyTier, metrics: Metrics): KeyTier {
   return {
     name: tier.name,
     async get(digest) {
-      const answer = await tier.get(digest).catch(failedWith)
+      const answer = await ask(tier, digest)
       metrics.lookups.inc({ tier: tier.name, result: resultOf(answer) })
       return answer
     },
@@ -29,6 +29,10 @@ function resultOf(answer: TierAnswer): Result {
   }
 }
 
-function failedWith(thrown: unknown): TierAnswer {
-  return { kind: 'failed', error: asError(thrown) }
+async function ask(tier: KeyTier, digest: string): Promise<TierAnswer> {
+  try {
+    return await tier.get(digest)
+  } catch (thrown) {
+    return { kind: 'failed', error: asError(thrown) }
+  }
 }
