@@ -1,0 +1,171 @@
+import type { KeyObject } from 'node:crypto'
+import type { Config } from '../config/schema.ts'
+import { type Clock, systemClock } from '../domain/clock.ts'
+import { deriveRecordKey } from '../domain/wire.ts'
+import {
+  COMMAND_OUTCOMES,
+  INVALIDATION_RESULTS,
+  LOOKUP_RESULTS,
+  LOOKUP_TIERS,
+  type Metrics,
+  REMOVAL_CAUSES,
+} from '../observability/metrics.ts'
+import { KeyStoreChain } from './chain.ts'
+import { type ChangeEar, Changes } from './changes.ts'
+import type { KeyStore, KeyTier } from './key-store.ts'
+import { MemoryStore } from './memory-store.ts'
+import { OriginStore } from './origin-store.ts'
+import { RedisChangeSource } from './redis-change-source.ts'
+import { RedisConnection } from './redis-connection.ts'
+import { type RedisSettings, redisOptions } from './redis-options.ts'
+import { RedisReader } from './redis-reader.ts'
+import { RedisStore } from './redis-store.ts'
+import { type Log, TroubleLog } from './trouble-log.ts'
+import { withMetrics } from './with-metrics.ts'
+import { withTroubleLog } from './with-trouble-log.ts'
+
+export interface KeyStoreSettings {
+  readonly config: Pick<Config, 'redis' | 'origin' | 'keys'>
+  readonly metrics: Metrics
+  readonly logger: Log
+  readonly clock?: Clock
+  /** Keys of the MAC on records in Redis; by default `recordKeysOf(config.keys)`. */
+  readonly recordKeys?: readonly KeyObject[] | null
+}
+
+export interface KeyStoreHealth {
+  readonly redis: 'ok' | 'down' | 'off'
+  readonly changes: 'hearing' | 'deaf'
+  readonly origin: 'on' | 'off'
+}
+
+/** The read side of keys, whole. */
+export interface RunningKeyStore {
+  readonly keyStore: KeyStore
+  /** Where a feed of the same process tells of changes; with Redis configured, Redis alone does. */
+  readonly changes: ChangeEar
+  /** Waits for nothing, and fails for nothing that is down. */
+  start(): void
+  stop(): Promise<void>
+  health(): KeyStoreHealth
+}
+
+interface RedisSide {
+  readonly tier: KeyTier
+  readonly reader: RedisConnection
+  readonly subscriber: RedisConnection
+  readonly source: RedisChangeSource
+}
+
+type Deps = Required<Pick<KeyStoreSettings, 'config' | 'metrics' | 'logger' | 'clock'>>
+
+/** How often deafness is noticed where no request notices it. */
+const WATCH_EVERY_MS = 250
+
+export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
+  const deps = { ...settings, clock: settings.clock ?? systemClock }
+  const { config, metrics, clock } = deps
+  const recordKeys = settings.recordKeys === undefined ? recordKeysOf(config.keys) : settings.recordKeys
+  const changes = new Changes({ clock, metrics, beats: config.redis.beats })
+  const memory = createMemory(deps)
+  const redis = createRedis(deps, changes, recordKeys)
+  const origin = createOrigin(deps)
+  const keyStore = new KeyStoreChain({
+    memory,
+    changes,
+    redis: redis?.tier ?? null,
+    origin: origin?.tier ?? null,
+    clock,
+    metrics,
+    staleMs: config.keys.staleSeconds * 1000,
+  })
+  startCountersAtZero(metrics)
+  let watch: NodeJS.Timeout | undefined
+
+  return {
+    keyStore,
+    changes,
+    start() {
+      redis?.reader.start()
+      redis?.subscriber.start()
+      watch ??= setInterval(() => notice(deps, changes, redis), WATCH_EVERY_MS).unref()
+    },
+    async stop() {
+      clearInterval(watch)
+      redis?.reader.stop()
+      redis?.subscriber.stop()
+      await origin?.store.stop()
+      memory.flush()
+    },
+    health: () => ({
+      redis: redis === null ? 'off' : redis.reader.isReady ? 'ok' : 'down',
+      changes: changes.isHearing() ? 'hearing' : 'deaf',
+      origin: origin === null ? 'off' : 'on',
+    }),
+  }
+}
+
+/** Null, which lets records without a MAC pass, only where keys are opaque and nobody set a signing secret. */
+export function recordKeysOf(keys: Pick<Config['keys'], 'format' | 'signingSecrets'>): KeyObject[] | null {
+  if (keys.format === 'opaque' && keys.signingSecrets.length === 0) return null
+  return keys.signingSecrets.map(secret => deriveRecordKey(Buffer.from(secret, 'base64')))
+}
+
+function createMemory({ config, metrics }: Deps): MemoryStore {
+  const { maxEntries, ttlSeconds, absentTtlSeconds } = config.keys.memory
+  const settings = { maxEntries, ttlMs: ttlSeconds * 1000, absentTtlMs: absentTtlSeconds * 1000 }
+  return new MemoryStore(settings, { metrics })
+}
+
+function createRedis(
+  deps: Deps,
+  changes: Changes,
+  recordKeys: readonly KeyObject[] | null,
+): RedisSide | null {
+  const { config, metrics, clock } = deps
+  if (config.redis.url === undefined) return null
+  const settings: RedisSettings = { ...config.redis, url: config.redis.url }
+  const options = redisOptions(settings)
+  const source = new RedisChangeSource({ changes, clock, trouble: troubleOf('changes', deps) })
+  const reader = new RedisConnection(options, { metrics, trouble: troubleOf('redis reader', deps) })
+  const subscriber = new RedisConnection(options, {
+    metrics,
+    trouble: troubleOf('redis subscriber', deps),
+    events: source,
+  })
+  source.attach(subscriber)
+  const get = new RedisReader(reader, { metrics, clock, commandTimeoutMs: settings.commandTimeoutMs })
+  return { tier: dress(new RedisStore(get, recordKeys), deps), reader, subscriber, source }
+}
+
+function createOrigin(deps: Deps): { tier: KeyTier; store: OriginStore } | null {
+  const { origin } = deps.config
+  if (origin.url === undefined) return null
+  const store = new OriginStore({ ...origin, url: origin.url })
+  return { tier: dress(store, deps), store }
+}
+
+function dress(tier: KeyTier, deps: Deps): KeyTier {
+  return withTroubleLog(withMetrics(tier, deps.metrics), troubleOf(`${tier.name} look-up`, deps))
+}
+
+function troubleOf(part: string, { logger, clock }: Deps): TroubleLog {
+  return new TroubleLog(part, logger, clock)
+}
+
+/** Also where no request comes, the gauges tell the truth and a silent subscription is made again. */
+function notice(deps: Deps, changes: Changes, redis: RedisSide | null): void {
+  changes.isHearing()
+  redis?.source.watch()
+  deps.metrics.redisUp.set(redis?.reader.isReady === true ? 1 : 0)
+}
+
+/** So that an alert on a rate fires on the first failure. */
+function startCountersAtZero(metrics: Metrics): void {
+  for (const tier of LOOKUP_TIERS)
+    for (const result of LOOKUP_RESULTS) metrics.lookups.inc({ tier, result }, 0)
+  for (const cause of REMOVAL_CAUSES) metrics.cacheRemovals.inc({ cause }, 0)
+  for (const result of INVALIDATION_RESULTS) metrics.invalidations.inc({ result }, 0)
+  for (const outcome of COMMAND_OUTCOMES) metrics.redisCommands.inc({ command: 'get', outcome }, 0)
+  metrics.redisUp.set(0)
+}
