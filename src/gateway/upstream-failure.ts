@@ -1,3 +1,4 @@
+import { errors } from 'undici'
 import type { DenialReason } from '../domain/verdict.ts'
 import type { UPSTREAM_ERROR_KINDS } from '../observability/metrics.ts'
 
@@ -25,15 +26,18 @@ const KIND_OF_CODE: ReadonlyMap<string, UpstreamFailureKind> = new Map([
   ['EADDRNOTAVAIL', 'refused'],
   ['UND_ERR_CONNECT_TIMEOUT', 'connect_timeout'],
   ['UND_ERR_HEADERS_OVERFLOW', 'protocol'],
-  ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', 'truncated'],
 ])
 const RESET_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED'])
 /** What undici calls it when the other side closes; its message says more, but a message is no interface. */
 const CLOSED_CODE = 'UND_ERR_SOCKET'
+const MISMATCH_CODE = 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
 
 /** @param error whatever undici or Node reported; told apart by class and code only */
 export function toUpstreamFailure(error: unknown, phase: FailurePhase): UpstreamFailure {
-  return error instanceof UpstreamFailure ? error : new UpstreamFailure(kindOf(codeOf(error), phase), error)
+  if (error instanceof UpstreamFailure) return error
+  // Told by its class: in undici 7 its `code` is always undefined.
+  const kind = error instanceof errors.HTTPParserError ? 'protocol' : kindOf(codeOf(error), phase)
+  return new UpstreamFailure(kind, error)
 }
 
 /** Whether the connection went away, as against one that spoke nonsense or was never made. */
@@ -60,10 +64,11 @@ function kindOf(code: string, phase: FailurePhase): UpstreamFailureKind {
   if (code.startsWith('EAI_')) return 'dns'
   if (code === 'ETIMEDOUT') return phase === 'connecting' ? 'connect_timeout' : 'reset'
   if (RESET_CODES.has(code)) return 'reset'
+  // undici says this of any nonsense that comes after a Content-Length, be it still within the head.
+  if (code === MISMATCH_CODE) return phase === 'streaming' ? 'truncated' : 'protocol'
   if (code === CLOSED_CODE) return phase === 'streaming' ? 'truncated' : 'reset'
   const known = KIND_OF_CODE.get(code)
   if (known !== undefined) return known
-  if (code.startsWith('HPE_')) return code === 'HPE_INVALID_EOF_STATE' ? 'truncated' : 'protocol'
   // Of the many codes of OpenSSL and X.509 none is a network's: what else fails while connecting is the handshake.
   return phase === 'connecting' && code !== 'UND_ERR_DESTROYED' ? 'tls' : 'reset'
 }
