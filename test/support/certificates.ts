@@ -1,23 +1,51 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** A certificate for `localhost` that is its own authority, in files. */
-export class Certificates {
-  readonly #directory = mkdtempSync(join(tmpdir(), 'postern-tls-'))
-  readonly certFile = join(this.#directory, 'cert.pem')
-  readonly keyFile = join(this.#directory, 'key.pem')
+export interface Certificates {
+  readonly caFile: string
+  /** For 127.0.0.1, by that authority. */
+  readonly server: { readonly cert: Buffer; readonly key: Buffer }
+  /** For another name, by the same authority. */
+  readonly misnamed: { readonly cert: Buffer; readonly key: Buffer }
+  readonly clientCertFile: string
+  readonly clientKeyFile: string
+  remove(): void
+}
 
-  constructor() {
-    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost']
-    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-    const files = ['-keyout', this.keyFile, '-out', this.certFile]
-    const args = ['req', '-x509', ...key, ...files, '-days', '1', ...subject]
-    execFileSync('openssl', args, { stdio: 'ignore' })
+/** An authority of the test's own, and what it signed. */
+export function makeCertificates(): Certificates {
+  const directory = mkdtempSync(join(tmpdir(), 'postern-tls-'))
+  const path = (name: string) => join(directory, name)
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'ignore' })
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+  openssl('req', '-x509', ...newKey, '-subj', '/CN=test ca', '-keyout', 'ca.key', '-out', 'ca.pem')
+  const sign = (name: string, subject: string) => {
+    const issuer = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-addext', `subjectAltName=${subject}`]
+    openssl(
+      'req',
+      '-x509',
+      ...newKey,
+      ...issuer,
+      '-subj',
+      `/CN=${name}`,
+      '-keyout',
+      `${name}.key`,
+      '-out',
+      `${name}.pem`,
+    )
+    return { cert: readFileSync(path(`${name}.pem`)), key: readFileSync(path(`${name}.key`)) }
   }
-
-  remove(): void {
-    rmSync(this.#directory, { recursive: true, force: true })
+  const server = sign('server', 'IP:127.0.0.1')
+  const misnamed = sign('misnamed', 'DNS:elsewhere.example')
+  sign('client', 'DNS:gateway')
+  return {
+    caFile: path('ca.pem'),
+    server,
+    misnamed,
+    clientCertFile: path('client.pem'),
+    clientKeyFile: path('client.key'),
+    remove: () => rmSync(directory, { recursive: true }),
   }
 }
