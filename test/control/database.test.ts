@@ -22,7 +22,7 @@ describe('the console’s database', () => {
     await before.close()
     const after = createKeyRepository(await openDatabase(url))
     expect(await after.findById(key.record.id)).toEqual(key)
-    expect(await after.isPending(key.digest)).toBe(true)
+    expect(await after.pendingChangesOf(key.digest)).toHaveLength(1)
     await after.close()
   })
 

@@ -35,9 +35,9 @@ export function describeKeyRepository(database: string, open: () => Promise<KeyR
       expect(more).toEqual([])
       expect(await repository.pendingSpan()).toEqual({ oldestMs: NOW_MS, newestMs: NOW_MS + 5 })
       await repository.forgetChanges([{ digest: key.digest, version: 1 }])
-      expect(await repository.isPending(key.digest)).toBe(true)
+      expect(await repository.pendingChangesOf(key.digest)).toHaveLength(1)
       await repository.forgetChanges([{ digest: key.digest, version: 2 }])
-      expect(await repository.isPending(key.digest)).toBe(false)
+      expect(await repository.pendingChangesOf(key.digest)).toEqual([])
       expect(await repository.pendingSpan()).toBeNull()
     })
 
@@ -47,7 +47,7 @@ export function describeKeyRepository(database: string, open: () => Promise<KeyR
       await repository.insert(first, NOW_MS)
       expect(await repository.insert(twin, NOW_MS)).toBe('hint_taken')
       expect(await repository.findById(twin.record.id)).toBeNull()
-      expect(await repository.isPending(twin.digest)).toBe(false)
+      expect(await repository.pendingChangesOf(twin.digest)).toEqual([])
     })
 
     test.each([

@@ -38,7 +38,8 @@ export interface KeyRepository {
   list(question: { workspaceId: string; limit: number; afterId: string | null }): Promise<KeyPage>
   /** Oldest first. */
   pendingChanges(limit: number): Promise<PendingChange[]>
-  isPending(digest: string): Promise<boolean>
+  /** In the order of versions. */
+  pendingChangesOf(digest: string): Promise<PendingChange[]>
   /** The first and the last moment of a change that is pending; null where none is. */
   pendingSpan(): Promise<{ oldestMs: number; newestMs: number } | null>
   forgetChanges(changes: readonly Pick<PendingChange, 'digest' | 'version'>[]): Promise<void>

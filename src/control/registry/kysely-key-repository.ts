@@ -1,7 +1,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { KeyRecord } from '../../domain/key-record.ts'
 import type { KeyPage, KeyRepository, PendingChange, StoredKey } from './key-repository.ts'
-import type { KeyRow, Tables } from './tables.ts'
+import type { KeyRow, OutboxRow, Tables } from './tables.ts'
 
 export function createKeyRepository(database: Kysely<Tables>): KeyRepository {
   return {
@@ -12,7 +12,7 @@ export function createKeyRepository(database: Kysely<Tables>): KeyRepository {
       storedKeyOf(await selectKeys(database).where('digest', '=', digest).executeTakeFirst()),
     list: question => list(database, question),
     pendingChanges: limit => pendingChanges(database, limit),
-    isPending: digest => isPending(database, digest),
+    pendingChangesOf: digest => pendingChangesOf(database, digest),
     pendingSpan: () => pendingSpan(database),
     forgetChanges: changes => database.transaction().execute(tx => forgetChanges(tx, changes)),
     close: () => database.destroy(),
@@ -71,20 +71,19 @@ async function list(
 }
 
 async function pendingChanges(database: Kysely<Tables>, limit: number): Promise<PendingChange[]> {
-  const rows = await database
-    .selectFrom('outbox')
-    .selectAll()
-    .orderBy('at_ms')
-    .orderBy('digest')
-    .orderBy('version')
-    .limit(limit)
-    .execute()
-  return rows.map(({ digest, version, at_ms }) => ({ digest, version, atMs: at_ms }))
+  const query = database.selectFrom('outbox').selectAll()
+  return (await query.orderBy('at_ms').orderBy('digest').orderBy('version').limit(limit).execute()).map(
+    changeOfRow,
+  )
 }
 
-async function isPending(database: Kysely<Tables>, digest: string): Promise<boolean> {
-  const query = database.selectFrom('outbox').select('version').where('digest', '=', digest)
-  return (await query.executeTakeFirst()) !== undefined
+async function pendingChangesOf(database: Kysely<Tables>, digest: string): Promise<PendingChange[]> {
+  const query = database.selectFrom('outbox').selectAll().where('digest', '=', digest)
+  return (await query.orderBy('version').execute()).map(changeOfRow)
+}
+
+function changeOfRow({ digest, version, at_ms }: OutboxRow): PendingChange {
+  return { digest, version, atMs: at_ms }
 }
 
 async function pendingSpan(database: Kysely<Tables>): Promise<{ oldestMs: number; newestMs: number } | null> {
