@@ -1,8 +1,8 @@
 import type { Clock } from '../../domain/clock.ts'
 import { encodeBeat } from '../../domain/wire.ts'
+import type { ControlLogger } from '../control-logger.ts'
 import type { Timers } from '../timers.ts'
 import type { Announcer } from './announcer.ts'
-import type { ControlLogger } from './control-logger.ts'
 import type { KeyRepository } from './key-repository.ts'
 import type { Outbox } from './outbox.ts'
 

@@ -1,7 +1,7 @@
 import { encodeChange } from '../../domain/wire.ts'
+import type { ControlLogger } from '../control-logger.ts'
 import { backoffMs, type Timers } from '../timers.ts'
 import type { Announcer } from './announcer.ts'
-import type { ControlLogger } from './control-logger.ts'
 import type { KeyRepository } from './key-repository.ts'
 
 /** So many keys are announced side by side; a burst of revocations must not wait in single file. */
@@ -40,15 +40,17 @@ export class Outbox {
    * @returns whether every one of them is announced; false after a second, while it goes on in the background
    */
   async announce(digest: string): Promise<boolean> {
-    const { announcer, timers } = this.#parts
-    if (announcer.state() !== 'ready') return (await this.#pendingOf(digest)).length === 0
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
-    const cancel = timers.after(ANNOUNCE_TIMEOUT_MS, () => giveUp(false))
-    const announced = this.#deliver(digest).then(
-      () => true,
-      error => this.#retryLater(error),
-    )
+    const cancel = this.#parts.timers.after(ANNOUNCE_TIMEOUT_MS, () => giveUp(false))
+    // The change is committed: nothing that goes wrong from here on may look as if it were not.
+    const announced = this.#announceNow(digest).catch(error => this.#retryLater(error))
     return Promise.race([announced, late]).finally(cancel)
+  }
+
+  async #announceNow(digest: string): Promise<boolean> {
+    if (this.#parts.announcer.state() !== 'ready') return (await this.#pendingOf(digest)).length === 0
+    await this.#deliver(digest)
+    return true
   }
 
   /** Announces whatever is left: at start, when Redis is back, after a failure. */

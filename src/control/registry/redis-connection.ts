@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import type { Config } from '../../config/schema.ts'
 import type { Metrics } from '../../observability/metrics.ts'
+import type { ControlLogger } from '../control-logger.ts'
 import { backoffMs } from '../timers.ts'
-import type { ControlLogger } from './control-logger.ts'
 
 /** A connection that says nothing for so long is dead, whatever the kernel believes. Beats see to it that it speaks. */
 const SILENCE_TIMEOUT_MS = 2000

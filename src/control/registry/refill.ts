@@ -1,5 +1,5 @@
+import type { ControlLogger } from '../control-logger.ts'
 import type { Announcer } from './announcer.ts'
-import type { ControlLogger } from './control-logger.ts'
 import type { StoredKey } from './key-repository.ts'
 
 /** What is above is dropped: the next look-up of the same key tries again. */
