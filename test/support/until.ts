@@ -1,15 +1,21 @@
-const POLL_MS = 5
+const DEADLINE_MS = 10_000
+const PAUSE_MS = 5
 
-/** Waits for a condition, and fails by its name where it does not come true in time. */
-export async function until(
+/** Asks again and again until the answer is there. A test that waits says for what, never for how long. */
+export async function until<Value>(
   what: string,
-  condition: () => boolean | Promise<boolean>,
-  timeoutMs = 10_000,
-): Promise<void> {
-  const deadline = performance.now() + timeoutMs
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`Not within ${timeoutMs} ms: ${what}`)
-    await new Promise(resolve => setTimeout(resolve, POLL_MS))
+  ask: () => Value | Promise<Value>,
+  timeoutMs = DEADLINE_MS,
+): Promise<NonNullable<Exclude<Value, false>>> {
+  const endMs = performance.now() + timeoutMs
+  for (;;) {
+    const answer = await ask()
+    if (answer !== false && answer !== null && answer !== undefined) {
+      // What is left of the type once these three are excluded, which the compiler can't see for itself.
+      return answer as NonNullable<Exclude<Value, false>>
+    }
+    if (performance.now() > endMs) throw new Error(`Waited in vain until ${what}`)
+    await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
   }
 }
 
