@@ -141,6 +141,10 @@ const query = fc.oneof(
       .tuple(fc.constantFrom('limit=5', 'limit=1000', 'limit=5&limit=6'), spoil)
       .map(([text, change]) => spoiled(text, change)),
   },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom('limit=05', 'limit=+5', 'limit=5.0', 'limit=%35', 'LIMIT=5', '&', 'limit'),
+  },
   { weight: 1, arbitrary: fc.webQueryParameters() },
 )
 /** Instants at, just before and just after the present: where mistakes of one are. */
@@ -187,6 +191,8 @@ it('nothing is ever permitted but a configured endpoint of the key’s own works
       const { route, upstreamTarget } = permit
       seen.permitted.set(route.name, (seen.permitted.get(route.name) ?? 0) + 1)
       expect(upstreamTarget).toMatch(lawfulTargets(record.workspaceId)[route.name] ?? /$^/)
+      // The workspace that was asked for is the key's own, byte for byte.
+      if (route.name !== 'auth') expect(path.split('/')[4]).toBe(record.workspaceId)
       // Any server that reads the target by the URL standard reads the same bytes.
       const read = new URL(upstreamTarget, 'http://upstream')
       expect(read.pathname + read.search).toBe(upstreamTarget)

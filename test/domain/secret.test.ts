@@ -151,7 +151,21 @@ describe('a presented key', () => {
   it('is refused where it was signed for another prefix, even of the same length', () => {
     const other = mintSecret('wsx_', Buffer.alloc(32, 7), SIGNING_KEY).reveal()
     expect(isWellFormedKey(other, { ...FORMAT, prefix: 'wsx_' })).toBe(true)
+    expect(isWellFormedKey(other, FORMAT)).toBe(false)
     expect(isWellFormedKey(`wsk_${other.slice(4)}`, FORMAT)).toBe(false)
+  })
+
+  it('is refused in a form that is never issued, even with a MAC that is right', () => {
+    for (const random of [
+      '-'.repeat(43),
+      '0'.repeat(42),
+      '0'.repeat(44),
+      `${'0'.repeat(42)}\n`,
+      'é'.repeat(43),
+    ]) {
+      const body = `wsk_${random}`
+      expect(isWellFormedKey(body + contractMac(body, Buffer.alloc(32, 1)), FORMAT), random).toBe(false)
+    }
   })
 
   it('is accepted under any of several signing secrets, so that they can be rotated, and refused under none', () => {
