@@ -52,7 +52,8 @@ export function authorize(question: {
 
 function refuseUnusable(grant: KeyGrant, nowMs: number): Denial | null {
   if (grant.revokedAtMs !== null) return denied('key_revoked')
-  return nowMs >= grant.expiresAtMs ? denied('key_expired') : null
+  // Asked this way round, so that a time that is no number lets nothing through.
+  return nowMs < grant.expiresAtMs ? null : denied('key_expired')
 }
 
 /** Strict equality of two texts; no look-up, so that the answer costs the same whether the workspace exists or not. */

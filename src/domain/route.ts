@@ -1,3 +1,4 @@
+import { isAmbiguousPath } from './ambiguous-path.ts'
 import { isWorkspaceId } from './key-record.ts'
 
 /** A route as it is configured; `path` and `upstreamPath` are templates such as `/a/{workspaceId}/b`. */
@@ -38,13 +39,6 @@ export interface RouteMatch {
 
 export const WORKSPACE_PARAMETER = 'workspaceId'
 
-/**
- * Forms that some server on the way might read as another path: encoded slash, backslash, dot segments in any
- * encoding, empty segments, `;`, `#`, control characters. `(?:25)*` covers a percent sign encoded any number of times.
- */
-const AMBIGUOUS_PATH =
-  /%(?:25)*(?:2f|5c|0[0-9a-f]|1[0-9a-f]|7f)|[\\;#\u0000-\u001f\u007f]|\/(?=\/)|\/(?:\.|%(?:25)*2e){1,2}(?=\/|$)|.\/$/i
-
 /** The order in which routes are tried is the order of this list: literal segments before parameters. */
 export function compileRoutes(configs: readonly RouteConfig[]): Route[] {
   return configs.map(compileRoute).sort((a, b) => (specificity(a) < specificity(b) ? -1 : 1))
@@ -55,7 +49,7 @@ export function compileRoutes(configs: readonly RouteConfig[]): Route[] {
  * @returns null where no route has this form: matching is on whole segments, byte for byte
  */
 export function matchRoute(routes: readonly Route[], path: string): RouteMatch | null {
-  if (!path.startsWith('/') || AMBIGUOUS_PATH.test(path)) return null
+  if (!path.startsWith('/') || isAmbiguousPath(path)) return null
   const segments = path.slice(1).split('/')
   for (const route of routes) {
     const parameters = matchSegments(route.segments, segments)

@@ -67,8 +67,11 @@ export function deriveRecordKey(signingSecret: Uint8Array): KeyObject {
  */
 export function encodeRecord(record: KeyRecord, digest: string, recordKey: KeyObject | null): string {
   const body = { v: SCHEMA_VERSION, ...toRecordJson(record) }
+  // Signed is what a reader will read, so that no spelling of a record can be written that its own MAC does not fit.
+  const grant = readGrant(body)
+  if (grant === null) throw new RangeError(`The record of ${record.id} has a field that no reader would take`)
   if (recordKey === null) return JSON.stringify(body)
-  return JSON.stringify({ ...body, mac: macOfGrant(record, digest, recordKey) })
+  return JSON.stringify({ ...body, mac: macOfGrant(grant, digest, recordKey) })
 }
 
 export type DecodedRecord =
@@ -116,8 +119,9 @@ export function encodeBeat(beat: { sender: string; atMs: number }): string {
 export function decodeAnnouncement(text: string): Announcement | null {
   const json = parseObject(text, MAX_MESSAGE_LENGTH)
   if (json === null || !isCount(json['at'])) return null
-  const { digest, version, at } = json
-  if (json['beat'] !== undefined) return { kind: 'beat', atMs: at }
+  const { beat, digest, version, at } = json
+  // What is both is neither: a change must not pass for a beat.
+  if (beat !== undefined) return digest === undefined ? { kind: 'beat', atMs: at } : null
   if (typeof digest !== 'string' || !isDigest(digest) || !isCount(version)) return null
   return { kind: 'change', digest, version, atMs: at }
 }
@@ -125,12 +129,12 @@ export function decodeAnnouncement(text: string): Announcement | null {
 function readGrant(json: Record<string, unknown>): KeyGrant | null {
   const { id, workspaceId, scopes, hint, version } = json
   const expiresAtMs = parseInstant(json['expiresAt'])
-  const revokedAtMs = json['revokedAt'] == null ? null : parseInstant(json['revokedAt'])
+  const revokedAtMs = json['revokedAt'] === null ? null : parseInstant(json['revokedAt'])
   if (typeof id !== 'string' || !KEY_ID.test(id)) return null
   if (typeof workspaceId !== 'string' || !isWorkspaceId(workspaceId)) return null
   if (!isScopeList(scopes)) return null
   if (typeof hint !== 'string' || hint.length > 128) return null
-  if (expiresAtMs === null || (json['revokedAt'] != null && revokedAtMs === null)) return null
+  if (expiresAtMs === null || (json['revokedAt'] !== null && revokedAtMs === null)) return null
   if (!isCount(version)) return null
   return { id, workspaceId, scopes: normalizeScopes(scopes), hint, expiresAtMs, revokedAtMs, version }
 }
@@ -179,7 +183,8 @@ function isCount(value: unknown): value is number {
 function parseInstant(value: unknown): number | null {
   if (typeof value !== 'string' || !ISO_INSTANT.test(value)) return null
   const ms = Date.parse(value)
-  return Number.isNaN(ms) ? null : ms
+  // A day or hour that does not exist would be read as one of the next month or day.
+  return !Number.isNaN(ms) && isoInstant(ms).startsWith(value.slice(0, 19)) ? ms : null
 }
 
 function isoInstant(ms: number): string {

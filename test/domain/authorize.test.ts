@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest'
+import { authorize } from '../../src/domain/authorize.ts'
+import type { KeyRecord } from '../../src/domain/key-record.ts'
+import type { Lookup } from '../../src/domain/lookup.ts'
+import type { DenialReason } from '../../src/domain/verdict.ts'
+import { exampleRecord, grantOf, matchOf, NOW_MS } from './examples.ts'
+
+interface Question {
+  lookup: Lookup
+  match: ReturnType<typeof matchOf>
+  query: string
+  nowMs: number
+}
+
+const RECORD = exampleRecord()
+
+function found(changes: Partial<KeyRecord> = {}): Lookup {
+  return { kind: 'found', grant: grantOf(exampleRecord(changes)), tier: 'memory' }
+}
+
+const GOOD: Question = {
+  lookup: found(),
+  match: matchOf('files', { workspaceId: 'ws_A' }),
+  query: 'limit=5',
+  nowMs: NOW_MS,
+}
+
+function reasonOf(question: Question): DenialReason | 'permitted' {
+  const verdict = authorize(question)
+  return verdict.kind === 'permitted' ? 'permitted' : verdict.reason
+}
+
+/** Each failure alone, in the order in which they are judged. Those of one record can be had together. */
+const FAILURES: readonly {
+  reason: DenialReason
+  apply: (question: Question, record: Partial<KeyRecord>) => void
+}[] = [
+  { reason: 'key_revoked', apply: (_, record) => Object.assign(record, { revokedAtMs: NOW_MS - 1 }) },
+  { reason: 'key_expired', apply: (_, record) => Object.assign(record, { expiresAtMs: NOW_MS }) },
+  {
+    reason: 'other_workspace',
+    apply: question => {
+      question.match = matchOf('files', { workspaceId: 'ws_B' })
+    },
+  },
+  { reason: 'scope_missing', apply: (_, record) => Object.assign(record, { scopes: ['workspace:read'] }) },
+  {
+    reason: 'invalid_query',
+    apply: question => {
+      question.query = 'limit=0'
+    },
+  },
+]
+
+function failing(reasons: readonly DenialReason[]): Question {
+  const question = { ...GOOD }
+  const record: Partial<KeyRecord> = {}
+  for (const { reason, apply } of FAILURES) if (reasons.includes(reason)) apply(question, record)
+  return { ...question, lookup: found(record) }
+}
+
+describe('the decision', () => {
+  it('permits a usable key its own workspace, within its scopes', () => {
+    const verdict = authorize(GOOD)
+    expect(verdict.kind === 'permitted' && verdict.permit.upstreamTarget).toBe(
+      '/api/v1/workspaces/ws_A/files?limit=5',
+    )
+    expect(verdict.kind === 'permitted' && verdict.permit.grant).toEqual(grantOf(RECORD))
+  })
+
+  it.each(FAILURES.map(({ reason }) => [reason]))('answers %s where that is all that is wrong', reason => {
+    expect(reasonOf(failing([reason]))).toBe(reason)
+  })
+
+  const pairs = FAILURES.flatMap(({ reason: earlier }, index) =>
+    FAILURES.slice(index + 1).map(({ reason: later }) => [earlier, later] as const),
+  )
+  it.each(pairs)('answers %s before %s', (earlier, later) => {
+    expect(reasonOf(failing([earlier, later]))).toBe(earlier)
+  })
+
+  it('answers the first of all failures at once', () => {
+    const reasons = FAILURES.map(({ reason }) => reason)
+    while (reasons.length > 0) {
+      expect(reasonOf(failing(reasons))).toBe(reasons[0])
+      reasons.shift()
+    }
+  })
+
+  it.each(FAILURES.map(({ reason }) => [reason]))(
+    'says nothing of %s to a key that does not exist',
+    reason => {
+      const question = failing([reason])
+      expect(reasonOf({ ...question, lookup: { kind: 'absent', tier: 'origin' } })).toBe('key_invalid')
+      expect(reasonOf({ ...question, lookup: { kind: 'unknown' } })).toBe('key_store_unavailable')
+    },
+  )
+
+  it('never takes "nobody could say" for "no": that is our trouble, not the key’s', () => {
+    expect(reasonOf({ ...GOOD, lookup: { kind: 'unknown' } })).toBe('key_store_unavailable')
+  })
+
+  it('lets any usable key ask an endpoint that needs no scope', () => {
+    const question = { ...GOOD, match: matchOf('auth'), query: '', lookup: found({ scopes: [] }) }
+    expect(reasonOf(question)).toBe('permitted')
+  })
+
+  it('names the scope that is missing', () => {
+    expect(authorize(failing(['scope_missing']))).toMatchObject({ scope: 'files:read' })
+  })
+
+  it.each(['files:rea', 'files:reads', 'FILES:READ', 'files:*', '*', 'files:read workspace:read'])(
+    'takes no other scope for the one that is needed: %s',
+    scope => {
+      expect(reasonOf({ ...GOOD, lookup: found({ scopes: [scope] }) })).toBe('scope_missing')
+    },
+  )
+
+  it.each(['ws_a', 'WS_A', 'ws_A ', 'ws_', 'ws_AA', '%77s_A', 'ws_А', '', 'ws_A\0'])(
+    'takes no other text for the key’s workspace: %j',
+    workspaceId => {
+      expect(reasonOf({ ...GOOD, match: matchOf('files', { workspaceId }) })).toBe('other_workspace')
+    },
+  )
+
+  it('answers alike whether the other workspace exists or not', () => {
+    const answers = ['ws_B', 'ws_Z'].map(workspaceId =>
+      authorize({ ...GOOD, match: matchOf('files', { workspaceId }) }),
+    )
+    expect(answers[0]).toEqual(answers[1])
+  })
+})
+
+describe('expiry', () => {
+  const expiresAtMs = RECORD.expiresAtMs
+
+  it.each([
+    ['a millisecond before', expiresAtMs - 1, 'permitted'],
+    ['at its very instant', expiresAtMs, 'key_expired'],
+    ['a millisecond after', expiresAtMs + 1, 'key_expired'],
+    ['by a clock that says nothing', Number.NaN, 'key_expired'],
+  ])('is judged at each request: %s', (_, nowMs, reason) => {
+    expect(reasonOf({ ...GOOD, nowMs })).toBe(reason)
+  })
+
+  it('does not bring a revoked key back, not even before the time of its revocation', () => {
+    const lookup = found({ revokedAtMs: NOW_MS + 1000 })
+    expect(reasonOf({ ...GOOD, lookup })).toBe('key_revoked')
+    expect(reasonOf({ ...GOOD, lookup: found({ revokedAtMs: 0 }) })).toBe('key_revoked')
+  })
+
+  it('does not care whether the record came from memory, Redis or the origin', () => {
+    for (const tier of ['memory', 'redis', 'origin'] as const) {
+      const lookup: Lookup = { kind: 'found', grant: grantOf(exampleRecord({ expiresAtMs: NOW_MS })), tier }
+      expect(reasonOf({ ...GOOD, lookup })).toBe('key_expired')
+    }
+  })
+})

@@ -1,0 +1,50 @@
+import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+import { DEFAULTS_FILE } from '../../src/config/load.ts'
+import type { KeyGrant, KeyRecord } from '../../src/domain/key-record.ts'
+import { compileRoutes, type Route, type RouteConfig, type RouteMatch } from '../../src/domain/route.ts'
+import { importSigningSecret } from '../../src/domain/secret.ts'
+
+export const NOW_MS = Date.UTC(2026, 10, 20, 9)
+export const DAY_MS = 86_400_000
+
+export const SIGNING_KEY = importSigningSecret(Buffer.alloc(32, 1))
+export const OTHER_SIGNING_KEY = importSigningSecret(Buffer.alloc(32, 2))
+
+/** The routes as they are shipped. */
+export const ROUTES: readonly Route[] = compileRoutes(
+  (parse(readFileSync(DEFAULTS_FILE, 'utf8')) as { routes: RouteConfig[] }).routes,
+)
+
+export function routeNamed(name: string): Route {
+  const route = ROUTES.find(candidate => candidate.name === name)
+  if (route === undefined) throw new Error(`No route ${name}`)
+  return route
+}
+
+export function matchOf(name: string, parameters: Record<string, string> = {}): RouteMatch {
+  return { route: routeNamed(name), parameters: new Map(Object.entries(parameters)) }
+}
+
+export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
+  return {
+    id: 'key_01JD3X5Y6Z7A8B9C0D1E2F3G4H',
+    workspaceId: 'ws_A',
+    name: 'nightly export',
+    scopes: ['files:read', 'workspace:read'],
+    hint: 'wsk_…x7Qf',
+    createdAtMs: NOW_MS - DAY_MS,
+    createdBy: 'ada@example.com',
+    expiresAtMs: NOW_MS + 90 * DAY_MS,
+    revokedAtMs: null,
+    rotatedFrom: null,
+    replacedBy: null,
+    version: 1,
+    ...changes,
+  }
+}
+
+export function grantOf(record: KeyRecord): KeyGrant {
+  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version } = record
+  return { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version }
+}

@@ -1,0 +1,164 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parseQuery } from '../../src/domain/query.ts'
+import { compileRoutes, type Route } from '../../src/domain/route.ts'
+import { routeNamed } from './examples.ts'
+
+const FILES = routeNamed('files')
+
+function routeWith(query: NonNullable<Parameters<typeof compileRoutes>[0][number]['query']>): Route {
+  const [route] = compileRoutes([{ name: 'x', path: '/{workspaceId}', query }])
+  if (route === undefined) throw new Error('unreachable')
+  return route
+}
+
+describe('a lawful query', () => {
+  it.each([
+    ['', ''],
+    ['limit=1', '?limit=1'],
+    ['limit=1000', '?limit=1000'],
+    ['limit=999', '?limit=999'],
+  ])('%j reaches the upstream as %j', (query, upstreamQuery) => {
+    expect(parseQuery(FILES, query)).toEqual({ ok: true, upstreamQuery })
+  })
+})
+
+describe('an unlawful query is refused', () => {
+  it.each([
+    // Q01: one parameter twice
+    'limit=1&limit=1000',
+    'limit=5&limit=5',
+    // Q02: other spellings
+    'limit[]=1',
+    'limit[0]=1',
+    'limit.x=1',
+    'LIMIT=5',
+    'Limit=5',
+    'limit%00=5',
+    'l%69mit=5',
+    'limit =5',
+    ' limit=5',
+    // Q04: range and precision
+    'limit=0',
+    'limit=1001',
+    'limit=9007199254740993',
+    'limit=1000000000000000',
+    `limit=${'9'.repeat(5000)}`,
+    // other spellings of a number
+    'limit=-1',
+    'limit=+1',
+    'limit=01',
+    'limit=00',
+    'limit=1.0',
+    'limit=1e2',
+    'limit=0x10',
+    'limit=1_0',
+    'limit= 5',
+    'limit=5%20',
+    'limit=%35',
+    'limit=５',
+    'limit=٥',
+    'limit=5\n',
+    'limit=NaN',
+    'limit=Infinity',
+    'limit=null',
+    // Q05: a parameter within a value
+    'limit=5%26workspaceId=ws_B',
+    'limit=5&workspaceId=ws_B',
+    'limit=5%23',
+    'limit=5#x',
+    'limit=5;workspaceId=ws_B',
+    'limit=5%0d%0aX:1',
+    'limit=5=5',
+    'limit=5?limit=6',
+    // Q07: empty pieces
+    '&',
+    '&&limit=5',
+    'limit=5&',
+    'limit',
+    'limit=',
+    '=5',
+    '=',
+    '?limit=5',
+    // Q08, K08, prototypes
+    'a[b][c][d]=1',
+    'access_token=x',
+    'limit=5&access_token=x',
+    '__proto__=1',
+    'constructor=1',
+    'toString',
+    'x=1',
+  ])('%j', query => {
+    expect(parseQuery(FILES, query).ok).toBe(false)
+  })
+
+  it.each(['workspace=ws_B', 'limit=5', '&', 'access_token=x'])(
+    'where the endpoint takes none at all: %j',
+    query => {
+      expect(parseQuery(routeNamed('auth'), query)).toEqual({
+        ok: false,
+        detail: 'This endpoint takes no query parameters',
+      })
+    },
+  )
+
+  it('in words that never repeat what was sent, and end without a full stop', () => {
+    const canary = fc.stringMatching(/^[a-z]{8,12}$/).map(text => `canary${text}`)
+    fc.assert(
+      fc.property(
+        canary,
+        fc.constantFrom('limit=#', '#=1', 'limit=1&#=2', '#', 'limit=1&limit=#'),
+        (word, form) => {
+          const parsed = parseQuery(FILES, form.replace('#', word))
+          expect(parsed.ok).toBe(false)
+          expect(parsed.ok ? '' : parsed.detail).not.toMatch(/canary|\.$/)
+        },
+      ),
+    )
+  })
+
+  it('without looking at more of it than the endpoint has parameters', () => {
+    const started = performance.now()
+    for (let count = 0; count < 100; count++) parseQuery(FILES, 'limit=5&'.repeat(2000))
+    expect(performance.now() - started).toBeLessThan(100)
+  })
+})
+
+describe('the rules for parameters', () => {
+  it('take every whole number within the bounds, and none beside them', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: -10, max: 2000 }), number => {
+        expect(parseQuery(FILES, `limit=${number}`).ok).toBe(number >= 1 && number <= 1000)
+      }),
+    )
+  })
+
+  it('take a token of plain characters up to its length', () => {
+    const route = routeWith({ cursor: { type: 'token', maxLength: 8 } })
+    for (const value of ['a', 'A-9._~', '12345678']) {
+      expect(parseQuery(route, `cursor=${value}`)).toEqual({ ok: true, upstreamQuery: `?cursor=${value}` })
+    }
+    for (const value of ['', '123456789', 'a b', 'a%20', 'a+b', 'a/b', 'é', 'a=']) {
+      expect(parseQuery(route, `cursor=${value}`).ok, value).toBe(false)
+    }
+  })
+
+  it('take one of the choices, exactly as it is spelled', () => {
+    const route = routeWith({ order: { type: 'choice', values: ['asc', 'desc'] } })
+    expect(parseQuery(route, 'order=desc')).toEqual({ ok: true, upstreamQuery: '?order=desc' })
+    for (const value of ['ASC', 'as', 'asc,desc', '', 'constructor']) {
+      expect(parseQuery(route, `order=${value}`).ok, value).toBe(false)
+    }
+  })
+
+  it('hold for several parameters, each at most once, in any order', () => {
+    const route = routeWith({
+      limit: { type: 'integer', minimum: 0, maximum: 10 },
+      order: { type: 'choice', values: ['asc', 'desc'] },
+    })
+    expect(parseQuery(route, 'order=asc&limit=0')).toEqual({ ok: true, upstreamQuery: '?order=asc&limit=0' })
+    expect(parseQuery(route, 'limit=0&order=asc&limit=0').ok).toBe(false)
+    expect(parseQuery(route, 'limit=0&order=asc&').ok).toBe(false)
+    expect(parseQuery(route, 'limit=0&order=asc&x=1').ok).toBe(false)
+  })
+})

@@ -1,0 +1,278 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { KeyRecord } from '../../src/domain/key-record.ts'
+import {
+  CHANGES_CHANNEL,
+  decodeAnnouncement,
+  decodeRecord,
+  deriveRecordKey,
+  encodeBeat,
+  encodeChange,
+  encodeRecord,
+  isDigest,
+  redisKeyOf,
+  toRecordJson,
+} from '../../src/domain/wire.ts'
+import { exampleRecord, grantOf, NOW_MS } from './examples.ts'
+
+const RECORD_KEY = deriveRecordKey(Buffer.alloc(32, 1))
+const OTHER_RECORD_KEY = deriveRecordKey(Buffer.alloc(32, 2))
+const DIGEST = 'ab'.repeat(32)
+const OTHER_DIGEST = 'cd'.repeat(32)
+
+type Json = Record<string, unknown>
+
+/** What stands in Redis, with some of its fields changed (or left out: undefined). */
+function tampered(changes: Json, record = exampleRecord()): string {
+  const json = JSON.parse(encodeRecord(record, DIGEST, RECORD_KEY)) as Json
+  return JSON.stringify({ ...json, ...changes })
+}
+
+function whyNot(text: string, keys: (typeof RECORD_KEY)[] | null = [RECORD_KEY]): string {
+  const decoded = decodeRecord(text, DIGEST, keys)
+  return decoded.ok ? 'accepted' : decoded.why
+}
+
+const instant = fc.integer({ min: 0, max: Date.UTC(9999, 0) })
+const scope = fc.stringMatching(/^[a-z:*]{1,20}$/)
+const records: fc.Arbitrary<KeyRecord> = fc.record({
+  id: fc.stringMatching(/^key_[0-9A-Z]{26}$/),
+  workspaceId: fc.stringMatching(/^[A-Za-z0-9_~-]{1,40}$/),
+  name: fc.string(),
+  scopes: fc.array(scope, { maxLength: 6 }),
+  hint: fc.string({ maxLength: 20 }),
+  createdAtMs: instant,
+  createdBy: fc.string(),
+  expiresAtMs: fc.oneof(
+    instant,
+    instant.map(ms => ms + 0.25),
+  ),
+  revokedAtMs: fc.option(instant),
+  rotatedFrom: fc.option(fc.string()),
+  replacedBy: fc.option(fc.string()),
+  version: fc.integer({ min: 1, max: 2 ** 40 }),
+})
+
+describe('a record on the wire', () => {
+  it('is read as it was written: nothing that decides is lost or changed', () => {
+    fc.assert(
+      fc.property(records, record => {
+        const decoded = decodeRecord(encodeRecord(record, DIGEST, RECORD_KEY), DIGEST, [RECORD_KEY])
+        expect(decoded).toEqual({
+          ok: true,
+          grant: {
+            ...grantOf(record),
+            scopes: [...new Set(record.scopes)].sort(),
+            expiresAtMs: Math.floor(record.expiresAtMs),
+          },
+        })
+      }),
+    )
+  })
+
+  it('stands under the digest of the key, in JSON with its schema and ISO instants', () => {
+    expect(redisKeyOf(DIGEST)).toBe(`postern:key:${DIGEST}`)
+    expect(JSON.parse(encodeRecord(exampleRecord(), DIGEST, RECORD_KEY))).toEqual({
+      v: 1,
+      ...toRecordJson(exampleRecord()),
+      mac: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+    })
+    expect(toRecordJson(exampleRecord({ revokedAtMs: NOW_MS }))).toMatchObject({
+      createdAt: '2026-11-19T09:00:00.000Z',
+      revokedAt: '2026-11-20T09:00:00.000Z',
+    })
+  })
+
+  it('holds neither secret nor digest', () => {
+    expect(encodeRecord(exampleRecord(), DIGEST, RECORD_KEY)).not.toContain(DIGEST)
+  })
+
+  it('has no MAC where there is no signing secret, and is then believed only where none is asked for', () => {
+    const text = encodeRecord(exampleRecord(), DIGEST, null)
+    expect(JSON.parse(text)).not.toHaveProperty('mac')
+    expect(whyNot(text, null)).toBe('accepted')
+    expect(whyNot(text)).toBe('bad_mac')
+    expect(whyNot(text, [])).toBe('bad_mac')
+  })
+
+  it('is not written where nobody could read it', () => {
+    for (const changes of [
+      { workspaceId: '..' },
+      { workspaceId: 'a/b' },
+      { scopes: ['a b'] },
+      { version: 1.5 },
+    ]) {
+      expect(
+        () => encodeRecord(exampleRecord(changes), DIGEST, RECORD_KEY),
+        JSON.stringify(changes),
+      ).toThrow()
+    }
+  })
+
+  it('is believed under any of several signing secrets, so that they can be rotated', () => {
+    const text = encodeRecord(exampleRecord(), DIGEST, OTHER_RECORD_KEY)
+    expect(whyNot(text, [RECORD_KEY, OTHER_RECORD_KEY])).toBe('accepted')
+    expect(whyNot(text, [RECORD_KEY])).toBe('bad_mac')
+  })
+})
+
+describe('whoever can write to Redis can grant nothing: the MAC is refused after a change of', () => {
+  it.each([
+    ['id', { id: 'key_other' }],
+    ['workspaceId', { workspaceId: 'ws_B' }],
+    ['scopes, one more', { scopes: ['admin', 'files:read', 'workspace:read'] }],
+    ['scopes, one less', { scopes: ['files:read'] }],
+    ['scopes, two joined', { scopes: ['files:read,workspace:read'] }],
+    ['hint', { hint: 'wsk_…0000' }],
+    ['expiresAt', { expiresAt: '2027-11-20T09:00:00.000Z' }],
+    ['expiresAt by a millisecond', { expiresAt: new Date(exampleRecord().expiresAtMs + 1).toISOString() }],
+    ['revokedAt', { revokedAt: '2026-11-20T09:00:00.000Z' }],
+    ['version', { version: 2 }],
+    ['mac', { mac: 'A'.repeat(43) }],
+    ['mac, left out', { mac: undefined }],
+    ['mac, null', { mac: null }],
+    ['mac, a list', { mac: [] }],
+  ])('%s', (_, changes) => {
+    expect(whyNot(tampered(changes))).toBe('bad_mac')
+  })
+
+  it('revokedAt, taken back', () => {
+    expect(whyNot(tampered({ revokedAt: null }, exampleRecord({ revokedAtMs: NOW_MS })))).toBe('bad_mac')
+  })
+
+  it('the key that it stands under', () => {
+    const text = encodeRecord(exampleRecord(), DIGEST, RECORD_KEY)
+    expect(decodeRecord(text, OTHER_DIGEST, [RECORD_KEY])).toEqual({ ok: false, why: 'bad_mac' })
+  })
+
+  it('but not of what decides nothing: a name can be corrected by an older writer', () => {
+    expect(whyNot(tampered({ name: 'x', createdBy: 'y', rotatedFrom: 'z', replacedBy: 'k' }))).toBe(
+      'accepted',
+    )
+  })
+})
+
+describe('a reader', () => {
+  it('ignores fields that it does not know, so that an older one understands a newer writer', () => {
+    expect(whyNot(tampered({ region: 'eu', limits: { perMinute: 5 }, __proto: 1 }))).toBe('accepted')
+  })
+
+  it.each([2, 0, '1', null, true, [1]])('refuses a schema that it does not know: %j', v => {
+    expect(whyNot(tampered({ v }))).toBe('unknown_schema')
+    expect(whyNot(tampered({ v }), null)).toBe('unknown_schema')
+  })
+
+  it('takes a record of an own key service, which need not name a schema', () => {
+    expect(whyNot(tampered({ v: undefined, mac: undefined }), null)).toBe('accepted')
+  })
+
+  it.each<[string, Json]>([
+    ['no id', { id: undefined }],
+    ['an empty id', { id: '' }],
+    ['an id with a line break', { id: 'key_\r\nX: 1' }],
+    ['an id that is no text', { id: 5 }],
+    ['no workspace', { workspaceId: undefined }],
+    ['a workspace that is no segment', { workspaceId: 'a/b' }],
+    ['a workspace that is a dot segment', { workspaceId: '..' }],
+    ['several workspaces', { workspaceId: ['ws_A'] }],
+    ['no scopes', { scopes: undefined }],
+    ['scopes that are a text', { scopes: 'files:read' }],
+    ['a scope with a space', { scopes: ['files:read admin'] }],
+    ['a scope with a quote', { scopes: ['a"'] }],
+    ['a scope that is no text', { scopes: [['files:read']] }],
+    ['too many scopes', { scopes: Array.from({ length: 65 }, (_, index) => `s${index}`) }],
+    ['no hint', { hint: undefined }],
+    ['no expiry', { expiresAt: undefined }],
+    ['an expiry of null', { expiresAt: null }],
+    ['an expiry in numbers', { expiresAt: 4e12 }],
+    ['an expiry in local time', { expiresAt: '2027-01-01T00:00:00' }],
+    ['an expiry of another form', { expiresAt: 'tomorrow' }],
+    ['an expiry on a day that does not exist', { expiresAt: '2027-02-30T00:00:00Z' }],
+    ['an expiry in the 13th month', { expiresAt: '2027-13-01T00:00:00Z' }],
+    ['an expiry at hour 24', { expiresAt: '2027-01-01T24:00:00Z' }],
+    ['no word on whether it is revoked', { revokedAt: undefined }],
+    ['a revocation that cannot be read', { revokedAt: 'yes' }],
+    ['a revocation of true', { revokedAt: true }],
+    ['a revocation of an empty text', { revokedAt: '' }],
+    ['no version', { version: undefined }],
+    ['a negative version', { version: -1 }],
+    ['a version that is no whole number', { version: 1.5 }],
+    ['a version that is a text', { version: '1' }],
+    ['a version beyond what a number can count', { version: 2 ** 53 }],
+  ])('refuses a record with %s, even from a source that is trusted', (_, changes) => {
+    expect(whyNot(tampered(changes), null)).toBe('malformed')
+    expect(whyNot(tampered(changes))).toBe('malformed')
+  })
+
+  it.each(['', ' ', 'null', '[]', '5', '"text"', '{', 'undefined', '[{"v":1}]', '\0'])(
+    'refuses what is no record at all: %j',
+    text => {
+      expect(whyNot(text)).toBe('malformed')
+    },
+  )
+
+  it('refuses what is too large to have been written by us', () => {
+    expect(whyNot(tampered({ name: 'x'.repeat(20_000) }))).toBe('malformed')
+    expect(whyNot('['.repeat(1_000_000))).toBe('malformed')
+  })
+
+  it('answers something for every text, and never throws', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), text => {
+        expect(decodeRecord(text, DIGEST, [RECORD_KEY]).ok).toBe(false)
+        expect(() => decodeAnnouncement(text)).not.toThrow()
+      }),
+    )
+  })
+})
+
+describe('an announcement', () => {
+  it('has one channel', () => {
+    expect(CHANGES_CHANNEL).toBe('postern:keys:changed')
+  })
+
+  it('of a change holds digest, version and time', () => {
+    const text = encodeChange({ digest: DIGEST, version: 7, atMs: NOW_MS })
+    expect(JSON.parse(text)).toEqual({ digest: DIGEST, version: 7, at: NOW_MS })
+    expect(decodeAnnouncement(text)).toEqual({ kind: 'change', digest: DIGEST, version: 7, atMs: NOW_MS })
+  })
+
+  it('that is a beat holds its sender and time', () => {
+    const text = encodeBeat({ sender: 'console-1', atMs: NOW_MS })
+    expect(JSON.parse(text)).toEqual({ beat: 'console-1', at: NOW_MS })
+    expect(decodeAnnouncement(text)).toEqual({ kind: 'beat', atMs: NOW_MS })
+  })
+
+  it.each([
+    '',
+    'null',
+    '[]',
+    '{}',
+    '{"beat":"a"}',
+    '{"beat":"a","at":"1"}',
+    '{"beat":"a","at":-1}',
+    '{"beat":"a","at":1.5}',
+    `{"digest":"${DIGEST}","version":1}`,
+    `{"digest":"${DIGEST}","at":1}`,
+    `{"digest":"${DIGEST}","version":"1","at":1}`,
+    `{"digest":"${DIGEST.toUpperCase()}","version":1,"at":1}`,
+    `{"digest":"${DIGEST}0","version":1,"at":1}`,
+    `{"digest":"*","version":1,"at":1}`,
+    `{"digest":5,"version":1,"at":1}`,
+    `{"digest":"${DIGEST}","version":1,"at":1,"beat":"both"}`,
+    `{"beat":"${'x'.repeat(2000)}","at":1}`,
+  ])('is told from what is none: %s', text => {
+    expect(decodeAnnouncement(text)).toBeNull()
+  })
+
+  it('ignores fields that a newer writer may add', () => {
+    expect(decodeAnnouncement('{"beat":"a","at":1,"load":5}')).toEqual({ kind: 'beat', atMs: 1 })
+  })
+})
+
+it('a digest is 64 lower-case hex digits and nothing else', () => {
+  expect(isDigest(DIGEST)).toBe(true)
+  for (const text of ['', DIGEST.slice(1), `${DIGEST}\n`, DIGEST.toUpperCase(), `${DIGEST.slice(1)}*`]) {
+    expect(isDigest(text)).toBe(false)
+  }
+})
