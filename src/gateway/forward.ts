@@ -6,6 +6,7 @@ import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import { denied } from '../domain/verdict.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
 import type { UpstreamSettings } from './upstream-connection.ts'
 import { deliverAnswer, type Refuse } from './upstream-delivery.ts'
 import { EXCHANGE, UpstreamDispatcher } from './upstream-dispatcher.ts'
@@ -25,10 +26,10 @@ export interface ForwardingDeps {
   readonly clientStallMs?: number
 }
 
-/** What the gateway knows of a request beside the permit, and what it learns of it here. */
+/** What the gateway knows of a request beside the permit. */
 export interface ForwardContext extends OwnRequestHeaders {
-  /** Until the head of the upstream's answer, or until it failed: time that was not the gateway's. */
-  upstreamHeadersAfterMs?: number
+  /** Written here, read when the request ends. */
+  readonly seen: RequestObservation
 }
 
 /** Forwards what was permitted, and answers: with the upstream's answer, or with a refusal. */
@@ -74,6 +75,7 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     const request = reply.request.raw
     // Whoever left while the key was looked up has no `close` to come.
     if (reply.raw.destroyed) return
+    context.seen.phase = 'waiting'
     const headers = buildHeaders(request.headers, permit.grant, context)
     const exchange = dispatcher.open(basePath + permit.upstreamTarget, headers)
     request[EXCHANGE] = { exchange, context, reply }
@@ -94,17 +96,19 @@ function forwardingHooks(deps: ForwardingDeps): FastifyReplyFromHooks {
       const forwarding = raw[EXCHANGE]
       if (forwarding === undefined) return
       const { exchange, context, reply } = forwarding
-      context.upstreamHeadersAfterMs = exchange.headersAfterMs
-      deliverAnswer(reply, exchange, judge, deps.refuse)
+      context.seen.upstreamWaitMs = exchange.headersAfterMs
+      deliverAnswer(reply, context.seen, exchange, judge, deps.refuse)
     },
     onError: ({ request: { raw } }, { error }) => {
       const forwarding = raw[EXCHANGE]
       if (forwarding === undefined) return
       const { exchange, context, reply } = forwarding
-      context.upstreamHeadersAfterMs = exchange.headersAfterMs
+      const { seen } = context
+      seen.upstreamWaitMs = exchange.headersAfterMs
       const failure = error.cause
+      seen.fault = failure instanceof UpstreamFailure ? failure.kind : String(failure)
       const reason = failure instanceof UpstreamFailure ? denialReasonOf(failure.kind) : 'internal_error'
-      deps.refuse(reply, denied(reason))
+      deps.refuse(reply, seen, denied(reason))
     },
   }
 }

@@ -1,40 +1,44 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import type { Denial } from '../domain/verdict.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
 import type { BodySink, UpstreamExchange } from './upstream-exchange.ts'
-import { MAX_REJECTION_BYTES, type RejectionBody, readRejection } from './upstream-rejection.ts'
+import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
 import type { JudgeAnswer, Judgement } from './upstream-response.ts'
 
 /** The only way to answer a refusal; made where all refusals are. */
-export type Refuse = (reply: FastifyReply, denial: Denial) => void
+export type Refuse = (reply: FastifyReply, seen: RequestObservation, denial: Denial) => void
 
 /** @param judge what of an answer goes on */
 export function deliverAnswer(
   reply: FastifyReply,
+  seen: RequestObservation,
   exchange: UpstreamExchange,
   judge: JudgeAnswer,
   refuse: Refuse,
 ): void {
   const judgement = judge(exchange.statusCode, exchange.headers)
-  if (judgement.kind === 'pass') {
-    pass(reply, exchange, judgement)
-  } else if (judgement.kind === 'reject') {
-    reject(reply, exchange, judgement.retryAfter)
-  } else {
+  if (judgement.kind === 'denied') {
     exchange.discard()
-    refuse(reply, judgement)
+    refuse(reply, seen, judgement)
+    return
   }
+  seen.source = 'upstream'
+  seen.phase = 'streaming'
+  if (judgement.kind === 'pass') pass(reply, seen, exchange, judgement)
+  else reject(reply, seen, exchange, judgement.retryAfter)
 }
 
 /** Written to the raw response: Fastify's own streaming would copy each chunk's way through two more streams. */
 function pass(
   reply: FastifyReply,
+  seen: RequestObservation,
   exchange: UpstreamExchange,
   judgement: Extract<Judgement, { kind: 'pass' }>,
 ): void {
   const response = reply.hijack().raw
   if (judgement.hasBody) {
-    exchange.deliverTo(new ClientBody(response, judgement.headers['content-length'] !== undefined))
+    exchange.deliverTo(new ClientBody(response, seen, judgement.headers['content-length'] !== undefined))
   }
   // Fastify types each known name as possibly undefined, which none is.
   const own = reply.getHeaders() as OutgoingHttpHeaders
@@ -45,11 +49,18 @@ function pass(
   }
 }
 
-function reject(reply: FastifyReply, exchange: UpstreamExchange, retryAfter: string | null): void {
+function reject(
+  reply: FastifyReply,
+  seen: RequestObservation,
+  exchange: UpstreamExchange,
+  retryAfter: string | null,
+): void {
   const { statusCode, headers } = exchange
   const answer = (body: Buffer | null) => {
     exchange.discard()
-    sendRejection(reply, statusCode, readRejection(body, headers['content-encoding']), retryAfter)
+    const rejection = JSON.stringify(readRejection(body, headers['content-encoding']))
+    seen.responseBytes = Buffer.byteLength(rejection)
+    sendRejection(reply, statusCode, rejection, retryAfter)
   }
   exchange.deliverTo(new RejectionCollector(answer))
 }
@@ -57,25 +68,28 @@ function reject(reply: FastifyReply, exchange: UpstreamExchange, retryAfter: str
 function sendRejection(
   reply: FastifyReply,
   statusCode: number,
-  body: RejectionBody,
+  body: string,
   retryAfter: string | null,
 ): void {
   if (retryAfter !== null) reply.header('retry-after', retryAfter)
   reply.code(statusCode).header('cache-control', 'no-store').type('application/json; charset=utf-8')
-  reply.send(JSON.stringify(body))
+  reply.send(body)
 }
 
 /** The body of an answer on its way to the client. */
 class ClientBody implements BodySink {
   readonly #response: ServerResponse
+  readonly #seen: RequestObservation
   readonly #hasLength: boolean
 
-  constructor(response: ServerResponse, hasLength: boolean) {
+  constructor(response: ServerResponse, seen: RequestObservation, hasLength: boolean) {
     this.#response = response
+    this.#seen = seen
     this.#hasLength = hasLength
   }
 
   write(chunk: Buffer): boolean {
+    this.#seen.responseBytes += chunk.length
     return this.#response.write(chunk)
   }
 

@@ -16,7 +16,6 @@ export type JudgeAnswer = (statusCode: number, headers: UpstreamHeaders) => Judg
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const DEFAULT_RETRY_AFTER_SECONDS = 5
-const MAX_RETRY_AFTER_SECONDS = 3600
 /** Fields that have one value; two of them are two opinions, of which a client might take the other. */
 const SINGLETONS: ReadonlySet<string> = new Set([
   'content-type',
@@ -107,5 +106,5 @@ function isJson(contentType: string | string[] | undefined): boolean {
 /** RFC 9110, section 10.2.3: a date would need clocks that agree. */
 function secondsOf(retryAfter: string | string[] | undefined): number {
   if (typeof retryAfter !== 'string' || !/^\d{1,9}$/.test(retryAfter)) return DEFAULT_RETRY_AFTER_SECONDS
-  return Math.min(Number(retryAfter), MAX_RETRY_AFTER_SECONDS)
+  return Number(retryAfter)
 }

@@ -5,10 +5,10 @@ import type { KeyRepository } from '../../src/control/registry/key-repository.ts
 import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
 import { Outbox } from '../../src/control/registry/outbox.ts'
 import { decodeAnnouncement } from '../../src/domain/wire.ts'
-import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 import { until } from '../support/until.ts'
 
 let repository: KeyRepository

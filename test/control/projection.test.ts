@@ -11,8 +11,8 @@ import { createRedisAnnouncer } from '../../src/control/registry/redis-announcer
 import { createRedisConnection } from '../../src/control/registry/redis-connection.ts'
 import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
-import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 

@@ -52,8 +52,8 @@ test('no headers in time are a 504, and the connection is closed', async () => {
   await start(() => {}, { headersTimeoutMs: 100 })
   expect(await ask()).toMatchObject({ status: 504, text: refusal('upstream_timeout') })
   expect(await errorsOf('headers_timeout')).toBe(1)
-  expect(gateway.contexts[0]?.upstreamHeadersAfterMs).toBeGreaterThanOrEqual(100)
-  expect(gateway.contexts[0]?.upstreamHeadersAfterMs).toBeLessThan(300)
+  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeGreaterThanOrEqual(100)
+  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeLessThan(300)
   await upstream.disconnected(1)
 })
 
@@ -71,7 +71,7 @@ test('the time for headers covers the wait for a connection', async () => {
   await start(() => {}, { connections: 1, headersTimeoutMs: 200 })
   const answers = await Promise.all([ask(), ask(), ask()])
   expect(answers.map(answer => answer.status)).toEqual([504, 504, 504])
-  for (const context of gateway.contexts) expect(context.upstreamHeadersAfterMs).toBeLessThan(400)
+  for (const context of gateway.contexts) expect(context.seen.upstreamWaitMs).toBeLessThan(400)
 })
 
 test('a body that stops is cut off, with the client’s connection', async () => {

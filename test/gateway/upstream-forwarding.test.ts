@@ -38,7 +38,7 @@ test('an answer passes with its status, its body and what we say of it', async (
     'cache-control': 'private',
     'x-request-id': 'req-1',
   })
-  expect(gateway.contexts[0]?.upstreamHeadersAfterMs).toBeGreaterThan(0)
+  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeGreaterThan(0)
 })
 
 test('the upstream receives exactly what the gateway wrote, and nothing of the client beside the allow-list', async () => {

@@ -8,7 +8,9 @@ import type { Denial, DenialReason } from '../../src/domain/verdict.ts'
 import { type ForwardContext, type ForwardingDeps, registerForwarding } from '../../src/gateway/forward.ts'
 import { forwardedOf } from '../../src/gateway/forwarded.ts'
 import type { UpstreamSettings } from '../../src/gateway/upstream-connection.ts'
+import { createLogger } from '../../src/observability/logger.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
+import { type RequestObservation, RequestObserver } from '../../src/observability/request-observer.ts'
 
 export const WORKSPACE_PATH = '/api/v1/workspaces/ws_1'
 export const FILES_PATH = `${WORKSPACE_PATH}/files`
@@ -88,6 +90,7 @@ export async function startForwardingApp(
 ): Promise<ForwardingApp> {
   const metrics = createMetrics()
   const app = Fastify({ forceCloseConnections: true })
+  const observer = new RequestObserver(metrics, createLogger('silent'))
   const contexts: ForwardContext[] = []
   const forward = registerForwarding(app, {
     settings: { ...DEFAULT_SETTINGS, url, ...settings },
@@ -101,11 +104,17 @@ export async function startForwardingApp(
   app.get('/*', (request, reply) => {
     const [path = '', query = ''] = request.raw.url?.split('?') ?? []
     const match = matchRoute(ROUTES, path)
-    if (match === null) return refuse(reply, { kind: 'denied', reason: 'unknown_route' })
-    const verdict = authorize({ lookup: { kind: 'found', grant: GRANT }, match, query, nowMs: 0 })
-    if (verdict.kind === 'denied') return refuse(reply, verdict)
+    const seen = observer.begin('GET', reply.raw)
+    if (match === null) return refuse(reply, seen, { kind: 'denied', reason: 'unknown_route' })
+    const verdict = authorize({
+      lookup: { kind: 'found', grant: GRANT, tier: 'memory' },
+      match,
+      query,
+      nowMs: 0,
+    })
+    if (verdict.kind === 'denied') return refuse(reply, seen, verdict)
     const forwarded = forwardedOf(request.raw.socket.remoteAddress ?? '', null, request.headers)
-    const context: ForwardContext = { requestId: 'req-1', forwarded }
+    const context: ForwardContext = { seen, requestId: 'req-1', forwarded }
     contexts.push(context)
     reply.header('X-Request-Id', 'req-1')
     forward(reply, verdict.permit, context)
@@ -115,7 +124,7 @@ export async function startForwardingApp(
   return { app, port, metrics, contexts, stop: () => app.close() }
 }
 
-function refuse(reply: FastifyReply, denial: Denial): void {
+function refuse(reply: FastifyReply, _seen: RequestObservation, denial: Denial): void {
   if (denial.retryAfterSeconds !== undefined) reply.header('retry-after', String(denial.retryAfterSeconds))
   reply
     .code(STATUS[denial.reason] ?? 500)
