@@ -17,6 +17,8 @@ export class RecordingUpstream {
   hold: (request: string) => Promise<void> | undefined = () => undefined
   /** Whether the connection ends after each answer. */
   endAfterAnswer = false
+  /** Connections that have ended so far. */
+  ended = 0
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
 
@@ -37,10 +39,6 @@ export class RecordingUpstream {
     return `http://127.0.0.1:${address.port}`
   }
 
-  get openConnections(): number {
-    return this.#sockets.size
-  }
-
   /** Forgets what came so far. */
   reset(): void {
     this.requests.length = 0
@@ -58,7 +56,10 @@ export class RecordingUpstream {
   #serve(socket: Socket): void {
     let pending = ''
     this.#sockets.add(socket)
-    socket.on('close', () => this.#sockets.delete(socket))
+    socket.on('close', () => {
+      this.ended++
+      this.#sockets.delete(socket)
+    })
     socket.on('error', () => {})
     socket.on('data', chunk => {
       pending += chunk.toString('latin1')
