@@ -1,8 +1,8 @@
-import { ensure, has, OPTIONAL_TOOLS, REDIS } from './tools.ts'
+import { ensure, has, OPTIONAL_TOOLS, REQUIRED_TOOLS } from './tools.ts'
 
 /** Once before all suites: what they need is here, or its lack is said by name. */
 export default function setup(): () => void {
-  ensure(REDIS)
+  for (const tool of REQUIRED_TOOLS) ensure(tool)
   const missing = OPTIONAL_TOOLS.filter(tool => !has(tool))
   const names = missing.map(tool => `${tool.program} (Debian: ${tool.debianPackage})`).join(', ')
   if (missing.length > 0 && process.env['CI'] === 'true') {
