@@ -15,11 +15,7 @@ import { type ChangeEar, Changes } from './changes.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { MemoryStore } from './memory-store.ts'
 import { OriginStore } from './origin-store.ts'
-import { RedisChangeSource } from './redis-change-source.ts'
-import { RedisConnection } from './redis-connection.ts'
-import { type RedisSettings, redisOptions } from './redis-options.ts'
-import { RedisReader } from './redis-reader.ts'
-import { RedisStore } from './redis-store.ts'
+import { RedisSide } from './redis-side.ts'
 import { type Log, TroubleLog } from './trouble-log.ts'
 import { withMetrics } from './with-metrics.ts'
 import { withTroubleLog } from './with-trouble-log.ts'
@@ -50,31 +46,23 @@ export interface RunningKeyStore {
   health(): KeyStoreHealth
 }
 
-interface RedisSide {
-  readonly tier: KeyTier
-  readonly reader: RedisConnection
-  readonly subscriber: RedisConnection
-  readonly source: RedisChangeSource
-}
-
-type Deps = Required<Pick<KeyStoreSettings, 'config' | 'metrics' | 'logger' | 'clock'>>
+type Deps = KeyStoreSettings & { readonly clock: Clock }
 
 /** How often deafness is noticed where no request notices it. */
 const WATCH_EVERY_MS = 250
 
 export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
-  const deps = { ...settings, clock: settings.clock ?? systemClock }
+  const deps: Deps = { ...settings, clock: settings.clock ?? systemClock }
   const { config, metrics, clock } = deps
-  const recordKeys = settings.recordKeys === undefined ? recordKeysOf(config.keys) : settings.recordKeys
   const changes = new Changes({ clock, metrics, beats: config.redis.beats })
   const memory = createMemory(deps)
-  const redis = createRedis(deps, changes, recordKeys)
+  const redis = createRedis(deps, changes)
   const origin = createOrigin(deps)
   const keyStore = new KeyStoreChain({
     memory,
     changes,
-    redis: redis?.tier ?? null,
-    origin: origin?.tier ?? null,
+    redis: redis && dress(redis.tier, deps),
+    origin: origin && dress(origin, deps),
     clock,
     metrics,
     staleMs: config.keys.staleSeconds * 1000,
@@ -82,23 +70,28 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   startCountersAtZero(metrics)
   let watch: NodeJS.Timeout | undefined
 
+  /** Also where no request comes, the gauges tell the truth and a silent subscription is made again. */
+  function notice(): void {
+    changes.isHearing()
+    redis?.watch()
+    metrics.redisUp.set(redis?.isUp === true ? 1 : 0)
+  }
+
   return {
     keyStore,
     changes,
     start() {
-      redis?.reader.start()
-      redis?.subscriber.start()
-      watch ??= setInterval(() => notice(deps, changes, redis), WATCH_EVERY_MS).unref()
+      redis?.start()
+      watch ??= setInterval(notice, WATCH_EVERY_MS).unref()
     },
     async stop() {
       clearInterval(watch)
-      redis?.reader.stop()
-      redis?.subscriber.stop()
-      await origin?.store.stop()
+      redis?.stop()
+      await origin?.stop()
       memory.flush()
     },
     health: () => ({
-      redis: redis === null ? 'off' : redis.reader.isReady ? 'ok' : 'down',
+      redis: redis === null ? 'off' : redis.isUp ? 'ok' : 'down',
       changes: changes.isHearing() ? 'hearing' : 'deaf',
       origin: origin === null ? 'off' : 'on',
     }),
@@ -117,47 +110,21 @@ function createMemory({ config, metrics }: Deps): MemoryStore {
   return new MemoryStore(settings, { metrics })
 }
 
-function createRedis(
-  deps: Deps,
-  changes: Changes,
-  recordKeys: readonly KeyObject[] | null,
-): RedisSide | null {
-  const { config, metrics, clock } = deps
-  if (config.redis.url === undefined) return null
-  const settings: RedisSettings = { ...config.redis, url: config.redis.url }
-  const options = redisOptions(settings)
-  const source = new RedisChangeSource({ changes, clock, trouble: troubleOf('changes', deps) })
-  const reader = new RedisConnection(options, { metrics, trouble: troubleOf('redis reader', deps) })
-  const subscriber = new RedisConnection(options, {
-    metrics,
-    trouble: troubleOf('redis subscriber', deps),
-    events: source,
-  })
-  source.attach(subscriber)
-  const get = new RedisReader(reader, { metrics, clock, commandTimeoutMs: settings.commandTimeoutMs })
-  return { tier: dress(new RedisStore(get, recordKeys), deps), reader, subscriber, source }
+function createRedis(deps: Deps, changes: Changes): RedisSide | null {
+  const { redis, keys } = deps.config
+  if (redis.url === undefined) return null
+  const recordKeys = deps.recordKeys === undefined ? recordKeysOf(keys) : deps.recordKeys
+  return new RedisSide({ ...deps, settings: { ...redis, url: redis.url }, recordKeys, changes })
 }
 
-function createOrigin(deps: Deps): { tier: KeyTier; store: OriginStore } | null {
-  const { origin } = deps.config
-  if (origin.url === undefined) return null
-  const store = new OriginStore({ ...origin, url: origin.url })
-  return { tier: dress(store, deps), store }
+function createOrigin({ config }: Deps): OriginStore | null {
+  const { origin } = config
+  return origin.url === undefined ? null : new OriginStore({ ...origin, url: origin.url })
 }
 
-function dress(tier: KeyTier, deps: Deps): KeyTier {
-  return withTroubleLog(withMetrics(tier, deps.metrics), troubleOf(`${tier.name} look-up`, deps))
-}
-
-function troubleOf(part: string, { logger, clock }: Deps): TroubleLog {
-  return new TroubleLog(part, logger, clock)
-}
-
-/** Also where no request comes, the gauges tell the truth and a silent subscription is made again. */
-function notice(deps: Deps, changes: Changes, redis: RedisSide | null): void {
-  changes.isHearing()
-  redis?.source.watch()
-  deps.metrics.redisUp.set(redis?.reader.isReady === true ? 1 : 0)
+function dress(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
+  const trouble = new TroubleLog(`${tier.name} look-up`, logger, clock)
+  return withTroubleLog(withMetrics(tier, metrics), trouble)
 }
 
 /** So that an alert on a rate fires on the first failure. */

@@ -9,7 +9,7 @@ import { answer, ORIGIN_TOKEN, ScriptedOrigin } from '../support/scripted-origin
 import { until } from '../support/until.ts'
 
 const KEY = digestNo(1)
-const TIMEOUT_MS = 300
+const TIMEOUT_MS = 500
 
 let origin: ScriptedOrigin
 let store: OriginStore
@@ -108,7 +108,7 @@ describe('no answer, and never taken for "there is no such key", is', () => {
       }
       pour()
     }
-    await failsWithin(TIMEOUT_MS)
+    await failsWithin(TIMEOUT_MS * 3)
   })
 
   test('a body that is cut off', async () => {
@@ -121,9 +121,9 @@ describe('no answer, and never taken for "there is no such key", is', () => {
 
   test('silence, before the head or in the body: it ends at the deadline', async () => {
     origin.script = () => {}
-    await failsWithin(TIMEOUT_MS * 2)
+    await failsWithin(TIMEOUT_MS * 3)
     origin.script = (_request, response) => void response.writeHead(200).write('{')
-    await failsWithin(TIMEOUT_MS * 2)
+    await failsWithin(TIMEOUT_MS * 3)
   })
 
   test('a drip of bytes that never ends: the deadline is over the whole', async () => {
@@ -132,12 +132,12 @@ describe('no answer, and never taken for "there is no such key", is', () => {
       const drip = setInterval(() => response.write(' '), 20)
       response.on('close', () => clearInterval(drip))
     }
-    await failsWithin(TIMEOUT_MS * 2)
+    await failsWithin(TIMEOUT_MS * 3)
   })
 
   test('a port where nobody listens', async () => {
     const nobody = storeAt(`http://127.0.0.1:${await freePort()}`)
-    await failsWithin(TIMEOUT_MS * 2, nobody)
+    await failsWithin(TIMEOUT_MS * 3, nobody)
     await nobody.stop()
   })
 
@@ -146,7 +146,7 @@ describe('no answer, and never taken for "there is no such key", is', () => {
     await once(server, 'listening')
     const address = server.address() as { port: number }
     const confused = storeAt(`http://127.0.0.1:${address.port}`)
-    await failsWithin(TIMEOUT_MS * 2, confused)
+    await failsWithin(TIMEOUT_MS * 3, confused)
     await confused.stop()
     server.close()
   })

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -41,6 +41,7 @@ describe('the address of Redis', () => {
     expect(tls).toMatchObject({ servername: 'redis.internal', ca: Buffer.from('of a test') })
     expect(tls).not.toHaveProperty('rejectUnauthorized')
     expect(optionsOf({ url: 'redis://redis.internal', caFile })).not.toHaveProperty('tls')
+    rmSync(caFile)
   })
 })
 

@@ -14,7 +14,7 @@ import { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
 
 const KEY = digestNo(1)
-const COMMAND_TIMEOUT_MS = 100
+const COMMAND_TIMEOUT_MS = 250
 const PASSWORD = 'the-password-of-the-gateway'
 
 let server: RedisServer
@@ -90,7 +90,7 @@ describe('a record in Redis', () => {
     ['is of a newer schema', good.replace('"v":1', '"v":2')],
     ['is not JSON', 'nonsense'],
     ['is empty', ''],
-    ['is of 10 MB', 'x'.repeat(10_000_000)],
+    ['is far too long', 'x'.repeat(100_000)],
   ])('that %s is as good as not there', async (_what, text) => {
     await server.admin.set(redisKeyOf(KEY), text)
     expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
@@ -108,7 +108,7 @@ describe('a Redis in trouble', () => {
     server.freeze()
     const beganMs = performance.now()
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
-    expect(performance.now() - beganMs).toBeLessThan(COMMAND_TIMEOUT_MS * 3)
+    expect(performance.now() - beganMs).toBeLessThan(COMMAND_TIMEOUT_MS * 4)
     expect(await commands('timeout')).toBe(1)
   })
 
@@ -135,7 +135,7 @@ describe('a Redis in trouble', () => {
     })
     const beganMs = performance.now()
     for (let time = 0; time < 10; time++) expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
-    expect(performance.now() - beganMs).toBeLessThan(COMMAND_TIMEOUT_MS * 3)
+    expect(performance.now() - beganMs).toBeLessThan(COMMAND_TIMEOUT_MS * 4)
     server.thaw()
     await until('Redis answers again', async () => (await store.get(KEY)).kind === 'miss')
   })

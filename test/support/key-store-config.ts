@@ -22,7 +22,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       ...(username === undefined ? {} : { username }),
       ...(password === undefined ? {} : { password }),
       beats: changes.beats ?? true,
-      commandTimeoutMs: 100,
+      commandTimeoutMs: 250,
       connectTimeoutMs: 500,
     },
     origin: {

@@ -5,7 +5,7 @@ import { Changes } from '../../src/keystore/changes.ts'
 import type { TierAnswer } from '../../src/keystore/key-store.ts'
 import { MemoryStore } from '../../src/keystore/memory-store.ts'
 import { withMetrics } from '../../src/keystore/with-metrics.ts'
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
 import { ChaosTier } from './chaos-tier.ts'
 import { grantOf } from './key-records.ts'
 import { ManualClock } from './manual-clock.ts'
@@ -20,12 +20,14 @@ export interface WorldOptions {
   readonly tiers?: readonly TierName[]
   /** What of its life a record keeps is drawn from this; 0 keeps all of it. */
   readonly random?: () => number
+  /** For a test that makes worlds by the hundred. */
+  readonly metrics?: Metrics
 }
 
 /** A gateway's keys over doubles of Redis and origin, with a clock of its own. */
 export class KeyStoreWorld {
   readonly clock = new ManualClock()
-  readonly metrics = createMetrics()
+  readonly metrics: Metrics
   /** Versions of records; one that is not in here is not there. */
   readonly inRedis = new Map<string, number>()
   readonly inOrigin = new Map<string, number>()
@@ -36,6 +38,7 @@ export class KeyStoreWorld {
   readonly keys: KeyStoreChain
 
   constructor(options: WorldOptions = {}) {
+    this.metrics = options.metrics ?? createMetrics()
     const { clock, metrics } = this
     const { ttlMs = 30_000, absentTtlMs = 5_000, maxEntries = 1_000 } = options
     const tiers = options.tiers ?? ['redis', 'origin']
