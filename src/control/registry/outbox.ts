@@ -1,5 +1,5 @@
 import { encodeChange } from '../../domain/wire.ts'
-import type { ControlLogger } from '../control-logger.ts'
+import { type ControlLogger, causeOf } from '../control-logger.ts'
 import { backoffMs, type Timers } from '../timers.ts'
 import type { Announcer } from './announcer.ts'
 import type { KeyRepository } from './key-repository.ts'
@@ -27,7 +27,7 @@ export class Outbox {
   #run: Promise<void> | null = null
   #askedAgain = false
   #failures = 0
-  #cancelRetry = () => {}
+  #cancelRetry: (() => void) | null = null
   #stopped = false
 
   constructor(parts: OutboxParts) {
@@ -55,7 +55,7 @@ export class Outbox {
 
   /** Announces whatever is left: at start, when Redis is back, after a failure. */
   kick(): void {
-    this.#cancelRetry()
+    this.#forgetRetry()
     this.#askedAgain = true
     if (this.#stopped || this.#run !== null) return
     this.#run = this.#drainWhileAsked().finally(() => {
@@ -63,10 +63,20 @@ export class Outbox {
     })
   }
 
+  /** For whoever noticed that something is left, but knows no reason why another attempt should succeed by now. */
+  nudge(): void {
+    if (this.#cancelRetry === null) this.kick()
+  }
+
   async stop(): Promise<void> {
     this.#stopped = true
-    this.#cancelRetry()
+    this.#forgetRetry()
     await this.#run
+  }
+
+  #forgetRetry(): void {
+    this.#cancelRetry?.()
+    this.#cancelRetry = null
   }
 
   async #drainWhileAsked(): Promise<void> {
@@ -111,8 +121,10 @@ export class Outbox {
 
   #retryLater(error: unknown): false {
     const { logger, timers, random } = this.#parts
-    if (this.#failures++ === 0) logger.warn({ err: error }, 'a change could not be announced; trying again')
-    this.#cancelRetry()
+    if (this.#failures++ === 0) {
+      logger.warn({ cause: causeOf(error) }, 'a change could not be announced; trying again')
+    }
+    this.#forgetRetry()
     if (!this.#stopped) {
       this.#cancelRetry = timers.after(backoffMs(this.#failures, random()), () => this.kick())
     }
