@@ -58,7 +58,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const { signingKey, recordKeys } = importSecrets(config)
   const random = () => (randomBytes(1)[0] ?? 0) / 256
   const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys, random)
-  const repository = createKeyRepository(await openDatabase(config.database.url))
+  const repository = createKeyRepository(await openDatabase(config.database.url), clock)
   const outbox = new Outbox({ repository, announcer, timers, logger, random })
   const registry: Registry = {
     repository,
