@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createInProcessAnnouncer } from '../../src/control/registry/announcer.ts'
+import { openDatabase } from '../../src/control/registry/database.ts'
 import { digestOf } from '../../src/domain/secret.ts'
 import {
   CHANGES_CHANNEL,
@@ -295,6 +296,22 @@ test('stopping twice is stopping once, and nothing is heard afterwards', async (
   const { heard } = await listen()
   await running.stop()
   expect(heard).toEqual([])
+})
+
+test('a console that stops right after an answer leaves nothing to be told again', async () => {
+  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
+  await redis.start()
+  const running = await startConsole({ databaseUrl, redisUrl: redis.url })
+  await connected(running)
+  const { id } = await issue(running)
+  await revoke(running, id)
+  await running.stop()
+  expect(
+    running.log.filter(line => Number(line['level']) > 30 && line['reason'] !== 'not_connected'),
+  ).toEqual([])
+  const { reader, close } = await openDatabase(databaseUrl)
+  expect(await reader.selectFrom('outbox').selectAll().execute()).toEqual([])
+  await close()
 })
 
 test('a console without a signing secret refuses to be made, and says what is missing', async () => {

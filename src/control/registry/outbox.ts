@@ -29,6 +29,8 @@ export class Outbox {
   #failures = 0
   #cancelRetry: (() => void) | null = null
   #stopped = false
+  /** What goes on after its answer was given. */
+  readonly #unfinished = new Set<Promise<void>>()
 
   constructor(parts: OutboxParts) {
     this.#parts = parts
@@ -71,6 +73,7 @@ export class Outbox {
     this.#stopped = true
     this.#forgetRetry()
     await this.#run
+    await Promise.all(this.#unfinished)
   }
 
   #forgetRetry(): void {
@@ -124,8 +127,12 @@ export class Outbox {
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
     const cancel = this.#parts.timers.after(ANNOUNCE_TIMEOUT_MS, () => giveUp(false))
     const told = this.#tell(key, changes)
-    // Nobody waits for this: a change that is told twice does no harm.
-    told.then(() => this.#parts.repository.forgetChanges(changes)).catch(error => this.#retryLater(error))
+    // No answer waits for this: a change that is told twice does no harm.
+    const forgotten = told
+      .then(() => this.#parts.repository.forgetChanges(changes))
+      .catch(error => this.#retryLater(error))
+      .finally(() => this.#unfinished.delete(forgotten))
+    this.#unfinished.add(forgotten)
     const announced = told.then(
       () => true,
       () => false,
