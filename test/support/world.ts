@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { type Listening, startPostern } from './postern-process.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer } from './redis-server.ts'
+import { until } from './until.ts'
 
 export interface IssuedKey {
   readonly id: string
@@ -54,6 +55,10 @@ export async function startWorld(settings: Readonly<Record<string, string>> = {}
     POSTERN_UPSTREAM_URL: upstream.url,
   }
   const gateway = await startPostern('gateway', { ...env, ...settings })
+  await until('the gateway hears', async () => {
+    const readiness = await fetch(`${gateway.urls.ops}/readyz`)
+    return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+  })
 
   const admin: World['admin'] = async (method, path, body) => {
     const response = await fetch(`${console.urls.console}/admin/v1${path}`, {
