@@ -2,13 +2,9 @@ import { Pool } from 'undici'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { DeadlineClock } from './deadline-clock.ts'
+import type { DeadlineLimits } from './deadlines.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './upstream-connection.ts'
-import {
-  type ExchangeLimits,
-  type ExchangeOwner,
-  type OnAnswer,
-  UpstreamExchange,
-} from './upstream-exchange.ts'
+import { type ExchangeOwner, type OnAnswer, UpstreamExchange } from './upstream-exchange.ts'
 import { UpstreamFailure } from './upstream-failure.ts'
 import { UpstreamMeter } from './upstream-meter.ts'
 
@@ -30,7 +26,7 @@ const CLIENT_STALL_MS = 30_000
  * The queue is ours and not the pool's, where what was given up would wait on, and nothing could be taken out.
  */
 export class UpstreamDispatcher implements ExchangeOwner {
-  readonly limits: ExchangeLimits
+  readonly limits: DeadlineLimits
   readonly #connections: number
   readonly #pool: Pool
   readonly #clock: DeadlineClock

@@ -85,10 +85,12 @@ export async function startForwardingApp(
   url: string,
   settings: Partial<UpstreamSettings> = {},
   deps: Partial<ForwardingDeps> = {},
+  prepare: (app: FastifyInstance) => void = () => {},
 ): Promise<ForwardingApp> {
   const metrics = createMetrics()
   const app = Fastify({ forceCloseConnections: true })
   const contexts: ForwardContext[] = []
+  prepare(app)
   const forward = registerForwarding(app, {
     settings: { ...DEFAULT_SETTINGS, url, ...settings },
     requestHeaders: REQUEST_HEADERS,
