@@ -42,7 +42,7 @@ export class UpstreamDispatcher implements ExchangeOwner {
     const connector = buildUpstreamConnector(settings)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     this.#connections = settings.connections
-    this.#clock = new DeadlineClock(deps.clock.monotonicMs)
+    this.#clock = new DeadlineClock(() => deps.clock.monotonicMs())
     this.#pool = new Pool(new URL(settings.url).origin, {
       connections: settings.connections,
       factory: origin => new UpstreamClient(origin, connector, connecting),
@@ -108,12 +108,15 @@ export class UpstreamDispatcher implements ExchangeOwner {
     // A request that fails at once frees its place while this loop runs: one loop, not one in another.
     if (this.#admitting) return
     this.#admitting = true
-    for (const exchange of this.#waiting) {
-      if (this.#underWay >= this.#connections || this.#destroyed) break
-      this.#waiting.delete(exchange)
-      this.#underWay += 1
-      this.#pool.dispatch(exchange.options, exchange)
+    try {
+      for (const exchange of this.#waiting) {
+        if (this.#underWay >= this.#connections || this.#destroyed) break
+        this.#waiting.delete(exchange)
+        this.#underWay += 1
+        this.#pool.dispatch(exchange.options, exchange)
+      }
+    } finally {
+      this.#admitting = false
     }
-    this.#admitting = false
   }
 }

@@ -149,3 +149,15 @@ test('a kept connection keeps nothing of the answers that went over it', async (
   expect(finished.filter(reference => reference.deref() !== undefined)).toEqual([])
   agent.destroy()
 })
+
+test('a fault of our own in answering costs that client its connection, and nobody else anything', async () => {
+  upstream = await startScriptedUpstream(request =>
+    request.number === 0 ? request.socket.end() : request.send(json('{}')),
+  )
+  const refuse = () => {
+    throw new Error('a fault of our own')
+  }
+  gateway = await startForwardingApp(upstream.url, { connections: 1 }, { refuse })
+  await expect(get(gateway.port, WORKSPACE_PATH)).rejects.toThrow('socket hang up')
+  expect((await get(gateway.port, WORKSPACE_PATH)).status).toBe(200)
+})
