@@ -106,6 +106,17 @@ test('a request whose client left during the handshake is never sent, and its co
   gate.close()
 })
 
+test('a handshake that never ends is a 504', async () => {
+  upstream = await startScriptedUpstream(() => {}, certificates.server)
+  const gate = await startGate(upstream.port)
+  gateway = await startForwardingApp(`https://127.0.0.1:${gate.port}`, { connectTimeoutMs: 100 })
+  expect((await ask()).status).toBe(504)
+  expect(
+    await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'connect_timeout' }),
+  ).toBe(1)
+  gate.close()
+})
+
 /** A door that lets nothing through until it is opened: what keeps a handshake waiting. */
 async function startGate(target: number) {
   const sockets: Socket[] = []
