@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Dispatcher } from 'undici'
 import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
-import { denied } from '../domain/verdict.ts'
+import { type DenialReason, denied } from '../domain/verdict.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { UpstreamSettings } from './upstream-connection.ts'
@@ -86,31 +86,40 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
 
 /** One set of hooks for all requests: a closure per request is garbage per request. */
 function forwardingHooks(deps: ForwardingDeps): FastifyReplyFromHooks {
+  const { refuse } = deps
   const judge = compileJudge(deps.responseHeaders)
+  const deliver = ({ reply, context, exchange }: Forwarding) =>
+    deliverAnswer(reply, context.seen, exchange, judge, refuse)
+  const fail = ({ reply, context: { seen } }: Forwarding, cause: unknown) => {
+    seen.fault = cause instanceof UpstreamFailure ? cause.kind : String(cause)
+    refuse(reply, seen, denied(reasonOf(cause)))
+  }
   return {
     queryString: () => '',
     // Its own default sends a GET that met a 503 eleven times in all.
     retryDelay: () => null,
     rewriteRequestHeaders: request => ({ [EXCHANGE]: request.raw[EXCHANGE]?.exchange }),
-    onResponse: ({ raw }) => {
-      const forwarding = raw[EXCHANGE]
-      if (forwarding === undefined) return
-      const { exchange, context, reply } = forwarding
-      context.seen.upstreamWaitMs = exchange.headersAfterMs
-      deliverAnswer(reply, context.seen, exchange, judge, deps.refuse)
-    },
-    onError: ({ request: { raw } }, { error }) => {
-      const forwarding = raw[EXCHANGE]
-      if (forwarding === undefined) return
-      const { exchange, context, reply } = forwarding
-      const { seen } = context
-      seen.upstreamWaitMs = exchange.headersAfterMs
-      const failure = error.cause
-      seen.fault = failure instanceof UpstreamFailure ? failure.kind : String(failure)
-      const reason = failure instanceof UpstreamFailure ? denialReasonOf(failure.kind) : 'internal_error'
-      deps.refuse(reply, seen, denied(reason))
-    },
+    onResponse: ({ raw }) => answering(raw[EXCHANGE], deliver),
+    onError: ({ request: { raw } }, { error: { cause } }) =>
+      answering(raw[EXCHANGE], forwarding => fail(forwarding, cause)),
   }
+}
+
+/** Runs within undici's parser, where whatever is thrown on ends the process, or leaves the client waiting. */
+function answering(forwarding: Forwarding | undefined, answer: (forwarding: Forwarding) => void): void {
+  if (forwarding === undefined) return
+  const { exchange, context, reply } = forwarding
+  context.seen.upstreamWaitMs = exchange.headersAfterMs
+  try {
+    answer(forwarding)
+  } catch (error) {
+    context.seen.fault = `An answer of the upstream could not be passed on: ${String(error)}`
+    reply.raw.destroy()
+  }
+}
+
+function reasonOf(failure: unknown): DenialReason {
+  return failure instanceof UpstreamFailure ? denialReasonOf(failure.kind) : 'internal_error'
 }
 
 /** After the answer, or before it where the client left: then the upstream need not go on either. */

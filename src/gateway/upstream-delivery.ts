@@ -29,7 +29,7 @@ export function deliverAnswer(
   else reject(reply, seen, exchange, judgement.retryAfter)
 }
 
-/** Written to the raw response: Fastify's own streaming would copy each chunk's way through two more streams. */
+/** Written to the raw response: Fastify's streaming would put one more stream and its listeners in between. */
 function pass(
   reply: FastifyReply,
   seen: RequestObservation,
@@ -100,8 +100,8 @@ class ClientBody implements BodySink {
   cut(): void {
     const response = this.#response
     // Where only the close ends the body (HTTP/1.0), an orderly close would say that it was whole.
-    if (this.#hasLength || response.chunkedEncoding) response.destroy()
-    else response.socket?.resetAndDestroy()
+    if (!this.#hasLength && !response.chunkedEncoding) response.socket?.resetAndDestroy()
+    response.destroy()
   }
 }
 

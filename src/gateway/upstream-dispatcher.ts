@@ -2,13 +2,9 @@ import { Pool } from 'undici'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { DeadlineClock } from './deadline-clock.ts'
+import type { DeadlineLimits } from './deadlines.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './upstream-connection.ts'
-import {
-  type ExchangeLimits,
-  type ExchangeOwner,
-  type OnAnswer,
-  UpstreamExchange,
-} from './upstream-exchange.ts'
+import { type ExchangeOwner, type OnAnswer, UpstreamExchange } from './upstream-exchange.ts'
 import { UpstreamFailure } from './upstream-failure.ts'
 import { UpstreamMeter } from './upstream-meter.ts'
 
@@ -30,7 +26,7 @@ const CLIENT_STALL_MS = 30_000
  * The queue is ours and not the pool's, where what was given up would wait on, and nothing could be taken out.
  */
 export class UpstreamDispatcher implements ExchangeOwner {
-  readonly limits: ExchangeLimits
+  readonly limits: DeadlineLimits
   readonly #connections: number
   readonly #pool: Pool
   readonly #clock: DeadlineClock
@@ -46,7 +42,7 @@ export class UpstreamDispatcher implements ExchangeOwner {
     const connector = buildUpstreamConnector(settings)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     this.#connections = settings.connections
-    this.#clock = new DeadlineClock(deps.clock.monotonicMs)
+    this.#clock = new DeadlineClock(() => deps.clock.monotonicMs())
     this.#pool = new Pool(new URL(settings.url).origin, {
       connections: settings.connections,
       factory: origin => new UpstreamClient(origin, connector, connecting),
@@ -112,12 +108,15 @@ export class UpstreamDispatcher implements ExchangeOwner {
     // A request that fails at once frees its place while this loop runs: one loop, not one in another.
     if (this.#admitting) return
     this.#admitting = true
-    for (const exchange of this.#waiting) {
-      if (this.#underWay >= this.#connections || this.#destroyed) break
-      this.#waiting.delete(exchange)
-      this.#underWay += 1
-      this.#pool.dispatch(exchange.options, exchange)
+    try {
+      for (const exchange of this.#waiting) {
+        if (this.#underWay >= this.#connections || this.#destroyed) break
+        this.#waiting.delete(exchange)
+        this.#underWay += 1
+        this.#pool.dispatch(exchange.options, exchange)
+      }
+    } finally {
+      this.#admitting = false
     }
-    this.#admitting = false
   }
 }

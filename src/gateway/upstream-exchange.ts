@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import type { Bounded } from './deadline-clock.ts'
+import { type DeadlineLimits, Deadlines } from './deadlines.ts'
 import type { Connection, ConnectionBound, UpstreamRequestOptions } from './upstream-connection.ts'
 import { isConnectionLoss, toUpstreamFailure, UpstreamFailure } from './upstream-failure.ts'
 import { isSoundHead } from './upstream-framing.ts'
@@ -26,17 +27,9 @@ export interface UpstreamAnswer {
   readonly body: UpstreamExchange
 }
 
-export interface ExchangeLimits {
-  readonly headersTimeoutMs: number
-  readonly bodyIdleTimeoutMs: number
-  readonly totalTimeoutMs: number
-  /** How long a client may take nothing of an answer that waits for it. */
-  readonly clientStallMs: number
-}
-
 /** What an exchange needs of the dispatcher. */
 export interface ExchangeOwner {
-  readonly limits: ExchangeLimits
+  readonly limits: DeadlineLimits
   nowMs(): number
   /** Where the exchange still waits for its turn it never gets one. */
   withdraw(exchange: UpstreamExchange): void
@@ -70,21 +63,20 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   retried = false
 
   readonly #owner: ExchangeOwner
-  readonly #askedAtMs: number
+  readonly #deadlines: Deadlines
   #onAnswer: OnAnswer | null = null
   #sink: BodySink | null = null
   #controller: Dispatcher.DispatchController | null = null
   #interest: Interest = 'answer'
   #answered = false
   #paused = false
-  #progressed = false
-  #progressAtMs = 0
+  #ended = false
   #interimAnswers = 0
   #discardedBytes = 0
 
   constructor(owner: ExchangeOwner, path: string, headers: Record<string, string>) {
     this.#owner = owner
-    this.#askedAtMs = owner.nowMs()
+    this.#deadlines = new Deadlines(owner.limits, owner.nowMs())
     this.options = { path, method: 'GET', headers, exchange: this }
   }
 
@@ -107,9 +99,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
 
   /** The sink takes bytes again. */
   drained(): void {
-    this.#progressed = true
     if (!this.#paused) return
     this.#paused = false
+    this.#deadlines.hold(false)
     this.#controller?.resume()
   }
 
@@ -124,14 +116,13 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   }
 
   checkDeadline(nowMs: number): void {
-    if (this.#interest === 'none') return
-    if (this.#progressed) this.#noteProgress(nowMs)
-    const { limits } = this.#owner
-    const idleMs = nowMs - this.#progressAtMs
-    if (nowMs - this.#askedAtMs >= limits.totalTimeoutMs) this.fail(new UpstreamFailure('total_timeout'))
-    else if (!this.#answered) this.#checkHeaders(nowMs, limits.headersTimeoutMs)
-    else if (this.#paused) this.#checkClient(idleMs, limits.clientStallMs)
-    else if (idleMs >= limits.bodyIdleTimeoutMs) this.fail(new UpstreamFailure('body_timeout'))
+    const overdue = this.#interest === 'none' ? null : this.#deadlines.overdue(nowMs)
+    if (overdue === 'client_stalled') {
+      this.#sink?.cut()
+      this.#abandon()
+    } else if (overdue !== null) {
+      this.fail(new UpstreamFailure(overdue))
+    }
   }
 
   fail(failure: UpstreamFailure): void {
@@ -161,11 +152,12 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#progressed = true
+    this.#deadlines.progressed()
     if (this.#interest === 'discard') {
       this.#onDiscarded(chunk)
     } else if (this.#sink?.write(chunk) === false) {
       this.#paused = true
+      this.#deadlines.hold(true)
       controller.pause()
     }
   }
@@ -186,8 +178,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
 
   #onHead(statusCode: number, headers: UpstreamHeaders): void {
     this.#answered = true
-    this.#noteProgress(this.#owner.nowMs())
-    this.headersAfterMs = this.#progressAtMs - this.#askedAtMs
+    const nowMs = this.#owner.nowMs()
+    this.#deadlines.answered(nowMs)
+    this.headersAfterMs = this.#deadlines.elapsedMs(nowMs)
     this.statusCode = statusCode
     this.headers = headers
     this.#owner.answered(this)
@@ -203,22 +196,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   #onDiscarded(chunk: Buffer): void {
     this.#discardedBytes += chunk.length
     if (this.#discardedBytes > MAX_DISCARDED_BYTES) this.#abandon()
-  }
-
-  #checkHeaders(nowMs: number, timeoutMs: number): void {
-    if (nowMs - this.#askedAtMs >= timeoutMs) this.fail(new UpstreamFailure('headers_timeout'))
-  }
-
-  /** No fault of the upstream's, so no failure is counted. */
-  #checkClient(idleMs: number, stallMs: number): void {
-    if (idleMs < stallMs) return
-    this.#sink?.cut()
-    this.#abandon()
-  }
-
-  #noteProgress(nowMs: number): void {
-    this.#progressed = false
-    this.#progressAtMs = nowMs
   }
 
   /** A connection that served before and went away without a byte of this answer: the request was never looked at. */
@@ -245,7 +222,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   /** The failure reaches the client: as a refusal before the head of the answer, as a broken connection after it. */
   #report(failure: UpstreamFailure): void {
     const sink = this.#sink
-    if (!this.#answered) this.headersAfterMs = this.#owner.nowMs() - this.#askedAtMs
+    if (!this.#answered) this.headersAfterMs = this.#deadlines.elapsedMs(this.#owner.nowMs())
     this.#interest = 'none'
     this.#owner.failed(this, failure)
     if (this.#answered) sink?.cut()
@@ -267,7 +244,10 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     else onAnswer?.(failure)
   }
 
+  /** Once only: undici reports an error after the end where the end itself threw. */
   #end(): void {
+    if (this.#ended) return
+    this.#ended = true
     this.#interest = 'none'
     this.#controller = null
     this.#unlink()

@@ -20,10 +20,10 @@ export class UpstreamFailure extends Error {
 
 const KIND_OF_CODE: ReadonlyMap<string, UpstreamFailureKind> = new Map([
   ['ENOTFOUND', 'dns'],
+  ['EAI_AGAIN', 'dns'],
   ['ECONNREFUSED', 'refused'],
   ['EHOSTUNREACH', 'refused'],
   ['ENETUNREACH', 'refused'],
-  ['EADDRNOTAVAIL', 'refused'],
   ['UND_ERR_CONNECT_TIMEOUT', 'connect_timeout'],
   ['UND_ERR_HEADERS_OVERFLOW', 'protocol'],
 ])
@@ -36,13 +36,15 @@ const MISMATCH_CODE = 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
 export function toUpstreamFailure(error: unknown, phase: FailurePhase): UpstreamFailure {
   if (error instanceof UpstreamFailure) return error
   // Told by its class: in undici 7 its `code` is always undefined.
-  const kind = error instanceof errors.HTTPParserError ? 'protocol' : kindOf(codeOf(error), phase)
+  if (error instanceof errors.HTTPParserError) return new UpstreamFailure('protocol', error)
+  const code = textProperty(error, 'code')
+  const kind = phase === 'connecting' ? kindWhileConnecting(code, error) : kindOf(code, phase)
   return new UpstreamFailure(kind, error)
 }
 
 /** Whether the connection went away, as against one that spoke nonsense or was never made. */
 export function isConnectionLoss(error: unknown): boolean {
-  const code = codeOf(error)
+  const code = textProperty(error, 'code')
   return code === CLOSED_CODE || RESET_CODES.has(code)
 }
 
@@ -60,19 +62,25 @@ export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
   }
 }
 
+/** What no network and no undici says comes from OpenSSL, whose codes are many. */
+function kindWhileConnecting(code: string, error: unknown): UpstreamFailureKind {
+  const syscall = textProperty(error, 'syscall')
+  if (syscall === 'getaddrinfo') return 'dns'
+  if (code === 'ETIMEDOUT') return 'connect_timeout'
+  if (syscall === 'connect') return 'refused'
+  const known = KIND_OF_CODE.get(code)
+  if (known !== undefined) return known
+  return code === '' || code.startsWith('UND_ERR_') || RESET_CODES.has(code) ? 'reset' : 'tls'
+}
+
 function kindOf(code: string, phase: FailurePhase): UpstreamFailureKind {
-  if (code.startsWith('EAI_')) return 'dns'
-  if (code === 'ETIMEDOUT') return phase === 'connecting' ? 'connect_timeout' : 'reset'
-  if (RESET_CODES.has(code)) return 'reset'
   // undici says this of any nonsense that comes after a Content-Length, be it still within the head.
   if (code === MISMATCH_CODE) return phase === 'streaming' ? 'truncated' : 'protocol'
   if (code === CLOSED_CODE) return phase === 'streaming' ? 'truncated' : 'reset'
-  const known = KIND_OF_CODE.get(code)
-  if (known !== undefined) return known
-  // Of the many codes of OpenSSL and X.509 none is a network's: what else fails while connecting is the handshake.
-  return phase === 'connecting' && code !== 'UND_ERR_DESTROYED' ? 'tls' : 'reset'
+  return KIND_OF_CODE.get(code) ?? 'reset'
 }
 
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
+function textProperty(error: unknown, name: 'code' | 'syscall'): string {
+  const value: unknown = error instanceof Error ? Reflect.get(error, name) : undefined
+  return typeof value === 'string' ? value : ''
 }

@@ -15,6 +15,7 @@ test.each<[string, FailurePhase, Error, string]>([
   ['a resolver in trouble', 'connecting', coded('EAI_AGAIN'), 'dns'],
   ['a refused connection', 'connecting', coded('ECONNREFUSED'), 'refused'],
   ['an unreachable host', 'connecting', coded('EHOSTUNREACH'), 'refused'],
+  ['no more sockets', 'connecting', Object.assign(coded('EMFILE'), { syscall: 'connect' }), 'refused'],
   ['a slow connection', 'connecting', new errors.ConnectTimeoutError(), 'connect_timeout'],
   ['the kernel’s own time-out', 'connecting', coded('ETIMEDOUT'), 'connect_timeout'],
   ['an unknown authority', 'connecting', coded('UNABLE_TO_VERIFY_LEAF_SIGNATURE'), 'tls'],

@@ -12,6 +12,7 @@ import { exchangeRaw, get } from '../support/http-client.ts'
 import {
   json,
   type Script,
+  type ScriptedRequest,
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../support/scripted-upstream.ts'
@@ -54,10 +55,12 @@ test('a 503 is asked for once, answered with the upstream’s Retry-After, and d
   }
 })
 
-test('a short error page leaves the connection in use', async () => {
-  await start(request => request.send('HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\nbad'), { connections: 1 })
-  for (const _ of [1, 2, 3])
+test('a short error page leaves the connection in use, also where it comes after the client was answered', async () => {
+  await start(request => request.send('HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\n'), { connections: 1 })
+  for (const number of [0, 1, 2]) {
     expect(await ask()).toMatchObject({ status: 502, text: refusal('upstream_error') })
+    upstream.requests[number]?.send('bad')
+  }
   expect(upstream.sockets).toHaveLength(1)
 })
 
@@ -248,7 +251,7 @@ test('a 4xx keeps its status; of its body only code and error pass', async () =>
 test('a 4xx whose body never ends is answered in our words at the bound', async () => {
   await start(request => {
     request.send('HTTP/1.1 409 No\r\nTransfer-Encoding: chunked\r\n\r\n')
-    for (let sent = 0; sent < 20; sent++) request.send('1000\r\n', Buffer.alloc(4096, 0x20), '\r\n')
+    for (let sent = 0; sent < 40; sent++) request.send('1000\r\n', Buffer.alloc(4096, 0x20), '\r\n')
   })
   const answer = await ask()
   expect(answer.status).toBe(409)
@@ -290,6 +293,22 @@ test('a retry that fails too is not retried: never more than two for one', async
   expect((await ask()).status).toBe(200)
   expect((await ask()).status).toBe(502)
   expect(upstream.requests).toHaveLength(3)
+  expect(await retries('failure')).toBe(1)
+})
+
+test('two stale connections are not tried one after the other: never more than two for one', async () => {
+  let held: ScriptedRequest[] = []
+  await start(request => {
+    if (request.numberOnConnection > 0) request.socket.resetAndDestroy()
+    else held.push(request)
+    if (held.length < 2) return
+    for (const each of held) each.send(json('{}'))
+    held = []
+  })
+  await Promise.all([ask(), ask()])
+  expect(upstream.sockets).toHaveLength(2)
+  expect((await ask()).status).toBe(502)
+  expect(upstream.requests).toHaveLength(4)
   expect(await retries('failure')).toBe(1)
 })
 

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { TLSSocket, type TlsOptions } from 'node:tls'
 import { afterAll, afterEach, expect, test } from 'vitest'
 import type { UpstreamSettings } from '../../src/gateway/upstream-connection.ts'
@@ -81,3 +83,56 @@ test('a stale connection is retried over TLS as well, where farewells are bytes 
   expect((await ask()).text).toBe('"again"')
   expect(upstream.requests).toHaveLength(3)
 })
+
+test('a request whose client left during the handshake is never sent, and its connection serves the next', async () => {
+  upstream = await startScriptedUpstream(request => request.send(json('"next"')), certificates.server)
+  const gate = await startGate(upstream.port)
+  let noteDeparture = () => {}
+  const departed = new Promise<void>(resolve => {
+    noteDeparture = resolve
+  })
+  const tls = { caFile: certificates.caFile }
+  gateway = await startForwardingApp(`https://127.0.0.1:${gate.port}`, { tls, connections: 1 }, {}, app => {
+    app.addHook('onRequest', async (_request, reply) => void reply.raw.on('close', noteDeparture))
+  })
+  const leaving = connect(gateway.port, '127.0.0.1')
+  leaving.write(`GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await gate.knocked
+  leaving.destroy()
+  await departed
+  gate.open()
+  expect((await ask()).text).toBe('"next"')
+  expect(upstream.requests).toHaveLength(1)
+  gate.close()
+})
+
+test('a handshake that never ends is a 504', async () => {
+  upstream = await startScriptedUpstream(() => {}, certificates.server)
+  const gate = await startGate(upstream.port)
+  gateway = await startForwardingApp(`https://127.0.0.1:${gate.port}`, { connectTimeoutMs: 100 })
+  expect((await ask()).status).toBe(504)
+  expect(
+    await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'connect_timeout' }),
+  ).toBe(1)
+  gate.close()
+})
+
+/** A door that lets nothing through until it is opened: what keeps a handshake waiting. */
+async function startGate(target: number) {
+  const sockets: Socket[] = []
+  const server = createServer(socket => sockets.push(socket.pause().on('error', () => {})))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    knocked: once(server, 'connection'),
+    open() {
+      for (const socket of sockets)
+        socket.pipe(connect(target, '127.0.0.1').on('error', () => {})).pipe(socket)
+      server.on('connection', socket =>
+        socket.pipe(connect(target, '127.0.0.1').on('error', () => {})).pipe(socket),
+      )
+    },
+    close: () => server.close(),
+  }
+}

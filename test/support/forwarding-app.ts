@@ -87,11 +87,13 @@ export async function startForwardingApp(
   url: string,
   settings: Partial<UpstreamSettings> = {},
   deps: Partial<ForwardingDeps> = {},
+  prepare: (app: FastifyInstance) => void = () => {},
 ): Promise<ForwardingApp> {
   const metrics = createMetrics()
   const app = Fastify({ forceCloseConnections: true })
   const observer = new RequestObserver(metrics, createLogger('silent'))
   const contexts: ForwardContext[] = []
+  prepare(app)
   const forward = registerForwarding(app, {
     settings: { ...DEFAULT_SETTINGS, url, ...settings },
     requestHeaders: REQUEST_HEADERS,
