@@ -28,7 +28,11 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   const { config, metrics, logger } = deps
   const observer = new RequestObserver(metrics, logger)
   const connections = new ClientConnections()
-  const app = createServer(config.gateway, { logger, observer, connections })
+  const app = createServer(config.gateway, {
+    observer,
+    connections,
+    longestAnswerMs: config.upstream.totalTimeoutMs,
+  })
   const gateway = {
     routes: compileRoutes(config.routes),
     keyFormat: keyFormatOf(config.keys),

@@ -13,10 +13,13 @@ import { MAX_HEADER_FIELDS } from './request-head.ts'
 /** A head over this is refused by Node's parser itself; our own limits below it name what was too large. */
 const MAX_HEAD_LENGTH = 24 * 1024
 
+/** How long a connection may be silent beyond the longest wait that is the upstream's. */
+const SILENCE_MS = 5_000
+
 /** The public listener: limits, and one way for every request. It does not listen yet. */
 export function createServer(
   config: Config['gateway'],
-  deps: { logger: Logger; observer: RequestObserver; connections: ClientConnections },
+  deps: { observer: RequestObserver; connections: ClientConnections; longestAnswerMs: number },
 ): FastifyInstance {
   const app = Fastify({
     logger: false,
@@ -29,6 +32,8 @@ export function createServer(
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     keepAliveTimeout: config.keepAliveTimeoutMs,
+    // A client that takes nothing of an answer is cut; whatever the upstream may take is not silence yet.
+    connectionTimeout: deps.longestAnswerMs + SILENCE_MS,
     requestTimeout: config.headersTimeoutMs,
     http: {
       maxHeaderSize: MAX_HEAD_LENGTH,
