@@ -1,4 +1,4 @@
-import { parse as parseYaml } from 'yaml'
+import { parse, YAMLParseError } from 'yaml'
 import { type Setting, sectionPaths, settingByPath, settings } from './settings.ts'
 
 /** Where a value came from, as its writer spelled it. */
@@ -18,6 +18,9 @@ export type Layer = ReadonlyMap<string, Given>
 /** Names that other commands of ours read from the environment; no settings, and no mistake. */
 const OTHER_VARIABLES = new Set(['POSTERN_CONFIG', 'POSTERN_CONSOLE_URL'])
 
+const SERVICE_LINK =
+  'is an address that Kubernetes sets for a Service called postern…, and no setting: set enableServiceLinks: false on the pod'
+
 /** The layer of a settings file. @param label the file's name, for mistakes */
 export function layerOfFile(text: string, label: string, mistakes: Mistake[]): Layer {
   const layer = new Map<string, Given>()
@@ -27,7 +30,7 @@ export function layerOfFile(text: string, label: string, mistakes: Mistake[]): L
     else
       mistakes.push({ spelling: label, problem: 'must hold settings by name, as config/default.yaml does' })
   } catch (error) {
-    mistakes.push({ spelling: label, problem: `is not YAML: ${String(error)}` })
+    mistakes.push({ spelling: label, problem: `is not YAML${placeOf(error)}` })
   }
   return layer
 }
@@ -39,7 +42,8 @@ export function layerOfEnvironment(environment: NodeJS.ProcessEnv, mistakes: Mis
   for (const [name, text] of Object.entries(environment)) {
     if (!name.startsWith('POSTERN_') || OTHER_VARIABLES.has(name) || text === undefined) continue
     const known = byName.get(name)
-    if (known === undefined) mistakes.push({ spelling: name, problem: explainUnknownVariable(text) })
+    if (/^(?:tcp|udp):\/\//.test(text)) mistakes.push({ spelling: name, problem: SERVICE_LINK })
+    else if (known === undefined) mistakes.push({ spelling: name, problem: 'is no setting' })
     else if (text !== '')
       layer.set(known.path, { spelling: name, value: parseText(known.setting, known.path, text) })
   }
@@ -85,6 +89,16 @@ export function splitList(text: string): string[] {
     .filter(item => item !== '')
 }
 
+/** No warnings to the terminal: they, and the parser's own messages, repeat lines of the file, which may be secret. */
+function parseYaml(text: string): unknown {
+  return parse(text, { logLevel: 'error' })
+}
+
+function placeOf(error: unknown): string {
+  if (!(error instanceof YAMLParseError)) return ''
+  return `: ${error.code.toLowerCase().replaceAll('_', ' ')} in line ${error.linePos?.[0].line ?? 1}`
+}
+
 function parseYamlOrText(text: string): unknown {
   try {
     return parseYaml(text)
@@ -117,11 +131,6 @@ function isSettingOrTwin(path: string): boolean {
     settingByPath.has(path) ||
     (path.endsWith('File') && settingByPath.get(path.slice(0, -4))?.secret === true)
   )
-}
-
-function explainUnknownVariable(text: string): string {
-  if (!/^(?:tcp|udp):\/\//.test(text)) return 'is no setting'
-  return 'is no setting: Kubernetes sets such names for a Service called postern…; set enableServiceLinks: false on the pod'
 }
 
 function isMap(value: unknown): value is Record<string, unknown> {
