@@ -167,17 +167,15 @@ function explain(error: ErrorObject, given: ReadonlyMap<string, Given>): Mistake
     const spelling = given.get(path)?.spelling ?? path
     const within = parts.slice(length).join('.').replaceAll('~1', '/')
     if (within === '') return { spelling, problem: `must be ${expectationOf(setting.schema, formats)}` }
-    return { spelling: `${spelling}, at ${within}`, problem: explainWithin(error, setting.secret) }
+    return { spelling: `${spelling}, at ${within}`, problem: explainWithin(error) }
   }
-  return { spelling: parts.join('.'), problem: explainWithin(error, false) }
+  return { spelling: parts.join('.'), problem: explainWithin(error) }
 }
 
-/** @param secret whether even a name may be a value that lost its space: `{ X-Token:abc }` */
-function explainWithin(error: ErrorObject, secret: boolean): string {
+function explainWithin(error: ErrorObject): string {
   if (error.keyword === 'required') return 'is missing'
-  if (error.keyword === 'additionalProperties') {
-    return secret ? 'holds an unknown name' : `holds an unknown name: ${error.params['additionalProperty']}`
-  }
+  if (error.keyword === 'additionalProperties')
+    return `holds an unknown name: ${error.params['additionalProperty']}`
   if (error.keyword === 'format') return `must be ${formats[String(error.params['format'])]?.expectation}`
   return error.message ?? 'is not valid'
 }

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { parse } from 'yaml'
 import { formats } from '../../src/config/formats.ts'
 import { printConfig } from '../../src/config/print.ts'
@@ -155,5 +155,13 @@ describe('a mistake never repeats the value of a secret', () => {
       expect(mistakes.length, text).toBeGreaterThan(0)
       expect(mistakes.join(), text).not.toContain('canary')
     }
+  })
+
+  it('and the YAML parser says nothing of it on the terminal either', () => {
+    const warn = vi.spyOn(process, 'emitWarning')
+    mistakesOf({ file: 'a: !canary x' })
+    mistakesOf({ file: '%canary\n---\na: 1', environment: { POSTERN_ROUTES: '[!canary x]' } })
+    expect(warn).not.toHaveBeenCalled()
+    warn.mockRestore()
   })
 })
