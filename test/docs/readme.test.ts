@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { describeSettings } from '../../src/config/document.ts'
 import { settings } from '../../src/config/settings.ts'
 import { README, withCurrentSettings } from './settings-section.ts'
 
@@ -34,6 +35,10 @@ describe('the README', () => {
 })
 
 describe('writing the README', () => {
+  it('keeps a cell whole, whatever a default holds', () => {
+    expect(describeSettings('database: { url: "sqlite:a|b" }')).toContain('| `sqlite:a\\|b` |')
+  })
+
   it('changes nothing outside the markers', () => {
     const written = withCurrentSettings('before\n<!-- settings -->\nold\n<!-- /settings -->\nafter\n')
     expect(written).toMatch(
