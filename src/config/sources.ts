@@ -12,14 +12,14 @@ export interface Mistake {
   readonly problem: string
 }
 
+const SERVICE_LINK =
+  'is what Kubernetes sets for a Service of that name, and no setting: set enableServiceLinks: false on the pod'
+
 /** One layer of settings, by path. */
 export type Layer = ReadonlyMap<string, Given>
 
 /** Names that other commands of ours read from the environment; no settings, and no mistake. */
 const OTHER_VARIABLES = new Set(['POSTERN_CONFIG', 'POSTERN_CONSOLE_URL'])
-
-const SERVICE_LINK =
-  'is an address that Kubernetes sets for a Service called postern…, and no setting: set enableServiceLinks: false on the pod'
 
 /** The layer of a settings file. @param label the file's name, for mistakes */
 export function layerOfFile(text: string, label: string, mistakes: Mistake[]): Layer {
@@ -42,7 +42,7 @@ export function layerOfEnvironment(environment: NodeJS.ProcessEnv, mistakes: Mis
   for (const [name, text] of Object.entries(environment)) {
     if (!name.startsWith('POSTERN_') || OTHER_VARIABLES.has(name) || text === undefined) continue
     const known = byName.get(name)
-    if (/^(?:tcp|udp):\/\//.test(text)) mistakes.push({ spelling: name, problem: SERVICE_LINK })
+    if (isServiceLink(name, text)) mistakes.push({ spelling: name, problem: SERVICE_LINK })
     else if (known === undefined) mistakes.push({ spelling: name, problem: 'is no setting' })
     else if (text !== '')
       layer.set(known.path, { spelling: name, value: parseText(known.setting, known.path, text) })
@@ -131,6 +131,11 @@ function isSettingOrTwin(path: string): boolean {
     settingByPath.has(path) ||
     (path.endsWith('File') && settingByPath.get(path.slice(0, -4))?.secret === true)
   )
+}
+
+/** Kubernetes sets variables for each Service of the namespace, `POSTERN_GATEWAY_PORT=tcp://…` for one called that. */
+function isServiceLink(name: string, text: string): boolean {
+  return /^(?:tcp|udp|sctp):\/\//.test(text) || /_SERVICE_(?:HOST|PORT)|_PORT_\d+_(?:TCP|UDP|SCTP)/.test(name)
 }
 
 function isMap(value: unknown): value is Record<string, unknown> {

@@ -4,7 +4,6 @@ import type { Denial } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { ClientConnections } from './client-connections.ts'
 import { closesConnection, refusalOf } from './refusal.ts'
-import type { RequestHead } from './request-head.ts'
 
 /** The three ways in which a request ends here. */
 export interface Answer {
@@ -12,7 +11,7 @@ export interface Answer {
   refuse(reply: FastifyReply, seen: RequestObservation, denial: Denial, close?: boolean): void
   /** `GET /api/v1/auth`: what the caller's own key is. */
   describeKey(reply: FastifyReply, seen: RequestObservation, permit: Permit): void
-  forward(reply: FastifyReply, seen: RequestObservation, permit: Permit, head: RequestHead): void
+  forward(reply: FastifyReply, seen: RequestObservation, permit: Permit): void
 }
 
 export function createRefuse(connections: ClientConnections): Answer['refuse'] {

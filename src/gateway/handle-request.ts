@@ -75,7 +75,7 @@ export async function handleRequest(
 
   // The permit is the only way on.
   if (match.route.answeredBy === 'gateway') return answer.describeKey(reply, seen, verdict.permit)
-  return answer.forward(reply, seen, verdict.permit, head)
+  return answer.forward(reply, seen, verdict.permit)
 }
 
 function splitTarget(target: string): [path: string, query: string] {

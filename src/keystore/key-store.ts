@@ -1,15 +1,15 @@
 import type { KeyGrant } from '../domain/key-record.ts'
-import type { Lookup } from '../domain/lookup.ts'
+import type { Lookup, TierName } from '../domain/lookup.ts'
 
-export type TierName = 'memory' | 'redis' | 'origin'
+export type { TierName } from '../domain/lookup.ts'
 
 /** Four answers, never three: a tier that does not know, and one that could not be asked, are neither of them a "no". */
 export type TierAnswer =
   | { readonly kind: 'found'; readonly grant: KeyGrant }
   /** There is no such key. Only the authority says so (and a tier that remembers that it did). */
   | { readonly kind: 'absent' }
-  /** This tier does not know; the next one might. */
-  | { readonly kind: 'miss' }
+  /** This tier does not know, or holds what nobody can read; the next one might know. */
+  | { readonly kind: 'miss'; readonly unreadable?: true }
   /** This tier could not be asked. */
   | { readonly kind: 'failed'; readonly error: Error }
 

@@ -167,6 +167,9 @@ export function createMetrics() {
 export type Metrics = ReturnType<typeof createMetrics>
 
 /** @param build.revision the commit that an image was built from; `unknown` in a checkout */
-export function describeBuild(metrics: Metrics, build: { version: string; revision: string; node: string }): void {
+export function describeBuild(
+  metrics: Metrics,
+  build: { version: string; revision: string; node: string },
+): void {
   metrics.buildInfo.set(build, 1)
 }

@@ -5,7 +5,7 @@ export interface Health {
   /** Whether new requests should come here. Nothing behind this process is a reason against it. */
   ready(): boolean
   /** What is degraded, for a person who asks: part by part, in a word. */
-  details(): Readonly<Record<string, string>>
+  details(): Promise<Readonly<Record<string, string>>>
 }
 
 /** The second port of every process: probes and metrics, and nothing else. Never on the public one. */
@@ -15,11 +15,10 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
     reply.header('cache-control', 'no-store')
   })
   app.get('/livez', () => ({ status: 'ok' }))
-  app.get('/readyz', (_request, reply) => {
+  app.get('/readyz', async (_request, reply) => {
     const ready = deps.health.ready()
-    return reply
-      .code(ready ? 200 : 503)
-      .send({ status: ready ? 'ready' : 'draining', ...deps.health.details() })
+    const details = await deps.health.details()
+    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'draining', ...details })
   })
   app.get('/metrics', async (_request, reply) => {
     reply.header('content-type', deps.metrics.registry.contentType)

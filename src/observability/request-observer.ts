@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { TierName } from '../domain/lookup.ts'
 import type { DenialReason, Verdict } from '../domain/verdict.ts'
-import type { ABORT_PHASES, DECISION_REASONS, Metrics, REJECTION_REASONS } from './metrics.ts'
+import { ABORT_PHASES, DECISION_REASONS, type Metrics, REJECTION_REASONS } from './metrics.ts'
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
@@ -59,6 +59,7 @@ export class RequestObserver {
   constructor(metrics: Metrics, logger: Logger) {
     this.#metrics = metrics
     this.#logger = logger
+    this.#startAtZero()
   }
 
   /** `close` comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort. */
@@ -86,7 +87,7 @@ export class RequestObserver {
   /** A decision on a credential, once per request that presented or lacked one. */
   decided(observation: RequestObservation, verdict: Verdict): void {
     if (verdict.kind === 'permitted') this.#metrics.decisions.inc({ decision: 'permitted', reason: 'ok' })
-    else this.#countDenial(verdict.reason)
+    else this.#countDenial(verdict.reason, observation.tier)
     if (observation.tier === null) return
     const seconds = (performance.now() - observation.startedAtMs) / 1000
     this.#metrics.authDuration.observe({ tier: observation.tier }, seconds)
@@ -99,8 +100,18 @@ export class RequestObserver {
     this.#logger.info({ requestId, method: '_OTHER', route: 'none', status, reason }, 'request')
   }
 
-  #countDenial(reason: DenialReason): void {
-    const decision = DECISIONS[reason]
+  /** So that an alert on a rate fires on the first of its kind. */
+  #startAtZero(): void {
+    for (const phase of ABORT_PHASES) this.#metrics.clientAborts.inc({ phase }, 0)
+    for (const reason of REJECTION_REASONS) this.#metrics.rejected.inc({ reason }, 0)
+    for (const reason of DECISION_REASONS) {
+      this.#metrics.decisions.inc({ decision: reason === 'ok' ? 'permitted' : 'denied', reason }, 0)
+    }
+  }
+
+  /** An invalid key that no tier was asked for had not the form of one. */
+  #countDenial(reason: DenialReason, tier: TierName | null): void {
+    const decision = reason === 'key_invalid' && tier === null ? 'malformed' : DECISIONS[reason]
     if (decision !== undefined) this.#metrics.decisions.inc({ decision: 'denied', reason: decision })
   }
 

@@ -2,6 +2,7 @@
 export interface Host {
   /** Words after the program's own name. */
   readonly argv: readonly string[]
+  readonly nodeVersion: string
   readonly environment: NodeJS.ProcessEnv
   /** Standard output. */
   write(text: string): void

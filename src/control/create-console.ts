@@ -1,0 +1,146 @@
+import type { FastifyInstance } from 'fastify'
+import type { Config } from '../config/schema.ts'
+import type { Clock } from '../domain/clock.ts'
+import { importSigningSecret } from '../domain/secret.ts'
+import { deriveRecordKey } from '../domain/wire.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import type { ControlLogger } from './control-logger.ts'
+import { requireBearer } from './http/bearer.ts'
+import { type Call, registerCalls } from './http/calls.ts'
+import { createConsoleServer } from './http/console-server.ts'
+import { originCalls } from './origin-routes.ts'
+import { type Announcer, createSilentAnnouncer } from './registry/announcer.ts'
+import { startBeats } from './registry/beats.ts'
+import { openDatabase } from './registry/database.ts'
+import { createKeyIds, type RandomBytes } from './registry/key-ids.ts'
+import type { KeyRepository } from './registry/key-repository.ts'
+import { createKeyRepository } from './registry/kysely-key-repository.ts'
+import { Outbox } from './registry/outbox.ts'
+import type { RecordKeys } from './registry/projection.ts'
+import { createRedisAnnouncer } from './registry/redis-announcer.ts'
+import { createRedisConnection } from './registry/redis-connection.ts'
+import { createRefill } from './registry/refill.ts'
+import type { Registry } from './registry/registry.ts'
+import { adminCalls } from './registry/routes.ts'
+import { systemTimers, type Timers } from './timers.ts'
+
+export interface ConsoleParts {
+  readonly config: Config
+  readonly metrics: Metrics
+  readonly logger: ControlLogger
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  /** Where gateways learn of keys; Redis by default, or nobody where none is configured. */
+  readonly announcer?: Announcer
+  readonly timers?: Timers
+}
+
+export interface ConsoleHealth {
+  /** Redis being down is no reason to take the console away: changes are kept, and announced later. */
+  readonly ready: boolean
+  readonly checks: { readonly database: 'ok' | 'failed'; readonly announcer: ReturnType<Announcer['state']> }
+}
+
+export interface Console {
+  /** Not listening; `listen` and `inject` are the caller's. */
+  readonly app: FastifyInstance
+  health(): Promise<ConsoleHealth>
+  /** Begins to announce. */
+  start(): void
+  /** Ends requests in flight, then announcing, then the database. */
+  stop(): Promise<void>
+}
+
+/** The control plane, wired: the database is open and up to date, nothing listens, nothing is announced yet. */
+export async function createConsole(parts: ConsoleParts): Promise<Console> {
+  const { config, metrics, logger, clock, randomBytes, timers = systemTimers } = parts
+  const { signingKey, recordKeys } = importSecrets(config)
+  const random = () => (randomBytes(1)[0] ?? 0) / 256
+  const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys, random)
+  const repository = createKeyRepository(await openDatabase(config.database.url))
+  const outbox = new Outbox({ repository, announcer, timers, logger, random })
+  const registry: Registry = {
+    repository,
+    outbox,
+    clock,
+    randomBytes,
+    newKeyId: createKeyIds(randomBytes),
+    keyPrefix: config.keys.prefix,
+    signingKey,
+    knownScopes: Object.keys(config.scopes),
+  }
+  const app = createConsoleServer({ logger, metrics, randomBytes })
+  mount(app, '/admin/v1', config.console.adminToken, adminCalls(registry, metrics))
+  const refill = createRefill(announcer, logger)
+  mount(app, '/internal/v1', config.origin.token, originCalls({ repository, recordKeys, refill }))
+
+  let stopBeats = () => {}
+  let stopped: Promise<void> | null = null
+  const sender = Buffer.from(randomBytes(4)).toString('hex')
+  return {
+    app,
+    health: () => healthOf(repository, announcer),
+    start() {
+      announcer.start()
+      stopBeats = startBeats({ repository, announcer, outbox, clock, timers, logger, sender })
+      outbox.kick()
+    },
+    stop() {
+      stopped ??= (async () => {
+        await app.close()
+        stopBeats()
+        await outbox.stop()
+        await announcer.stop()
+        await repository.close()
+      })()
+      return stopped
+    },
+  }
+}
+
+function mount(
+  app: FastifyInstance,
+  prefix: string,
+  token: string | undefined,
+  calls: readonly Call[],
+): void {
+  const plugin = async (scope: FastifyInstance) => {
+    scope.addHook('onRequest', requireBearer(token))
+    registerCalls(scope, calls)
+  }
+  void app.register(plugin, { prefix })
+}
+
+/** The first secret signs, all verify. */
+function importSecrets({ keys }: Config): {
+  signingKey: ReturnType<typeof importSigningSecret>
+  recordKeys: RecordKeys
+} {
+  const [first, ...others] = keys.signingSecrets.map(secret => Buffer.from(secret, 'base64'))
+  if (first === undefined) {
+    throw new Error('keys.signingSecrets: the console needs at least one, to sign the keys that it issues')
+  }
+  return {
+    signingKey: importSigningSecret(first),
+    recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
+  }
+}
+
+function createConfiguredAnnouncer(
+  { config, metrics, logger }: ConsoleParts,
+  recordKeys: RecordKeys,
+  random: () => number,
+): Announcer {
+  const { url, commandTimeoutMs } = config.redis
+  if (url === undefined) return createSilentAnnouncer()
+  const connection = createRedisConnection({ url, config: config.redis, metrics, logger, random })
+  return createRedisAnnouncer({ connection, commandTimeoutMs, recordKeys, metrics })
+}
+
+async function healthOf(repository: KeyRepository, announcer: Announcer): Promise<ConsoleHealth> {
+  const database = await repository.pendingSpan().then(
+    () => 'ok' as const,
+    () => 'failed' as const,
+  )
+  return { ready: database === 'ok', checks: { database, announcer: announcer.state() } }
+}

@@ -1,0 +1,37 @@
+/** Every way in which the console's programs' interface refuses, with its status. */
+const STATUS = {
+  invalid_request: 400,
+  unauthenticated: 401,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_too_large: 413,
+  unsupported_media_type: 415,
+  headers_too_large: 431,
+  internal_error: 500,
+} as const
+
+export type ApiErrorCode = keyof typeof STATUS
+
+/** A refusal. Its text is for people and for the outside: it never repeats what a caller may have sent by mistake. */
+export class ApiError extends Error {
+  readonly code: ApiErrorCode
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(code: ApiErrorCode, text: string, headers: Readonly<Record<string, string>> = {}) {
+    super(text)
+    this.code = code
+    this.headers = headers
+  }
+
+  get status(): number {
+    return STATUS[this.code]
+  }
+
+  get body(): { code: string; error: string } {
+    return { code: this.code, error: this.message }
+  }
+}
+
+export function invalidField(field: string, expected: string): ApiError {
+  return new ApiError('invalid_request', `${field} must be ${expected}`)
+}

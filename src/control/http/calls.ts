@@ -1,0 +1,58 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods } from 'fastify'
+import { ApiError } from './api-error.ts'
+
+/** What a request is called in logs and metrics: a closed set. */
+export type Operation = 'issue' | 'list' | 'get' | 'revoke' | 'lookup' | 'other'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    operation?: Operation
+  }
+  interface FastifyRequest {
+    /** Set once a record was found or made, so that a log line never holds what a caller put into a path. */
+    keyId: string | null
+  }
+}
+
+export interface Call {
+  readonly method: 'GET' | 'POST'
+  readonly url: string
+  readonly operation: Operation
+  readonly schema?: FastifySchema
+  readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+}
+
+const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+/** Routes for the calls, and for each of their paths the refusal of every other method. */
+export function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
+  for (const { method, url, operation, schema, handle } of calls) {
+    app.route({
+      method,
+      url,
+      config: { operation },
+      handler: handle,
+      ...(schema === undefined ? {} : { schema }),
+    })
+  }
+  for (const [url, sameUrl] of Map.groupBy(calls, call => call.url)) {
+    refuseOtherMethods(
+      app,
+      url,
+      sameUrl.map(call => call.method),
+    )
+  }
+  app.setNotFoundHandler(() => {
+    throw new ApiError('not_found', 'There is nothing at this path')
+  })
+}
+
+/** On the request and not in a handler, so that no body is read for it. */
+function refuseOtherMethods(app: FastifyInstance, url: string, allowed: readonly string[]): void {
+  const allow = allowed.join(', ')
+  const refuse = async () => {
+    throw new ApiError('method_not_allowed', `This path takes only ${allow}`, { allow })
+  }
+  const method = METHODS.filter(other => !allowed.includes(other))
+  app.route({ method, url, config: { operation: 'other' }, onRequest: refuse, handler: refuse })
+}

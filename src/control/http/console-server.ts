@@ -1,0 +1,109 @@
+import { finished } from 'node:stream'
+import {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  fastify,
+} from 'fastify'
+import type { Metrics } from '../../observability/metrics.ts'
+import type { ControlLogger } from '../control-logger.ts'
+import type { RandomBytes } from '../registry/key-ids.ts'
+import { ApiError } from './api-error.ts'
+import { explainError } from './explain-error.ts'
+import { answerUnreadable } from './unreadable-request.ts'
+
+const BODY_LIMIT_BYTES = 64 * 1024
+const MAX_PARAMETER_LENGTH = 512
+const MAX_HEADERS = 100
+const REQUEST_TIMEOUT_MS = 10_000
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+export interface ServerParts {
+  readonly logger: ControlLogger
+  readonly metrics: Metrics
+  readonly randomBytes: RandomBytes
+}
+
+/** A server without routes whose every answer, also the framework's own, is ours in form. It doesn't listen. */
+export function createConsoleServer(parts: ServerParts): FastifyInstance {
+  const refuse = createRefusal(parts)
+  const app = fastify({
+    bodyLimit: BODY_LIMIT_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
+    // Fastify's defaults drop unknown fields and turn "1" into 1: a caller's mistake would pass unnoticed.
+    ajv: { customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: false } },
+    requestIdHeader: false,
+    genReqId: request => requestIdOf(request.headers['x-request-id'], parts.randomBytes),
+    frameworkErrors: refuse,
+    clientErrorHandler: answerUnreadable,
+  })
+  app.server.maxHeadersCount = MAX_HEADERS
+  app.decorateRequest('keyId', null)
+  readJsonOnly(app)
+  app.addHook('onRequest', async (request, reply) => {
+    setCommonHeaders(request, reply)
+    const startedAtMs = performance.now()
+    finished(reply.raw, () => account(request, reply, performance.now() - startedAtMs, parts))
+  })
+  app.setErrorHandler(refuse)
+  app.setNotFoundHandler(() => {
+    throw new ApiError('not_found', 'There is nothing at this path')
+  })
+  return app
+}
+
+function createRefusal({ logger }: ServerParts) {
+  return (error: FastifyError | ApiError, request: FastifyRequest, reply: FastifyReply): void => {
+    const refusal = explainError(error)
+    if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'a request failed')
+    setCommonHeaders(request, reply)
+    void reply.code(refusal.status).headers(refusal.headers).send(refusal.body)
+  }
+}
+
+function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
+  void reply.headers({
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'x-request-id': request.id,
+  })
+}
+
+/** An empty body is no body, also where a client announces JSON before sending none. */
+function readJsonOnly(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (body.length === 0) done(null, null)
+    else parse(request, body.toString(), done)
+  })
+}
+
+function requestIdOf(sent: string | string[] | undefined, randomBytes: RandomBytes): string {
+  return typeof sent === 'string' && REQUEST_ID.test(sent)
+    ? sent
+    : Buffer.from(randomBytes(16)).toString('hex')
+}
+
+/** Also called where the client left early. Look-ups by gateways are many, and counted by them. */
+function account(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  elapsedMs: number,
+  { logger, metrics }: ServerParts,
+): void {
+  const operation = request.routeOptions.config.operation ?? 'other'
+  const status = reply.raw.statusCode
+  const durationMs = Math.round(elapsedMs * 100) / 100
+  const line = { requestId: request.id, operation, status, keyId: request.keyId, durationMs }
+  if (operation === 'lookup') {
+    logger.debug(line, 'key look-up')
+    return
+  }
+  metrics.adminRequests.inc({ operation, code: String(status) })
+  logger.info(line, 'admin request')
+}

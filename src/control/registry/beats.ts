@@ -1,0 +1,76 @@
+import type { Clock } from '../../domain/clock.ts'
+import { encodeBeat } from '../../domain/wire.ts'
+import type { ControlLogger } from '../control-logger.ts'
+import type { Timers } from '../timers.ts'
+import type { Announcer } from './announcer.ts'
+import type { KeyRepository } from './key-repository.ts'
+import type { Outbox } from './outbox.ts'
+
+/** A gateway is deaf after a second without a beat: two may be lost, or held back for a moment. */
+export const BEAT_PERIOD_MS = 300
+/** How long a committed change may be on its way before the beats stop. */
+const MAX_PENDING_MS = 250
+
+export interface BeatParts {
+  readonly repository: KeyRepository
+  readonly announcer: Announcer
+  readonly outbox: Outbox
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly logger: ControlLogger
+  /** Tells this console's beats from another's, for people. */
+  readonly sender: string
+}
+
+/**
+ * A beat says: every change that was committed has been announced. It is what gateways rest their trust on, so none is
+ * sent while that is not so, whatever the reason; they go deaf then, and ask the origin.
+ * @returns how to stop
+ */
+export function startBeats(parts: BeatParts): () => void {
+  let beating = false
+  let wasSilent = false
+  const beat = async () => {
+    // One at a time: those that pile up before a stalled Redis would all be heard late, when they are true no more.
+    if (beating) return
+    beating = true
+    const silence = await beatOnce(parts).catch(() => 'failed' as const)
+    beating = false
+    if ((silence !== null) !== wasSilent) logSilence(parts.logger, silence)
+    wasSilent = silence !== null
+  }
+  return parts.timers.every(BEAT_PERIOD_MS, () => void beat())
+}
+
+type Silence = 'not_connected' | 'change_undelivered' | 'failed'
+
+async function beatOnce({
+  announcer,
+  repository,
+  outbox,
+  clock,
+  sender,
+}: BeatParts): Promise<Silence | null> {
+  if (announcer.state() === 'off') return null
+  if (announcer.state() === 'down') return 'not_connected'
+  const pending = await repository.pendingSpan()
+  // Another console that shares the database may have noted the change and died.
+  if (pending !== null) outbox.kick()
+  if (!isAllAnnounced(pending, clock.wallMs())) return 'change_undelivered'
+  await announcer.publish(encodeBeat({ sender, atMs: clock.wallMs() }))
+  return null
+}
+
+/** A change from the future tells that a clock has stepped: its age is unknown then, which is no reason to trust it. */
+export function isAllAnnounced(
+  pending: { oldestMs: number; newestMs: number } | null,
+  nowMs: number,
+): boolean {
+  if (pending === null) return true
+  return nowMs - pending.oldestMs <= MAX_PENDING_MS && pending.newestMs - nowMs <= MAX_PENDING_MS
+}
+
+function logSilence(logger: ControlLogger, silence: Silence | null): void {
+  if (silence === null) logger.info('gateways are told again that every change was announced')
+  else logger.warn({ reason: silence }, 'no beats: gateways ask the origin for each key from now on')
+}

@@ -1,0 +1,17 @@
+import type { KeyObject } from 'node:crypto'
+import type { Clock } from '../../domain/clock.ts'
+import type { RandomBytes } from './key-ids.ts'
+import type { KeyRepository } from './key-repository.ts'
+import type { Outbox } from './outbox.ts'
+
+/** What the operations on keys are made of. */
+export interface Registry {
+  readonly repository: KeyRepository
+  readonly outbox: Outbox
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  readonly newKeyId: (nowMs: number) => string
+  readonly keyPrefix: string
+  readonly signingKey: KeyObject
+  readonly knownScopes: readonly string[]
+}

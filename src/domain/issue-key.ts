@@ -1,0 +1,109 @@
+import type { KeyRecord } from './key-record.ts'
+import { normalizeScopes } from './scope.ts'
+
+export const DEFAULT_LIFETIME_DAYS = 90
+export const MAX_LIFETIME_DAYS = 366
+export const MAX_NAME_LENGTH = 100
+export const MAX_SCOPES = 64
+const DAY_MS = 86_400_000
+const MIN_LIFETIME_MS = 60_000
+const CONTROL_CHARACTER = /\p{Cc}/u
+const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/
+
+/** What a caller asks for. Its types are checked; what it says is not. */
+export interface IssueRequest {
+  readonly name: string
+  readonly scopes: readonly string[]
+  /** Fractions are allowed: an hour is 1/24. */
+  readonly expiresInDays?: number | undefined
+  /** ISO 8601 with an offset. */
+  readonly expiresAt?: string | undefined
+}
+
+/** What the registry adds to it. */
+export interface IssueContext {
+  /** `key_` and a ULID. */
+  readonly id: string
+  readonly workspaceId: string
+  readonly hint: string
+  readonly createdBy: string
+  /** Scopes that the installation knows. */
+  readonly knownScopes: readonly string[]
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number
+}
+
+export type Planned<Value> =
+  | { readonly ok: true; readonly value: Value }
+  /** @property expected what the field must be, in words that follow `must be` */
+  | { readonly ok: false; readonly field: string; readonly expected: string }
+
+/** The record of a new key, or the first field that is wrong. */
+export function planIssue(request: IssueRequest, context: IssueContext): Planned<KeyRecord> {
+  if (!isKeyName(request.name)) return wrong('name', NAME_EXPECTED)
+  const scopes = normalizeScopes(request.scopes)
+  if (!areKnownScopes(scopes, context.knownScopes))
+    return wrong('scopes', scopesExpected(context.knownScopes))
+  const expiry = planExpiry(request, context.nowMs)
+  if (!expiry.ok) return expiry
+  const { id, workspaceId, hint, createdBy, nowMs } = context
+  const born = { id, workspaceId, name: request.name, scopes, hint, createdAtMs: nowMs, createdBy }
+  const untouched = { revokedAtMs: null, rotatedFrom: null, replacedBy: null, version: 1 }
+  return { ok: true, value: { ...born, expiresAtMs: expiry.value, ...untouched } }
+}
+
+export const NAME_EXPECTED = `1 to ${MAX_NAME_LENGTH} characters, none of them a control character`
+
+/** Unpaired surrogates are refused too: UTF-8, and so the database, has no form for them. */
+export function isKeyName(text: string): boolean {
+  const length = [...text].length
+  return length >= 1 && length <= MAX_NAME_LENGTH && !CONTROL_CHARACTER.test(text) && text.isWellFormed()
+}
+
+/** A key without any scope could be asked about itself and nothing else: whoever wants one forgot something. */
+function areKnownScopes(scopes: readonly string[], known: readonly string[]): boolean {
+  return scopes.length >= 1 && scopes.length <= MAX_SCOPES && scopes.every(scope => known.includes(scope))
+}
+
+function scopesExpected(known: readonly string[]): string {
+  return `a list of at least one of ${[...known].sort().join(', ')}`
+}
+
+/** @returns milliseconds since the epoch, one minute to 366 days from now */
+export function planExpiry(
+  request: Pick<IssueRequest, 'expiresInDays' | 'expiresAt'>,
+  nowMs: number,
+): Planned<number> {
+  const { expiresInDays, expiresAt } = request
+  if (expiresAt === undefined) return planLifetime(expiresInDays ?? DEFAULT_LIFETIME_DAYS, nowMs)
+  if (expiresInDays !== undefined) return wrong('expiresAt', 'absent where expiresInDays is given')
+  const expiresAtMs = parseInstant(expiresAt)
+  if (expiresAtMs === null || !isLifetime(expiresAtMs - nowMs)) return wrong('expiresAt', EXPIRES_AT_EXPECTED)
+  return { ok: true, value: expiresAtMs }
+}
+
+export const EXPIRES_AT_EXPECTED =
+  'an instant such as 2027-02-18T09:00:00Z, from 1 minute to 366 days from now'
+export const EXPIRES_IN_DAYS_EXPECTED = `a number of days, from 1 minute (0.000695) to ${MAX_LIFETIME_DAYS}`
+
+function planLifetime(days: number, nowMs: number): Planned<number> {
+  const lifetimeMs = Math.round(days * DAY_MS)
+  if (!isLifetime(lifetimeMs)) return wrong('expiresInDays', EXPIRES_IN_DAYS_EXPECTED)
+  return { ok: true, value: nowMs + lifetimeMs }
+}
+
+function isLifetime(lifetimeMs: number): boolean {
+  return lifetimeMs >= MIN_LIFETIME_MS && lifetimeMs <= MAX_LIFETIME_DAYS * DAY_MS
+}
+
+/** Date.parse takes 30 February for 2 March; a person who wrote it meant neither. */
+function parseInstant(text: string): number | null {
+  const [, year, month, day] = INSTANT.exec(text) ?? []
+  const ms = Date.parse(text)
+  if (day === undefined || Number.isNaN(ms)) return null
+  return Number(day) <= new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate() ? ms : null
+}
+
+function wrong(field: string, expected: string): { ok: false; field: string; expected: string } {
+  return { ok: false, field, expected }
+}

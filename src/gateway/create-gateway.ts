@@ -1,0 +1,90 @@
+import { BlockList, isIPv6 } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Config } from '../config/schema.ts'
+import type { Clock } from '../domain/clock.ts'
+import { compileRoutes } from '../domain/route.ts'
+import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
+import type { KeyStore } from '../keystore/key-store.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import { RequestObserver } from '../observability/request-observer.ts'
+import { type Answer, createRefuse, describeKey } from './answer.ts'
+import { ClientConnections } from './client-connections.ts'
+import { registerForwarding } from './forward.ts'
+import { forwardedOf } from './forwarded.ts'
+import { createServer, serveRequests } from './server.ts'
+
+export interface GatewayDeps {
+  readonly config: Config
+  readonly metrics: Metrics
+  readonly logger: Logger
+  readonly clock: Clock
+  readonly keys: KeyStore
+  readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
+}
+
+/** The data plane, built apart from listening. */
+export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
+  const { config, metrics, logger } = deps
+  const observer = new RequestObserver(metrics, logger)
+  const connections = new ClientConnections()
+  const app = createServer(config.gateway, { logger, observer, connections })
+  const gateway = {
+    routes: compileRoutes(config.routes),
+    keyFormat: keyFormatOf(config.keys),
+    keys: deps.keys,
+    clock: deps.clock,
+    observer,
+    answer: createAnswer(app, deps, connections),
+    maxInFlight: config.gateway.maxInFlight,
+    stopping: () => deps.drainPhase() === 'closing',
+  }
+  serveRequests(app, gateway, { logger, connections, draining: () => deps.drainPhase() !== 'serving' })
+  await app.ready()
+  return app
+}
+
+function createAnswer(app: FastifyInstance, deps: GatewayDeps, connections: ClientConnections): Answer {
+  const { config, metrics, clock } = deps
+  const refuse = createRefuse(connections)
+  const trusted = compileProxies(config.gateway.trustedProxies)
+  const { url } = config.upstream
+  if (url === undefined) throw new Error('upstream.url is required for the gateway')
+  const forward = registerForwarding(app, {
+    settings: { ...config.upstream, url },
+    requestHeaders: config.gateway.requestHeaders,
+    responseHeaders: config.gateway.responseHeaders,
+    metrics,
+    clock,
+    refuse,
+  })
+  return {
+    refuse,
+    describeKey,
+    forward: (reply, seen, permit) => {
+      const { raw } = reply.request
+      const forwarded = forwardedOf(raw.socket.remoteAddress ?? '', trusted, raw.headers)
+      reply.header('x-request-id', seen.requestId).header('x-content-type-options', 'nosniff')
+      forward(reply, permit, { seen, requestId: seen.requestId, forwarded })
+    },
+  }
+}
+
+function keyFormatOf(keys: Config['keys']): KeyFormat {
+  if (keys.format === 'opaque') return { kind: 'opaque' }
+  const signingKeys = keys.signingSecrets.map(secret => importSigningSecret(Buffer.from(secret, 'base64')))
+  return { kind: 'signed', prefix: keys.prefix, signingKeys }
+}
+
+/** @returns null where nobody is trusted, which is the default */
+function compileProxies(ranges: readonly string[]): BlockList | null {
+  if (ranges.length === 0) return null
+  const list = new BlockList()
+  for (const range of ranges) {
+    const [address = '', bits] = range.split('/')
+    const family = isIPv6(address) ? 'ipv6' : 'ipv4'
+    if (bits === undefined) list.addAddress(address, family)
+    else list.addSubnet(address, Number(bits), family)
+  }
+  return list
+}

@@ -1,0 +1,124 @@
+import type { ServerResponse } from 'node:http'
+import replyFrom, { type FastifyReplyFromHooks } from '@fastify/reply-from'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { Dispatcher } from 'undici'
+import type { Permit } from '../domain/authorize.ts'
+import type { Clock } from '../domain/clock.ts'
+import { denied } from '../domain/verdict.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
+import type { UpstreamSettings } from './upstream-connection.ts'
+import { deliverAnswer, type Refuse } from './upstream-delivery.ts'
+import { EXCHANGE, UpstreamDispatcher } from './upstream-dispatcher.ts'
+import type { UpstreamExchange } from './upstream-exchange.ts'
+import { denialReasonOf, UpstreamFailure } from './upstream-failure.ts'
+import { compileRequestHeaders, type OwnRequestHeaders } from './upstream-request.ts'
+import { compileJudge } from './upstream-response.ts'
+
+export interface ForwardingDeps {
+  readonly settings: UpstreamSettings
+  /** Names of the headers that pass, each way. */
+  readonly requestHeaders: readonly string[]
+  readonly responseHeaders: readonly string[]
+  readonly metrics: Metrics
+  readonly clock: Clock
+  readonly refuse: Refuse
+  readonly clientStallMs?: number
+}
+
+/** What the gateway knows of a request beside the permit. */
+export interface ForwardContext extends OwnRequestHeaders {
+  /** Written here, read when the request ends. */
+  readonly seen: RequestObservation
+}
+
+/** Forwards what was permitted, and answers: with the upstream's answer, or with a refusal. */
+export type Forward = (reply: FastifyReply, permit: Permit, context: ForwardContext) => void
+
+/** The one link from a request to its exchange, cut when either ends. */
+interface Forwarding {
+  readonly exchange: UpstreamExchange
+  readonly context: ForwardContext
+  readonly reply: FastifyReply
+}
+
+declare module 'node:http' {
+  interface IncomingMessage {
+    [EXCHANGE]?: Forwarding | undefined
+  }
+}
+declare module 'node:http2' {
+  // reply-from's types allow for it; the gateway does not speak it.
+  interface Http2ServerRequest {
+    [EXCHANGE]?: Forwarding | undefined
+  }
+}
+
+/** The only user of @fastify/reply-from. Everything in it that decides anything is replaced by ours. */
+export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): Forward {
+  const dispatcher = new UpstreamDispatcher(deps)
+  const buildHeaders = compileRequestHeaders(deps.requestHeaders, deps.settings.headers)
+  const { origin, pathname } = new URL(deps.settings.url)
+  const basePath = pathname.replace(/\/+$/, '')
+  const hooks = forwardingHooks(deps)
+  app.register(replyFrom, {
+    base: origin,
+    // Its types ask for undici's whole request; its code calls with a callback only.
+    undici: dispatcher as unknown as { request: Dispatcher['request'] },
+    destroyAgent: true,
+    // A cached URL would be one made of what a client sent; ours is always `/`.
+    disableCache: true,
+    disableRequestLogging: true,
+  })
+
+  return (reply, permit, context) => {
+    const request = reply.request.raw
+    // Whoever left while the key was looked up has no `close` to come.
+    if (reply.raw.destroyed) return
+    context.seen.phase = 'waiting'
+    const headers = buildHeaders(request.headers, permit.grant, context)
+    const exchange = dispatcher.open(basePath + permit.upstreamTarget, headers)
+    request[EXCHANGE] = { exchange, context, reply }
+    reply.raw.on('close', onClientClose).on('drain', onClientDrain)
+    reply.from('/', hooks)
+  }
+}
+
+/** One set of hooks for all requests: a closure per request is garbage per request. */
+function forwardingHooks(deps: ForwardingDeps): FastifyReplyFromHooks {
+  const judge = compileJudge(deps.responseHeaders)
+  return {
+    queryString: () => '',
+    // Its own default sends a GET that met a 503 eleven times in all.
+    retryDelay: () => null,
+    rewriteRequestHeaders: request => ({ [EXCHANGE]: request.raw[EXCHANGE]?.exchange }),
+    onResponse: ({ raw }) => {
+      const forwarding = raw[EXCHANGE]
+      if (forwarding === undefined) return
+      const { exchange, context, reply } = forwarding
+      context.seen.upstreamWaitMs = exchange.headersAfterMs
+      deliverAnswer(reply, context.seen, exchange, judge, deps.refuse)
+    },
+    onError: ({ request: { raw } }, { error }) => {
+      const forwarding = raw[EXCHANGE]
+      if (forwarding === undefined) return
+      const { exchange, context, reply } = forwarding
+      const { seen } = context
+      seen.upstreamWaitMs = exchange.headersAfterMs
+      const failure = error.cause
+      seen.fault = failure instanceof UpstreamFailure ? failure.kind : String(failure)
+      const reason = failure instanceof UpstreamFailure ? denialReasonOf(failure.kind) : 'internal_error'
+      deps.refuse(reply, seen, denied(reason))
+    },
+  }
+}
+
+/** After the answer, or before it where the client left: then the upstream need not go on either. */
+function onClientClose(this: ServerResponse): void {
+  this.req[EXCHANGE]?.exchange.abort()
+  this.req[EXCHANGE] = undefined
+}
+
+function onClientDrain(this: ServerResponse): void {
+  this.req[EXCHANGE]?.exchange.drained()
+}

@@ -1,0 +1,43 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { type BlockList, isIPv6 } from 'node:net'
+
+/** Who asked, how and under what name, as the upstream is told. */
+export interface Forwarded {
+  readonly for: string
+  readonly proto: 'http' | 'https'
+  readonly host: string
+}
+
+const IPV4_MAPPED = '::ffff:'
+
+/**
+ * What goes on as X-Forwarded-For, -Proto and -Host: rebuilt, so that a client can claim nothing.
+ * @param peerAddress the other end of the connection, as Node gives it
+ * @param trusted proxies whose word is taken; null where there are none, which costs nothing
+ */
+export function forwardedOf(
+  peerAddress: string,
+  trusted: BlockList | null,
+  headers: IncomingHttpHeaders,
+): Forwarded {
+  const peer = plainAddress(peerAddress)
+  const host = headers.host ?? ''
+  if (trusted === null || !trusted.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4')) {
+    return { for: peer, proto: 'http', host }
+  }
+  const said = textOf(headers['x-forwarded-for'])
+  return {
+    for: said === '' ? peer : `${said}, ${peer}`,
+    proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
+    host: textOf(headers['x-forwarded-host']) || host,
+  }
+}
+
+/** A listener on all addresses sees IPv4 peers in their IPv6 form (RFC 4291, section 2.5.5.2). */
+export function plainAddress(address: string): string {
+  return address.startsWith(IPV4_MAPPED) ? address.slice(IPV4_MAPPED.length) : address
+}
+
+function textOf(value: string | string[] | undefined): string {
+  return typeof value === 'string' ? value : (value?.join(', ') ?? '')
+}

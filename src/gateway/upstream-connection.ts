@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { buildConnector, Client, type Dispatcher } from 'undici'
+import type { Config } from '../config/schema.ts'
+
+/** The upstream's settings once they are whole: an address, and headers whose values were read from their files. */
+export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The connection of one client of the pool, which carries one exchange at a time. */
+export class Connection {
+  #socket: Socket | null = null
+  #used = false
+  #reused = false
+  #bytesBefore = 0
+
+  replace(socket: Socket | null): void {
+    this.#socket = socket
+    this.#used = false
+  }
+
+  /** A request is about to be written. */
+  carry(): void {
+    this.#reused = this.#used
+    this.#used = true
+    this.#bytesBefore = this.#socket?.bytesRead ?? 0
+  }
+
+  /** Whether it served before this exchange, and brought no byte of an answer to it: all that makes a retry safe. */
+  isUntouched(): boolean {
+    return this.#reused && this.#socket?.bytesRead === this.#bytesBefore
+  }
+}
+
+export interface ConnectionBound {
+  connection: Connection | null
+}
+
+export interface UpstreamRequestOptions extends Dispatcher.DispatchOptions {
+  /** Whoever wants to know which connection will carry the request. */
+  readonly exchange: ConnectionBound
+}
+
+/** Longer heads are no answer of an API (catalogue: U04). */
+const MAX_HEAD_BYTES = 16 * 1024
+
+/** Connections that are being made now. */
+export interface Connecting {
+  count: number
+}
+
+/** A client of undici's that tells each request which connection carries it; undici itself does not. */
+export class UpstreamClient extends Client {
+  readonly #connection: Connection
+
+  constructor(origin: URL, connector: buildConnector.connector, connecting: Connecting) {
+    const connection = new Connection()
+    super(origin, {
+      pipelining: 1,
+      maxHeaderSize: MAX_HEAD_BYTES,
+      // Deadlines are ours: undici's do not cover the wait for a connection, and fire up to half a second late.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: noticing(connection, connector, connecting),
+    })
+    this.#connection = connection
+  }
+
+  override dispatch(options: UpstreamRequestOptions, handler: Dispatcher.DispatchHandler): boolean {
+    options.exchange.connection = this.#connection
+    return super.dispatch(options, handler)
+  }
+}
+
+/** TLS is verified, always: there is no setting that says otherwise. */
+export function buildUpstreamConnector(settings: UpstreamSettings): buildConnector.connector {
+  const { caFile, certFile, keyFile } = settings.tls
+  return buildConnector({
+    timeout: settings.connectTimeoutMs,
+    allowH2: false,
+    rejectUnauthorized: true,
+    ...(caFile === undefined ? {} : { ca: readFileSync(caFile) }),
+    ...(certFile === undefined ? {} : { cert: readFileSync(certFile) }),
+    ...(keyFile === undefined ? {} : { key: readFileSync(keyFile) }),
+  })
+}
+
+function noticing(
+  connection: Connection,
+  connector: buildConnector.connector,
+  connecting: Connecting,
+): buildConnector.connector {
+  return (options, callback) => {
+    connecting.count += 1
+    connector(options, (...outcome) => {
+      connecting.count -= 1
+      connection.replace(outcome[1])
+      callback(...outcome)
+    })
+  }
+}

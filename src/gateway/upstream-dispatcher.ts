@@ -1,0 +1,123 @@
+import { Pool } from 'undici'
+import type { Clock } from '../domain/clock.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import { DeadlineClock } from './deadline-clock.ts'
+import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './upstream-connection.ts'
+import {
+  type ExchangeLimits,
+  type ExchangeOwner,
+  type OnAnswer,
+  UpstreamExchange,
+} from './upstream-exchange.ts'
+import { UpstreamFailure } from './upstream-failure.ts'
+import { UpstreamMeter } from './upstream-meter.ts'
+
+export interface DispatcherDeps {
+  readonly settings: UpstreamSettings
+  readonly metrics: Metrics
+  readonly clock: Clock
+  /** How long a client may take nothing of an answer that waits for it. */
+  readonly clientStallMs?: number
+}
+
+/** The key under which a request's exchange travels through reply-from, which copies symbols along with headers. */
+export const EXCHANGE = Symbol('upstream exchange')
+
+const CLIENT_STALL_MS = 30_000
+
+/**
+ * All exchanges with the upstream: at most as many at once as there are connections, the others in order of arrival.
+ * The queue is ours and not the pool's, where what was given up would wait on, and nothing could be taken out.
+ */
+export class UpstreamDispatcher implements ExchangeOwner {
+  readonly limits: ExchangeLimits
+  readonly #connections: number
+  readonly #pool: Pool
+  readonly #clock: DeadlineClock
+  readonly #meter: UpstreamMeter
+  readonly #waiting = new Set<UpstreamExchange>()
+  #underWay = 0
+  #admitting = false
+  #destroyed = false
+
+  constructor(deps: DispatcherDeps) {
+    const { settings } = deps
+    const connecting = { count: 0 }
+    const connector = buildUpstreamConnector(settings)
+    this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
+    this.#connections = settings.connections
+    this.#clock = new DeadlineClock(deps.clock.monotonicMs)
+    this.#pool = new Pool(new URL(settings.url).origin, {
+      connections: settings.connections,
+      factory: origin => new UpstreamClient(origin, connector, connecting),
+    })
+    this.#meter = new UpstreamMeter(deps.metrics, () => ({
+      open: this.#pool.stats.connected,
+      free: this.#pool.stats.free,
+      pending: connecting.count,
+      queued: this.#waiting.size + this.#pool.stats.queued,
+    }))
+  }
+
+  /** @param path path and query at the upstream */
+  open(path: string, headers: Record<string, string>): UpstreamExchange {
+    return new UpstreamExchange(this, path, headers)
+  }
+
+  /** What reply-from calls. Of its options only the exchange counts: path and headers are the exchange's own. */
+  request(options: { headers: { [EXCHANGE]: UpstreamExchange } }, onAnswer: OnAnswer): void {
+    const exchange = options.headers[EXCHANGE]
+    exchange.begin(onAnswer)
+    this.#clock.add(exchange)
+    this.#waiting.add(exchange)
+    this.#admit()
+  }
+
+  nowMs(): number {
+    return this.#clock.nowMs()
+  }
+
+  withdraw(exchange: UpstreamExchange): void {
+    if (this.#waiting.delete(exchange)) this.#clock.delete(exchange)
+  }
+
+  resend(exchange: UpstreamExchange): void {
+    this.#pool.dispatch(exchange.options, exchange)
+  }
+
+  answered(exchange: UpstreamExchange): void {
+    this.#meter.answered(exchange.statusCode, exchange.headersAfterMs, exchange.retried)
+  }
+
+  failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
+    this.#meter.failed(failure.kind, exchange.retried && exchange.statusCode === 0)
+  }
+
+  released(exchange: UpstreamExchange): void {
+    this.#clock.delete(exchange)
+    this.#underWay -= 1
+    this.#admit()
+  }
+
+  /** What is under way breaks off, what waits is refused. For a gentle end, wait for the requests first. */
+  destroy(): void {
+    this.#destroyed = true
+    for (const exchange of this.#waiting) exchange.fail(new UpstreamFailure('reset'))
+    this.#clock.stop()
+    // undici promises that it cannot fail; what it broke off has been told already.
+    void this.#pool.destroy()
+  }
+
+  #admit(): void {
+    // A request that fails at once frees its place while this loop runs: one loop, not one in another.
+    if (this.#admitting) return
+    this.#admitting = true
+    for (const exchange of this.#waiting) {
+      if (this.#underWay >= this.#connections || this.#destroyed) break
+      this.#waiting.delete(exchange)
+      this.#underWay += 1
+      this.#pool.dispatch(exchange.options, exchange)
+    }
+    this.#admitting = false
+  }
+}

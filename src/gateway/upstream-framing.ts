@@ -1,0 +1,20 @@
+import type { UpstreamHeaders } from './upstream-response.ts'
+
+const MAX_FIELDS = 100
+
+/**
+ * Whether the head of a final answer says, in one way only, where its body ends. A body that the closing of the
+ * connection ends looks whole when it was cut, so it is refused; so is any head that two readers could read in two
+ * ways (RFC 9112, section 6.3).
+ * @param fieldLines how many lines the head had, repeated names each counted
+ */
+export function isSoundHead(statusCode: number, headers: UpstreamHeaders, fieldLines: number): boolean {
+  const length = headers['content-length']
+  const coding = headers['transfer-encoding']
+  if (statusCode > 599 || fieldLines > MAX_FIELDS) return false
+  if (length !== undefined && coding !== undefined) return false
+  if (statusCode === 204 || statusCode === 304) return true
+  if (coding === undefined) return typeof length === 'string'
+  // Anything else than `chunked` alone is either close-delimited or not ours to undo.
+  return typeof coding === 'string' && coding.toLowerCase() === 'chunked'
+}

@@ -1,0 +1,127 @@
+import type { Clock } from '../domain/clock.ts'
+import type { KeyGrant } from '../domain/key-record.ts'
+import type { Lookup } from '../domain/lookup.ts'
+import type { LOOKUP_RESULTS, Metrics } from '../observability/metrics.ts'
+import type { Changes } from './changes.ts'
+import { type Flight, Flights } from './flights.ts'
+import type { KeyStore, KeyTier } from './key-store.ts'
+import type { MemoryStore, Moment } from './memory-store.ts'
+
+const MAX_IN_FLIGHT = 10_000
+/** A key that changes more often than this while it is looked up is not known. */
+const MAX_TRIES = 3
+const UNKNOWN: Lookup = { kind: 'unknown' }
+
+export interface ChainParts {
+  readonly memory: MemoryStore
+  readonly changes: Changes
+  /** The shared cache; null where none is configured. */
+  readonly redis: KeyTier | null
+  /** The authority; null where none is configured. */
+  readonly origin: KeyTier | null
+  readonly clock: Clock
+  readonly metrics: Metrics
+  /** Time a record outlives its last verification while nobody answers; 0 for none. */
+  readonly staleMs: number
+  readonly maxInFlight?: number
+}
+
+/** Near before far, filling the near; while deaf the authority first. It never throws, and never turns trouble into a "no". */
+export class KeyStoreChain implements KeyStore {
+  readonly #parts: ChainParts
+  readonly #flights: Flights
+  readonly #nearFirst: readonly KeyTier[]
+  readonly #authorityFirst: readonly KeyTier[]
+
+  constructor(parts: ChainParts) {
+    this.#parts = parts
+    this.#flights = new Flights(parts.maxInFlight ?? MAX_IN_FLIGHT)
+    this.#nearFirst = [parts.redis, parts.origin].filter(tier => tier !== null)
+    this.#authorityFirst = this.#nearFirst.toReversed()
+    parts.changes.onChange(digest => this.#forget(digest))
+  }
+
+  get(digest: string): Lookup | Promise<Lookup> {
+    const now = this.#now()
+    const held = this.#parts.memory.fresh(digest, now)
+    if (held === null) return this.#lookUp(digest, now)
+    this.#count(held.kind === 'found' ? 'hit' : 'negative')
+    return held
+  }
+
+  async #lookUp(digest: string, began: Moment): Promise<Lookup> {
+    this.#count(this.#flights.find(digest, began.epoch) === null ? 'miss' : 'coalesced')
+    let now = began
+    for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
+      const answer = await this.#board(digest, now)
+      if (answer !== null) return answer
+      now = this.#now()
+      const held = this.#parts.memory.fresh(digest, now)
+      if (held !== null) return held
+    }
+    return UNKNOWN
+  }
+
+  /** The flight that is under way, or a new one. */
+  #board(digest: string, now: Moment): Promise<Lookup | null> {
+    const underway = this.#flights.find(digest, now.epoch)
+    if (underway !== null) return underway.answer
+    if (this.#flights.isFull) return Promise.resolve(UNKNOWN)
+    return this.#flights.begin(digest, now, flight => this.#fly(digest, flight)).answer
+  }
+
+  /** @returns null where a change may have been missed or overtaken since the flight began */
+  async #fly(digest: string, flight: Flight): Promise<Lookup | null> {
+    const answer = await this.#ask(digest, flight.began.hearing)
+    const now = this.#now()
+    if (flight.superseded || flight.began.epoch !== now.epoch) return null
+    this.#fill(digest, answer, flight.began)
+    return answer.kind === 'unknown' ? this.#stale(digest, now.nowMs) : answer
+  }
+
+  async #ask(digest: string, hearing: boolean): Promise<Lookup> {
+    for (const tier of hearing ? this.#nearFirst : this.#authorityFirst) {
+      const answer = await tier.get(digest)
+      if (answer.kind === 'absent') return { kind: 'absent', tier: tier.name }
+      if (answer.kind === 'found' && this.#isCurrent(tier, digest, answer.grant)) {
+        return { kind: 'found', grant: answer.grant, tier: tier.name }
+      }
+    }
+    return UNKNOWN
+  }
+
+  /** A cache that lost a write holds an older record than was announced, or than was seen here. */
+  #isCurrent(tier: KeyTier, digest: string, grant: KeyGrant): boolean {
+    if (this.#parts.changes.isOutdated(digest, grant.version)) return false
+    return tier.name === 'origin' || grant.version >= this.#parts.memory.versionOf(digest)
+  }
+
+  #fill(digest: string, answer: Lookup, began: Moment): void {
+    const verified = { verifiedAtMs: began.nowMs, epoch: began.epoch }
+    if (answer.kind === 'found') this.#parts.memory.remember(digest, answer.grant, verified)
+    if (answer.kind === 'absent') this.#parts.memory.rememberAbsent(digest, verified)
+  }
+
+  #stale(digest: string, nowMs: number): Lookup {
+    const held = this.#parts.memory.stale(digest, nowMs, this.#parts.staleMs)
+    if (held === null) return UNKNOWN
+    this.#count('stale')
+    return held
+  }
+
+  #forget(digest: string): boolean {
+    this.#flights.supersede(digest)
+    return this.#parts.memory.evict(digest)
+  }
+
+  /** Hearing is judged first: that may begin a new epoch. */
+  #now(): Moment {
+    const nowMs = this.#parts.clock.monotonicMs()
+    const hearing = this.#parts.changes.isHearing(nowMs)
+    return { nowMs, hearing, epoch: this.#parts.changes.epoch }
+  }
+
+  #count(result: (typeof LOOKUP_RESULTS)[number]): void {
+    this.#parts.metrics.lookups.inc({ tier: 'memory', result })
+  }
+}

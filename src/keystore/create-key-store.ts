@@ -1,0 +1,138 @@
+import type { KeyObject } from 'node:crypto'
+import type { Config } from '../config/schema.ts'
+import { type Clock, systemClock } from '../domain/clock.ts'
+import { deriveRecordKey } from '../domain/wire.ts'
+import {
+  COMMAND_OUTCOMES,
+  INVALIDATION_RESULTS,
+  LOOKUP_RESULTS,
+  LOOKUP_TIERS,
+  type Metrics,
+  REMOVAL_CAUSES,
+} from '../observability/metrics.ts'
+import { KeyStoreChain } from './chain.ts'
+import { type ChangeEar, Changes } from './changes.ts'
+import type { KeyStore, KeyTier } from './key-store.ts'
+import { MemoryStore } from './memory-store.ts'
+import { OriginStore } from './origin-store.ts'
+import { RedisSide } from './redis-side.ts'
+import { type Log, TroubleLog } from './trouble-log.ts'
+import { withMetrics } from './with-metrics.ts'
+import { withTroubleLog } from './with-trouble-log.ts'
+
+export interface KeyStoreSettings {
+  readonly config: Pick<Config, 'redis' | 'origin' | 'keys'>
+  readonly metrics: Metrics
+  readonly logger: Log
+  readonly clock?: Clock
+  /** Keys of the MAC on records in Redis; by default `recordKeysOf(config.keys)`. */
+  readonly recordKeys?: readonly KeyObject[] | null
+}
+
+export interface KeyStoreHealth {
+  readonly redis: 'ok' | 'down' | 'off'
+  readonly changes: 'hearing' | 'deaf'
+  readonly origin: 'on' | 'off'
+}
+
+/** The read side of keys, whole. */
+export interface RunningKeyStore {
+  readonly keyStore: KeyStore
+  /** Where a feed of the same process tells of changes; with Redis configured, Redis alone does. */
+  readonly changes: ChangeEar
+  /** Waits for nothing, and fails for nothing that is down. */
+  start(): void
+  stop(): Promise<void>
+  health(): KeyStoreHealth
+}
+
+type Deps = KeyStoreSettings & { readonly clock: Clock }
+
+/** How often deafness is noticed where no request notices it. */
+const WATCH_EVERY_MS = 250
+
+export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
+  const deps: Deps = { ...settings, clock: settings.clock ?? systemClock }
+  const { config, metrics, clock } = deps
+  const changes = new Changes({ clock, metrics, beats: config.redis.beats })
+  const memory = createMemory(deps)
+  const redis = createRedis(deps, changes)
+  const origin = createOrigin(deps)
+  const keyStore = new KeyStoreChain({
+    memory,
+    changes,
+    redis: redis && dress(redis.tier, deps),
+    origin: origin && dress(origin, deps),
+    clock,
+    metrics,
+    staleMs: config.keys.staleSeconds * 1000,
+  })
+  startCountersAtZero(metrics)
+  let watch: NodeJS.Timeout | undefined
+
+  /** Also where no request comes, the gauges tell the truth and a silent subscription is made again. */
+  function notice(): void {
+    changes.isHearing()
+    redis?.watch()
+    metrics.redisUp.set(redis?.isUp === true ? 1 : 0)
+  }
+
+  return {
+    keyStore,
+    changes,
+    start() {
+      redis?.start()
+      watch ??= setInterval(notice, WATCH_EVERY_MS).unref()
+    },
+    async stop() {
+      clearInterval(watch)
+      redis?.stop()
+      await origin?.stop()
+      memory.flush()
+    },
+    health: () => ({
+      redis: redis === null ? 'off' : redis.isUp ? 'ok' : 'down',
+      changes: changes.isHearing() ? 'hearing' : 'deaf',
+      origin: origin === null ? 'off' : 'on',
+    }),
+  }
+}
+
+/** Null, which lets records without a MAC pass, only where keys are opaque and nobody set a signing secret. */
+export function recordKeysOf(keys: Pick<Config['keys'], 'format' | 'signingSecrets'>): KeyObject[] | null {
+  if (keys.format === 'opaque' && keys.signingSecrets.length === 0) return null
+  return keys.signingSecrets.map(secret => deriveRecordKey(Buffer.from(secret, 'base64')))
+}
+
+function createMemory({ config, metrics }: Deps): MemoryStore {
+  const { maxEntries, ttlSeconds, absentTtlSeconds } = config.keys.memory
+  const settings = { maxEntries, ttlMs: ttlSeconds * 1000, absentTtlMs: absentTtlSeconds * 1000 }
+  return new MemoryStore(settings, { metrics })
+}
+
+function createRedis(deps: Deps, changes: Changes): RedisSide | null {
+  const { redis, keys } = deps.config
+  if (redis.url === undefined) return null
+  const recordKeys = deps.recordKeys === undefined ? recordKeysOf(keys) : deps.recordKeys
+  return new RedisSide({ ...deps, settings: { ...redis, url: redis.url }, recordKeys, changes })
+}
+
+function createOrigin({ config }: Deps): OriginStore | null {
+  const { origin } = config
+  return origin.url === undefined ? null : new OriginStore({ ...origin, url: origin.url })
+}
+
+function dress(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
+  const trouble = new TroubleLog(`${tier.name} look-up`, logger, clock)
+  return withTroubleLog(withMetrics(tier, metrics), trouble)
+}
+
+/** So that an alert on a rate fires on the first failure. */
+function startCountersAtZero(metrics: Metrics): void {
+  for (const tier of LOOKUP_TIERS)
+    for (const result of LOOKUP_RESULTS) metrics.lookups.inc({ tier, result }, 0)
+  for (const cause of REMOVAL_CAUSES) metrics.cacheRemovals.inc({ cause }, 0)
+  for (const result of INVALIDATION_RESULTS) metrics.invalidations.inc({ result }, 0)
+  for (const outcome of COMMAND_OUTCOMES) metrics.redisCommands.inc({ command: 'get', outcome }, 0)
+  metrics.redisUp.set(0)
+}

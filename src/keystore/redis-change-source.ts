@@ -1,0 +1,75 @@
+import type { Clock } from '../domain/clock.ts'
+import { CHANGES_CHANNEL } from '../domain/wire.ts'
+import type { Changes } from './changes.ts'
+import type { RedisConnection, RedisEvents } from './redis-connection.ts'
+import { asError, type TroubleLog } from './trouble-log.ts'
+
+/** A connection that is open and on which nothing is heard is made again; less and less often while that is no help. */
+const PATIENCE_MS = 2_000
+const MAX_PATIENCE_MS = 30_000
+
+/** Brings the announcements of Redis to the ear. Its connection is for nothing else. */
+export class RedisChangeSource implements RedisEvents {
+  readonly #changes: Changes
+  readonly #clock: Clock
+  readonly #trouble: TroubleLog
+  #connection: RedisConnection | null = null
+  #subscription = 0
+  #deafSinceMs: number
+  #patienceMs = PATIENCE_MS
+
+  constructor(deps: { changes: Changes; clock: Clock; trouble: TroubleLog }) {
+    this.#changes = deps.changes
+    this.#clock = deps.clock
+    this.#trouble = deps.trouble
+    this.#deafSinceMs = deps.clock.monotonicMs()
+  }
+
+  /** @param connection made with this source as its events, not yet started */
+  attach(connection: RedisConnection): void {
+    this.#connection = connection
+    connection.redis.on('message', (_channel: string, text: string) => this.#changes.hear(text))
+  }
+
+  onReady(): void {
+    this.#deafSinceMs = this.#clock.monotonicMs()
+    void this.#subscribe()
+  }
+
+  onLost(): void {
+    this.#subscription++
+    this.#changes.lost()
+  }
+
+  /** To be called a few times a second. */
+  watch(): void {
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#changes.isHearing(nowMs)) {
+      this.#deafSinceMs = nowMs
+      this.#patienceMs = PATIENCE_MS
+      this.#trouble.works()
+    } else if (this.#connection?.isReady === true && nowMs - this.#deafSinceMs > this.#patienceMs) {
+      this.#remake(this.#connection, nowMs)
+    }
+  }
+
+  /** A refused subscription is not tried again here but by `watch`: an ACL that forbids it would be asked without end. */
+  async #subscribe(): Promise<void> {
+    const subscription = ++this.#subscription
+    try {
+      await this.#connection?.redis.subscribe(CHANGES_CHANNEL)
+      if (subscription !== this.#subscription) return // The answer of a connection that is gone.
+      this.#changes.subscribed()
+    } catch (error) {
+      this.#trouble.failed(asError(error))
+    }
+  }
+
+  #remake(connection: RedisConnection, nowMs: number): void {
+    this.#deafSinceMs = nowMs
+    this.#patienceMs = Math.min(MAX_PATIENCE_MS, this.#patienceMs * 2)
+    this.#trouble.failed(new Error('Redis is connected, but no beat of the key service is heard'))
+    this.onLost()
+    connection.remake()
+  }
+}

@@ -1,0 +1,38 @@
+import type { LOOKUP_RESULTS, Metrics } from '../observability/metrics.ts'
+import type { KeyTier, TierAnswer } from './key-store.ts'
+import { asError } from './trouble-log.ts'
+
+type Result = (typeof LOOKUP_RESULTS)[number]
+
+/** Counts what a tier answers. What is thrown all the same becomes an answer here. */
+export function withMetrics(tier: KeyTier, metrics: Metrics): KeyTier {
+  return {
+    name: tier.name,
+    async get(digest) {
+      const answer = await ask(tier, digest)
+      metrics.lookups.inc({ tier: tier.name, result: resultOf(answer) })
+      return answer
+    },
+  }
+}
+
+function resultOf(answer: TierAnswer): Result {
+  switch (answer.kind) {
+    case 'found':
+      return 'hit'
+    case 'absent':
+      return 'negative'
+    case 'miss':
+      return answer.unreadable === true ? 'unreadable' : 'miss'
+    case 'failed':
+      return 'error'
+  }
+}
+
+async function ask(tier: KeyTier, digest: string): Promise<TierAnswer> {
+  try {
+    return await tier.get(digest)
+  } catch (thrown) {
+    return { kind: 'failed', error: asError(thrown) }
+  }
+}

@@ -1,0 +1,20 @@
+#!/usr/bin/env node
+import './supported-node.cjs'
+
+// Only after the version is known to be right: an older Node could not even link what follows.
+const { runProgram } = await import('./cli/program.ts')
+
+await runProgram({
+  argv: process.argv.slice(2),
+  nodeVersion: process.versions.node,
+  environment: process.env,
+  write: text => process.stdout.write(text),
+  complain: text => process.stderr.write(text),
+  exit: code => process.exit(code),
+  atTerminal: process.stdin.isTTY === true,
+  onSignal: (name, listener) => process.on(name, listener),
+  onFault: listener => {
+    process.on('uncaughtException', listener)
+    process.on('unhandledRejection', listener)
+  },
+})

@@ -1,0 +1,26 @@
+import { randomBytes } from 'node:crypto'
+import type { Config } from '../config/schema.ts'
+import { createConsole } from '../control/create-console.ts'
+import type { Announcer } from '../control/registry/announcer.ts'
+import { systemClock } from '../domain/clock.ts'
+import type { Host } from './host.ts'
+import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
+
+/** `postern console`: the control plane alone. */
+export async function runConsole(host: Host, version: string, config: Config): Promise<void> {
+  const frame = createFrame(host, version, config)
+  await runUntilSignal(frame, [await startConsole(frame)])
+}
+
+/**
+ * The control plane: database open and up to date, not yet listening.
+ * @param announcer where gateways learn of changes, if not over Redis
+ */
+export async function startConsole(frame: Frame, announcer?: Announcer): Promise<PlaneRun> {
+  const { config, logger, metrics } = frame
+  const own = announcer === undefined ? {} : { announcer }
+  const made = await createConsole({ config, metrics, logger, clock: systemClock, randomBytes, ...own })
+  made.start()
+  const health = async () => ({ ...(await made.health()).checks })
+  return { name: 'console', app: made.app, health, stop: () => made.stop() }
+}

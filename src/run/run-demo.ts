@@ -1,0 +1,147 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { configOrThrow } from '../config/config-error.ts'
+import { loadConfig } from '../config/load.ts'
+import type { Config } from '../config/schema.ts'
+import { createInProcessAnnouncer } from '../control/registry/announcer.ts'
+import { EXIT, type Host } from './host.ts'
+import { StartError } from './listen.ts'
+import { startConsole } from './run-console.ts'
+import { startGateway } from './run-gateway.ts'
+import { createFrame, runUntilSignal } from './run-until-signal.ts'
+import { createSampleUpstream } from './sample-upstream.ts'
+
+const LOOPBACK = '127.0.0.1'
+const WORKSPACE = 'ws_1'
+const OTHER_WORKSPACE = 'ws_2'
+
+/** `postern demo`: gateway, console and a sample service in one process, in memory, nothing to configure. */
+export async function runDemo(
+  host: Host,
+  version: string,
+  flags: ReadonlyMap<string, string>,
+  configFile: string | undefined,
+): Promise<void> {
+  const upstream = createSampleUpstream().listen(0, LOOPBACK)
+  await once(upstream, 'listening')
+  const config = await configureDemo(
+    host,
+    flags,
+    configFile,
+    `http://${LOOPBACK}:${portOf(upstream.address())}`,
+  )
+  const frame = createFrame(host, version, config)
+  // Nothing waits for a demo: Ctrl-C ends it at once.
+  host.onSignal('SIGINT', () => host.exit(EXIT.ok))
+  const gateway = await startGateway(frame)
+  gateway.ear.subscribed()
+  const console = await startConsole(
+    frame,
+    createInProcessAnnouncer(message => gateway.ear.hear(message)),
+  )
+  const addresses = await runUntilSignal(frame, [console, gateway])
+  host.write(await introduce(config, addresses))
+}
+
+/** Secrets of this run alone, and ports that are free: a demo should start whatever else runs. */
+async function configureDemo(
+  host: Host,
+  flags: ReadonlyMap<string, string>,
+  configFile: string | undefined,
+  upstreamUrl: string,
+): Promise<Config> {
+  const secret = () => randomBytes(32).toString('base64url')
+  const consolePort = flags.get('--console-port') ?? String(await freePort(8081))
+  const own = new Map([
+    ['--gateway-host', LOOPBACK],
+    ['--console-host', LOOPBACK],
+    ['--ops-host', LOOPBACK],
+    ['--gateway-port', String(await freePort(8080))],
+    ['--console-port', consolePort],
+    ['--ops-port', String(await freePort(9090))],
+    ['--upstream-url', upstreamUrl],
+    ['--origin-url', `http://${LOOPBACK}:${consolePort}`],
+    ['--origin-token', secret()],
+    ['--console-admin-token', secret()],
+    ['--keys-signing-secrets', secret()],
+    ['--database-url', 'sqlite::memory:'],
+    ['--drain-delay-ms', '0'],
+    ['--log-level', 'info'],
+    ...flags,
+  ])
+  return configOrThrow(
+    loadConfig({ environment: host.environment, flags: own, configFile, planes: ['gateway', 'console'] }),
+  )
+}
+
+/** The usual port where nobody listens on it, else one that is free. */
+async function freePort(usual: number): Promise<number> {
+  for (const port of [usual, 0]) {
+    const probe = createServer()
+    try {
+      probe.listen(port, LOOPBACK)
+      await once(probe, 'listening')
+      return portOf(probe.address())
+    } catch {
+      // Taken: any other will do.
+    } finally {
+      probe.close()
+    }
+  }
+  throw new StartError('There is no free port on this machine')
+}
+
+function portOf(address: AddressInfo | string | null): number {
+  if (address === null || typeof address === 'string') throw new Error('A TCP listener has a port')
+  return address.port
+}
+
+/** Issues two keys as a program would, and shows what to do with them. */
+async function introduce(config: Config, addresses: Readonly<Record<string, string>>): Promise<string> {
+  const admin = `${addresses['console']}/admin/v1`
+  const token = config.console.adminToken ?? ''
+  const full = await issueKey(admin, token, 'Demo key', Object.keys(config.scopes))
+  const narrow = await issueKey(admin, token, 'Demo key without files', ['workspace:read'])
+  const api = `${addresses['gateway']}/api/v1`
+  const withKey = (secret: string) => `-H 'Authorization: Bearer ${secret}'`
+  const curl = (words: string) => `curl -sS ${words}\n`
+  return [
+    `\nPostern is running, with a sample service behind it. Everything is in memory.\n`,
+    `\nWhat a key is:\n`,
+    curl(`${api}/auth ${withKey(full.secret)}`),
+    `Its workspace, answered by the service behind:\n`,
+    curl(`${api}/workspaces/${WORKSPACE} ${withKey(full.secret)}`),
+    `The workspace's files, two of them:\n`,
+    curl(`'${api}/workspaces/${WORKSPACE}/files?limit=2' ${withKey(full.secret)}`),
+    `Another workspace, which exists but is not this key's: 404, and the service is never asked:\n`,
+    curl(`${api}/workspaces/${OTHER_WORKSPACE} ${withKey(full.secret)}`),
+    `A key without the scope files:read: 403:\n`,
+    curl(`${api}/workspaces/${WORKSPACE}/files ${withKey(narrow.secret)}`),
+    `Revoke that key, and it is refused at once:\n`,
+    curl(`-X POST ${admin}/keys/${narrow.id}/revoke -H 'Authorization: Bearer ${token}'`),
+    curl(`${api}/auth ${withKey(narrow.secret)}`),
+    `What the gateway has counted:\n`,
+    curl(`${addresses['ops']}/metrics`),
+    `\nCtrl-C ends it.\n\n`,
+  ].join('')
+}
+
+async function issueKey(
+  admin: string,
+  token: string,
+  name: string,
+  scopes: readonly string[],
+): Promise<{ id: string; secret: string }> {
+  const response = await fetch(`${admin}/workspaces/${WORKSPACE}/keys`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name, scopes }),
+    signal: AbortSignal.timeout(5000),
+  })
+  if (response.status !== 201)
+    throw new Error(`The console answered ${response.status} to the issue of a key`)
+  // Our own console, in this process: the contract of its answer is tested where it is made.
+  const answer = (await response.json()) as { key: { id: string }; secret: string }
+  return { id: answer.key.id, secret: answer.secret }
+}

@@ -1,0 +1,100 @@
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Config } from '../config/schema.ts'
+import { createLogger } from '../observability/logger.ts'
+import { createMetrics, describeBuild, type Metrics } from '../observability/metrics.ts'
+import { createOpsServer } from '../observability/ops-server.ts'
+import { Drain } from './drain.ts'
+import { EXIT, type Host } from './host.ts'
+import { listen } from './listen.ts'
+
+/** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
+const SAME_KEYSTROKE_MS = 300
+
+/** One plane of a process, built but not listening. */
+export interface PlaneRun {
+  readonly name: 'gateway' | 'console'
+  readonly app: FastifyInstance
+  /** What is degraded, part by part. */
+  health(): Promise<Readonly<Record<string, string>>>
+  /** Ends connections and timers, after the last request. */
+  stop(): Promise<void>
+}
+
+export interface Frame {
+  readonly host: Host
+  readonly config: Config
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly drain: Drain
+}
+
+export function createFrame(host: Host, version: string, config: Config): Frame {
+  const logger = createLogger(config.log.level)
+  const metrics = createMetrics()
+  describeBuild(metrics, { version, revision: 'unknown', node: host.nodeVersion })
+  const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
+  return { host, config, logger, metrics, drain }
+}
+
+/**
+ * Listens with every plane and the ops port, says so in one line, and ends on a signal or a fault through the drain.
+ * @returns the addresses taken, once all listen
+ */
+export async function runUntilSignal(
+  frame: Frame,
+  planes: readonly PlaneRun[],
+): Promise<Record<string, string>> {
+  const { config, logger, drain } = frame
+  const ops = createOpsServer({
+    metrics: frame.metrics,
+    health: {
+      ready: () => drain.phase === 'serving',
+      details: async () => {
+        const details = await Promise.all(planes.map(plane => plane.health()))
+        return Object.fromEntries(details.flatMap(Object.entries<string>))
+      },
+    },
+  })
+  const addresses: Record<string, string> = {}
+  for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
+  addresses['ops'] = await listen(ops, 'ops', config.ops)
+  endOnSignal(frame, planes, ops)
+  logger.info(addresses, 'listening')
+  return addresses
+}
+
+function endOnSignal(frame: Frame, planes: readonly PlaneRun[], ops: FastifyInstance): void {
+  const { host, logger } = frame
+  let interruptedAtMs = Number.NEGATIVE_INFINITY
+  host.onSignal('SIGTERM', () => end('SIGTERM', EXIT.ok))
+  host.onSignal('SIGINT', () => {
+    const again = frame.drain.phase !== 'serving' && performance.now() - interruptedAtMs > SAME_KEYSTROKE_MS
+    interruptedAtMs = performance.now()
+    if (again && host.atTerminal) host.exit(EXIT.interrupted)
+    else end('SIGINT', EXIT.ok)
+  })
+  host.onFault(error => {
+    logger.fatal({ err: error }, 'a fault that nobody caught: ending')
+    end('fault', EXIT.failure)
+  })
+
+  function end(reason: string, code: number): void {
+    if (frame.drain.phase !== 'serving') return
+    leave(reason)
+      .then(() => host.exit(code))
+      .catch((error: unknown) => {
+        logger.fatal({ err: error }, 'could not end in order')
+        host.exit(EXIT.failure)
+      })
+  }
+
+  async function leave(reason: string): Promise<void> {
+    await frame.drain.run(
+      reason,
+      planes.map(plane => plane.app),
+    )
+    await Promise.all(planes.map(plane => plane.stop()))
+    await ops.close()
+  }
+}

@@ -1,0 +1,54 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { PosternProcess } from '../support/postern-process.ts'
+import { CURL, has } from '../support/tools.ts'
+
+const run = promisify(execFile)
+let demo: PosternProcess
+
+beforeAll(async () => {
+  demo = new PosternProcess(['demo'], {})
+  await demo.line(line => line.includes('Ctrl-C ends it'))
+})
+afterAll(() => demo.stop())
+
+/** The lines that a person would copy. */
+const curlLines = () => demo.lines.map(line => line.trim()).filter(line => line.startsWith('curl'))
+const paste = async (line: string | undefined) => (await run('sh', ['-c', line ?? 'false'])).stdout
+
+describe.skipIf(!has(CURL))('the demo prints lines that work as they stand', () => {
+  test('at least four of them', () => {
+    expect(curlLines().length).toBeGreaterThanOrEqual(5)
+  })
+
+  test('what a key is, its workspace, two of its files', async () => {
+    const [auth, workspace, files] = curlLines()
+    expect(JSON.parse(await paste(auth))).toMatchObject({ workspaceId: 'ws_1' })
+    expect(JSON.parse(await paste(workspace))).toMatchObject({ id: 'ws_1' })
+    expect((JSON.parse(await paste(files)) as { files: unknown[] }).files).toHaveLength(2)
+  })
+
+  test('404 for another workspace, 403 without the scope', async () => {
+    const [, , , other, narrow] = curlLines()
+    expect(JSON.parse(await paste(other))).toMatchObject({ code: 'not_found' })
+    expect(JSON.parse(await paste(narrow))).toMatchObject({ code: 'scope_missing' })
+  })
+
+  test('a key that is revoked is refused at once', async () => {
+    const [, , , , , revoke, after] = curlLines()
+    await paste(revoke)
+    expect(JSON.parse(await paste(after))).toMatchObject({ code: 'key_revoked' })
+  })
+
+  test('the metrics', async () => {
+    expect(await paste(curlLines().at(-1))).toContain('postern_http_requests_total{')
+  })
+})
+
+test('Ctrl-C ends it at once', async () => {
+  const started = performance.now()
+  const exit = await demo.stop('SIGINT')
+  expect([exit.code, exit.stderr]).toEqual([0, ''])
+  expect(performance.now() - started).toBeLessThan(5000)
+})

@@ -1,0 +1,195 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { exchange, field, get, RawClient } from '../support/raw-client.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+let world: World
+let key: IssuedKey
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+
+beforeAll(async () => {
+  world = await startWorld()
+  key = await world.issue()
+})
+afterAll(() => world.stop())
+beforeEach(() => world.upstream.reset())
+
+const head = (...lines: string[]) =>
+  [`GET ${WORKSPACE} HTTP/1.1`, 'Host: gw', `Authorization: Bearer ${key.secret}`, ...lines, '', ''].join(
+    '\r\n',
+  )
+
+/** Sends bytes and, on the same connection, a lawful request that a smuggled one would come before. */
+async function sendWithMarker(bytes: string) {
+  const client = new RawClient(world.gateway.urls.gateway)
+  client.send(bytes + get(`${WORKSPACE}/files?limit=7`, key.secret))
+  return client.untilClosed()
+}
+
+describe('bytes that two servers could read in two ways are refused, the connection ends, the upstream sees nothing', () => {
+  const smuggled = 'GET /admin HTTP/1.1\r\nHost: evil123456\r\n\r\n'
+  const cases: [name: string, bytes: () => string, status: number][] = [
+    [
+      'Content-Length and Transfer-Encoding',
+      () => `${head('Content-Length: 5', 'Transfer-Encoding: chunked')}0\r\n\r\nX`,
+      400,
+    ],
+    [
+      'Transfer-Encoding and Content-Length',
+      () => `${head('Transfer-Encoding: chunked', 'Content-Length: 5')}0\r\n\r\nX`,
+      400,
+    ],
+    ['an empty member in Transfer-Encoding', () => `${head('Transfer-Encoding: ,chunked')}0\r\n\r\n`, 400],
+    ['an unknown coding', () => `${head('Transfer-Encoding: xchunked')}0\r\n\r\n`, 400],
+    ['identity', () => `${head('Transfer-Encoding: identity')}`, 400],
+    ['chunked twice', () => `${head('Transfer-Encoding: chunked, chunked')}0\r\n\r\n`, 400],
+    ['a vertical tab before the coding', () => `${head('Transfer-Encoding:\x0bchunked')}0\r\n\r\n`, 400],
+    ['a no-break space before the coding', () => `${head('Transfer-Encoding: \xa0chunked')}0\r\n\r\n`, 400],
+    [
+      'a coding in HTTP/1.0',
+      () => `${head('Transfer-Encoding: chunked').replace('HTTP/1.1', 'HTTP/1.0')}0\r\n\r\n`,
+      400,
+    ],
+    ['two lengths', () => `${head('Content-Length: 5', 'Content-Length: 6')}hello`, 400],
+    ['a list of lengths', () => `${head('Content-Length: 5, 5')}hello`, 400],
+    ['a signed length', () => `${head('Content-Length: +5')}hello`, 400],
+    ['a hexadecimal length', () => `${head('Content-Length: 0x5')}hello`, 400],
+    ['a negative length', () => `${head('Content-Length: -1')}`, 400],
+    ['an overflowing length', () => `${head('Content-Length: 18446744073709551616')}`, 400],
+    ['an empty length', () => `${head('Content-Length: ')}`, 400],
+    ['a body on a GET', () => `${head(`Content-Length: ${smuggled.length}`)}${smuggled}`, 400],
+    ['a chunked body on a GET', () => `${head('Transfer-Encoding: chunked')}5\r\nhello\r\n0\r\n\r\n`, 400],
+    ['a zero-padded length', () => `${head('Content-Length: 005')}hello`, 400],
+    ['a folded line', () => `${head('X: a\r\n b')}`, 400],
+    [
+      'a folded credential',
+      () => `GET ${WORKSPACE} HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer\r\n ${key.secret}\r\n\r\n`,
+      400,
+    ],
+    ['bare line feeds', () => `GET ${WORKSPACE} HTTP/1.1\nHost: gw\n\n`, 400],
+    ['a bare line feed between lines', () => head('A: b\nC: d'), 400],
+    ['a bare carriage return', () => head('A: b\rC: d'), 400],
+    ['a line without a name', () => head(': v'), 400],
+    ['a line without a colon', () => head('Name value'), 400],
+    ['a space before the colon', () => head('Content-Length : 0'), 400],
+    ['a name beyond ASCII', () => head('N\x85me: v'), 400],
+    ['a parenthesis in a name', () => head('Na(me: v'), 400],
+    ['an expectation', () => head('Expect: 100-continue'), 400],
+    ['an unknown expectation', () => head('Expect: banana'), 400],
+    ['HTTP/0.9', () => `GET ${WORKSPACE}\r\n\r\n`, 400],
+    ['HTTP/1.2', () => head().replace('HTTP/1.1', 'HTTP/1.2'), 400],
+    ['HTTP/2.0', () => head().replace('HTTP/1.1', 'HTTP/2.0'), 400],
+    ['HTTP/0.9 by name', () => head().replace('HTTP/1.1', 'HTTP/0.9'), 400],
+    ['a lower-case protocol', () => head().replace('HTTP/1.1', 'http/1.1'), 400],
+    ['the preface of HTTP/2', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
+    ['a TLS hello', () => '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],
+    ['the PROXY protocol', () => 'PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n', 400],
+    ['no Host', () => `GET ${WORKSPACE} HTTP/1.1\r\nAuthorization: Bearer ${key.secret}\r\n\r\n`, 400],
+    ['two Hosts', () => head('Host: gw'), 400],
+    ['an empty Host', () => head().replace('Host: gw', 'Host: '), 400],
+    ['a Host with a path', () => head().replace('Host: gw', 'Host: gw/evil'), 400],
+    ['a NUL in the target', () => `GET ${WORKSPACE}\x00 HTTP/1.1\r\nHost: gw\r\n\r\n`, 400],
+    ['a NUL in a value', () => head('X: a\x00b'), 400],
+    ['an unknown method', () => head().replace('GET', 'BREW'), 400],
+    ['a target over 8 KiB', () => get(`${WORKSPACE}?${'a'.repeat(8200)}`, key.secret), 414],
+    ['headers over 16 KiB', () => head(`X: ${'a'.repeat(17_000)}`), 431],
+    ['a head over 24 KiB', () => head(`X: ${'a'.repeat(30_000)}`), 431],
+    ['101 header fields', () => head(...Array.from({ length: 99 }, (_, index) => `X-${index}: y`)), 431],
+    [
+      '2,100 header fields that hide a second credential',
+      () =>
+        `GET ${WORKSPACE} HTTP/1.1\r\nHost: gw\r\n${'a:b\r\n'.repeat(2100)}Authorization: Bearer ${key.secret}\r\n\r\n`,
+      431,
+    ],
+  ]
+  test.each(cases)('%s', async (_name, bytes, status) => {
+    const answers = await sendWithMarker(bytes())
+    expect(answers.map(answer => answer.status)).toEqual([status])
+    const [answer] = answers
+    expect(JSON.parse(answer?.body ?? '')).toEqual({
+      code: status === 400 ? 'invalid_request' : 'request_too_large',
+      error: expect.not.stringMatching(/\.$/),
+    })
+    expect(answer && field(answer, 'connection')).toBe('close')
+    expect(answer && field(answer, 'x-request-id')).toBeDefined()
+    expect(world.upstream.requests).toEqual([])
+  })
+})
+
+describe('lawful requests are served', () => {
+  test('100 header fields', async () => {
+    const answer = await exchange(
+      world.gateway.urls.gateway,
+      head(...Array.from({ length: 98 }, (_, index) => `X-${index}: y`)),
+    )
+    expect(answer.status).toBe(200)
+  })
+
+  test('a request in single bytes', async () => {
+    const client = new RawClient(world.gateway.urls.gateway)
+    for (const byte of head()) {
+      client.send(byte)
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    expect((await client.answers(1)).map(answer => answer.status)).toEqual([200])
+    client.end()
+  })
+
+  test('HTTP/1.0, and a length of 0', async () => {
+    expect((await exchange(world.gateway.urls.gateway, head().replace('HTTP/1.1', 'HTTP/1.0'))).status).toBe(
+      200,
+    )
+    expect((await exchange(world.gateway.urls.gateway, head('Content-Length: 0'))).status).toBe(200)
+  })
+
+  test('an upgrade that nobody takes up is ignored, and does not reach the upstream', async () => {
+    const answer = await exchange(
+      world.gateway.urls.gateway,
+      head('Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAAP__', 'Connection: Upgrade, HTTP2-Settings'),
+    )
+    expect(answer.status).toBe(200)
+    expect(world.upstream.requests[0]).not.toMatch(/upgrade|settings/i)
+  })
+
+  test('50 requests in one go, for two workspaces in turn, are answered in their order', async () => {
+    const client = new RawClient(world.gateway.urls.gateway)
+    const targets = Array.from({ length: 50 }, (_, index) =>
+      index % 2 === 0 ? WORKSPACE : '/api/v1/workspaces/ws_2',
+    )
+    client.send(targets.map(target => get(target, key.secret)).join(''))
+    const answers = await client.answers(50)
+    client.end()
+    expect(answers.map(answer => answer.status)).toEqual(
+      targets.map(target => (target === WORKSPACE ? 200 : 404)),
+    )
+    expect(world.upstream.requests).toHaveLength(25)
+  })
+
+  test('broken bytes after a lawful request do not spoil its answer', async () => {
+    const client = new RawClient(world.gateway.urls.gateway)
+    client.send(`${head()}\x00\x01 broken\r\n\r\n`)
+    expect((await client.untilClosed()).map(answer => answer.status)).toEqual([200, 400])
+  })
+})
+
+test('a CONNECT finds no route', async () => {
+  const answer = await exchange(
+    world.gateway.urls.gateway,
+    'CONNECT evil:443 HTTP/1.1\r\nHost: evil:443\r\n\r\n',
+  )
+  expect([answer.status, (JSON.parse(answer.body) as { code: string }).code]).toEqual([404, 'not_found'])
+})
+
+test('other methods are answered alike for every workspace', async () => {
+  for (const method of ['HEAD', 'OPTIONS', 'POST', 'DELETE', 'TRACE', 'PUT', 'PATCH', 'PROPFIND', 'QUERY']) {
+    const statuses = await Promise.all(
+      ['ws_1', 'ws_2', 'ws_Z'].map(async id => {
+        const client = new RawClient(world.gateway.urls.gateway)
+        client.send(`${method} /api/v1/workspaces/${id} HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n`)
+        await client.untilClosed()
+        return client.received.toString('latin1').split('\r\n')[0]
+      }),
+    )
+    expect(new Set(statuses)).toEqual(new Set(['HTTP/1.1 405 Method Not Allowed']))
+  }
+  expect(world.upstream.requests).toEqual([])
+})

@@ -1,0 +1,289 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { runPostern, startPostern } from '../support/postern-process.ts'
+import { field, get, RawClient } from '../support/raw-client.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+describe('settings', () => {
+  test('all mistakes are named at once, as their writer spelled them, with exit code 78', async () => {
+    const exit = await runPostern(['config', 'check', '--drain-delay-ms', 'soon'], {
+      POSTERN_GATEWAY_PORT: 'tcp://10.0.0.1:8080',
+      POSTERN_UPSTREAM_ULR: 'http://u',
+      POSTERN_KEYS_SIGNING_SECRETS: 'c2hvcnQ=',
+      POSTERN_LOG_LEVEL: 'loud',
+    })
+    expect(exit.code).toBe(78)
+    for (const name of [
+      'POSTERN_GATEWAY_PORT',
+      'POSTERN_UPSTREAM_ULR',
+      'POSTERN_KEYS_SIGNING_SECRETS',
+      'POSTERN_LOG_LEVEL',
+      '--drain-delay-ms',
+    ]) {
+      expect(exit.stderr).toContain(name)
+    }
+    expect(exit.stderr).toContain('enableServiceLinks')
+    expect(exit.stderr).not.toContain('c2hvcnQ=')
+  })
+
+  test.each(['gateway', 'console'])('%s refuses to start without what it needs', async command => {
+    const exit = await runPostern([command])
+    expect(exit.code).toBe(78)
+    expect(exit.stderr).toContain('keys.signingSecrets')
+  })
+
+  test('an unknown flag is an unknown setting', async () => {
+    const exit = await runPostern(['gateway', '--upstream-ulr', 'http://u'])
+    expect(exit.code).toBe(78)
+    expect(exit.stderr).toContain('--upstream-ulr')
+  })
+
+  test('config print shows the effective settings and no secret', async () => {
+    const secret = randomBytes(32).toString('base64')
+    const exit = await runPostern(
+      ['config', 'print', '--redis-url', 'redis://user:canary-1@r:6379?password=canary-2'],
+      {
+        POSTERN_KEYS_SIGNING_SECRETS: secret,
+        POSTERN_ADMIN_TOKEN: 'canary-3-canary-3',
+        POSTERN_UPSTREAM_HEADERS: '{"Authorization":"Bearer canary-4"}',
+      },
+    )
+    expect(exit.code).toBe(0)
+    expect(exit.stdout).toContain('redis://user:')
+    expect(exit.stdout).not.toMatch(/canary/)
+    expect(exit.stdout).not.toContain(secret)
+  })
+
+  test('help and version end well, a word that is no command does not', async () => {
+    expect((await runPostern(['--help'])).code).toBe(0)
+    expect((await runPostern(['gateway', '--help'])).stdout).toContain('--upstream-url')
+    expect((await runPostern(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+/)
+    expect((await runPostern(['bake'])).code).toBe(64)
+  })
+
+  test('openapi prints a document of the configured routes', async () => {
+    const document = JSON.parse((await runPostern(['openapi'])).stdout) as { openapi: string; paths: object }
+    expect(document.openapi).toBe('3.1.0')
+    expect(Object.keys(document.paths)).toEqual([
+      '/api/v1/auth',
+      '/api/v1/workspaces/{workspaceId}',
+      '/api/v1/workspaces/{workspaceId}/files',
+    ])
+  })
+})
+
+describe('with everything running', () => {
+  let world: World
+  let key: IssuedKey
+  const WORKSPACE = '/api/v1/workspaces/ws_1'
+
+  beforeAll(async () => {
+    world = await startWorld()
+    key = await world.issue()
+  })
+  afterAll(() => world.stop())
+  beforeEach(() => world.upstream.reset())
+
+  test('a port that is taken is said to be, and no stack is shown', async () => {
+    const exit = await runPostern(['gateway'], {
+      ...world.env,
+      POSTERN_GATEWAY_PORT: new URL(world.gateway.urls.gateway).port,
+      POSTERN_OPS_PORT: '0',
+    })
+    expect(exit.code).toBe(1)
+    expect(exit.stderr).toMatch(/^gateway\.port: \d+ is taken by another program.*\n$/)
+  })
+
+  test('secrets may come from files', async () => {
+    const { mkdtemp, writeFile, rm } = await import('node:fs/promises')
+    const directory = await mkdtemp('/tmp/postern-secret-')
+    await writeFile(`${directory}/signing`, `${world.env['POSTERN_KEYS_SIGNING_SECRETS']}\n`)
+    const { POSTERN_KEYS_SIGNING_SECRETS: _, ...env } = world.env
+    const other = await startPostern('gateway', {
+      ...env,
+      POSTERN_KEYS_SIGNING_SECRETS_FILE: `${directory}/signing`,
+    })
+    const client = new RawClient(other.urls.gateway)
+    client.send(get('/api/v1/auth', key.secret))
+    expect((await client.answers(1))[0]?.status).toBe(200)
+    await other.process.stop()
+    await rm(directory, { recursive: true })
+  })
+
+  test('on SIGTERM it is not ready at once, serves for the delay, lets what is in flight end, and exits 0', async () => {
+    const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_DELAY_MS: '1500' })
+    const release = Promise.withResolvers<void>()
+    world.upstream.hold = request => (request.includes('limit=9') ? release.promise : undefined)
+    const waiting = new RawClient(gateway.urls.gateway)
+    waiting.send(get(`${WORKSPACE}/files?limit=9`, key.secret))
+    const kept = new RawClient(gateway.urls.gateway)
+    kept.send(get(WORKSPACE, key.secret))
+    await kept.answers(1)
+    expect((await fetch(`${gateway.urls.ops}/readyz`)).status).toBe(200)
+
+    gateway.process.child.kill('SIGTERM')
+    await gateway.process.logged(line => line['msg'] === 'draining')
+    gateway.process.child.kill('SIGTERM')
+    expect((await fetch(`${gateway.urls.ops}/readyz`)).status).toBe(503)
+    expect((await fetch(`${gateway.urls.ops}/livez`)).status).toBe(200)
+    kept.send(get(WORKSPACE, key.secret))
+    const [, late] = await kept.answers(2)
+    expect([late?.status, late && field(late, 'connection')]).toEqual([200, 'close'])
+
+    release.resolve()
+    expect((await waiting.answers(1)).map(answer => answer.status)).toEqual([200])
+    const exit = await gateway.process.exited
+    expect([exit.code, exit.stderr]).toEqual([0, ''])
+  })
+
+  test('what hangs when it stops is ended by the deadline', async () => {
+    const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_TIMEOUT_MS: '200' })
+    world.upstream.hold = () => new Promise(() => {})
+    const hanging = new RawClient(gateway.urls.gateway)
+    const before = world.upstream.requests.length
+    hanging.send(get(WORKSPACE, key.secret))
+    await expect.poll(() => world.upstream.requests.length).toBe(before + 1)
+    expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
+  })
+
+  test('SIGTERM through npm reaches the program, and nothing is left behind', async () => {
+    const { spawn } = await import('node:child_process')
+    const { createInterface } = await import('node:readline')
+    const { once } = (await import('node:events')).default
+    const env = { ...process.env, ...world.env, POSTERN_GATEWAY_PORT: '0', POSTERN_OPS_PORT: '0' }
+    const npm = spawn('npm', ['start', '--silent', '--', 'gateway'], {
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const lines = createInterface({ input: npm.stdout })
+    for await (const line of lines) {
+      if (line.includes('"msg":"listening"')) npm.kill('SIGTERM')
+      if (line.includes('"msg":"drained"')) break
+    }
+    await (npm.exitCode === null && npm.signalCode === null ? once(npm, 'close') : undefined)
+    expect(npm.exitCode ?? npm.signalCode).not.toBeNull()
+  })
+
+  test('`listening` names the addresses that were taken', () => {
+    for (const url of [world.gateway.urls.gateway, world.gateway.urls.ops, world.console.urls.console]) {
+      expect(url).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d*$/)
+    }
+  })
+
+  test('the gateway starts and is ready with Redis, console and upstream all away, and says what is degraded', async () => {
+    const gateway = await startPostern('gateway', {
+      ...world.env,
+      POSTERN_REDIS_URL: 'redis://127.0.0.1:1',
+      POSTERN_ORIGIN_URL: 'http://127.0.0.1:1',
+      POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
+    })
+    const readiness = await fetch(`${gateway.urls.ops}/readyz`)
+    expect(readiness.status).toBe(200)
+    expect(await readiness.json()).toMatchObject({ redis: 'down', changes: 'deaf' })
+    const client = new RawClient(gateway.urls.gateway)
+    client.send(get('/api/v1/auth', key.secret))
+    const [answer] = await client.answers(1)
+    expect([answer?.status, JSON.parse(answer?.body ?? '{}').code]).toEqual([503, 'key_store_unavailable'])
+    expect(answer && field(answer, 'retry-after')).toMatch(/^\d+$/)
+    await gateway.process.stop()
+  })
+
+  test('more requests than may be in flight are refused at once, without a look-up', async () => {
+    const gateway = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_MAX_IN_FLIGHT: '2' })
+    const release = Promise.withResolvers<void>()
+    world.upstream.hold = () => release.promise
+    const before = world.upstream.requests.length
+    const clients = [1, 2, 3].map(() => new RawClient(gateway.urls.gateway))
+    for (const client of clients.slice(0, 2)) client.send(get(WORKSPACE, key.secret))
+    await expect.poll(() => world.upstream.requests.length).toBe(before + 2)
+    clients[2]?.send(get(WORKSPACE, key.secret))
+    const [refused] = (await clients[2]?.answers(1)) ?? []
+    expect([refused?.status, JSON.parse(refused?.body ?? '{}').code]).toEqual([503, 'overloaded'])
+    release.resolve()
+    for (const client of clients.slice(0, 2)) expect((await client.answers(1))[0]?.status).toBe(200)
+    await gateway.process.stop()
+  })
+
+  test('an upstream that is away is 502, one that does not answer 504, and neither tells its address', async () => {
+    const away = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1' })
+    const slow = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300' })
+    world.upstream.hold = () => new Promise(() => {})
+    for (const [gateway, status, code] of [
+      [away, 502, 'upstream_error'],
+      [slow, 504, 'upstream_timeout'],
+    ] as const) {
+      const client = new RawClient(gateway.urls.gateway)
+      client.send(get(WORKSPACE, key.secret))
+      const [answer] = await client.answers(1)
+      expect([answer?.status, JSON.parse(answer?.body ?? '{}').code]).toEqual([status, code])
+      expect(answer?.body).not.toMatch(/127\.0\.0\.1|ECONN/)
+      await gateway.process.stop()
+    }
+  })
+
+  test('a truncated answer never looks whole', async () => {
+    world.upstream.answer = () =>
+      'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a":'
+    world.upstream.endAfterAnswer = true
+    const client = new RawClient(world.gateway.urls.gateway)
+    client.send(get(WORKSPACE, key.secret))
+    expect(await client.untilClosed()).toEqual([])
+    expect(client.received.toString()).not.toContain('\r\n0\r\n\r\n')
+  })
+
+  test('a route and fixed headers of the operator are configuration alone', async () => {
+    const { mkdtemp, writeFile, rm } = await import('node:fs/promises')
+    const directory = await mkdtemp('/tmp/postern-config-')
+    await writeFile(`${directory}/token`, 'svc-secret\n')
+    await writeFile(
+      `${directory}/postern.yaml`,
+      `upstream:
+  headers: { Authorization: Bearer svc, X-Service-Token: { file: ${directory}/token } }
+scopes: { "members:read": List members }
+routes:
+  - name: member
+    path: /api/v1/workspaces/{workspaceId}/members/{memberId}
+    upstreamPath: /v2/{workspaceId}/people/{memberId}
+    scope: members:read
+    query: { view: { type: choice, values: [full, short] } }
+`,
+    )
+    const gateway = await startPostern('gateway', {
+      ...world.env,
+      POSTERN_CONFIG: `${directory}/postern.yaml`,
+    })
+    const client = new RawClient(gateway.urls.gateway)
+    client.send(get('/api/v1/workspaces/ws_1/members/m_1?view=short', key.secret))
+    const [refused] = await client.answers(1)
+    expect(refused?.status).toBe(403)
+    await gateway.process.stop()
+
+    const console = await startPostern('console', {
+      ...Object.fromEntries(Object.entries(world.env).filter(([name]) => !/UPSTREAM|ORIGIN_URL/.test(name))),
+      POSTERN_CONFIG: `${directory}/postern.yaml`,
+      POSTERN_ADMIN_TOKEN: 'admin-token-of-a-test',
+      POSTERN_DATABASE_URL: 'sqlite::memory:',
+    })
+    const issued = await fetch(`${console.urls.console}/admin/v1/workspaces/ws_1/keys`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer admin-token-of-a-test', 'content-type': 'application/json' },
+      body: '{"name":"m","scopes":["members:read"]}',
+    })
+    expect(issued.status).toBe(201)
+    const { secret } = (await issued.json()) as { secret: string }
+    const second = await startPostern('gateway', {
+      ...world.env,
+      POSTERN_ORIGIN_URL: console.urls.console,
+      POSTERN_CONFIG: `${directory}/postern.yaml`,
+    })
+    const holder = new RawClient(second.urls.gateway)
+    holder.send(get('/api/v1/workspaces/ws_1/members/m_1?view=short', secret))
+    expect((await holder.answers(1))[0]?.status).toBe(200)
+    const request = world.upstream.requests.at(-1) ?? ''
+    expect(request).toMatch(/^GET \/v2\/ws_1\/people\/m_1\?view=short HTTP\/1\.1\r\n/)
+    expect(request.toLowerCase()).toContain('authorization: bearer svc\r\n')
+    expect(request.toLowerCase()).toContain('x-service-token: svc-secret\r\n')
+    await Promise.all([second.process.stop(), console.process.stop()])
+    await rm(directory, { recursive: true })
+  })
+})

@@ -1,0 +1,155 @@
+import { spawnSync } from 'node:child_process'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { exchange, get, RawClient } from '../support/raw-client.ts'
+import { has, PROMTOOL } from '../support/tools.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+let world: World
+let key: IssuedKey
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+
+beforeAll(async () => {
+  world = await startWorld()
+  key = await world.issue()
+})
+afterAll(() => world.stop())
+
+const ask = (bytes: string) => exchange(world.gateway.urls.gateway, bytes)
+const metrics = async () => (await fetch(`${world.gateway.urls.ops}/metrics`)).text()
+const sample = async (name: string) =>
+  Number(
+    (await metrics())
+      .split('\n')
+      .find(line => line.startsWith(`${name} `))
+      ?.slice(name.length + 1),
+  )
+
+describe('logs', () => {
+  test('one line a request, however it ends, with the key’s id and never a secret', async () => {
+    const canary = 'canary-in-a-place-where-a-key-was-put-by-mistake'
+    const lines = [
+      `Cookie: ${canary}`,
+      `Proxy-Authorization: ${canary}`,
+      `Referer: http://x/?k=${canary}`,
+      `X: ${canary}`,
+    ]
+    await ask(get(WORKSPACE, key.secret, 'X-Request-Id: line-1', ...lines))
+    await ask(get(`${WORKSPACE}?access_token=${key.secret}`, key.secret, 'X-Request-Id: line-2'))
+    await ask(get(`/api/v1/${key.secret}`, key.secret, 'X-Request-Id: line-3'))
+    await ask(get('/api/v1/auth', `${key.secret}x`, 'X-Request-Id: line-4'))
+    const { process } = world.gateway
+    for (const id of ['line-1', 'line-2', 'line-3', 'line-4'])
+      await process.logged(line => line['requestId'] === id)
+    const of = (id: string) => process.log.filter(line => line['requestId'] === id)
+    expect(of('line-1')).toMatchObject([
+      {
+        msg: 'request',
+        route: 'workspace',
+        status: 200,
+        source: 'upstream',
+        keyId: key.id,
+        workspaceId: 'ws_1',
+      },
+    ])
+    expect(of('line-2')).toMatchObject([{ route: 'workspace', status: 400, reason: 'invalid_query' }])
+    expect(of('line-3')).toMatchObject([{ route: 'none', status: 404, reason: 'unknown_route' }])
+    expect(of('line-4')).toMatchObject([{ route: 'auth', status: 401, reason: 'key_invalid' }])
+    const everything = [...process.lines, ...world.console.process.lines].join('\n')
+    expect(everything).not.toContain(key.secret)
+    expect(everything).not.toContain(canary)
+    for (const line of process.lines) expect(() => JSON.parse(line) as unknown).not.toThrow()
+  })
+
+  test('a client that leaves is counted and logged, and the upstream is freed', async () => {
+    world.upstream.reset()
+    world.upstream.hold = () => new Promise(() => {})
+    const client = new RawClient(world.gateway.urls.gateway)
+    client.send(get(WORKSPACE, key.secret, 'X-Request-Id: leaver'))
+    await expect.poll(() => world.upstream.requests.length).toBe(1)
+    const { ended } = world.upstream
+    client.end()
+    const line = await world.gateway.process.logged(entry => entry['requestId'] === 'leaver')
+    expect(line).toMatchObject({ aborted: 'waiting', keyId: key.id })
+    expect(await sample('postern_http_client_aborts_total{phase="waiting"}')).toBe(1)
+    await expect.poll(() => world.upstream.ended).toBe(ended + 1)
+    world.upstream.reset()
+  })
+})
+
+describe('metrics', () => {
+  test('requests, decisions, look-ups, Redis, upstream and change lag are counted', async () => {
+    const before = await sample('postern_auth_decisions_total{decision="permitted",reason="ok"}')
+    const doomed = await world.issue()
+    await ask(get(WORKSPACE, doomed.secret))
+    await ask(get(WORKSPACE, doomed.secret))
+    await world.revoke(doomed.id)
+    await expect.poll(async () => (await ask(get(WORKSPACE, doomed.secret))).status).toBe(401)
+    expect(
+      await sample('postern_auth_decisions_total{decision="permitted",reason="ok"}'),
+    ).toBeGreaterThanOrEqual(before + 2)
+    expect(
+      await sample('postern_auth_decisions_total{decision="denied",reason="revoked"}'),
+    ).toBeGreaterThanOrEqual(1)
+    expect(
+      await sample(
+        'postern_http_requests_total{route="workspace",method="GET",code="200",source="upstream"}',
+      ),
+    ).toBeGreaterThanOrEqual(2)
+    expect(await sample('postern_key_cache_lookups_total{tier="redis",result="hit"}')).toBeGreaterThanOrEqual(
+      1,
+    )
+    expect(await sample('postern_redis_commands_total{command="get",outcome="ok"}')).toBeGreaterThanOrEqual(1)
+    expect(
+      await sample('postern_upstream_requests_total{upstream="default",code="200"}'),
+    ).toBeGreaterThanOrEqual(2)
+    expect(await sample('postern_key_invalidation_lag_seconds_count')).toBeGreaterThanOrEqual(1)
+    expect(await sample('postern_key_invalidation_connected')).toBe(1)
+    expect(await sample('postern_redis_up')).toBe(1)
+  })
+
+  test('closed sets of labels stand at zero from the start', async () => {
+    const text = await metrics()
+    for (const name of [
+      'postern_auth_decisions_total{decision="denied",reason="store_error"}',
+      'postern_http_client_aborts_total{phase="streaming"}',
+      'postern_upstream_errors_total{upstream="default",kind="queue_full"}',
+      'postern_key_cache_lookups_total{tier="origin",result="error"}',
+      'postern_http_rejected_total{reason="overload"}',
+    ]) {
+      expect(text).toContain(`${name} 0`)
+    }
+  })
+
+  test('no label holds what a client sent, nor a key or workspace', async () => {
+    for (let index = 0; index < 200; index++) {
+      const client = new RawClient(world.gateway.urls.gateway)
+      client.send(
+        `${['GET', 'PROPFIND', 'QUERY'][index % 3]} /label-canary-${index} HTTP/1.1\r\nHost: canary\r\nConnection: close\r\n\r\n`,
+      )
+      await client.untilClosed()
+    }
+    const text = await metrics()
+    expect(text).not.toMatch(/canary|ws_1|key_0/)
+    expect(text.split('\n').filter(line => line.startsWith('postern_')).length).toBeLessThan(2000)
+  })
+
+  test.skipIf(!has(PROMTOOL))('promtool finds nothing to say about them', async () => {
+    const lint = spawnSync('promtool', ['check', 'metrics'], { input: await metrics(), encoding: 'utf8' })
+    const ours = `${lint.stdout}${lint.stderr}`.split('\n').filter(line => line.startsWith('postern_'))
+    expect(ours).toEqual([])
+  })
+
+  test('the public port knows nothing of probes and metrics, the ops port nothing else', async () => {
+    for (const path of ['/metrics', '/livez', '/readyz']) expect((await ask(get(path))).status).toBe(404)
+    expect((await fetch(`${world.gateway.urls.ops}/api/v1/auth`)).status).toBe(404)
+    expect((await fetch(`${world.gateway.urls.ops}/livez`)).status).toBe(200)
+  })
+})
+
+test('a trace goes through', async () => {
+  world.upstream.reset()
+  await ask(get(WORKSPACE, key.secret, `traceparent: ${TRACE}`, 'tracestate: vendor=1'))
+  expect(world.upstream.requests[0]).toMatch(new RegExp(`traceparent: ${TRACE}`, 'i'))
+  expect(world.upstream.requests[0]).toMatch(/tracestate: vendor=1/i)
+})

@@ -1,0 +1,430 @@
+import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { text as readAll } from 'node:stream/consumers'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { digestOf, importSigningSecret, isWellFormedKey } from '../../src/domain/secret.ts'
+import { ADMIN_TOKEN, type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+
+const KEYS = '/admin/v1/workspaces/ws_1/keys'
+const DAY_MS = 86_400_000
+const request = { name: 'build server', scopes: ['workspace:read'] }
+let nowMs: number
+let running: RunningConsole
+
+beforeEach(async () => {
+  nowMs = Date.parse('2026-11-20T09:00:00Z')
+  running = await startConsole({ parts: { clock: { wallMs: () => nowMs, monotonicMs: () => nowMs } } })
+})
+const issue = (change: object = {}) => running.ask('POST', KEYS, { ...request, ...change })
+
+describe('issuing a key', () => {
+  test('answers the record, and the secret that gateways take', async () => {
+    const { status, body } = await issue({ scopes: ['workspace:read', 'files:read'] })
+    expect(status).toBe(201)
+    const format = {
+      kind: 'signed',
+      prefix: 'wsk_',
+      signingKeys: [importSigningSecret(SIGNING_SECRET)],
+    } as const
+    expect(isWellFormedKey(body.secret, format)).toBe(true)
+    expect(body.key).toEqual({
+      id: expect.stringMatching(/^key_[0-9A-HJKMNP-TV-Z]{26}$/),
+      workspaceId: 'ws_1',
+      name: 'build server',
+      scopes: ['files:read', 'workspace:read'],
+      hint: `wsk_…${body.secret.slice(43, 47)}`,
+      createdAt: '2026-11-20T09:00:00.000Z',
+      createdBy: 'admin-token',
+      expiresAt: '2027-02-18T09:00:00.000Z',
+      revokedAt: null,
+      rotatedFrom: null,
+      replacedBy: null,
+      version: 1,
+      state: 'active',
+      lastUsedAt: null,
+    })
+  })
+
+  test('takes an expiry in days, fractions allowed, or an instant', async () => {
+    const inDays = await issue({ expiresInDays: 0.5 })
+    expect(inDays.body.key.expiresAt).toBe('2026-11-20T21:00:00.000Z')
+    const at = await issue({ expiresAt: '2026-12-01T00:00:00+01:00' })
+    expect(at.body.key.expiresAt).toBe('2026-11-30T23:00:00.000Z')
+  })
+
+  test.each<[string, unknown, RegExp]>([
+    ['no name', { name: undefined }, /^name must be 1 to 100 characters/],
+    ['an empty name', { name: '' }, /^name must be/],
+    ['a name that is a number', { name: 1 }, /^name must be/],
+    ['a name of 101 characters', { name: 'n'.repeat(101) }, /^name must be/],
+    ['a control character in the name', { name: 'a\u0000b' }, /^name must be/],
+    ['no scopes', { scopes: undefined }, /^scopes must be/],
+    [
+      'an empty list of scopes',
+      { scopes: [] },
+      /^scopes must be a list of at least one of files:read, workspace:read/,
+    ],
+    ['an unknown scope', { scopes: ['files:write'] }, /^scopes must be/],
+    ['scopes in one text', { scopes: 'files:read' }, /^scopes must be/],
+    ['a scope that is a number', { scopes: [1] }, /^scopes must be/],
+    ['days in text', { expiresInDays: '7' }, /^expiresInDays must be a number of days/],
+    ['days that are null', { expiresInDays: null }, /^expiresInDays must be/],
+    ['too few days', { expiresInDays: 0.0001 }, /^expiresInDays must be/],
+    ['too many days', { expiresInDays: 367 }, /^expiresInDays must be/],
+    ['an instant that has passed', { expiresAt: '2020-01-01T00:00:00Z' }, /^expiresAt must be an instant/],
+    ['a date alone', { expiresAt: '2026-12-01' }, /^expiresAt must be/],
+    ['both expiries', { expiresInDays: 1, expiresAt: '2026-12-01T00:00:00Z' }, /^expiresAt must be absent/],
+    ['a workspace of its own', { workspaceId: 'ws_2' }, /^Unknown field workspaceId$/],
+    ['a version of its own', { version: 999 }, /^Unknown field version$/],
+    ['a prototype', { __proto__x: 1, constructor: { prototype: {} } }, /malformed|Unknown field/],
+  ])('with %s is refused by the name of the field', async (_, change, text) => {
+    const { status, body } = await running.ask('POST', KEYS, { ...request, ...(change as object) })
+    expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
+    expect(body.error).toMatch(text)
+    expect(Object.keys(body)).toEqual(['code', 'error'])
+    expect((await running.ask('GET', KEYS)).body.keys).toEqual([])
+  })
+
+  test('never repeats a key that was pasted where the name of a field should be', async () => {
+    const { body: issued } = await issue()
+    const { status, text } = await issue({ [issued.secret]: true })
+    expect(status).toBe(400)
+    expect(text).not.toContain(issued.secret)
+  })
+
+  test.each(['a%2Fb', 'ws%20', 'w'.repeat(129), 'ws_%C3%BC', '%00'])(
+    'into a workspace called %s is refused',
+    async id => {
+      const { status, body } = await running.ask('POST', `/admin/v1/workspaces/${id}/keys`, request)
+      expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
+      expect(body.error).toMatch(/^workspaceId must be/)
+    },
+  )
+
+  test.each([128, 1])('into a workspace whose name has %i characters works', async length => {
+    const answer = await running.ask('POST', `/admin/v1/workspaces/${'w'.repeat(length)}/keys`, request)
+    expect(answer.status).toBe(201)
+  })
+
+  test.each([
+    ['no JSON', '{"name":', 'application/json', 400],
+    ['nothing', '', 'application/json', 400],
+    ['null', 'null', 'application/json', 400],
+    ['a list', '[]', 'application/json', 400],
+    ['text', '"key"', 'application/json', 400],
+    ['a poisoned prototype', '{"__proto__":{"a":1},"name":"a","scopes":[]}', 'application/json', 400],
+    ['JSON as plain text', JSON.stringify(request), 'text/plain', 415],
+    ['a form', 'name=a', 'application/x-www-form-urlencoded', 415],
+    ['30,000 nested lists', '['.repeat(30_000), 'application/json', 400],
+    ['30,000 nested lists that close', '['.repeat(30_000) + ']'.repeat(30_000), 'application/json', 400],
+    ['more than 64 KiB', JSON.stringify({ ...request, name: 'n'.repeat(65_536) }), 'application/json', 413],
+  ])('with %s as its body is refused in our own words', async (_, payload, type, status) => {
+    const answer = await running.ask('POST', KEYS, undefined, { payload, headers: { 'content-type': type } })
+    expect(answer.status).toBe(status)
+    expect(answer.body).toEqual({ code: expect.any(String), error: expect.stringMatching(/[^.]$/) })
+  })
+
+  test('draws again where another live key of the workspace shows the same hint', async () => {
+    const draws = [1, 1, 2].map(byte => new Uint8Array(32).fill(byte))
+    const randomBytes = (size: number) =>
+      size === 32 ? (draws.shift() ?? new Uint8Array(32)) : new Uint8Array(size)
+    const { ask } = await startConsole({ parts: { randomBytes } })
+    const first = await ask('POST', KEYS, request)
+    const second = await ask('POST', KEYS, request)
+    expect([first.status, second.status]).toEqual([201, 201])
+    expect(second.body.key.hint).not.toBe(first.body.key.hint)
+    expect(draws).toEqual([])
+  })
+
+  test('fails, and does not go on for ever, where every draw is the same', async () => {
+    const { ask, log } = await startConsole({ parts: { randomBytes: size => new Uint8Array(size) } })
+    expect((await ask('POST', KEYS, request)).status).toBe(201)
+    const { status, body } = await ask('POST', KEYS, request)
+    expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
+    expect(JSON.stringify(log)).toContain('random generator')
+  })
+})
+
+describe('the secret', () => {
+  test('is in the one answer, and in no file, log line, metric or later answer', async () => {
+    const directory = temporaryDirectory()
+    const file = join(directory, 'keys.db')
+    const { ask, log, metrics } = await startConsole({ databaseUrl: `sqlite:${file}` })
+    const { body } = await ask('POST', KEYS, request)
+    const { secret, key } = body
+    const later = [
+      await ask('GET', KEYS),
+      await ask('GET', `/admin/v1/keys/${key.id}`),
+      await ask('GET', `/internal/v1/keys/${digestOf(secret)}`),
+      await ask('GET', `/admin/v1/keys/${secret}`),
+      await ask('POST', `/admin/v1/keys/${key.id}/revoke`),
+    ].map(answer => answer.text)
+    const stored = [file, `${file}-wal`].map(name => readFileSync(name, 'latin1'))
+    const everything = [...later, ...stored, JSON.stringify(log), await metrics.registry.metrics()].join('\n')
+    expect(everything).toContain(key.id)
+    const random = secret.slice(4, 47)
+    for (const part of [secret, random, secret.slice(-11)]) expect(everything).not.toContain(part)
+  })
+})
+
+describe('listing keys', () => {
+  test('gives a workspace’s own, newest first, 50 a page', async () => {
+    await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)
+    const ids: string[] = []
+    for (let index = 0; index < 51; index++) ids.unshift((await issue()).body.key.id)
+    const first = (await running.ask('GET', KEYS)).body
+    expect(first.keys.map((key: { id: string }) => key.id)).toEqual(ids.slice(0, 50))
+    await issue({ name: 'issued between two pages' })
+    const second = (await running.ask('GET', `${KEYS}?cursor=${first.cursor}`)).body
+    expect(second.keys.map((key: { id: string }) => key.id)).toEqual(ids.slice(50))
+    expect(second).not.toHaveProperty('cursor')
+  })
+
+  test('says what state each key is in at this moment', async () => {
+    const short = await issue({ expiresInDays: 1 })
+    const revoked = await issue()
+    await running.ask('POST', `/admin/v1/keys/${revoked.body.key.id}/revoke`)
+    await issue()
+    nowMs += DAY_MS
+    const { body } = await running.ask('GET', KEYS)
+    expect(body.keys.map((key: { state: string }) => key.state)).toEqual(['active', 'revoked', 'expired'])
+    const one = await running.ask('GET', `/admin/v1/keys/${short.body.key.id}`)
+    expect(one.body.key).toEqual(body.keys[2])
+  })
+
+  test('of a workspace without any gives none', async () => {
+    expect((await running.ask('GET', KEYS)).body).toEqual({ keys: [] })
+  })
+
+  test.each([
+    'limit=0',
+    'limit=201',
+    'limit=-1',
+    'limit=01',
+    'limit=1e2',
+    'limit=',
+    'limit=1&limit=2',
+    'cursor=',
+    'cursor=key_x',
+    'cursor=%27%20OR%201=1--',
+    'offset=10',
+  ])('with ?%s is refused', async query => {
+    const { status, body } = await running.ask('GET', `${KEYS}?${query}`)
+    expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
+    expect(body.error).toMatch(/^(limit|cursor) must be|^Unknown query parameter offset$/)
+  })
+
+  test.each(['1', '200'])('with ?limit=%s works', async limit => {
+    expect((await running.ask('GET', `${KEYS}?limit=${limit}`)).status).toBe(200)
+  })
+})
+
+describe('revoking a key', () => {
+  test('says when, once; again changes nothing', async () => {
+    const { id } = (await issue()).body.key
+    const first = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    expect(first.status).toBe(200)
+    expect(first.body.key).toMatchObject({
+      revokedAt: '2026-11-20T09:00:00.000Z',
+      state: 'revoked',
+      version: 2,
+    })
+    nowMs += 5000
+    const again = await running.ask('POST', `/admin/v1/keys/${id}/revoke`, {})
+    expect(again.status).toBe(200)
+    expect(again.body.key).toEqual(first.body.key)
+    expect((await running.ask('GET', `/admin/v1/keys/${id}`)).body.key).toEqual(first.body.key)
+  })
+
+  test('by many at once is one revocation', async () => {
+    const { id } = (await issue()).body.key
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => running.ask('POST', `/admin/v1/keys/${id}/revoke`)),
+    )
+    expect(new Set(answers.map(answer => answer.status))).toEqual(new Set([200]))
+    expect(new Set(answers.map(answer => answer.body.key.version))).toEqual(new Set([2]))
+  })
+
+  test('leaves an expired key as it is', async () => {
+    const { id } = (await issue({ expiresInDays: 1 })).body.key
+    nowMs += DAY_MS
+    const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    expect(status).toBe(200)
+    expect(body.key).toMatchObject({ state: 'expired', revokedAt: null, version: 1 })
+  })
+
+  test('says that it is not announced where there is nobody to tell', async () => {
+    const { id } = (await issue()).body.key
+    expect((await running.ask('POST', `/admin/v1/keys/${id}/revoke`)).body.announced).toBe(false)
+  })
+
+  test('takes no fields', async () => {
+    const { id } = (await issue()).body.key
+    const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`, { reason: 'lost' })
+    expect({ status, error: body.error }).toEqual({ status: 400, error: 'Unknown field reason' })
+  })
+})
+
+describe('a key that nobody knows', () => {
+  test.each([
+    ['GET', '/admin/v1/keys/key_00000000000000000000000000'],
+    ['POST', '/admin/v1/keys/key_00000000000000000000000000/revoke'],
+    ['GET', '/admin/v1/keys/__proto__'],
+    ['GET', "/admin/v1/keys/'%20OR%201=1--"],
+    ['GET', '/admin/v1/keys/%00'],
+    ['GET', '/admin/v1/nothing/here'],
+    ['GET', '/nothing/here'],
+  ] as const)('%s %s is 404', async (method, url) => {
+    const { status, body } = await running.ask(method, url)
+    expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
+  })
+})
+
+describe('who has no token', () => {
+  const calls = [
+    ['POST', KEYS],
+    ['GET', KEYS],
+    ['GET', '/admin/v1/keys/key_1'],
+    ['POST', '/admin/v1/keys/key_1/revoke'],
+    ['GET', '/admin/v1/nothing/here'],
+  ] as const
+  const tokens = [
+    ['nothing', ''],
+    ['another scheme', `Basic ${ADMIN_TOKEN}`],
+    ['another token', 'Bearer admin-token-of-the-testz'],
+    ['the beginning of the token', 'Bearer admin-token'],
+    ['the token and more', `Bearer ${ADMIN_TOKEN}x`],
+    ['the origin’s token', 'Bearer origin-token-of-the-tests'],
+  ] as const
+  const cases = calls.flatMap(([method, url]) =>
+    tokens.map(([what, sent]) => [method, url, what, sent] as const),
+  )
+
+  test.each(cases)('%s %s with %s is 401', async (method, url, _, authorization) => {
+    const { status, headers, body } = await running.ask(method, url, undefined, {
+      headers: { authorization },
+    })
+    expect({ status, code: body.code }).toEqual({ status: 401, code: 'unauthenticated' })
+    expect(headers['www-authenticate']).toMatch(/^Bearer/)
+  })
+
+  test('is everybody, where no token is configured', async () => {
+    const { ask } = await startConsole({ adminToken: null })
+    for (const authorization of ['', 'Bearer ', 'Bearer undefined', `Bearer ${ADMIN_TOKEN}`]) {
+      expect((await ask('GET', KEYS, undefined, { headers: { authorization } })).status).toBe(401)
+    }
+  })
+})
+
+describe('every answer', () => {
+  test.each([
+    ['GET', KEYS, 200],
+    ['GET', '/nothing', 404],
+    ['POST', KEYS, 400],
+    ['GET', '/%zz', 400],
+    ['GET', '/admin/v1/keys/%zz', 400],
+    ['GET', `/admin/v1/keys/${'x'.repeat(600)}`, 400],
+  ] as const)('%s %s is not cached, not sniffed, and carries a request id', async (method, url, status) => {
+    const answer = await running.ask(method, url)
+    expect(answer.status).toBe(status)
+    expect(answer.headers['cache-control']).toBe('no-store')
+    expect(answer.headers['x-content-type-options']).toBe('nosniff')
+    expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f]{32}$/)
+    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
+  })
+
+  test('keeps the client’s request id where it is plain, and only there', async () => {
+    const idOf = async (sent: string) =>
+      (await running.ask('GET', KEYS, undefined, { headers: { 'x-request-id': sent } })).headers[
+        'x-request-id'
+      ]
+    expect(await idOf('abc-1.2_3')).toBe('abc-1.2_3')
+    for (const sent of ['a b', 'x'.repeat(129), '<img>']) expect(await idOf(sent)).toMatch(/^[0-9a-f]{32}$/)
+  })
+
+  test.each([
+    ['PUT', KEYS, 'POST, GET'],
+    ['DELETE', '/admin/v1/keys/key_1', 'GET'],
+    ['HEAD', '/admin/v1/keys/key_1', 'GET'],
+    ['GET', '/admin/v1/keys/key_1/revoke', 'POST'],
+    ['PATCH', '/admin/v1/keys/key_1/revoke', 'POST'],
+  ] as const)('to %s %s is 405 and says what is allowed', async (method, url, allow) => {
+    const { status, headers } = await running.ask('GET', url, undefined, { method })
+    expect({ status, allow: headers['allow'] }).toEqual({ status: 405, allow })
+  })
+
+  test('is counted and logged once, with what happened and to which key', async () => {
+    const { id } = (await issue()).body.key
+    await running.ask('GET', '/admin/v1/keys/key_typed_wrong')
+    await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    const lines = running.log.filter(line => line['msg'] === 'admin request')
+    expect(lines).toMatchObject([
+      { operation: 'issue', status: 201, keyId: id },
+      { operation: 'get', status: 404, keyId: null },
+      { operation: 'revoke', status: 200, keyId: id },
+    ])
+    const text = await running.metrics.registry.metrics()
+    expect(text).toContain('postern_admin_requests_total{operation="get",code="404"} 1')
+    expect(text).toContain('postern_key_operations_total{operation="issue",outcome="ok"} 1')
+    expect(text).toContain('postern_key_operations_total{operation="revoke",outcome="unchanged"} 0')
+  })
+})
+
+test('a fault of ours is 500 without any detail, and logged with the cause', async () => {
+  await running.console.health()
+  const file = join(temporaryDirectory(), 'keys.db')
+  const { ask, log, health } = await startConsole({ databaseUrl: `sqlite:${file}` })
+  const { DatabaseSync } = await import('node:sqlite')
+  const other = new DatabaseSync(file)
+  other.exec('DROP TABLE keys; DROP TABLE outbox')
+  other.close()
+  const { status, body, text } = await ask('GET', KEYS)
+  expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
+  expect(text).not.toMatch(/sqlite|table/i)
+  expect(
+    log.some(line => line['msg'] === 'a request failed' && JSON.stringify(line).includes('no such table')),
+  ).toBe(true)
+  expect(await health()).toMatchObject({ ready: false, checks: { database: 'failed' } })
+})
+
+describe('over a socket', () => {
+  const authorization = `Authorization: Bearer ${ADMIN_TOKEN}\r\n`
+  /** What a server answers to exactly these bytes, to the end of the connection. */
+  const send = async (bytes: string) => {
+    await running.app.listen({ host: '127.0.0.1', port: 0 })
+    const address = running.app.server.address()
+    if (address === null || typeof address === 'string') throw new Error('A TCP server has a port')
+    const socket = connect(address.port, '127.0.0.1')
+    socket.write(bytes)
+    return readAll(socket)
+  }
+  const get = (path: string, headers: string) =>
+    send(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${headers}\r\n`)
+
+  test('what is no HTTP at all gets our JSON and the end of the connection', async () => {
+    const answer = await send('BREW /pot HTTP/1.1\r\n\r\n')
+    expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/)
+    expect(answer).toContain('"code":"invalid_request"')
+  })
+
+  test('headers beyond measure get our JSON too', async () => {
+    const answer = await get(KEYS, `X-Long: ${'x'.repeat(20_000)}\r\n`)
+    expect(answer).toMatch(/^HTTP\/1\.1 431 /)
+    expect(answer).toContain('"code":"headers_too_large"')
+  })
+
+  test('the token opens the door once', async () => {
+    expect(await get(KEYS, authorization)).toMatch(/^HTTP\/1\.1 200 /)
+  })
+
+  test('two Authorization headers are one too many, though the first is right', async () => {
+    expect(await get(KEYS, authorization + authorization)).toMatch(/^HTTP\/1\.1 401 /)
+    expect((await running.ask('GET', KEYS)).status).toBe(200)
+  })
+
+  test.each(['..', '%2e%2e', '.', '%2E'])('a workspace called %s is refused', async id => {
+    expect(await get(`/admin/v1/workspaces/${id}/keys`, authorization)).toMatch(/^HTTP\/1\.1 400 /)
+  })
+})

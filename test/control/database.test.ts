@@ -1,0 +1,85 @@
+import { execFile } from 'node:child_process'
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { promisify } from 'node:util'
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import { NOW_MS, someKey } from '../support/stored-keys.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+
+const run = promisify(execFile)
+const DATABASE_MODULE = new URL('../../src/control/registry/database.ts', import.meta.url).href
+
+describe('the console’s database', () => {
+  test('keeps what was committed when it is opened again', async () => {
+    const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
+    const key = someKey()
+    const before = createKeyRepository(await openDatabase(url))
+    await before.insert(key, NOW_MS)
+    await before.close()
+    const after = createKeyRepository(await openDatabase(url))
+    expect(await after.findById(key.record.id)).toEqual(key)
+    expect(await after.pendingChangesOf(key.digest)).toHaveLength(1)
+    await after.close()
+  })
+
+  test('survives power loss: write-ahead log, full sync, foreign keys on', async () => {
+    const database = await openDatabase(`sqlite:${join(temporaryDirectory(), 'a.db')}`)
+    const pragma = async (name: string) =>
+      Object.values(
+        (await sql<Record<string, unknown>>`pragma ${sql.raw(name)}`.execute(database)).rows[0] ?? {},
+      )
+    expect(await pragma('journal_mode')).toEqual(['wal'])
+    expect(await pragma('synchronous')).toEqual([2])
+    expect(await pragma('foreign_keys')).toEqual([1])
+    expect(await pragma('busy_timeout')).toEqual([2000])
+    await database.destroy()
+  })
+
+  test('is readable by nobody else on the machine', async () => {
+    const file = join(temporaryDirectory(), 'a.db')
+    const database = await openDatabase(`sqlite:${file}`)
+    expect(statSync(file).mode & 0o077).toBe(0)
+    expect(statSync(`${file}-wal`).mode & 0o077).toBe(0)
+    await database.destroy()
+  })
+
+  test('refuses a schema that is newer than the program, and says what to do', async () => {
+    const file = join(temporaryDirectory(), 'a.db')
+    await (await openDatabase(`sqlite:${file}`)).destroy()
+    const other = new DatabaseSync(file)
+    other.exec("INSERT INTO kysely_migration VALUES ('9999_from_the_future', '2030-01-01T00:00:00Z')")
+    other.close()
+    await expect(openDatabase(`sqlite:${file}`)).rejects.toThrow(
+      /newer Postern.*9999.*Start that newer version/,
+    )
+  })
+
+  test('is brought up to date once where several consoles start at the same time', async () => {
+    const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
+    // Processes of their own: SQLite waits for a lock by stopping the whole thread.
+    const script = `const { openDatabase } = await import(${JSON.stringify(DATABASE_MODULE)})
+      await (await openDatabase(${JSON.stringify(url)})).destroy()`
+    const start = () => run(process.execPath, ['--input-type=module', '--eval', script])
+    await Promise.all([start(), start(), start(), start()])
+    const database = await openDatabase(url)
+    expect(await database.selectFrom('kysely_migration').selectAll().execute()).toHaveLength(1)
+    await database.destroy()
+  })
+
+  test.each([
+    ['postgres://user:hunter2@db/postern', /PostgreSQL is not supported yet/],
+    ['postgresql://user:hunter2@db/postern', /PostgreSQL is not supported yet/],
+    ['mysql://user:hunter2@db/postern', /must be sqlite:FILE/],
+    ['sqlite:', /must be sqlite:FILE/],
+    ['sqlite:/no/such/directory/a.db', /cannot open the SQLite file \/no\/such/],
+  ])('refuses %s with a sentence that repeats no password', async (url, sentence) => {
+    const refusal = await openDatabase(url).catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(Error)
+    expect(String(refusal)).toMatch(sentence)
+    expect(String(refusal)).not.toContain('hunter2')
+  })
+})

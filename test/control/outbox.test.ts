@@ -1,0 +1,196 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { isAllAnnounced, startBeats } from '../../src/control/registry/beats.ts'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import type { KeyRepository } from '../../src/control/registry/key-repository.ts'
+import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import { Outbox } from '../../src/control/registry/outbox.ts'
+import { decodeAnnouncement } from '../../src/domain/wire.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+import { until } from '../support/until.ts'
+
+let repository: KeyRepository
+let announcer: ScriptedAnnouncer
+let timers: ManualTimers
+let outbox: Outbox
+
+beforeEach(async () => {
+  repository = createKeyRepository(await openDatabase('sqlite::memory:'))
+  announcer = new ScriptedAnnouncer()
+  timers = new ManualTimers()
+  outbox = new Outbox({ repository, announcer, timers, logger: silentLogger, random: () => 0 })
+})
+afterEach(async () => {
+  await outbox.stop()
+  await repository.close()
+})
+
+const messages = (kind: 'change' | 'beat') =>
+  announcer.told.map(decodeAnnouncement).filter(message => message?.kind === kind)
+const change = (key: { digest: string }, version: number, atMs = NOW_MS) => ({
+  kind: 'change',
+  digest: key.digest,
+  version,
+  atMs,
+})
+
+describe('a committed change', () => {
+  test('is announced: the record first, then the message, then the note is gone', async () => {
+    const key = someKey()
+    await repository.insert(key, NOW_MS)
+    expect(await outbox.announce(key.digest)).toBe(true)
+    expect(announcer.puts).toEqual([key])
+    expect(messages('change')).toEqual([change(key, 1)])
+    expect(await repository.pendingSpan()).toBeNull()
+  })
+
+  test('is not said to be announced while nobody can be told, and is told as soon as that is possible', async () => {
+    announcer.set('down')
+    const key = someKey()
+    await repository.insert(key, NOW_MS)
+    expect(await outbox.announce(key.digest)).toBe(false)
+    announcer.set('ready')
+    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    expect(messages('change')).toEqual([change(key, 1)])
+  })
+
+  test('is not published before its record is written', async () => {
+    announcer.refusesWrites = true
+    const key = someKey()
+    await repository.insert(key, NOW_MS)
+    expect(await outbox.announce(key.digest)).toBe(false)
+    expect(announcer.told).toEqual([])
+  })
+
+  test('is tried again with growing pauses of at most a second, until it succeeds', async () => {
+    announcer.refusesPublishing = true
+    const key = someKey()
+    await repository.insert(key, NOW_MS)
+    outbox.kick()
+    const pauses: number[] = []
+    for (let attempt = 0; attempt < 7; attempt++) {
+      const pause = await until('a retry is planned', () => timers.nextDelayMs)
+      pauses.push(pause)
+      timers.advance(pause)
+    }
+    expect(pauses).toEqual([50, 100, 200, 400, 500, 500, 500])
+    const lastPause = await until('a retry is planned', () => timers.nextDelayMs)
+    announcer.refusesPublishing = false
+    timers.advance(lastPause)
+    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    expect(messages('change')).toEqual([change(key, 1)])
+  })
+
+  test('keeps its answer waiting for a second at most where Redis stalls, and is announced later', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    announcer.stalled = promise
+    const key = someKey()
+    await repository.insert(key, NOW_MS)
+    const announced = outbox.announce(key.digest)
+    timers.advance(1000)
+    expect(await announced).toBe(false)
+    resolve()
+    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+  })
+
+  test('goes out with all others of its key, in the order of versions', async () => {
+    const key = someKey()
+    await repository.insert(key, NOW_MS)
+    await repository.replace(revoked(key), NOW_MS + 1)
+    outbox.kick()
+    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    expect(messages('change')).toEqual([change(key, 1), change(key, 2, NOW_MS + 1)])
+    expect(announcer.puts).toEqual([revoked(key)])
+  })
+
+  test('of hundreds of keys is delivered after an outage, each once', async () => {
+    announcer.set('down')
+    const keys = Array.from({ length: 300 }, () => someKey())
+    for (const key of keys) await repository.insert(key, NOW_MS)
+    announcer.set('ready')
+    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    const told = messages('change').map(message => (message?.kind === 'change' ? message.digest : ''))
+    expect(told.toSorted()).toEqual(keys.map(key => key.digest).toSorted())
+  })
+})
+
+describe('a beat', () => {
+  const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
+  let stop: () => void
+  beforeEach(() => {
+    const logger = silentLogger
+    stop = startBeats({ repository, announcer, outbox, clock, timers, logger, sender: 'console-1' })
+  })
+  afterEach(() => stop())
+
+  /** Two beats' time, in which everything that is going to happen has happened. */
+  const letPass = async (ms: number) => {
+    timers.advance(ms)
+    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
+  }
+
+  test('comes at least twice a second', async () => {
+    for (let passed = 0; passed < 1000; passed += 100) await letPass(100)
+    expect(messages('beat').length).toBeGreaterThanOrEqual(2)
+  })
+
+  test('is not sent while a change is undelivered, though Redis would publish it: writes are refused', async () => {
+    announcer.refusesWrites = true
+    await repository.insert(someKey(), NOW_MS)
+    for (let beat = 0; beat < 10; beat++) await letPass(300)
+    expect(announcer.told).toEqual([])
+    announcer.refusesWrites = false
+    for (let beat = 0; beat < 10; beat++) await letPass(300)
+    const kinds = announcer.told.map(text => decodeAnnouncement(text)?.kind)
+    expect(kinds.slice(0, 2)).toEqual(['change', 'beat'])
+  })
+
+  test('is not sent over a change that another console noted and did not deliver; this one delivers it', async () => {
+    await letPass(300)
+    const key = someKey()
+    await repository.insert(key, NOW_MS)
+    await letPass(300)
+    await until('the change is told', () => messages('change').length === 1)
+  })
+
+  test('is skipped while there is no connection, and not sent late', async () => {
+    announcer.set('down')
+    for (let beat = 0; beat < 10; beat++) await letPass(300)
+    announcer.set('ready')
+    expect(announcer.told).toEqual([])
+    await letPass(300)
+    expect(messages('beat')).toHaveLength(1)
+  })
+
+  test('waits for the one before it: a stalled Redis is not left with a pile of them', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    announcer.stalled = promise
+    for (let beat = 0; beat < 10; beat++) await letPass(300)
+    announcer.stalled = null
+    resolve()
+    await letPass(0)
+    expect(messages('beat')).toHaveLength(1)
+  })
+
+  test('is not sent where the database cannot say whether anything is undelivered', async () => {
+    const broken = { ...repository, pendingSpan: () => Promise.reject(new Error('disk I/O error')) }
+    stop()
+    const parts = { announcer, outbox, clock, timers, logger: silentLogger, sender: 'console-1' }
+    stop = startBeats({ ...parts, repository: broken })
+    await letPass(300)
+    expect(announcer.told).toEqual([])
+  })
+
+  test.each([
+    [null, true],
+    [{ oldestMs: NOW_MS, newestMs: NOW_MS }, true],
+    [{ oldestMs: NOW_MS - 250, newestMs: NOW_MS }, true],
+    [{ oldestMs: NOW_MS - 251, newestMs: NOW_MS }, false],
+    // A clock was set back: nobody can say how old this change is.
+    [{ oldestMs: NOW_MS, newestMs: NOW_MS + 60_000 }, false],
+  ])('with %j pending is honest: %s', (pending, honest) => {
+    expect(isAllAnnounced(pending, NOW_MS)).toBe(honest)
+  })
+})

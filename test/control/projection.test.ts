@@ -1,0 +1,160 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { StoredKey } from '../../src/control/registry/key-repository.ts'
+import {
+  mustReplace,
+  project,
+  type RecordKeys,
+  type RecordSlots,
+} from '../../src/control/registry/projection.ts'
+import { createRedisAnnouncer } from '../../src/control/registry/redis-announcer.ts'
+import { createRedisConnection } from '../../src/control/registry/redis-connection.ts'
+import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, someKey } from '../support/stored-keys.ts'
+import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { until } from '../support/until.ts'
+
+const ours = deriveRecordKey(Buffer.alloc(32, 1))
+const previous = deriveRecordKey(Buffer.alloc(32, 2))
+const stranger = deriveRecordKey(Buffer.alloc(32, 3))
+const recordKeys: RecordKeys = [ours, previous]
+const DAY_MS = 86_400_000
+const key = someKey({ expiresAtMs: Date.now() + 90 * DAY_MS })
+const version = (number: number): StoredKey => ({ ...key, record: { ...key.record, version: number } })
+const textOf = (stored: StoredKey, recordKey = ours) => encodeRecord(stored.record, stored.digest, recordKey)
+
+const FOREIGN_ENTRIES: [string, string | Buffer][] = [
+  ['nothing', ''],
+  ['no JSON', 'certainly not JSON'],
+  ['bytes that are no text', Buffer.from([0xff, 0xfe, 0x00, 0x80])],
+  ['a newer record that a stranger signed', textOf(version(99), stranger)],
+  ['a newer record without a MAC', encodeRecord(version(99).record, key.digest, null)],
+  ['another key’s record', encodeRecord(someKey({ version: 99 }).record, someKey().digest, ours)],
+  ['a record with a changed scope', textOf(version(99)).replace('files:read', 'files:admin')],
+  ['a schema nobody knows yet', textOf(version(99)).replace('"v":1', '"v":99')],
+  ['a hundred kilobytes', 'x'.repeat(100_000)],
+]
+
+describe('what is written over', () => {
+  test.each(FOREIGN_ENTRIES)('%s: always', (_, held) => {
+    expect(mustReplace(held.toString(), textOf(version(1)), version(1), recordKeys)).toBe(true)
+  })
+
+  test.each([
+    ['an older version', version(1), ours, true],
+    ['an older version that the previous secret signed', version(1), previous, true],
+    ['the same version that the previous secret signed', version(2), previous, true],
+    ['the same', version(2), ours, false],
+    ['a newer version', version(3), ours, false],
+    ['a newer version that the previous secret signed', version(3), previous, false],
+  ])('%s', (_, held, recordKey, replaced) => {
+    expect(mustReplace(textOf(held, recordKey), textOf(version(2)), version(2), recordKeys)).toBe(replaced)
+  })
+})
+
+test('in whatever order writers read and write, the newest version is what stays', async () => {
+  const foreign = fc.constantFrom(...FOREIGN_ENTRIES.map(([, held]) => held))
+  const versions = fc.uniqueArray(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 6 })
+  await fc.assert(
+    fc.asyncProperty(fc.scheduler(), versions, foreign, async (scheduler, numbers, held) => {
+      const slots = new ScheduledSlots(scheduler, Buffer.from(held))
+      const writers = numbers.map(number => project(slots, version(number), recordKeys))
+      await scheduler.waitFor(Promise.all(writers))
+      expect(slots.text).toBe(textOf(version(Math.max(...numbers))))
+    }),
+  )
+})
+
+/** One slot in memory; fast-check decides who gets to read or write next. */
+class ScheduledSlots implements RecordSlots {
+  text: string
+  readonly #scheduler: fc.Scheduler
+  #bytes: Uint8Array
+
+  constructor(scheduler: fc.Scheduler, bytes: Uint8Array) {
+    this.#scheduler = scheduler
+    this.#bytes = bytes
+    this.text = ''
+  }
+
+  async read(): Promise<Uint8Array> {
+    await this.#scheduler.schedule(Promise.resolve())
+    return this.#bytes
+  }
+
+  async compareAndSet(_: string, expected: Uint8Array, next: { text: string }): Promise<boolean> {
+    await this.#scheduler.schedule(Promise.resolve())
+    if (Buffer.compare(this.#bytes, expected) !== 0) return false
+    this.#bytes = Buffer.from(next.text)
+    this.text = next.text
+    return true
+  }
+}
+
+test('gives up on an entry that others keep changing, so that it is tried again later', async () => {
+  const busy: RecordSlots = { read: async () => Buffer.from('other'), compareAndSet: async () => false }
+  await expect(project(busy, key, recordKeys)).rejects.toThrow(/kept changing/)
+})
+
+describe('a record in a real Redis', () => {
+  let redis: ThrowawayRedis
+  let announcer: ReturnType<typeof createRedisAnnouncer>
+  beforeAll(async () => {
+    redis = await ThrowawayRedis.started()
+    const metrics = createMetrics()
+    const config = { beats: true, commandTimeoutMs: 2000, connectTimeoutMs: 2000 }
+    const parts = { url: redis.url, config, metrics, logger: silentLogger, random: () => 0 }
+    const connection = createRedisConnection(parts)
+    announcer = createRedisAnnouncer({ connection, commandTimeoutMs: 2000, recordKeys, metrics })
+    announcer.start()
+    await until('the announcer is connected', () => announcer.state() === 'ready')
+  })
+  afterAll(async () => {
+    await announcer.stop()
+    await redis.stop()
+  })
+  beforeEach(() => redis.client().flushall())
+
+  test('says what the registry says, with a good MAC, and lasts a day longer than the key', async () => {
+    await announcer.put(key)
+    const text = (await redis.client().get(redisKeyOf(key.digest))) ?? ''
+    const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs } = key.record
+    const grant = { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version: 1 }
+    expect(decodeRecord(text, key.digest, [ours])).toEqual({ ok: true, grant })
+    const expiresAt = await redis.client().pexpiretime(redisKeyOf(key.digest))
+    expect(expiresAt).toBe(key.record.expiresAtMs + DAY_MS)
+  })
+
+  test('is not put back by a writer who comes late with an older version', async () => {
+    await announcer.put(version(2))
+    await announcer.put(version(1))
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(2)))
+  })
+
+  test.each(FOREIGN_ENTRIES.filter(([, held]) => held.length > 0))('replaces %s', async (_, held) => {
+    await redis.client().set(redisKeyOf(key.digest), held)
+    await announcer.put(version(1))
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
+  })
+
+  test('replaces a list that somebody pushed under its name', async () => {
+    await redis.client().lpush(redisKeyOf(key.digest), 'a', 'b')
+    await announcer.put(version(1))
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
+  })
+
+  test('is the newest one after 20 writers at once', async () => {
+    const numbers = Array.from({ length: 20 }, (_, index) => index + 1)
+    const results = await Promise.allSettled(numbers.map(number => announcer.put(version(number))))
+    expect(results.at(-1)?.status).toBe('fulfilled')
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(20)))
+  })
+
+  test('of a key that ended more than a day ago is not kept', async () => {
+    const ended = someKey({ expiresAtMs: NOW_MS - 400 * DAY_MS })
+    await announcer.put(ended)
+    expect(await redis.client().exists(redisKeyOf(ended.digest))).toBe(0)
+  })
+})

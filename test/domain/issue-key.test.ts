@@ -1,0 +1,82 @@
+import { describe, expect, test } from 'vitest'
+import { type IssueRequest, planIssue } from '../../src/domain/issue-key.ts'
+
+const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
+const DAY_MS = 86_400_000
+const context = {
+  id: 'key_01',
+  workspaceId: 'ws_1',
+  hint: 'wsk_…abcd',
+  createdBy: 'admin-token',
+  knownScopes: ['workspace:read', 'files:read'],
+  nowMs: NOW_MS,
+}
+const request: IssueRequest = { name: 'build server', scopes: ['workspace:read'] }
+const plan = (change: Partial<IssueRequest>) => planIssue({ ...request, ...change }, context)
+const at = (ms: number) => new Date(NOW_MS + ms).toISOString()
+
+describe('a new key', () => {
+  test('is active, of version 1, and lives 90 days unless something else is asked for', () => {
+    expect(plan({ scopes: ['workspace:read', 'files:read', 'workspace:read'] })).toEqual({
+      ok: true,
+      value: {
+        id: 'key_01',
+        workspaceId: 'ws_1',
+        name: 'build server',
+        scopes: ['files:read', 'workspace:read'],
+        hint: 'wsk_…abcd',
+        createdAtMs: NOW_MS,
+        createdBy: 'admin-token',
+        expiresAtMs: NOW_MS + 90 * DAY_MS,
+        revokedAtMs: null,
+        rotatedFrom: null,
+        replacedBy: null,
+        version: 1,
+      },
+    })
+  })
+
+  test.each<[string, Partial<IssueRequest>, number]>([
+    ['half a day', { expiresInDays: 0.5 }, DAY_MS / 2],
+    ['exactly a minute', { expiresInDays: 1 / 1440 }, 60_000],
+    ['exactly 366 days', { expiresInDays: 366 }, 366 * DAY_MS],
+    ['an instant', { expiresAt: at(DAY_MS) }, DAY_MS],
+    ['an instant with an offset', { expiresAt: '2026-11-21T10:00:00+01:00' }, DAY_MS],
+    ['an instant a minute away', { expiresAt: at(60_000) }, 60_000],
+    ['an instant 366 days away', { expiresAt: at(366 * DAY_MS) }, 366 * DAY_MS],
+    ['a leap day', { expiresAt: '2027-02-28T09:00:00Z' }, 100 * DAY_MS],
+  ])('may live for %s', (_, change, lifetimeMs) => {
+    const planned = plan(change)
+    expect(planned.ok && planned.value.expiresAtMs - NOW_MS).toBe(lifetimeMs)
+  })
+
+  test.each<[string, Partial<IssueRequest>, string]>([
+    ['an empty name', { name: '' }, 'name'],
+    ['a name of 101 characters', { name: 'n'.repeat(101) }, 'name'],
+    ['a line break in the name', { name: 'a\nb' }, 'name'],
+    ['half a character in the name', { name: 'a\ud800' }, 'name'],
+    ['no scope', { scopes: [] }, 'scopes'],
+    ['a scope nobody configured', { scopes: ['files:read', 'files:write'] }, 'scopes'],
+    ['a scope in other case', { scopes: ['Files:read'] }, 'scopes'],
+    ['a scope named like a member of every object', { scopes: ['constructor'] }, 'scopes'],
+    ['both expiries', { expiresInDays: 1, expiresAt: at(DAY_MS) }, 'expiresAt'],
+    ['just under a minute', { expiresInDays: 59.999 / 86_400 }, 'expiresInDays'],
+    ['over 366 days', { expiresInDays: 366.0001 }, 'expiresInDays'],
+    ['a negative time', { expiresInDays: -1 }, 'expiresInDays'],
+    ['not a number', { expiresInDays: Number.NaN }, 'expiresInDays'],
+    ['an infinite time', { expiresInDays: Number.POSITIVE_INFINITY }, 'expiresInDays'],
+    ['an instant in the past', { expiresAt: at(-1) }, 'expiresAt'],
+    ['an instant 59 seconds away', { expiresAt: at(59_999) }, 'expiresAt'],
+    ['an instant over 366 days away', { expiresAt: at(366 * DAY_MS + 1) }, 'expiresAt'],
+    ['a day that no month has', { expiresAt: '2027-02-30T09:00:00Z' }, 'expiresAt'],
+    ['an instant without an offset', { expiresAt: '2026-12-01T09:00:00' }, 'expiresAt'],
+    ['a date alone', { expiresAt: '2026-12-01' }, 'expiresAt'],
+    ['words', { expiresAt: 'tomorrow' }, 'expiresAt'],
+  ])('is refused with %s, by the name of the field', (_, change, field) => {
+    expect(plan(change)).toMatchObject({ ok: false, field })
+  })
+
+  test('may have a name of 100 characters of any script', () => {
+    expect(plan({ name: '🔑'.repeat(100) }).ok).toBe(true)
+  })
+})

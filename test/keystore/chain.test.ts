@@ -1,0 +1,389 @@
+import { describe, expect, test } from 'vitest'
+import { outOfOrder } from '../support/chaos-tier.ts'
+import { digestNo, grantOf } from '../support/key-records.ts'
+import { KeyStoreWorld } from '../support/key-store-world.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { settled } from '../support/until.ts'
+
+const KEY = digestNo(1)
+const OTHER = digestNo(2)
+
+function hearingWorld(options: ConstructorParameters<typeof KeyStoreWorld>[0] = {}): KeyStoreWorld {
+  const world = new KeyStoreWorld(options)
+  world.startHearing()
+  return world
+}
+
+function version(lookup: unknown): number {
+  return (lookup as { grant: { version: number } }).grant.version
+}
+
+describe('while changes are heard', () => {
+  test('a key that was looked up answers from memory, at once and without a promise', async () => {
+    const world = hearingWorld()
+    world.inRedis.set(KEY, 1)
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
+    expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
+    expect(world.redis.asked).toBe(1)
+    expect(world.origin.asked).toBe(0)
+  })
+
+  test('the origin is asked only where Redis does not know, or does not answer', async () => {
+    const world = hearingWorld()
+    world.inOrigin.set(KEY, 1).set(OTHER, 1)
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'origin' })
+    world.redis.fails()
+    expect(await world.get(OTHER)).toMatchObject({ kind: 'found', tier: 'origin' })
+  })
+
+  test('a record is verified again when its time is over, however often it was read', async () => {
+    const world = hearingWorld({ ttlMs: 30_000 })
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    for (let read = 0; read < 30; read++) {
+      world.advanceHearing(1_000)
+      await world.get(KEY)
+    }
+    expect(world.redis.asked).toBe(2)
+  })
+
+  test('a time to live of 0 verifies at each request', async () => {
+    const world = hearingWorld({ ttlMs: 0 })
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    await world.get(KEY)
+    expect(world.redis.asked).toBe(2)
+  })
+
+  test('a hot key does not expire on every replica at one moment: up to a tenth of its life is drawn off', async () => {
+    const world = hearingWorld({ ttlMs: 30_000, random: () => 1 })
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.advanceHearing(26_999)
+    await world.get(KEY)
+    expect(world.redis.asked).toBe(1)
+    world.advanceHearing(1)
+    await world.get(KEY)
+    expect(world.redis.asked).toBe(2)
+  })
+
+  test('a revoked key is refused from the moment that its change is heard', async () => {
+    const world = hearingWorld()
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.inRedis.set(KEY, 2)
+    world.announce(KEY, 2)
+    expect(version(await world.get(KEY))).toBe(2)
+    expect(await metricValue(world.metrics.invalidations, { result: 'evicted' })).toBe(1)
+  })
+
+  test('a Redis that lost a write is not believed: an older version than was announced is as good as none', async () => {
+    const world = hearingWorld()
+    world.inRedis.set(KEY, 1)
+    world.inOrigin.set(KEY, 2)
+    world.announce(KEY, 2)
+    expect(await world.get(KEY)).toMatchObject({ tier: 'origin', grant: { version: 2 } })
+  })
+
+  test('a Redis that went back to an older version than this replica has seen is not believed', async () => {
+    const world = hearingWorld({ ttlMs: 1_000 })
+    world.inRedis.set(KEY, 3)
+    world.inOrigin.set(KEY, 3)
+    await world.get(KEY)
+    world.inRedis.set(KEY, 2)
+    world.advanceHearing(1_000)
+    expect(await world.get(KEY)).toMatchObject({ tier: 'origin', grant: { version: 3 } })
+  })
+
+  test('an origin that answers with an older version than was announced is not believed either', async () => {
+    const world = hearingWorld()
+    world.inOrigin.set(KEY, 1)
+    world.announce(KEY, 2)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+})
+
+describe('a key that nobody knows', () => {
+  test('is absent only on the word of the origin, and that word is remembered for a short time', async () => {
+    const world = hearingWorld({ absentTtlMs: 5_000 })
+    expect(await world.get(KEY)).toEqual({ kind: 'absent', tier: 'origin' })
+    expect(world.keys.get(KEY)).toEqual({ kind: 'absent', tier: 'memory' })
+    world.advanceHearing(5_000)
+    await world.get(KEY)
+    expect(world.origin.asked).toBe(2)
+  })
+
+  test('is not known, rather than absent, where the origin fails', async () => {
+    const world = hearingWorld()
+    world.origin.fails()
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('is not known, rather than absent, where only Redis could be asked', async () => {
+    const world = hearingWorld({ tiers: ['redis'] })
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('is not known where nobody can be asked at all', async () => {
+    expect(await new KeyStoreWorld({ tiers: [] }).get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('works at once when it is issued, though its absence was remembered', async () => {
+    const world = hearingWorld()
+    await world.get(KEY)
+    world.inOrigin.set(KEY, 1)
+    world.announce(KEY, 1)
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found' })
+  })
+
+  test('is forgotten in every memory where the origin says that it is gone', async () => {
+    const world = hearingWorld({ ttlMs: 1_000 })
+    world.inOrigin.set(KEY, 1)
+    await world.get(KEY)
+    world.inOrigin.delete(KEY)
+    world.advanceHearing(1_000)
+    expect(await world.get(KEY)).toMatchObject({ kind: 'absent' })
+    world.advanceHearing(10_000)
+    world.allFail()
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+})
+
+describe('while deaf', () => {
+  test('a record that was trusted is asked for at the origin before it is used again', async () => {
+    const world = hearingWorld()
+    world.inRedis.set(KEY, 1)
+    world.inOrigin.set(KEY, 2)
+    await world.get(KEY)
+    world.clock.advance(1_001)
+    expect(await world.get(KEY)).toMatchObject({ tier: 'origin', grant: { version: 2 } })
+  })
+
+  test('what was verified is trusted for a second, and no longer', async () => {
+    const world = new KeyStoreWorld()
+    world.inOrigin.set(KEY, 1)
+    await world.get(KEY)
+    world.clock.advance(1_000)
+    expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
+    world.clock.advance(1)
+    await world.get(KEY)
+    expect(world.origin.asked).toBe(2)
+  })
+
+  test('the absence of a key is remembered for a second, and no longer', async () => {
+    const world = new KeyStoreWorld({ absentTtlMs: 60_000 })
+    await world.get(KEY)
+    world.clock.advance(1_000)
+    expect(world.keys.get(KEY)).toMatchObject({ kind: 'absent', tier: 'memory' })
+    world.clock.advance(1)
+    await world.get(KEY)
+    expect(world.origin.asked).toBe(2)
+  })
+
+  test('Redis is asked only where the origin does not answer', async () => {
+    const world = new KeyStoreWorld()
+    world.inRedis.set(KEY, 1)
+    expect(await world.get(KEY)).toMatchObject({ kind: 'absent', tier: 'origin' })
+    expect(world.redis.asked).toBe(0)
+    world.clock.advance(1_001)
+    world.origin.fails()
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
+  })
+
+  test('what was verified while deaf is verified once more when changes are heard again', async () => {
+    const world = new KeyStoreWorld()
+    world.inOrigin.set(KEY, 1)
+    await world.get(KEY)
+    world.startHearing()
+    await world.get(KEY)
+    expect(world.redis.asked).toBe(1)
+  })
+
+  test('a process that was frozen trusts nothing on waking, before any timer of it has run', async () => {
+    const world = hearingWorld()
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.clock.advance(60_000)
+    expect(world.keys.get(KEY)).toBeInstanceOf(Promise)
+  })
+})
+
+describe('while nobody answers', () => {
+  async function verifiedThenSilent(staleMs: number): Promise<KeyStoreWorld> {
+    const world = hearingWorld({ staleMs, ttlMs: 30_000 })
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.allFail()
+    return world
+  }
+
+  test('a record that was good when last verified is used, up to its bound', async () => {
+    const world = await verifiedThenSilent(300_000)
+    world.clock.advance(300_000)
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
+    expect(await metricValue(world.metrics.lookups, { tier: 'memory', result: 'stale' })).toBe(1)
+    world.clock.advance(1)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('to be used so does not lengthen the time', async () => {
+    const world = await verifiedThenSilent(10_000)
+    for (let second = 0; second < 10; second++) {
+      world.clock.advance(1_000)
+      expect(await world.get(KEY)).toMatchObject({ kind: 'found' })
+    }
+    world.clock.advance(1)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('a bound of 0 uses nothing', async () => {
+    const world = await verifiedThenSilent(0)
+    world.clock.advance(1_001)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('a record of which a change was heard is not used: nobody can vouch for it', async () => {
+    const world = await verifiedThenSilent(300_000)
+    world.announce(KEY, 2)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('that there is no such key is never answered from an old memory', async () => {
+    const world = hearingWorld()
+    await world.get(KEY)
+    world.allFail()
+    world.clock.advance(6_000)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('a record is verified as soon as somebody answers again', async () => {
+    const world = await verifiedThenSilent(300_000)
+    world.clock.advance(60_000)
+    await world.get(KEY)
+    world.inOrigin.set(KEY, 2)
+    world.allAnswer()
+    expect(version(await world.get(KEY))).toBe(2)
+  })
+
+  test('a tier that throws, against its word, is one that fails', async () => {
+    const world = hearingWorld()
+    world.redis.throws()
+    world.origin.throws()
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+})
+
+describe('look-ups at the same time', () => {
+  test('of one key are one question', async () => {
+    const world = hearingWorld()
+    world.redis.stalls()
+    world.inRedis.set(KEY, 1)
+    const answers = Promise.all([world.get(KEY), world.get(KEY), world.get(KEY)])
+    expect(world.redis.waiting).toHaveLength(1)
+    world.redis.release()
+    expect((await answers).map(version)).toEqual([1, 1, 1])
+    expect(await metricValue(world.metrics.lookups, { tier: 'memory', result: 'coalesced' })).toBe(2)
+  })
+
+  test('of different keys do not wait for each other', async () => {
+    const world = hearingWorld()
+    world.redis.stalls()
+    const first = world.get(KEY)
+    world.redis.answers()
+    world.inRedis.set(OTHER, 1)
+    expect(await world.get(OTHER)).toMatchObject({ kind: 'found' })
+    world.redis.release(outOfOrder())
+    await first
+  })
+
+  test('are bounded: beyond that a key is not known, and the bound frees itself', async () => {
+    const world = hearingWorld({ maxInFlight: 1 })
+    world.redis.stalls()
+    world.inRedis.set(KEY, 1)
+    const first = world.get(KEY)
+    expect(await world.get(OTHER)).toEqual({ kind: 'unknown' })
+    world.redis.release()
+    await first
+    world.redis.answers()
+    expect(await world.get(OTHER)).toMatchObject({ kind: 'absent' })
+  })
+})
+
+describe('a look-up that races a change', () => {
+  test('answers with what is true after the change, and never puts the older record into memory', async () => {
+    const world = hearingWorld()
+    world.redis.stalls()
+    world.inRedis.set(KEY, 1)
+    const early = world.get(KEY)
+    world.inRedis.set(KEY, 2)
+    world.announce(KEY, 2)
+    world.redis.answers()
+    world.redis.release({ kind: 'found', grant: grantOf({ version: 1 }) })
+    expect(version(await early)).toBe(2)
+    expect(version(world.keys.get(KEY))).toBe(2)
+  })
+
+  test('is not waited for by whoever comes after the change', async () => {
+    const world = hearingWorld()
+    world.redis.stalls()
+    const early = world.get(KEY)
+    world.inRedis.set(KEY, 2)
+    world.announce(KEY, 2)
+    world.redis.answers()
+    expect(version(await world.get(KEY))).toBe(2)
+    world.redis.release({ kind: 'found', grant: grantOf({ version: 1 }) })
+    expect(version(await early)).toBe(2)
+    expect(version(world.keys.get(KEY))).toBe(2)
+  })
+
+  test('does not remember an absence that was true before a key was issued', async () => {
+    const world = hearingWorld()
+    world.origin.stalls()
+    const early = world.get(KEY)
+    await settled()
+    world.inOrigin.set(KEY, 1)
+    world.announce(KEY, 1)
+    world.origin.answers()
+    world.origin.release({ kind: 'absent' })
+    expect(version(await early)).toBe(1)
+  })
+
+  test('is begun again when the hearing broke meanwhile, at the origin then', async () => {
+    const world = hearingWorld()
+    world.redis.stalls()
+    world.inRedis.set(KEY, 1)
+    world.inOrigin.set(KEY, 2)
+    const early = world.get(KEY)
+    world.changes.lost()
+    world.redis.release()
+    expect(await early).toMatchObject({ tier: 'origin', grant: { version: 2 } })
+  })
+
+  test('is given up after three tries, as not known', async () => {
+    const world = hearingWorld()
+    world.redis.stalls()
+    world.inRedis.set(KEY, 1)
+    const early = world.get(KEY)
+    for (let change = 2; change <= 4; change++) {
+      await settled()
+      world.announce(KEY, change)
+      world.redis.release()
+    }
+    expect(await early).toEqual({ kind: 'unknown' })
+    expect(world.redis.asked).toBe(3)
+  })
+})
+
+test('each look-up is counted once by what memory did for it', async () => {
+  const world = hearingWorld()
+  world.inRedis.set(KEY, 1)
+  await world.get(KEY)
+  await world.get(KEY)
+  await world.get(OTHER)
+  await world.get(OTHER)
+  const counts = ['hit', 'miss', 'negative'].map(result =>
+    metricValue(world.metrics.lookups, { tier: 'memory', result }),
+  )
+  expect(await Promise.all(counts)).toEqual([1, 2, 1])
+  expect(await metricValue(world.metrics.lookups, { tier: 'origin', result: 'negative' })).toBe(1)
+})

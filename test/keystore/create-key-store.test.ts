@@ -1,0 +1,269 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { type Clock, systemClock } from '../../src/domain/clock.ts'
+import { CHANGES_CHANNEL, encodeBeat, encodeChange } from '../../src/domain/wire.ts'
+import { createKeyStore, type RunningKeyStore, recordKeysOf } from '../../src/keystore/create-key-store.ts'
+import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
+import { ConsoleDouble } from '../support/console-double.ts'
+import { digestNo, recordOf } from '../support/key-records.ts'
+import { type ConfigChanges, keyStoreConfig } from '../support/key-store-config.ts'
+import { LogSpy } from '../support/log-spy.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { answer, ORIGIN_TOKEN, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { until } from '../support/until.ts'
+
+const KEY = digestNo(1)
+const PASSWORD = 'the-password-of-the-gateway'
+const REVOKED = recordOf({ version: 2, revokedAtMs: Date.parse('2026-11-20T00:00:00Z') })
+
+let server: RedisServer
+let origin: ScriptedOrigin
+let console_: ConsoleDouble
+let metrics: Metrics
+let log: LogSpy
+let running: RunningKeyStore
+const printed = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'error')]
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+})
+afterAll(() => server.stop())
+
+beforeEach(async () => {
+  await server.admin.flushall()
+  await server.addGatewayUser('gateway', PASSWORD)
+  origin = await ScriptedOrigin.start()
+  console_ = new ConsoleDouble(server)
+  console_.startBeating()
+})
+afterEach(async () => {
+  console_.stopBeating()
+  server.thaw()
+  await running.stop()
+  await origin.stop()
+  for (const spy of printed) expect(spy).not.toHaveBeenCalled()
+})
+
+function start(changes: ConfigChanges = {}, clock: Clock = systemClock): RunningKeyStore {
+  const redis = { redisUrl: server.url, username: 'gateway', password: PASSWORD }
+  const config = keyStoreConfig({ ...redis, originUrl: origin.url, ...changes })
+  return startWith(config, clock)
+}
+
+function startWith(config: ReturnType<typeof keyStoreConfig>, clock: Clock = systemClock): RunningKeyStore {
+  metrics = createMetrics()
+  log = new LogSpy()
+  running = createKeyStore({ config, metrics, logger: log, clock })
+  running.start()
+  return running
+}
+
+async function versionOf(digest: string): Promise<number | string> {
+  const lookup = await running.keyStore.get(digest)
+  return lookup.kind === 'found' ? lookup.grant.version : lookup.kind
+}
+
+/** Both connections are up: neither waits for the other. */
+async function hears(): Promise<void> {
+  await until('changes are heard', () => running.health().changes === 'hearing')
+  await until('Redis is ok', () => running.health().redis === 'ok')
+}
+
+/** On a busy machine a single look-up may run into its timeout: what is promised is that the next ones do not. */
+async function knows(digest: string, version: number | string, withinMs = 10_000): Promise<void> {
+  await until(`the answer is ${version}`, async () => (await versionOf(digest)) === version, withinMs)
+}
+
+function reconnects(): Promise<number> {
+  return metricValue(metrics.redisReconnects)
+}
+
+describe('a gateway whose Redis user may only GET and SUBSCRIBE', () => {
+  test('hears changes, and refuses a revoked key as soon as the change is announced', async () => {
+    start()
+    await console_.write(KEY, recordOf())
+    await hears()
+    await knows(KEY, 1)
+    await console_.write(KEY, REVOKED)
+    expect(await console_.announce(KEY, 2)).toBe(1)
+    await knows(KEY, 2, 2_000)
+    expect(await server.admin.call('ACL', 'LOG')).toEqual([])
+    expect(running.health()).toEqual({ redis: 'ok', changes: 'hearing', origin: 'on' })
+    await until('the gauge of Redis is up', async () => (await metricValue(metrics.redisUp)) === 1)
+    expect(log.text).not.toContain('NOPERM')
+  })
+
+  test('serves from the origin where even SUBSCRIBE was forgotten, and does not hammer Redis', async () => {
+    await server.addUser('gateway', 'reset', 'on', `>${PASSWORD}`, '+get', '~postern:key:*')
+    origin.records.set(KEY, recordOf())
+    start()
+    await until('it is told', () => log.text.includes('NOPERM'))
+    expect(await versionOf(KEY)).toBe(1)
+    expect(running.health()).toMatchObject({ redis: 'ok', changes: 'deaf' })
+    expect(await reconnects()).toBe(0)
+  })
+})
+
+describe('a gateway that starts while Redis is down', () => {
+  test('waits for nothing, is served by the origin, and hears when Redis is there', async () => {
+    await server.kill()
+    origin.records.set(KEY, recordOf())
+    start()
+    expect(await versionOf(KEY)).toBe(1)
+    expect(running.health()).toEqual({ redis: 'down', changes: 'deaf', origin: 'on' })
+    await server.revive()
+    await server.addGatewayUser('gateway', PASSWORD)
+    await hears()
+  })
+})
+
+describe('a subscription that breaks', () => {
+  test('loses no revocation: what was announced while nobody listened is refused afterwards', async () => {
+    start()
+    await console_.write(KEY, recordOf())
+    await hears()
+    await knows(KEY, 1)
+    await console_.write(KEY, REVOKED)
+    origin.records.set(KEY, REVOKED)
+    // In one transaction, so that the gateway cannot be back in between.
+    const message = encodeChange({ digest: KEY, version: 2, atMs: Date.now() })
+    const kill = server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    expect((await kill.publish(CHANGES_CHANNEL, message).exec())?.[1]).toEqual([null, 0])
+    await until('the connection is lost', async () => (await reconnects()) > 0)
+    expect(await versionOf(KEY)).toBe(2)
+    await hears()
+    expect(await versionOf(KEY)).toBe(2)
+  })
+
+  test('again and again, in a burst of revocations, lets no revoked key through', async () => {
+    origin.script = (_request, response) => answer(response, 503, '')
+    start({ staleSeconds: 0 }) // Else a look-up that runs into its timeout may answer with what was good before.
+    const digests = Array.from({ length: 300 }, (_, number) => digestNo(number))
+    for (const digest of digests) await console_.write(digest, recordOf())
+    await hears()
+    for (const digest of digests) await knows(digest, 1)
+    for (const [index, digest] of digests.entries()) {
+      await console_.write(digest, REVOKED)
+      await console_.announce(digest, 2)
+      if (index % 50 === 0) await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    }
+    await knows(digests.at(-1) ?? '', 2)
+    await hears()
+    for (const digest of digests) expect(await versionOf(digest)).not.toBe(1)
+    for (const digest of digests) await knows(digest, 2)
+    expect(await reconnects()).toBeGreaterThan(0)
+  })
+
+  test('is made again when it is open but nothing is heard on it', async () => {
+    const clock = new ManualClock()
+    console_.stopBeating()
+    console_ = new ConsoleDouble(server, clock)
+    console_.startBeating()
+    start({}, clock)
+    await hears()
+    console_.stopBeating()
+    clock.advance(2_001)
+    await until('it is made again', async () => (await reconnects()) === 1)
+    expect(log.text).toContain('no beat')
+    console_.startBeating()
+    await hears()
+    await until('it is told', () => log.count('changes works again') === 1)
+  })
+})
+
+describe('a message that nobody can read', () => {
+  test('makes memory be verified: it may have been a revocation', async () => {
+    start()
+    await console_.write(KEY, recordOf())
+    await hears()
+    await knows(KEY, 1)
+    await console_.write(KEY, REVOKED)
+    await console_.say('{"digest":')
+    await knows(KEY, 2, 2_000)
+    expect(await metricValue(metrics.invalidations, { result: 'unreadable' })).toBe(1)
+  })
+})
+
+describe('a Redis that freezes', () => {
+  test('costs a new key the command timeout, and known keys are verified at the origin within 2 s', async () => {
+    start()
+    await console_.write(KEY, recordOf())
+    await hears()
+    await knows(KEY, 1)
+    server.freeze()
+    origin.records.set(KEY, REVOKED)
+    origin.records.set(digestNo(2), recordOf())
+    const beganMs = performance.now()
+    expect(await versionOf(digestNo(2))).toBe(1)
+    expect(performance.now() - beganMs).toBeLessThan(1_000)
+    await knows(KEY, 2, 2_500)
+    server.thaw()
+    await hears()
+  })
+})
+
+describe('a key service that sends no beats', () => {
+  test('is heard while the subscription stands', async () => {
+    console_.stopBeating()
+    start({ beats: false })
+    await hears()
+    await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await until('the connection is lost', async () => (await reconnects()) > 0)
+    await hears()
+  })
+})
+
+describe('without Redis', () => {
+  test('a feed of the same process is heard, and memory is trusted over it', async () => {
+    startWith(keyStoreConfig({ originUrl: origin.url }))
+    origin.records.set(KEY, recordOf())
+    running.changes.subscribed()
+    running.changes.hear(encodeBeat({ sender: 'same process', atMs: Date.now() }))
+    await versionOf(KEY)
+    expect(await versionOf(KEY)).toBe(1)
+    expect(origin.requests).toHaveLength(1)
+    origin.records.set(KEY, REVOKED)
+    running.changes.hear(encodeChange({ digest: KEY, version: 2, atMs: Date.now() }))
+    expect(await versionOf(KEY)).toBe(2)
+    expect(running.health()).toEqual({ redis: 'off', changes: 'hearing', origin: 'on' })
+  })
+
+  test('and without any feed it is deaf, and every key is asked for at the origin each second', async () => {
+    const clock = new ManualClock()
+    startWith(keyStoreConfig({ originUrl: origin.url }), clock)
+    origin.records.set(KEY, recordOf())
+    await versionOf(KEY)
+    clock.advance(1_001)
+    await versionOf(KEY)
+    expect(origin.requests).toHaveLength(2)
+    expect(running.health()).toEqual({ redis: 'off', changes: 'deaf', origin: 'on' })
+  })
+})
+
+test('no line of the log holds the password of Redis or the token of the origin', async () => {
+  origin.script = (_request, response) => response.destroy()
+  start({ password: 'another-password' })
+  expect(await versionOf(KEY)).toBe('unknown')
+  await until('it is told', () => log.text.includes('WRONGPASS'))
+  expect(log.count('origin look-up fails')).toBe(1)
+  expect(log.text).not.toMatch(new RegExp(`another-password|${ORIGIN_TOKEN}|${KEY}`))
+})
+
+test('a key store that was stopped makes no connection any more', async () => {
+  start()
+  await hears()
+  await running.stop()
+  const clients = async () => String(await server.admin.call('CLIENT', 'LIST')).includes('user=gateway')
+  await until('its connections are gone', async () => !(await clients()))
+  expect(running.health()).toMatchObject({ redis: 'down', changes: 'deaf' })
+  expect(await versionOf(KEY)).toBe('unknown')
+})
+
+test('records without a MAC pass only where keys are opaque and nobody set a signing secret', () => {
+  const signingSecrets = [Buffer.alloc(32, 1).toString('base64')]
+  expect(recordKeysOf({ format: 'opaque', signingSecrets: [] })).toBeNull()
+  expect(recordKeysOf({ format: 'opaque', signingSecrets })).toHaveLength(1)
+  expect(recordKeysOf({ format: 'signed', signingSecrets })).toHaveLength(1)
+  expect(recordKeysOf({ format: 'signed', signingSecrets: [] })).toEqual([])
+})

@@ -1,0 +1,125 @@
+import { systemClock } from '../../src/domain/clock.ts'
+import { encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { createKeyStore } from '../../src/keystore/create-key-store.ts'
+import { MemoryStore } from '../../src/keystore/memory-store.ts'
+import { OriginStore } from '../../src/keystore/origin-store.ts'
+import { RedisConnection } from '../../src/keystore/redis-connection.ts'
+import { redisOptions } from '../../src/keystore/redis-options.ts'
+import { RedisReader } from '../../src/keystore/redis-reader.ts'
+import { RedisStore } from '../../src/keystore/redis-store.ts'
+import { TroubleLog } from '../../src/keystore/trouble-log.ts'
+import { withMetrics } from '../../src/keystore/with-metrics.ts'
+import { withTroubleLog } from '../../src/keystore/with-trouble-log.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { ChaosTier } from '../support/chaos-tier.ts'
+import { describeKeyLookup, type LookupUnderTest } from '../support/key-lookup-contract.ts'
+import { grantOf, RECORD_KEY } from '../support/key-records.ts'
+import { keyStoreConfig } from '../support/key-store-config.ts'
+import { LogSpy } from '../support/log-spy.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { answer, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { until } from '../support/until.ts'
+
+function memory(): LookupUnderTest {
+  const settings = { maxEntries: 1_000, ttlMs: 30_000, absentTtlMs: 5_000 }
+  const store = new MemoryStore(settings, { metrics: createMetrics() })
+  const now = { nowMs: 0, hearing: true, epoch: 1 }
+  return {
+    get: async digest => store.fresh(digest, now) ?? { kind: 'miss' },
+    put: (digest, record) => store.remember(digest, grantOf(record), { verifiedAtMs: 0, epoch: 1 }),
+  }
+}
+
+async function redis(): Promise<LookupUnderTest> {
+  const server = await RedisServer.start()
+  const metrics = createMetrics()
+  const { redis } = keyStoreConfig({ redisUrl: server.url })
+  const trouble = new TroubleLog('redis reader', new LogSpy(), systemClock)
+  const connection = new RedisConnection(redisOptions({ ...redis, url: server.url }), { metrics, trouble })
+  const deps = { metrics, clock: systemClock, commandTimeoutMs: redis.commandTimeoutMs }
+  const store = new RedisStore(new RedisReader(connection, deps), [RECORD_KEY])
+  connection.start()
+  await until('the reader is ready', () => connection.isReady)
+  return {
+    get: digest => store.get(digest),
+    put: async (digest, record) => {
+      await server.admin.set(redisKeyOf(digest), encodeRecord(record, digest, RECORD_KEY))
+    },
+    break: () => server.freeze(),
+    mend: async () => {
+      server.thaw()
+      await until('Redis answers', async () => (await store.get('none')).kind !== 'failed')
+    },
+    stop: async () => {
+      connection.stop()
+      await server.stop()
+    },
+  }
+}
+
+async function origin(): Promise<LookupUnderTest> {
+  const server = await ScriptedOrigin.start()
+  const store = new OriginStore({ url: server.url, token: 'a-token-of-the-test', timeoutMs: 1_000 })
+  return {
+    get: digest => store.get(digest),
+    put: (digest, record) => void server.records.set(digest, record),
+    break: () => {
+      server.script = (_request, response) => answer(response, 500, '')
+    },
+    mend: () => {
+      server.script = (request, response) => server.byTheContract(request, response)
+    },
+    stop: async () => {
+      await store.stop()
+      await server.stop()
+    },
+  }
+}
+
+/** The whole as the gateway has it, over an origin alone. */
+async function chain(): Promise<LookupUnderTest> {
+  const server = await ScriptedOrigin.start()
+  const config = keyStoreConfig({ originUrl: server.url, staleSeconds: 0 })
+  const keys = createKeyStore({ config, metrics: createMetrics(), logger: new LogSpy() })
+  keys.start()
+  return {
+    get: async digest => await keys.keyStore.get(digest),
+    put: (digest, record) => void server.records.set(digest, record),
+    break: () => {
+      server.script = (_request, response) => answer(response, 500, '')
+    },
+    mend: () => {
+      server.script = (request, response) => server.byTheContract(request, response)
+    },
+    stop: async () => {
+      await keys.stop()
+      await server.stop()
+    },
+  }
+}
+
+/** A tier that throws, in all that is put round a tier. */
+function wrapped(): LookupUnderTest {
+  const grants = new Map<string, ReturnType<typeof grantOf>>()
+  const tier = new ChaosTier('redis', digest => {
+    const grant = grants.get(digest)
+    return grant === undefined ? { kind: 'miss' } : { kind: 'found', grant }
+  })
+  const trouble = new TroubleLog('chaos', new LogSpy(), systemClock)
+  const dressed = withTroubleLog(withMetrics(tier, createMetrics()), trouble)
+  return {
+    get: digest => dressed.get(digest),
+    put: (digest, record) => void grants.set(digest, grantOf(record)),
+    break: () => tier.throws(),
+    mend: () => tier.answers(),
+  }
+}
+
+describeKeyLookup('memory', memory, {
+  ofUnknownKey: 'miss',
+  whileBroken: { cannotBe: 'memory is in this process' },
+})
+describeKeyLookup('Redis', redis, { ofUnknownKey: 'miss', whileBroken: 'failed' })
+describeKeyLookup('the origin', origin, { ofUnknownKey: 'absent', whileBroken: 'failed' })
+describeKeyLookup('a wrapped tier that throws', wrapped, { ofUnknownKey: 'miss', whileBroken: 'failed' })
+describeKeyLookup('the chain', chain, { ofUnknownKey: 'absent', whileBroken: 'unknown' })

@@ -1,0 +1,206 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { Lookup } from '../../src/domain/lookup.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { type ChaosTier, outOfOrder } from '../support/chaos-tier.ts'
+import { digestNo } from '../support/key-records.ts'
+import { KeyStoreWorld } from '../support/key-store-world.ts'
+import { settled } from '../support/until.ts'
+
+const PATIENCE_MS = 120_000
+const metrics = createMetrics()
+const KEYS = [digestNo(1), digestNo(2)]
+
+type Step =
+  /** The console writes the next version; whether Redis and the origin that is asked have got it varies. */
+  | { do: 'change'; key: number; reachesRedis: boolean; reachesOrigin: boolean }
+  | { do: 'announce'; key: number; behind: number }
+  | { do: 'look up'; key: number }
+  | { do: 'mode'; tier: 'redis' | 'origin'; mode: 'answers' | 'fails' | 'stalls' }
+  | { do: 'release'; tier: 'redis' | 'origin'; ok: boolean }
+  | { do: 'pass'; ms: number; beats: boolean }
+  | { do: 'subscription'; what: 'lost' | 'subscribed' }
+  | { do: 'noise' }
+
+const key = fc.nat({ max: KEYS.length - 1 })
+const tier = fc.constantFrom<('redis' | 'origin')[]>('redis', 'origin')
+const is = <Word extends string>(word: Word) => fc.constant(word)
+const mode = fc.constantFrom('answers', 'fails', 'stalls')
+/** What ends an epoch is rarer than what can go wrong in one. */
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: is('change'), key, reachesRedis: fc.boolean(), reachesOrigin: fc.boolean() }),
+  },
+  { weight: 4, arbitrary: fc.record({ do: is('announce'), key, behind: fc.nat({ max: 2 }) }) },
+  { weight: 6, arbitrary: fc.record({ do: is('look up'), key }) },
+  { weight: 4, arbitrary: fc.record({ do: is('mode'), tier, mode }) },
+  { weight: 4, arbitrary: fc.record({ do: is('release'), tier, ok: fc.boolean() }) },
+  fc.record({ do: is('pass'), ms: fc.constantFrom(1, 400, 1_001, 31_000), beats: fc.boolean() }),
+  fc.record({ do: is('subscription'), what: fc.constantFrom('lost', 'subscribed') }),
+  fc.record({ do: is('noise') }),
+)
+
+interface Outcome {
+  readonly answer: Lookup
+  /** The least version that may be answered. */
+  readonly floor: number
+  /** Whether an announcement of the key was heard, while the origin knew it, before the look-up began. */
+  readonly announced: boolean
+}
+
+/** One run: what was committed, what was heard, and each look-up with what had to be known when it began. */
+class Run {
+  readonly world = new KeyStoreWorld({ metrics })
+  readonly #committed = KEYS.map(() => 0)
+  readonly #heard = KEYS.map(() => 0)
+  readonly #announced = new Set<number>()
+  readonly #lookUps: Promise<Outcome>[] = []
+  #subscribed = true
+
+  constructor() {
+    this.world.startHearing()
+  }
+
+  take(step: Step): void {
+    switch (step.do) {
+      case 'change':
+        this.#change(step)
+        break
+      case 'announce':
+        this.#announce(step.key, Math.max(1, at(this.#committed, step.key) - step.behind))
+        break
+      case 'look up':
+        this.#lookUp(step.key)
+        break
+      case 'mode':
+        this.world[step.tier][step.mode]()
+        break
+      case 'release':
+        this.#release(this.world[step.tier], step.ok)
+        break
+      case 'pass':
+        if (step.beats) this.world.advanceHearing(step.ms)
+        else this.world.clock.advance(step.ms)
+        break
+      case 'subscription':
+        this.#subscription(step.what)
+        break
+      case 'noise':
+        this.world.changes.hear('noise')
+        break
+    }
+  }
+
+  async end(): Promise<Outcome[]> {
+    this.world.allAnswer()
+    for (const tier of [this.world.redis, this.world.origin]) {
+      while (tier.waiting.length > 0) {
+        tier.release()
+        await settled()
+      }
+    }
+    return await Promise.all(this.#lookUps)
+  }
+
+  #change(step: Extract<Step, { do: 'change' }>): void {
+    const version = at(this.#committed, step.key) + 1
+    this.#committed[step.key] = version
+    const digest = digestAt(step.key)
+    if (step.reachesRedis) this.world.inRedis.set(digest, version)
+    if (step.reachesOrigin) this.world.inOrigin.set(digest, version)
+  }
+
+  /** Whoever is not subscribed misses it. */
+  #announce(key: number, version: number): void {
+    if (at(this.#committed, key) === 0 || !this.#subscribed) return
+    this.#heard[key] = Math.max(at(this.#heard, key), version)
+    if (this.world.inOrigin.has(digestAt(key))) this.#announced.add(key)
+    this.world.announce(digestAt(key), version)
+  }
+
+  #subscription(what: 'lost' | 'subscribed'): void {
+    this.#subscribed = what === 'subscribed'
+    this.world.changes[what]()
+  }
+
+  #lookUp(key: number): void {
+    const floor = at(this.#heard, key)
+    const announced = this.#announced.has(key)
+    const answer = this.world.get(digestAt(key))
+    this.#lookUps.push(answer.then(answer => ({ answer, floor, announced })))
+  }
+
+  #release(tier: ChaosTier, ok: boolean): void {
+    if (tier.waiting.length > 0) tier.release(ok ? undefined : outOfOrder())
+  }
+}
+
+function digestAt(key: number): string {
+  return KEYS[key] ?? ''
+}
+
+function at(versions: readonly number[], key: number): number {
+  return versions[key] ?? 0
+}
+
+test(
+  'once a change was heard, no look-up that begins later answers with what was true before it',
+  async () => {
+    const seen = { found: 0, fromMemory: 0, changed: 0, absent: 0 }
+    const property = fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async steps => {
+      const run = new Run()
+      for (const next of steps) {
+        run.take(next)
+        await settled()
+      }
+      for (const { answer, floor, announced } of await run.end()) {
+        if (answer.kind === 'absent') {
+          seen.absent++
+          expect(announced).toBe(false)
+        }
+        if (answer.kind !== 'found') continue
+        seen.found++
+        if (answer.tier === 'memory') seen.fromMemory++
+        if (floor > 1) seen.changed++
+        expect(answer.grant.version).toBeGreaterThanOrEqual(floor)
+      }
+    })
+    await fc.assert(property, { numRuns: 300 })
+    // A property of which no run found anything would hold of everything.
+    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(50)
+  },
+  PATIENCE_MS,
+)
+
+test(
+  'once changes are heard again, no look-up answers with what was true before they were',
+  async () => {
+    let afterSilence = 0
+    const silence = fc.array(step, { maxLength: 30, size: 'max' })
+    const property = fc.asyncProperty(silence, async steps => {
+      const run = new Run()
+      const { world } = run
+      for (const next of steps) {
+        run.take(next)
+        await settled()
+      }
+      // A change that nobody here heard of, and then a new beginning.
+      world.changes.lost()
+      for (const digest of KEYS) world.inRedis.set(digest, 100)
+      for (const digest of KEYS) world.inOrigin.set(digest, 100)
+      world.startHearing()
+      world.allAnswer()
+      const early = KEYS.map(digest => world.get(digest))
+      await run.end()
+      const late = KEYS.map(digest => world.get(digest))
+      for (const answer of await Promise.all([...early, ...late])) {
+        expect(answer).toMatchObject({ kind: 'found', grant: { version: 100 } })
+        afterSilence++
+      }
+    })
+    await fc.assert(property, { numRuns: 200 })
+    expect(afterSilence).toBeGreaterThan(0)
+  },
+  PATIENCE_MS,
+)

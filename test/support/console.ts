@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto'
+import type { InjectOptions } from 'fastify'
+import pino from 'pino'
+import { onTestFinished } from 'vitest'
+import type { Config } from '../../src/config/schema.ts'
+import { type Console, type ConsoleParts, createConsole } from '../../src/control/create-console.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+
+export const ADMIN_TOKEN = 'admin-token-of-the-tests'
+export const ORIGIN_TOKEN = 'origin-token-of-the-tests'
+export const SIGNING_SECRET = Buffer.alloc(32, 7)
+
+export interface ConsoleOptions {
+  readonly databaseUrl?: string
+  readonly redisUrl?: string
+  readonly adminToken?: string | null
+  readonly parts?: Partial<ConsoleParts>
+}
+
+/** A real console over a real database, with what it logged; stopped when the running test ends. */
+export async function startConsole(options: ConsoleOptions = {}) {
+  const log: Record<string, unknown>[] = []
+  const logger = pino({ level: 'debug' }, { write: line => void log.push(JSON.parse(line)) })
+  const metrics = createMetrics()
+  const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
+  const config = consoleConfig(options)
+  const console = await createConsole({ config, metrics, logger, clock, randomBytes, ...options.parts })
+  console.start()
+  onTestFinished(() => console.stop())
+  return { console, log, metrics, ask: asker(console), ...console }
+}
+
+export type RunningConsole = Awaited<ReturnType<typeof startConsole>>
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, unknown>>
+  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of an answer; types cannot
+  readonly body: any
+  readonly text: string
+}
+
+/** Asks as a program with the admin token does, unless a test says otherwise. */
+function asker({ app }: Console) {
+  return async (
+    method: 'GET' | 'POST',
+    url: string,
+    body?: unknown,
+    more: InjectOptions = {},
+  ): Promise<Answer> => {
+    const authorization = `Bearer ${url.startsWith('/internal') ? ORIGIN_TOKEN : ADMIN_TOKEN}`
+    const payload = body === undefined ? {} : { payload: JSON.stringify(body) }
+    const type = body === undefined ? {} : { 'content-type': 'application/json' }
+    const headers = { authorization, ...type, ...more.headers }
+    const response = await app.inject({ method, url, ...payload, ...more, headers })
+    const text = response.payload
+    return { status: response.statusCode, headers: response.headers, body: parsed(text), text }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+export function consoleConfig({ databaseUrl, redisUrl, adminToken = ADMIN_TOKEN }: ConsoleOptions): Config {
+  return {
+    gateway: {
+      host: '127.0.0.1',
+      port: 0,
+      maxInFlight: 1000,
+      maxConnections: 1000,
+      trustedProxies: [],
+      headersTimeoutMs: 1000,
+      keepAliveTimeoutMs: 1000,
+      requestHeaders: [],
+      responseHeaders: [],
+    },
+    console: { host: '127.0.0.1', port: 0, ...(adminToken === null ? {} : { adminToken }) },
+    ops: { host: '127.0.0.1', port: 0 },
+    upstream: {
+      headers: {},
+      connections: 1,
+      connectTimeoutMs: 1000,
+      headersTimeoutMs: 1000,
+      bodyIdleTimeoutMs: 1000,
+      totalTimeoutMs: 1000,
+      tls: {},
+    },
+    redis: {
+      beats: true,
+      commandTimeoutMs: 500,
+      connectTimeoutMs: 500,
+      ...(redisUrl === undefined ? {} : { url: redisUrl }),
+    },
+    origin: { token: ORIGIN_TOKEN, timeoutMs: 1000 },
+    keys: {
+      format: 'signed',
+      prefix: 'wsk_',
+      signingSecrets: [SIGNING_SECRET.toString('base64')],
+      memory: { ttlSeconds: 30, absentTtlSeconds: 1, maxEntries: 1000 },
+      staleSeconds: 300,
+    },
+    database: { url: databaseUrl ?? 'sqlite::memory:' },
+    drain: { delayMs: 0, timeoutMs: 1000 },
+    // The schema's union of levels has no static type so far.
+    log: { level: 'debug' as never },
+    scopes: { 'workspace:read': 'See the workspace', 'files:read': 'List its files' },
+    routes: [{ name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' }],
+  }
+}

@@ -1,0 +1,147 @@
+import type { AddressInfo } from 'node:net'
+import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
+import { authorize } from '../../src/domain/authorize.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import type { KeyGrant } from '../../src/domain/key-record.ts'
+import { compileRoutes, matchRoute } from '../../src/domain/route.ts'
+import type { Denial, DenialReason } from '../../src/domain/verdict.ts'
+import { type ForwardContext, type ForwardingDeps, registerForwarding } from '../../src/gateway/forward.ts'
+import { forwardedOf } from '../../src/gateway/forwarded.ts'
+import type { UpstreamSettings } from '../../src/gateway/upstream-connection.ts'
+import { createLogger } from '../../src/observability/logger.ts'
+import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
+import { type RequestObservation, RequestObserver } from '../../src/observability/request-observer.ts'
+
+export const WORKSPACE_PATH = '/api/v1/workspaces/ws_1'
+export const FILES_PATH = `${WORKSPACE_PATH}/files`
+
+const GRANT: KeyGrant = {
+  id: 'key_01',
+  workspaceId: 'ws_1',
+  scopes: ['files:read', 'workspace:read'],
+  hint: 'wsk_…abcd',
+  expiresAtMs: Number.MAX_SAFE_INTEGER,
+  revokedAtMs: null,
+  version: 1,
+}
+const ROUTES = compileRoutes([
+  { name: 'workspace', path: '/api/v1/workspaces/{workspaceId}', scope: 'workspace:read' },
+  {
+    name: 'files',
+    path: '/api/v1/workspaces/{workspaceId}/files',
+    scope: 'files:read',
+    query: { limit: { type: 'integer', minimum: 1, maximum: 1000 } },
+  },
+])
+const STATUS: Partial<Record<DenialReason, number>> = {
+  upstream_error: 502,
+  upstream_timeout: 504,
+  upstream_unavailable: 503,
+  upstream_not_found: 404,
+  unknown_route: 404,
+  other_workspace: 404,
+  invalid_query: 400,
+}
+
+export const DEFAULT_SETTINGS: Omit<UpstreamSettings, 'url'> = {
+  headers: {},
+  connections: 8,
+  connectTimeoutMs: 2000,
+  headersTimeoutMs: 5000,
+  bodyIdleTimeoutMs: 5000,
+  totalTimeoutMs: 10_000,
+  tls: {},
+}
+const REQUEST_HEADERS = [
+  'Accept',
+  'Accept-Encoding',
+  'Accept-Language',
+  'If-None-Match',
+  'If-Modified-Since',
+  'User-Agent',
+  'traceparent',
+  'tracestate',
+]
+const RESPONSE_HEADERS = [
+  'Content-Type',
+  'Content-Encoding',
+  'Content-Length',
+  'ETag',
+  'Last-Modified',
+  'Vary',
+  'Cache-Control',
+  'Link',
+  'Retry-After',
+]
+
+export interface ForwardingApp {
+  readonly app: FastifyInstance
+  readonly port: number
+  readonly metrics: Metrics
+  readonly contexts: ForwardContext[]
+  stop(): Promise<void>
+}
+
+/** The least that forwards: a permit made by the real decision, and refusals as plain as can be. */
+export async function startForwardingApp(
+  url: string,
+  settings: Partial<UpstreamSettings> = {},
+  deps: Partial<ForwardingDeps> = {},
+): Promise<ForwardingApp> {
+  const metrics = createMetrics()
+  const app = Fastify({ forceCloseConnections: true })
+  const observer = new RequestObserver(metrics, createLogger('silent'))
+  const contexts: ForwardContext[] = []
+  const forward = registerForwarding(app, {
+    settings: { ...DEFAULT_SETTINGS, url, ...settings },
+    requestHeaders: REQUEST_HEADERS,
+    responseHeaders: RESPONSE_HEADERS,
+    metrics,
+    clock: systemClock,
+    refuse,
+    ...deps,
+  })
+  app.get('/*', (request, reply) => {
+    const [path = '', query = ''] = request.raw.url?.split('?') ?? []
+    const match = matchRoute(ROUTES, path)
+    const seen = observer.begin('GET', reply.raw)
+    if (match === null) return refuse(reply, seen, { kind: 'denied', reason: 'unknown_route' })
+    const verdict = authorize({
+      lookup: { kind: 'found', grant: GRANT, tier: 'memory' },
+      match,
+      query,
+      nowMs: 0,
+    })
+    if (verdict.kind === 'denied') return refuse(reply, seen, verdict)
+    const forwarded = forwardedOf(request.raw.socket.remoteAddress ?? '', null, request.headers)
+    const context: ForwardContext = { seen, requestId: 'req-1', forwarded }
+    contexts.push(context)
+    reply.header('X-Request-Id', 'req-1')
+    forward(reply, verdict.permit, context)
+  })
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  return { app, port, metrics, contexts, stop: () => app.close() }
+}
+
+function refuse(reply: FastifyReply, _seen: RequestObservation, denial: Denial): void {
+  if (denial.retryAfterSeconds !== undefined) reply.header('retry-after', String(denial.retryAfterSeconds))
+  reply
+    .code(STATUS[denial.reason] ?? 500)
+    .header('cache-control', 'no-store')
+    .send({ code: denial.reason, error: 'Refused' })
+}
+
+/** The value of one series; 0 where there is none. */
+export async function metricValue(
+  metrics: Metrics,
+  name: string,
+  labels: Record<string, string>,
+): Promise<number> {
+  const found = (await metrics.registry.getMetricsAsJSON()).find(metric => metric.name === name)
+  const values = (found?.values ?? []) as { labels: Record<string, string>; value: number }[]
+  const matching = values.filter(({ labels: own }) =>
+    Object.entries(labels).every(([label, value]) => own[label] === value),
+  )
+  return matching.reduce((sum, { value }) => sum + value, 0)
+}

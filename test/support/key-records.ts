@@ -1,0 +1,34 @@
+import type { KeyGrant, KeyRecord } from '../../src/domain/key-record.ts'
+import { digestOf } from '../../src/domain/secret.ts'
+import { deriveRecordKey } from '../../src/domain/wire.ts'
+
+export const SIGNING_SECRET = Buffer.alloc(32, 7)
+export const RECORD_KEY = deriveRecordKey(SIGNING_SECRET)
+export const OTHER_RECORD_KEY = deriveRecordKey(Buffer.alloc(32, 8))
+
+export function digestNo(number: number): string {
+  return digestOf(`a key of a test, number ${number}`)
+}
+
+export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
+  return {
+    id: 'key_01JD0000000000000000000000',
+    workspaceId: 'ws_1',
+    name: 'of a test',
+    scopes: ['files:read', 'workspace:read'],
+    hint: 'wsk_…x7Qf',
+    createdAtMs: Date.parse('2026-11-01T00:00:00Z'),
+    createdBy: 'test',
+    expiresAtMs: Date.parse('2027-02-01T00:00:00Z'),
+    revokedAtMs: null,
+    rotatedFrom: null,
+    replacedBy: null,
+    version: 1,
+    ...changes,
+  }
+}
+
+export function grantOf(changes: Partial<KeyRecord> = {}): KeyGrant {
+  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version } = recordOf(changes)
+  return { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version }
+}

@@ -1,0 +1,40 @@
+import type { KeyStoreSettings } from '../../src/keystore/create-key-store.ts'
+import { SIGNING_SECRET } from './key-records.ts'
+import { ORIGIN_TOKEN } from './scripted-origin.ts'
+
+export interface ConfigChanges {
+  readonly redisUrl?: string
+  readonly username?: string
+  readonly password?: string
+  readonly beats?: boolean
+  readonly originUrl?: string
+  readonly originTimeoutMs?: number
+  readonly staleSeconds?: number
+  readonly ttlSeconds?: number
+}
+
+/** Settings of a key store, with the few that tests care about. */
+export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config'] {
+  const { redisUrl, username, password, originUrl } = changes
+  return {
+    redis: {
+      ...(redisUrl === undefined ? {} : { url: redisUrl }),
+      ...(username === undefined ? {} : { username }),
+      ...(password === undefined ? {} : { password }),
+      beats: changes.beats ?? true,
+      commandTimeoutMs: 250,
+      connectTimeoutMs: 500,
+    },
+    origin: {
+      ...(originUrl === undefined ? {} : { url: originUrl, token: ORIGIN_TOKEN }),
+      timeoutMs: changes.originTimeoutMs ?? 1_000,
+    },
+    keys: {
+      format: 'signed',
+      prefix: 'wsk_',
+      signingSecrets: [SIGNING_SECRET.toString('base64')],
+      memory: { ttlSeconds: changes.ttlSeconds ?? 30, absentTtlSeconds: 5, maxEntries: 10_000 },
+      staleSeconds: changes.staleSeconds ?? 300,
+    },
+  }
+}

@@ -1,0 +1,101 @@
+import type { Lookup, TierName } from '../../src/domain/lookup.ts'
+import { encodeBeat, encodeChange } from '../../src/domain/wire.ts'
+import { KeyStoreChain } from '../../src/keystore/chain.ts'
+import { Changes } from '../../src/keystore/changes.ts'
+import type { TierAnswer } from '../../src/keystore/key-store.ts'
+import { MemoryStore } from '../../src/keystore/memory-store.ts'
+import { withMetrics } from '../../src/keystore/with-metrics.ts'
+import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
+import { ChaosTier } from './chaos-tier.ts'
+import { grantOf } from './key-records.ts'
+import { ManualClock } from './manual-clock.ts'
+
+export interface WorldOptions {
+  readonly ttlMs?: number
+  readonly absentTtlMs?: number
+  readonly staleMs?: number
+  readonly maxEntries?: number
+  readonly maxInFlight?: number
+  readonly beats?: boolean
+  readonly tiers?: readonly TierName[]
+  /** What of its life a record keeps is drawn from this; 0 keeps all of it. */
+  readonly random?: () => number
+  /** For a test that makes worlds by the hundred. */
+  readonly metrics?: Metrics
+}
+
+/** A gateway's keys over doubles of Redis and origin, with a clock of its own. */
+export class KeyStoreWorld {
+  readonly clock = new ManualClock()
+  readonly metrics: Metrics
+  /** Versions of records; one that is not in here is not there. */
+  readonly inRedis = new Map<string, number>()
+  readonly inOrigin = new Map<string, number>()
+  readonly redis = new ChaosTier('redis', digest => foundIn(this.inRedis, digest) ?? { kind: 'miss' })
+  readonly origin = new ChaosTier('origin', digest => foundIn(this.inOrigin, digest) ?? { kind: 'absent' })
+  readonly changes: Changes
+  readonly memory: MemoryStore
+  readonly keys: KeyStoreChain
+
+  constructor(options: WorldOptions = {}) {
+    this.metrics = options.metrics ?? createMetrics()
+    const { clock, metrics } = this
+    const { ttlMs = 30_000, absentTtlMs = 5_000, maxEntries = 1_000 } = options
+    const tiers = options.tiers ?? ['redis', 'origin']
+    this.changes = new Changes({ clock, metrics, beats: options.beats ?? true })
+    this.memory = new MemoryStore(
+      { ttlMs, absentTtlMs, maxEntries },
+      { metrics, random: options.random ?? (() => 0) },
+    )
+    this.keys = new KeyStoreChain({
+      memory: this.memory,
+      changes: this.changes,
+      redis: tiers.includes('redis') ? withMetrics(this.redis, metrics) : null,
+      origin: tiers.includes('origin') ? withMetrics(this.origin, metrics) : null,
+      clock,
+      metrics,
+      staleMs: options.staleMs ?? 300_000,
+      ...(options.maxInFlight === undefined ? {} : { maxInFlight: options.maxInFlight }),
+    })
+  }
+
+  beat(delayMs = 0): void {
+    this.changes.hear(encodeBeat({ sender: 'test', atMs: this.clock.wallMs() - delayMs }))
+  }
+
+  announce(digest: string, version: number, delayMs = 0): void {
+    this.changes.hear(encodeChange({ digest, version, atMs: this.clock.wallMs() - delayMs }))
+  }
+
+  startHearing(): void {
+    this.changes.subscribed()
+    this.beat()
+  }
+
+  /** Time passes, and the console keeps beating. */
+  advanceHearing(ms: number): void {
+    for (let passed = 0; passed < ms; passed += 500) {
+      this.clock.advance(Math.min(500, ms - passed))
+      this.beat()
+    }
+  }
+
+  async get(digest: string): Promise<Lookup> {
+    return await this.keys.get(digest)
+  }
+
+  allFail(): void {
+    this.redis.fails()
+    this.origin.fails()
+  }
+
+  allAnswer(): void {
+    this.redis.answers()
+    this.origin.answers()
+  }
+}
+
+function foundIn(versions: Map<string, number>, digest: string): TierAnswer | null {
+  const version = versions.get(digest)
+  return version === undefined ? null : { kind: 'found', grant: grantOf({ version }) }
+}

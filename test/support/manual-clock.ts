@@ -1,0 +1,25 @@
+import type { Clock } from '../../src/domain/clock.ts'
+
+/** Time that passes when a test says so. */
+export class ManualClock implements Clock {
+  #wallMs = Date.parse('2026-11-20T09:00:00Z')
+  #monotonicMs = 1_000_000
+
+  wallMs(): number {
+    return this.#wallMs
+  }
+
+  monotonicMs(): number {
+    return this.#monotonicMs
+  }
+
+  advance(ms: number): void {
+    this.#wallMs += ms
+    this.#monotonicMs += ms
+  }
+
+  /** What NTP or an administrator does: only the wall clock notices. */
+  stepWallClock(ms: number): void {
+    this.#wallMs += ms
+  }
+}

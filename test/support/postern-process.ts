@@ -1,0 +1,131 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+/** `TEST_FORM=built` runs what `npm run build` made, as the image does; otherwise the sources are run. */
+const ENTRY = fileURLToPath(
+  new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
+)
+const START_DEADLINE_MS = 20_000
+
+export type LogLine = Record<string, unknown>
+
+export interface Exit {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** The program as a process of its own, with exactly the environment that is given. */
+export class PosternProcess {
+  readonly child: ChildProcess
+  readonly lines: string[] = []
+  readonly exited: Promise<Exit>
+  #stderr = ''
+  readonly #waiting = new Set<() => void>()
+
+  constructor(args: readonly string[], env: Readonly<Record<string, string>>) {
+    this.child = spawn(process.execPath, [ENTRY, ...args], {
+      env: { PATH: process.env['PATH'], ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const { stdout, stderr } = this.child
+    if (stdout === null || stderr === null) throw new Error('The process has pipes')
+    stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text
+    })
+    createInterface({ input: stdout }).on('line', line => {
+      this.lines.push(line)
+      for (const wake of this.#waiting) wake()
+    })
+    this.exited = once(this.child, 'close').then(([code]) => {
+      for (const wake of this.#waiting) wake()
+      return { code: code as number | null, stdout: this.lines.join('\n'), stderr: this.#stderr }
+    })
+  }
+
+  /** Lines of its log so far; what is not JSON is no log line. */
+  get log(): LogLine[] {
+    return this.lines.flatMap(line => {
+      try {
+        return [JSON.parse(line) as LogLine]
+      } catch {
+        return []
+      }
+    })
+  }
+
+  /** Waits for a line of output. @throws where the process ends first, or in time does not say it */
+  async line(wanted: (line: string) => boolean, deadlineMs = START_DEADLINE_MS): Promise<string> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const look = () => {
+      const found = this.lines.find(wanted)
+      if (found !== undefined) resolve(found)
+      else if (this.child.exitCode !== null || this.child.signalCode !== null) {
+        reject(new Error(`The process ended without that line:\n${this.lines.join('\n')}\n${this.#stderr}`))
+      }
+    }
+    const deadline = setTimeout(
+      () => reject(new Error(`No such line in time:\n${this.lines.join('\n')}\n${this.#stderr}`)),
+      deadlineMs,
+    )
+    this.#waiting.add(look)
+    look()
+    return promise.finally(() => {
+      clearTimeout(deadline)
+      this.#waiting.delete(look)
+    })
+  }
+
+  async logged(wanted: (line: LogLine) => boolean, deadlineMs?: number): Promise<LogLine> {
+    const matches = (text: string) => {
+      try {
+        return wanted(JSON.parse(text) as LogLine)
+      } catch {
+        return false
+      }
+    }
+    return JSON.parse(await this.line(matches, deadlineMs)) as LogLine
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGKILL'): Promise<Exit> {
+    this.child.kill(signal)
+    return this.exited
+  }
+}
+
+export interface Listening {
+  readonly process: PosternProcess
+  /** Addresses as its `listening` line names them: gateway, console, ops. */
+  readonly urls: Readonly<Record<'gateway' | 'console' | 'ops', string>>
+}
+
+/** Starts a command that listens, and waits until it does. */
+export async function startPostern(
+  command: string,
+  env: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+): Promise<Listening> {
+  const ports = { POSTERN_GATEWAY_PORT: '0', POSTERN_CONSOLE_PORT: '0', POSTERN_OPS_PORT: '0' }
+  const hosts = {
+    POSTERN_GATEWAY_HOST: '127.0.0.1',
+    POSTERN_CONSOLE_HOST: '127.0.0.1',
+    POSTERN_OPS_HOST: '127.0.0.1',
+  }
+  const started = new PosternProcess([command, ...args], { ...ports, ...hosts, ...env })
+  const line = await started.logged(entry => entry['msg'] === 'listening')
+  const urlOf = (name: string) => String(line[name] ?? '')
+  return {
+    process: started,
+    urls: { gateway: urlOf('gateway'), console: urlOf('console'), ops: urlOf('ops') },
+  }
+}
+
+/** Runs a command to its end. */
+export async function runPostern(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Exit> {
+  return new PosternProcess(args, env).exited
+}

@@ -1,0 +1,133 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+
+export interface RawAnswer {
+  readonly status: number
+  /** Names and values as they came, in order. */
+  readonly fields: readonly (readonly [name: string, value: string])[]
+  readonly body: string
+  /** The head as it came. */
+  readonly head: string
+}
+
+const ANSWER_DEADLINE_MS = 10_000
+
+/** One client connection at the level of bytes. */
+export class RawClient {
+  readonly socket: Socket
+  received = Buffer.alloc(0)
+  closed = false
+
+  constructor(url: string) {
+    const { hostname, port } = new URL(url)
+    this.socket = connect({ host: hostname, port: Number(port), noDelay: true })
+    this.socket.on('data', chunk => {
+      this.received = Buffer.concat([this.received, chunk])
+    })
+    this.socket.on('error', () => {})
+    this.socket.on('close', () => {
+      this.closed = true
+    })
+  }
+
+  send(bytes: string | Buffer): void {
+    this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
+  }
+
+  /** Waits until so many whole answers have come, or the connection has closed. */
+  async answers(count: number): Promise<RawAnswer[]> {
+    const deadline = AbortSignal.timeout(ANSWER_DEADLINE_MS)
+    for (;;) {
+      const { answers } = splitAnswers(this.received)
+      if (answers.length >= count || this.closed) return answers
+      await Promise.race([
+        once(this.socket, 'data', { signal: deadline }),
+        once(this.socket, 'close', { signal: deadline }),
+      ]).catch(() => {
+        throw new Error(
+          `No ${count} answers in time, but: ${JSON.stringify(this.received.toString('latin1'))}`,
+        )
+      })
+    }
+  }
+
+  async untilClosed(): Promise<RawAnswer[]> {
+    if (!this.closed) await once(this.socket, 'close', { signal: AbortSignal.timeout(ANSWER_DEADLINE_MS) })
+    return splitAnswers(this.received).answers
+  }
+
+  end(): void {
+    this.socket.destroy()
+  }
+}
+
+/** Sends bytes on a connection of their own and waits for the first answer. */
+export async function exchange(url: string, bytes: string | Buffer): Promise<RawAnswer> {
+  const client = new RawClient(url)
+  client.send(bytes)
+  const [answer] = await client.answers(1)
+  client.end()
+  if (answer === undefined) throw new Error('The connection closed without an answer')
+  return answer
+}
+
+/** A lawful GET of a target, with a key and further header lines. */
+export function get(target: string, key?: string, ...lines: string[]): string {
+  const authorization = key === undefined ? [] : [`Authorization: Bearer ${key}`]
+  return [`GET ${target} HTTP/1.1`, 'Host: gw', ...authorization, ...lines, '', ''].join('\r\n')
+}
+
+export function field(answer: RawAnswer, name: string): string | undefined {
+  return answer.fields.find(([other]) => other.toLowerCase() === name.toLowerCase())?.[1]
+}
+
+/** What an answer says apart from what may differ from one to the next: the date and the request id. */
+export function fingerprint(answer: RawAnswer): string {
+  return `${answer.head.replace(/^(date|x-request-id): .*$/gim, '$1: -')}\n${answer.body}`
+}
+
+function splitAnswers(bytes: Buffer): { answers: RawAnswer[]; rest: Buffer } {
+  const answers: RawAnswer[] = []
+  let rest = bytes
+  for (;;) {
+    const end = rest.indexOf('\r\n\r\n')
+    if (end < 0) return { answers, rest }
+    const head = rest.subarray(0, end).toString('latin1')
+    const [statusLine = '', ...lines] = head.split('\r\n')
+    const fields = lines.map(
+      line => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()] as const,
+    )
+    const status = Number(statusLine.split(' ')[1])
+    const framing = bodyOf(rest.subarray(end + 4), status, fields)
+    if (framing === null) return { answers, rest }
+    answers.push({ status, fields, body: framing.body, head })
+    rest = framing.rest
+  }
+}
+
+function bodyOf(
+  bytes: Buffer,
+  status: number,
+  fields: readonly (readonly [string, string])[],
+): { body: string; rest: Buffer } | null {
+  const value = (name: string) => fields.find(([other]) => other.toLowerCase() === name)?.[1]
+  if (status === 204 || status === 304) return { body: '', rest: bytes }
+  if (value('transfer-encoding') === 'chunked') return chunkedBodyOf(bytes)
+  const length = Number(value('content-length') ?? 0)
+  if (bytes.length < length) return null
+  return { body: bytes.subarray(0, length).toString('utf8'), rest: bytes.subarray(length) }
+}
+
+function chunkedBodyOf(bytes: Buffer): { body: string; rest: Buffer } | null {
+  const parts: Buffer[] = []
+  let rest = bytes
+  for (;;) {
+    const end = rest.indexOf('\r\n')
+    if (end < 0) return null
+    const size = Number.parseInt(rest.subarray(0, end).toString('latin1'), 16)
+    if (rest.length < end + 2 + size + 2) return null
+    parts.push(rest.subarray(end + 2, end + 2 + size))
+    rest = rest.subarray(end + 2 + size + 2)
+    if (size === 0) return { body: Buffer.concat(parts).toString('utf8'), rest }
+  }
+}

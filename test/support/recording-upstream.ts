@@ -1,0 +1,96 @@
+import { once } from 'node:events'
+import { createServer, type Server, type Socket } from 'node:net'
+
+/** An answer that every request gets unless a test says otherwise. */
+const DEFAULT_BODY = '{"id":"ws_1"}'
+
+/**
+ * An upstream at the level of bytes: it records each request as it came and answers what it is told. It knows of no
+ * HTTP beyond the empty line that ends a head, so that nothing that was sent is hidden by a parser.
+ */
+export class RecordingUpstream {
+  /** Each request that came, byte for byte. */
+  readonly requests: string[] = []
+  /** Bytes of the answer; given the request. */
+  answer: (request: string) => string = () => jsonAnswer(200, DEFAULT_BODY)
+  /** A promise that the answer waits for; given the request. */
+  hold: (request: string) => Promise<void> | undefined = () => undefined
+  /** Whether the connection ends after each answer. */
+  endAfterAnswer = false
+  /** Connections that have ended so far. */
+  ended = 0
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+
+  private constructor() {
+    this.#server = createServer(socket => this.#serve(socket))
+  }
+
+  static async start(): Promise<RecordingUpstream> {
+    const upstream = new RecordingUpstream()
+    upstream.#server.listen(0, '127.0.0.1')
+    await once(upstream.#server, 'listening')
+    return upstream
+  }
+
+  get url(): string {
+    const address = this.#server.address()
+    if (address === null || typeof address === 'string') throw new Error('It listens on TCP')
+    return `http://127.0.0.1:${address.port}`
+  }
+
+  /** Forgets what came so far. */
+  reset(): void {
+    this.requests.length = 0
+    this.answer = () => jsonAnswer(200, DEFAULT_BODY)
+    this.hold = () => undefined
+    this.endAfterAnswer = false
+  }
+
+  async stop(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  #serve(socket: Socket): void {
+    let pending = ''
+    this.#sockets.add(socket)
+    socket.on('close', () => {
+      this.ended++
+      this.#sockets.delete(socket)
+    })
+    socket.on('error', () => {})
+    socket.on('data', chunk => {
+      pending += chunk.toString('latin1')
+      for (let end = pending.indexOf('\r\n\r\n'); end >= 0; end = pending.indexOf('\r\n\r\n')) {
+        const request = pending.slice(0, end + 4)
+        pending = pending.slice(end + 4)
+        this.requests.push(request)
+        void this.#reply(socket, request)
+      }
+    })
+  }
+
+  async #reply(socket: Socket, request: string): Promise<void> {
+    await this.hold(request)
+    if (socket.destroyed) return
+    const bytes = Buffer.from(this.answer(request), 'latin1')
+    if (this.endAfterAnswer) socket.end(bytes)
+    else socket.write(bytes)
+  }
+}
+
+export function jsonAnswer(status: number, body: string, ...lines: string[]): string {
+  return rawAnswer(status, body, 'Content-Type: application/json', ...lines)
+}
+
+export function rawAnswer(status: number, body: string, ...lines: string[]): string {
+  return [
+    `HTTP/1.1 ${status} X`,
+    `Content-Length: ${Buffer.byteLength(body, 'latin1')}`,
+    ...lines,
+    '',
+    body,
+  ].join('\r\n')
+}

@@ -1,0 +1,42 @@
+import type { Announcer } from '../../src/control/registry/announcer.ts'
+import type { StoredKey } from '../../src/control/registry/key-repository.ts'
+
+/** An announcer that records what it is told, and fails where a test wants it to. */
+export class ScriptedAnnouncer implements Announcer {
+  readonly told: string[] = []
+  readonly puts: StoredKey[] = []
+  refusesWrites = false
+  refusesPublishing = false
+  /** Nothing is answered while this is set, as by a frozen server. */
+  stalled: Promise<void> | null = null
+  #state: 'ready' | 'down' | 'off' = 'ready'
+  #listeners: (() => void)[] = []
+
+  start(): void {}
+  async stop(): Promise<void> {}
+
+  state(): 'ready' | 'down' | 'off' {
+    return this.#state
+  }
+
+  set(state: 'ready' | 'down' | 'off'): void {
+    this.#state = state
+    if (state === 'ready') for (const listener of this.#listeners) listener()
+  }
+
+  onReady(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  async put(key: StoredKey): Promise<void> {
+    await this.stalled
+    if (this.refusesWrites) throw new Error('READONLY')
+    this.puts.push(key)
+  }
+
+  async publish(message: string): Promise<void> {
+    await this.stalled
+    if (this.refusesPublishing) throw new Error('NOPERM')
+    this.told.push(message)
+  }
+}

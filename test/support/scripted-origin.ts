@@ -1,0 +1,57 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { KeyRecord } from '../../src/domain/key-record.ts'
+import { encodeRecord } from '../../src/domain/wire.ts'
+
+type Script = (request: IncomingMessage, response: ServerResponse) => void
+
+export const ORIGIN_TOKEN = 'the-origin-token-of-a-test'
+
+/** A key service that answers by the contract from `records`, until a test gives it another script. */
+export class ScriptedOrigin {
+  readonly records = new Map<string, KeyRecord>()
+  readonly requests: { path: string; authorization: string | undefined }[] = []
+  script: Script = (request, response) => this.byTheContract(request, response)
+  readonly #server: Server
+
+  private constructor() {
+    this.#server = createServer((request, response) => {
+      this.requests.push({ path: request.url ?? '', authorization: request.headers.authorization })
+      this.script(request, response)
+    })
+  }
+
+  static async start(): Promise<ScriptedOrigin> {
+    const origin = new ScriptedOrigin()
+    origin.#server.listen(0, '127.0.0.1')
+    await once(origin.#server, 'listening')
+    return origin
+  }
+
+  get url(): string {
+    const address = this.#server.address()
+    if (address === null || typeof address === 'string') throw new Error('The origin does not listen')
+    return `http://127.0.0.1:${address.port}`
+  }
+
+  byTheContract(request: IncomingMessage, response: ServerResponse): void {
+    const digest = request.url?.split('/').at(-1) ?? ''
+    const record = this.records.get(digest)
+    if (record === undefined) answer(response, 404, '{"code":"not_found","error":"No such key"}')
+    else answer(response, 200, encodeRecord(record, digest, null))
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise(resolve => this.#server.close(resolve))
+  }
+}
+
+export function answer(
+  response: ServerResponse,
+  status: number,
+  body: string,
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body)
+}

@@ -1,0 +1,83 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { Redis } from 'ioredis'
+import { onTestFinished } from 'vitest'
+import { until } from './until.ts'
+
+/** A real Redis on a port of its own that a test can start, freeze and kill. */
+export class ThrowawayRedis {
+  readonly port: number
+  #process: ChildProcess | null = null
+
+  private constructor(port: number) {
+    this.port = port
+  }
+
+  /** A free port, and nobody there yet. */
+  static async absent(): Promise<ThrowawayRedis> {
+    return new ThrowawayRedis(await freePort())
+  }
+
+  static async started(): Promise<ThrowawayRedis> {
+    const redis = await ThrowawayRedis.absent()
+    await redis.start()
+    return redis
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`
+  }
+
+  async start(): Promise<void> {
+    const settings = ['--port', String(this.port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+    this.#process = spawn('redis-server', settings, { stdio: 'ignore' })
+    const probe = this.#connect()
+    try {
+      await until('Redis answers', () => probe.ping().catch(() => null))
+    } finally {
+      probe.disconnect()
+    }
+  }
+
+  /** Sockets stay open, nobody answers. */
+  freeze(): void {
+    this.#process?.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#process?.kill('SIGCONT')
+  }
+
+  /** Loses everything, as a Redis without persistence does. */
+  async stop(): Promise<void> {
+    const running = this.#process
+    this.#process = null
+    if (running === null || running.exitCode !== null) return
+    running.kill('SIGKILL')
+    await once(running, 'exit')
+  }
+
+  /** A client for the running test, closed when the test ends. */
+  client(): Redis {
+    const client = this.#connect()
+    onTestFinished(() => client.disconnect())
+    return client
+  }
+
+  #connect(): Redis {
+    const client = new Redis(this.url, { retryStrategy: () => 10, maxRetriesPerRequest: null })
+    client.on('error', () => {})
+    return client
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error('A TCP server has a port')
+  return address.port
+}

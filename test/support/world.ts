@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Listening, startPostern } from './postern-process.ts'
+import { RecordingUpstream } from './recording-upstream.ts'
+import { RedisServer } from './redis-server.ts'
+
+export interface IssuedKey {
+  readonly id: string
+  readonly secret: string
+}
+
+/** All parts as they run in earnest: Redis, console, gateway, each a process of its own, and an upstream that records. */
+export interface World {
+  readonly redis: RedisServer
+  readonly console: Listening
+  readonly gateway: Listening
+  readonly upstream: RecordingUpstream
+  /** Settings that console and gateway share, for a further process of either. */
+  readonly env: Readonly<Record<string, string>>
+  admin(
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ status: number; json: Record<string, unknown> }>
+  issue(key?: { workspaceId?: string; scopes?: string[]; expiresInDays?: number }): Promise<IssuedKey>
+  revoke(id: string): Promise<void>
+  stop(): Promise<void>
+}
+
+export const ALL_SCOPES = ['files:read', 'workspace:read']
+
+/** @param settings for the gateway, over what all share */
+export async function startWorld(settings: Readonly<Record<string, string>> = {}): Promise<World> {
+  const directory = await mkdtemp(join(tmpdir(), 'postern-world-'))
+  const redis = await RedisServer.start()
+  const upstream = await RecordingUpstream.start()
+  const adminToken = randomBytes(24).toString('base64url')
+  const shared = {
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+    POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
+    POSTERN_DRAIN_DELAY_MS: '0',
+  }
+  const console = await startPostern('console', {
+    ...shared,
+    POSTERN_ADMIN_TOKEN: adminToken,
+    POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
+  })
+  const env = {
+    ...shared,
+    POSTERN_ORIGIN_URL: console.urls.console,
+    POSTERN_UPSTREAM_URL: upstream.url,
+  }
+  const gateway = await startPostern('gateway', { ...env, ...settings })
+
+  const admin: World['admin'] = async (method, path, body) => {
+    const response = await fetch(`${console.urls.console}/admin/v1${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${adminToken}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    return { status: response.status, json: (await response.json()) as Record<string, unknown> }
+  }
+  return {
+    redis,
+    console,
+    gateway,
+    upstream,
+    env,
+    admin,
+    issue: async ({ workspaceId = 'ws_1', scopes = ALL_SCOPES, ...more } = {}) => {
+      const { status, json } = await admin('POST', `/workspaces/${workspaceId}/keys`, {
+        name: 'test',
+        scopes,
+        ...more,
+      })
+      if (status !== 201) throw new Error(`The console answered ${status}: ${JSON.stringify(json)}`)
+      return { id: (json['key'] as { id: string }).id, secret: String(json['secret']) }
+    },
+    revoke: async id => {
+      const { status } = await admin('POST', `/keys/${id}/revoke`)
+      if (status !== 200) throw new Error(`The console answered ${status}`)
+    },
+    stop: async () => {
+      await Promise.all([gateway.process.stop(), console.process.stop(), upstream.stop()])
+      await redis.stop()
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
