@@ -189,9 +189,15 @@ export const configSchema = section({
   }),
   log: section({
     level: Type.Union(
-      (['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const).map(level =>
-        Type.Literal(level),
-      ),
+      [
+        Type.Literal('trace'),
+        Type.Literal('debug'),
+        Type.Literal('info'),
+        Type.Literal('warn'),
+        Type.Literal('error'),
+        Type.Literal('fatal'),
+        Type.Literal('silent'),
+      ],
       { description: 'Least severe level that is logged' },
     ),
   }),

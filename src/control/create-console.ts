@@ -5,6 +5,7 @@ import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import type { ControlLogger } from './control-logger.ts'
+import { ApiError, type ApiErrorCode } from './http/api-error.ts'
 import { requireBearer } from './http/bearer.ts'
 import { type Call, registerCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
@@ -57,7 +58,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const { signingKey, recordKeys } = importSecrets(config)
   const random = () => (randomBytes(1)[0] ?? 0) / 256
   const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys, random)
-  const repository = createKeyRepository(await openDatabase(config.database.url))
+  const repository = createKeyRepository(await openDatabase(config.database.url), clock)
   const outbox = new Outbox({ repository, announcer, timers, logger, random })
   const registry: Registry = {
     repository,
@@ -70,9 +71,15 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     knownScopes: Object.keys(config.scopes),
   }
   const app = createConsoleServer({ logger, metrics, randomBytes })
-  mount(app, '/admin/v1', config.console.adminToken, adminCalls(registry, metrics))
+  const admin = { prefix: '/admin/v1', token: config.console.adminToken, unknownPath: 'not_found' } as const
+  mount(app, admin, adminCalls(registry, metrics))
   const refill = createRefill(announcer, logger)
-  mount(app, '/internal/v1', config.origin.token, originCalls({ repository, recordKeys, refill }))
+  const internal = {
+    prefix: '/internal/v1',
+    token: config.origin.token,
+    unknownPath: 'unknown_path',
+  } as const
+  mount(app, internal, originCalls({ repository, recordKeys, refill }))
 
   let stopBeats = () => {}
   let stopped: Promise<void> | null = null
@@ -100,12 +107,15 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
 
 function mount(
   app: FastifyInstance,
-  prefix: string,
-  token: string | undefined,
+  { prefix, token, unknownPath }: { prefix: string; token: string | undefined; unknownPath: ApiErrorCode },
   calls: readonly Call[],
 ): void {
   const plugin = async (scope: FastifyInstance) => {
     scope.addHook('onRequest', requireBearer(token))
+    // Its own, so that the token is asked for before a caller learns which paths there are.
+    scope.setNotFoundHandler(() => {
+      throw new ApiError(unknownPath, 'There is nothing at this path')
+    })
     registerCalls(scope, calls)
   }
   void app.register(plugin, { prefix })

@@ -10,6 +10,7 @@ import { createKeyRepository } from '../../src/control/registry/kysely-key-repos
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
+const clock = { wallMs: () => NOW_MS, monotonicMs: () => 0 }
 const run = promisify(execFile)
 const DATABASE_MODULE = new URL('../../src/control/registry/database.ts', import.meta.url).href
 
@@ -17,10 +18,10 @@ describe('the console’s database', () => {
   test('keeps what was committed when it is opened again', async () => {
     const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
     const key = someKey()
-    const before = createKeyRepository(await openDatabase(url))
-    await before.insert(key, NOW_MS)
+    const before = createKeyRepository(await openDatabase(url), clock)
+    await before.insert(key)
     await before.close()
-    const after = createKeyRepository(await openDatabase(url))
+    const after = createKeyRepository(await openDatabase(url), clock)
     expect(await after.findById(key.record.id)).toEqual(key)
     expect(await after.pendingChangesOf(key.digest)).toHaveLength(1)
     await after.close()
@@ -28,15 +29,17 @@ describe('the console’s database', () => {
 
   test('survives power loss: write-ahead log, full sync, foreign keys on', async () => {
     const database = await openDatabase(`sqlite:${join(temporaryDirectory(), 'a.db')}`)
-    const pragma = async (name: string) =>
-      Object.values(
-        (await sql<Record<string, unknown>>`pragma ${sql.raw(name)}`.execute(database)).rows[0] ?? {},
-      )
-    expect(await pragma('journal_mode')).toEqual(['wal'])
-    expect(await pragma('synchronous')).toEqual([2])
-    expect(await pragma('foreign_keys')).toEqual([1])
-    expect(await pragma('busy_timeout')).toEqual([2000])
-    await database.destroy()
+    for (const connection of [database.writer, database.reader]) {
+      const pragma = async (name: string) =>
+        Object.values(
+          (await sql<Record<string, unknown>>`pragma ${sql.raw(name)}`.execute(connection)).rows[0] ?? {},
+        )
+      expect(await pragma('journal_mode')).toEqual(['wal'])
+      expect(await pragma('synchronous')).toEqual([2])
+      expect(await pragma('foreign_keys')).toEqual([1])
+      expect(await pragma('busy_timeout')).toEqual([2000])
+    }
+    await database.close()
   })
 
   test('is readable by nobody else on the machine', async () => {
@@ -44,12 +47,12 @@ describe('the console’s database', () => {
     const database = await openDatabase(`sqlite:${file}`)
     expect(statSync(file).mode & 0o077).toBe(0)
     expect(statSync(`${file}-wal`).mode & 0o077).toBe(0)
-    await database.destroy()
+    await database.close()
   })
 
   test('refuses a schema that is newer than the program, and says what to do', async () => {
     const file = join(temporaryDirectory(), 'a.db')
-    await (await openDatabase(`sqlite:${file}`)).destroy()
+    await (await openDatabase(`sqlite:${file}`)).close()
     const other = new DatabaseSync(file)
     other.exec("INSERT INTO kysely_migration VALUES ('9999_from_the_future', '2030-01-01T00:00:00Z')")
     other.close()
@@ -62,12 +65,12 @@ describe('the console’s database', () => {
     const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
     // Processes of their own: SQLite waits for a lock by stopping the whole thread.
     const script = `const { openDatabase } = await import(${JSON.stringify(DATABASE_MODULE)})
-      await (await openDatabase(${JSON.stringify(url)})).destroy()`
+      await (await openDatabase(${JSON.stringify(url)})).close()`
     const start = () => run(process.execPath, ['--input-type=module', '--eval', script])
     await Promise.all([start(), start(), start(), start()])
     const database = await openDatabase(url)
-    expect(await database.selectFrom('kysely_migration').selectAll().execute()).toHaveLength(1)
-    await database.destroy()
+    expect(await database.reader.selectFrom('kysely_migration').selectAll().execute()).toHaveLength(1)
+    await database.close()
   })
 
   test.each([

@@ -10,9 +10,9 @@ const directory = mkdtempSync(join(tmpdir(), 'postern-repository-'))
 let files = 0
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-describeKeyRepository('SQLite in memory', async () =>
-  createKeyRepository(await openDatabase('sqlite::memory:')),
+describeKeyRepository('SQLite in memory', async clock =>
+  createKeyRepository(await openDatabase('sqlite::memory:'), clock),
 )
-describeKeyRepository('an SQLite file', async () =>
-  createKeyRepository(await openDatabase(`sqlite:${join(directory, `${++files}.db`)}`)),
+describeKeyRepository('an SQLite file', async clock =>
+  createKeyRepository(await openDatabase(`sqlite:${join(directory, `${++files}.db`)}`), clock),
 )

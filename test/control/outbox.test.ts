@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { isAllAnnounced, startBeats } from '../../src/control/registry/beats.ts'
 import { openDatabase } from '../../src/control/registry/database.ts'
-import type { KeyRepository } from '../../src/control/registry/key-repository.ts'
+import type { KeyRepository, StoredKey } from '../../src/control/registry/key-repository.ts'
 import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
 import { Outbox } from '../../src/control/registry/outbox.ts'
 import { decodeAnnouncement } from '../../src/domain/wire.ts'
@@ -14,10 +14,15 @@ import { until } from '../support/until.ts'
 let repository: KeyRepository
 let announcer: ScriptedAnnouncer
 let timers: ManualTimers
+let nowMs: number
 let outbox: Outbox
 
 beforeEach(async () => {
-  repository = createKeyRepository(await openDatabase('sqlite::memory:'))
+  nowMs = NOW_MS
+  repository = createKeyRepository(await openDatabase('sqlite::memory:'), {
+    wallMs: () => nowMs,
+    monotonicMs: () => nowMs,
+  })
   announcer = new ScriptedAnnouncer()
   timers = new ManualTimers()
   outbox = new Outbox({ repository, announcer, timers, logger: silentLogger, random: () => 0 })
@@ -36,38 +41,44 @@ const change = (key: { digest: string }, version: number, atMs = NOW_MS) => ({
   atMs,
 })
 
+async function commitAndAnnounce(key: StoredKey): Promise<boolean> {
+  const change = await repository.insert(key)
+  if (change === null) throw new Error('The hint of the key is taken')
+  return outbox.announce(key, change)
+}
+
+const nothingPending = () =>
+  until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+
 describe('a committed change', () => {
   test('is announced: the record first, then the message, then the note is gone', async () => {
     const key = someKey()
-    await repository.insert(key, NOW_MS)
-    expect(await outbox.announce(key.digest)).toBe(true)
+    expect(await commitAndAnnounce(key)).toBe(true)
     expect(announcer.puts).toEqual([key])
     expect(messages('change')).toEqual([change(key, 1)])
-    expect(await repository.pendingSpan()).toBeNull()
+    await nothingPending()
   })
 
   test('is not said to be announced while nobody can be told, and is told as soon as that is possible', async () => {
     announcer.set('down')
     const key = someKey()
-    await repository.insert(key, NOW_MS)
-    expect(await outbox.announce(key.digest)).toBe(false)
+    expect(await commitAndAnnounce(key)).toBe(false)
     announcer.set('ready')
-    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    await nothingPending()
     expect(messages('change')).toEqual([change(key, 1)])
   })
 
   test('is not published before its record is written', async () => {
     announcer.refusesWrites = true
     const key = someKey()
-    await repository.insert(key, NOW_MS)
-    expect(await outbox.announce(key.digest)).toBe(false)
+    expect(await commitAndAnnounce(key)).toBe(false)
     expect(announcer.told).toEqual([])
   })
 
   test('is tried again with growing pauses of at most a second, until it succeeds', async () => {
     announcer.refusesPublishing = true
     const key = someKey()
-    await repository.insert(key, NOW_MS)
+    await repository.insert(key)
     outbox.kick()
     const pauses: number[] = []
     for (let attempt = 0; attempt < 7; attempt++) {
@@ -79,7 +90,7 @@ describe('a committed change', () => {
     const lastPause = await until('a retry is planned', () => timers.nextDelayMs)
     announcer.refusesPublishing = false
     timers.advance(lastPause)
-    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    await nothingPending()
     expect(messages('change')).toEqual([change(key, 1)])
   })
 
@@ -87,20 +98,21 @@ describe('a committed change', () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     announcer.stalled = promise
     const key = someKey()
-    await repository.insert(key, NOW_MS)
-    const announced = outbox.announce(key.digest)
+    const change = await repository.insert(key)
+    const announced = change !== null && outbox.announce(key, change)
     timers.advance(1000)
     expect(await announced).toBe(false)
     resolve()
-    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    await nothingPending()
   })
 
   test('goes out with all others of its key, in the order of versions', async () => {
     const key = someKey()
-    await repository.insert(key, NOW_MS)
-    await repository.replace(revoked(key), NOW_MS + 1)
+    await repository.insert(key)
+    nowMs++
+    await repository.replace(revoked(key))
     outbox.kick()
-    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    await nothingPending()
     expect(messages('change')).toEqual([change(key, 1), change(key, 2, NOW_MS + 1)])
     expect(announcer.puts).toEqual([revoked(key)])
   })
@@ -108,9 +120,9 @@ describe('a committed change', () => {
   test('of hundreds of keys is delivered after an outage, each once', async () => {
     announcer.set('down')
     const keys = Array.from({ length: 300 }, () => someKey())
-    for (const key of keys) await repository.insert(key, NOW_MS)
+    for (const key of keys) await repository.insert(key)
     announcer.set('ready')
-    await until('nothing is pending', async () => (await repository.pendingSpan()) === null)
+    await nothingPending()
     const told = messages('change').map(message => (message?.kind === 'change' ? message.digest : ''))
     expect(told.toSorted()).toEqual(keys.map(key => key.digest).toSorted())
   })
@@ -138,7 +150,7 @@ describe('a beat', () => {
 
   test('is not sent while a change is undelivered, though Redis would publish it: writes are refused', async () => {
     announcer.refusesWrites = true
-    await repository.insert(someKey(), NOW_MS)
+    await repository.insert(someKey())
     for (let beat = 0; beat < 10; beat++) await letPass(300)
     expect(announcer.told).toEqual([])
     announcer.refusesWrites = false
@@ -150,7 +162,7 @@ describe('a beat', () => {
   test('is not sent over a change that another console noted and did not deliver; this one delivers it', async () => {
     await letPass(300)
     const key = someKey()
-    await repository.insert(key, NOW_MS)
+    await repository.insert(key)
     await letPass(300)
     await until('the change is told', () => messages('change').length === 1)
   })

@@ -3,6 +3,8 @@ const STATUS = {
   invalid_request: 400,
   unauthenticated: 401,
   not_found: 404,
+  /** Not `not_found`: a gateway that is given a wrong address must not take it for the answer to a look-up. */
+  unknown_path: 404,
   method_not_allowed: 405,
   request_too_large: 413,
   unsupported_media_type: 415,

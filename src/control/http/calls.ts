@@ -42,9 +42,6 @@ export function registerCalls(app: FastifyInstance, calls: readonly Call[]): voi
       sameUrl.map(call => call.method),
     )
   }
-  app.setNotFoundHandler(() => {
-    throw new ApiError('not_found', 'There is nothing at this path')
-  })
 }
 
 /** On the request and not in a handler, so that no body is read for it. */

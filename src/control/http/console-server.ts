@@ -51,7 +51,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   })
   app.setErrorHandler(refuse)
   app.setNotFoundHandler(() => {
-    throw new ApiError('not_found', 'There is nothing at this path')
+    throw new ApiError('unknown_path', 'There is nothing at this path')
   })
   return app
 }

@@ -30,16 +30,22 @@ export interface BeatParts {
 export function startBeats(parts: BeatParts): () => void {
   let beating = false
   let wasSilent = false
+  let stopped = false
   const beat = async () => {
     // One at a time: those that pile up before a stalled Redis would all be heard late, when they are true no more.
     if (beating) return
     beating = true
     const silence = await beatOnce(parts).catch(() => 'failed' as const)
     beating = false
+    if (stopped) return
     if ((silence !== null) !== wasSilent) logSilence(parts.logger, silence)
     wasSilent = silence !== null
   }
-  return parts.timers.every(BEAT_PERIOD_MS, () => void beat())
+  const cancel = parts.timers.every(BEAT_PERIOD_MS, () => void beat())
+  return () => {
+    stopped = true
+    cancel()
+  }
 }
 
 type Silence = 'not_connected' | 'change_undelivered' | 'failed'
@@ -55,7 +61,7 @@ async function beatOnce({
   if (announcer.state() === 'down') return 'not_connected'
   const pending = await repository.pendingSpan()
   // Another console that shares the database may have noted the change and died.
-  if (pending !== null) outbox.kick()
+  if (pending !== null) outbox.nudge()
   if (!isAllAnnounced(pending, clock.wallMs())) return 'change_undelivered'
   await announcer.publish(encodeBeat({ sender, atMs: clock.wallMs() }))
   return null

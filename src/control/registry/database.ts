@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { Kysely } from 'kysely'
+import { Kysely, sql } from 'kysely'
 import { migrate } from './migrations.ts'
 import { NodeSqliteDialect } from './sqlite-dialect.ts'
 import type { Tables } from './tables.ts'
@@ -10,19 +10,39 @@ const IN_MEMORY = ':memory:'
 /** Another process may hold the write lock that long: a console that is being replaced. */
 const BUSY_TIMEOUT_MS = 2000
 
+/** Reading has a connection of its own: look-ups and beats must not queue behind a burst of changes. */
+export interface Database {
+  readonly writer: Kysely<Tables>
+  readonly reader: Kysely<Tables>
+  close(): Promise<void>
+}
+
 /**
  * The system of record, its schema up to date.
  * @param url `sqlite:FILE` or `sqlite::memory:`
  */
-export async function openDatabase(url: string): Promise<Kysely<Tables>> {
-  const database = new Kysely<Tables>({ dialect: new NodeSqliteDialect(openSqlite(sqliteFileOf(url))) })
+export async function openDatabase(url: string): Promise<Database> {
+  const file = sqliteFileOf(url)
+  const writer = connect(file)
   try {
-    await migrate(database)
-    return database
+    await migrate(writer)
+    // A database in memory belongs to its one connection.
+    const reader = file === IN_MEMORY ? writer : connect(file)
+    // Kysely closes only what was used once.
+    await sql`select 1`.execute(reader)
+    return { writer, reader, close: () => closeAll(new Set([reader, writer])) }
   } catch (error) {
-    await database.destroy()
+    await writer.destroy()
     throw error
   }
+}
+
+function connect(file: string): Kysely<Tables> {
+  return new Kysely<Tables>({ dialect: new NodeSqliteDialect(openSqlite(file)) })
+}
+
+async function closeAll(connections: Iterable<Kysely<Tables>>): Promise<void> {
+  for (const connection of connections) await connection.destroy()
 }
 
 /** The address may hold a password, so no message repeats it. */

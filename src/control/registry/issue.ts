@@ -27,8 +27,9 @@ export async function issueKey(
     const planned = planIssue(request, named)
     if (!planned.ok) return planned
     const key = { record: planned.value, digest: digestOf(secret.reveal()) }
-    if ((await repository.insert(key, nowMs)) === 'hint_taken') continue
-    await outbox.announce(key.digest)
+    const change = await repository.insert(key)
+    if (change === null) continue
+    await outbox.announce(key, change)
     return { ok: true, value: { record: key.record, secret } }
   }
   throw new Error(`${MAX_DRAWS} new keys in a row had a hint that is taken: is the random generator broken?`)

@@ -25,13 +25,13 @@ export interface KeyPage {
  * any point loses neither.
  */
 export interface KeyRepository {
-  /** @returns `hint_taken` where another live key of the workspace shows the same hint; nothing is stored then */
-  insert(key: StoredKey, atMs: number): Promise<'inserted' | 'hint_taken'>
+  /** @returns null where another live key of the workspace shows the same hint; nothing is stored then */
+  insert(key: StoredKey): Promise<PendingChange | null>
   /**
    * Stores a changed record if the stored one is of the version just before it.
-   * @returns false where somebody else was faster
+   * @returns null where somebody else was faster
    */
-  replace(key: StoredKey, atMs: number): Promise<boolean>
+  replace(key: StoredKey): Promise<PendingChange | null>
   findById(id: string): Promise<StoredKey | null>
   findByDigest(digest: string): Promise<StoredKey | null>
   /** Newest first, by id: ids grow with time, and new keys never move a page. */
@@ -42,6 +42,7 @@ export interface KeyRepository {
   pendingChangesOf(digest: string): Promise<PendingChange[]>
   /** The first and the last moment of a change that is pending; null where none is. */
   pendingSpan(): Promise<{ oldestMs: number; newestMs: number } | null>
-  forgetChanges(changes: readonly Pick<PendingChange, 'digest' | 'version'>[]): Promise<void>
+  /** Once they are announced. */
+  forgetChanges(changes: readonly PendingChange[]): Promise<void>
   close(): Promise<void>
 }

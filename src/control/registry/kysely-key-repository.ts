@@ -1,29 +1,31 @@
 import type { Kysely, Transaction } from 'kysely'
-import type { KeyRecord } from '../../domain/key-record.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { ChangeWriter } from './change-writer.ts'
+import type { Database } from './database.ts'
 import type { KeyPage, KeyRepository, PendingChange, StoredKey } from './key-repository.ts'
+import { keyOfRow, rowOf } from './key-rows.ts'
 import type { KeyRow, OutboxRow, Tables } from './tables.ts'
 
-export function createKeyRepository(database: Kysely<Tables>): KeyRepository {
+/** @param clock says when a change is committed */
+export function createKeyRepository({ reader, writer, close }: Database, clock: Clock): KeyRepository {
+  const changes = new ChangeWriter(writer)
+  const now = () => clock.wallMs()
   return {
-    insert: (key, atMs) => database.transaction().execute(tx => insert(tx, key, atMs)),
-    replace: (key, atMs) => database.transaction().execute(tx => replace(tx, key, atMs)),
-    findById: async id => storedKeyOf(await selectKeys(database).where('id', '=', id).executeTakeFirst()),
+    insert: key => changes.run(tx => insert(tx, key, now())),
+    replace: key => changes.run(tx => replace(tx, key, now())),
+    findById: async id => storedKeyOf(await selectKeys(reader).where('id', '=', id).executeTakeFirst()),
     findByDigest: async digest =>
-      storedKeyOf(await selectKeys(database).where('digest', '=', digest).executeTakeFirst()),
-    list: question => list(database, question),
-    pendingChanges: limit => pendingChanges(database, limit),
-    pendingChangesOf: digest => pendingChangesOf(database, digest),
-    pendingSpan: () => pendingSpan(database),
-    forgetChanges: changes => database.transaction().execute(tx => forgetChanges(tx, changes)),
-    close: () => database.destroy(),
+      storedKeyOf(await selectKeys(reader).where('digest', '=', digest).executeTakeFirst()),
+    list: question => list(reader, question),
+    pendingChanges: limit => pendingChanges(reader, limit),
+    pendingChangesOf: digest => pendingChangesOf(reader, digest),
+    pendingSpan: () => pendingSpan(reader),
+    forgetChanges: announced => changes.forget(announced),
+    close,
   }
 }
 
-async function insert(
-  tx: Transaction<Tables>,
-  key: StoredKey,
-  atMs: number,
-): Promise<'inserted' | 'hint_taken'> {
+async function insert(tx: Transaction<Tables>, key: StoredKey, atMs: number): Promise<PendingChange | null> {
   const { workspaceId, hint } = key.record
   const twin = await selectKeys(tx)
     .where('workspace_id', '=', workspaceId)
@@ -31,13 +33,12 @@ async function insert(
     .where('revoked_at_ms', 'is', null)
     .where('expires_at_ms', '>', atMs)
     .executeTakeFirst()
-  if (twin !== undefined) return 'hint_taken'
+  if (twin !== undefined) return null
   await tx.insertInto('keys').values(rowOf(key)).execute()
-  await noteChange(tx, key, atMs)
-  return 'inserted'
+  return noteChange(tx, key, atMs)
 }
 
-async function replace(tx: Transaction<Tables>, key: StoredKey, atMs: number): Promise<boolean> {
+async function replace(tx: Transaction<Tables>, key: StoredKey, atMs: number): Promise<PendingChange | null> {
   const { id, ...changed } = rowOf(key)
   const { numUpdatedRows } = await tx
     .updateTable('keys')
@@ -45,14 +46,13 @@ async function replace(tx: Transaction<Tables>, key: StoredKey, atMs: number): P
     .where('id', '=', id)
     .where('version', '=', changed.version - 1)
     .executeTakeFirst()
-  if (numUpdatedRows === 0n) return false
-  await noteChange(tx, key, atMs)
-  return true
+  return numUpdatedRows === 0n ? null : noteChange(tx, key, atMs)
 }
 
-async function noteChange(tx: Transaction<Tables>, key: StoredKey, atMs: number): Promise<void> {
-  const change = { digest: key.digest, version: key.record.version, at_ms: atMs }
-  await tx.insertInto('outbox').values(change).execute()
+async function noteChange(tx: Transaction<Tables>, key: StoredKey, atMs: number): Promise<PendingChange> {
+  const row = { digest: key.digest, version: key.record.version, at_ms: atMs }
+  await tx.insertInto('outbox').values(row).execute()
+  return changeOfRow(row)
 }
 
 async function list(
@@ -96,56 +96,10 @@ async function pendingSpan(database: Kysely<Tables>): Promise<{ oldestMs: number
   return { oldestMs: Number(row.oldestMs), newestMs: Number(row.newestMs) }
 }
 
-async function forgetChanges(
-  tx: Transaction<Tables>,
-  changes: readonly Pick<PendingChange, 'digest' | 'version'>[],
-): Promise<void> {
-  for (const { digest, version } of changes) {
-    await tx.deleteFrom('outbox').where('digest', '=', digest).where('version', '=', version).execute()
-  }
-}
-
 function selectKeys(database: Kysely<Tables>) {
   return database.selectFrom('keys').selectAll()
 }
 
 function storedKeyOf(row: KeyRow | undefined): StoredKey | null {
   return row === undefined ? null : keyOfRow(row)
-}
-
-function keyOfRow(row: KeyRow): StoredKey {
-  const record: KeyRecord = {
-    id: row.id,
-    workspaceId: row.workspace_id,
-    name: row.name,
-    // Only rowOf() below writes this column.
-    scopes: JSON.parse(row.scopes) as string[],
-    hint: row.hint,
-    createdAtMs: row.created_at_ms,
-    createdBy: row.created_by,
-    expiresAtMs: row.expires_at_ms,
-    revokedAtMs: row.revoked_at_ms,
-    rotatedFrom: row.rotated_from,
-    replacedBy: row.replaced_by,
-    version: row.version,
-  }
-  return { record, digest: row.digest }
-}
-
-function rowOf({ record, digest }: StoredKey): KeyRow {
-  return {
-    id: record.id,
-    digest,
-    workspace_id: record.workspaceId,
-    name: record.name,
-    scopes: JSON.stringify(record.scopes),
-    hint: record.hint,
-    created_at_ms: record.createdAtMs,
-    created_by: record.createdBy,
-    expires_at_ms: record.expiresAtMs,
-    revoked_at_ms: record.revokedAtMs,
-    rotated_from: record.rotatedFrom,
-    replaced_by: record.replacedBy,
-    version: record.version,
-  }
 }

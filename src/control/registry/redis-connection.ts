@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import type { Config } from '../../config/schema.ts'
 import type { Metrics } from '../../observability/metrics.ts'
-import type { ControlLogger } from '../control-logger.ts'
+import { type ControlLogger, causeOf } from '../control-logger.ts'
 import { backoffMs } from '../timers.ts'
 
 /** A connection that says nothing for so long is dead, whatever the kernel believes. Beats see to it that it speaks. */
@@ -47,14 +47,14 @@ export function createRedisConnection(parts: RedisConnectionParts): Redis {
 /** One line for each change of state: a Redis that is gone for an hour must not fill the log. */
 function watchState(connection: Redis, { metrics, logger }: RedisConnectionParts): void {
   let state: 'unknown' | 'up' | 'down' = 'unknown'
-  const goDown = (error?: Error) => {
+  const goDown = (cause: string) => {
     if (state === 'down') return
     state = 'down'
     metrics.redisUp.set(0)
-    logger.warn({ err: error }, 'no connection to Redis; changes are kept in the database')
+    logger.warn({ cause }, 'no connection to Redis; changes are kept in the database')
   }
-  connection.on('error', goDown)
-  connection.on('close', () => goDown())
+  connection.on('error', error => goDown(causeOf(error)))
+  connection.on('close', () => goDown('the connection was closed'))
   connection.on('ready', () => {
     if (state === 'down') metrics.redisReconnects.inc()
     state = 'up'

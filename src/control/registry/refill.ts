@@ -1,4 +1,4 @@
-import type { ControlLogger } from '../control-logger.ts'
+import { type ControlLogger, causeOf } from '../control-logger.ts'
 import type { Announcer } from './announcer.ts'
 import type { StoredKey } from './key-repository.ts'
 
@@ -13,7 +13,9 @@ export function createRefill(announcer: Announcer, logger: ControlLogger): (key:
     inFlight++
     announcer
       .put(key)
-      .catch((error: unknown) => logger.debug({ err: error, keyId: key.record.id }, 'refill failed'))
+      .catch((error: unknown) =>
+        logger.debug({ cause: causeOf(error), keyId: key.record.id }, 'refill failed'),
+      )
       .finally(() => {
         inFlight--
       })

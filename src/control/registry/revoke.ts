@@ -19,11 +19,11 @@ export async function revokeKey(registry: Registry, id: string): Promise<Revocat
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const key = await repository.findById(id)
     if (key === null) return null
-    const nowMs = clock.wallMs()
-    const record = planRevocation(key.record, nowMs)
-    const changed = record !== key.record
-    if (changed && !(await repository.replace({ record, digest: key.digest }, nowMs))) continue
-    return { record, changed, announced: await outbox.announce(key.digest) }
+    const record = planRevocation(key.record, clock.wallMs())
+    if (record === key.record) return { record, changed: false, announced: await outbox.settle(key) }
+    const revoked = { record, digest: key.digest }
+    const change = await repository.replace(revoked)
+    if (change !== null) return { record, changed: true, announced: await outbox.announce(revoked, change) }
   }
   throw new Error(`Key ${id} was changed by others through ${MAX_ATTEMPTS} attempts to revoke it`)
 }

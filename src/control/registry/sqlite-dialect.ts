@@ -1,4 +1,5 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
+import { setImmediate } from 'node:timers/promises'
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -33,9 +34,13 @@ export class NodeSqliteDialect extends SqliteDialect {
 /**
  * Every transaction of ours writes. One that took its write lock only half way would be refused at once, without
  * waiting, when another process wrote in between.
+ *
+ * Nothing in a transaction ever waits, so a queue of them would run in one go, while sockets and timers, and with them
+ * the beats, stand still: each lets the event loop turn once before it begins.
  */
 class ImmediateDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    await setImmediate()
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
   }
 }

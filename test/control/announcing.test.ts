@@ -1,0 +1,324 @@
+import { join } from 'node:path'
+import type { Redis } from 'ioredis'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createInProcessAnnouncer } from '../../src/control/registry/announcer.ts'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import { digestOf } from '../../src/domain/secret.ts'
+import {
+  CHANGES_CHANNEL,
+  decodeAnnouncement,
+  decodeRecord,
+  deriveRecordKey,
+  redisKeyOf,
+} from '../../src/domain/wire.ts'
+import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { until } from '../support/until.ts'
+
+const KEYS = '/admin/v1/workspaces/ws_1/keys'
+const request = { name: 'build server', scopes: ['workspace:read'] }
+const recordKeys = [deriveRecordKey(SIGNING_SECRET)]
+let redis: ThrowawayRedis
+
+beforeEach(async () => {
+  redis = await ThrowawayRedis.absent()
+})
+afterEach(() => redis.stop())
+
+async function issue({ ask }: RunningConsole) {
+  const { status, body } = await ask('POST', KEYS, request)
+  expect(status).toBe(201)
+  return { id: body.key.id as string, secret: body.secret as string, digest: digestOf(body.secret) }
+}
+
+const revoke = ({ ask }: RunningConsole, id: string) => ask('POST', `/admin/v1/keys/${id}/revoke`)
+
+/** Everything that a gateway would hear from now on. */
+async function listen() {
+  const heard: string[] = []
+  const subscriber = redis.client()
+  subscriber.on('message', (_, text: string) => void heard.push(text))
+  await subscriber.subscribe(CHANGES_CHANNEL)
+  const changes = () =>
+    heard.map(decodeAnnouncement).flatMap(message => (message?.kind === 'change' ? [message] : []))
+  const beats = () => heard.filter(text => decodeAnnouncement(text)?.kind === 'beat').length
+  return { heard, changes, beats }
+}
+
+async function grantIn(client: Redis, digest: string) {
+  const decoded = decodeRecord((await client.get(redisKeyOf(digest))) ?? '', digest, recordKeys)
+  return decoded.ok ? decoded.grant : null
+}
+
+const connected = ({ health }: RunningConsole) =>
+  until('the console is connected', async () => (await health()).checks.announcer === 'ready')
+
+const started = async () => {
+  await redis.start()
+  const running = await startConsole({ redisUrl: redis.url })
+  await connected(running)
+  return running
+}
+
+describe('with Redis', () => {
+  test('an issued key is in Redis, with a good MAC, when the answer comes', async () => {
+    const running = await started()
+    const { id, digest } = await issue(running)
+    expect(await grantIn(redis.client(), digest)).toMatchObject({ id, version: 1, revokedAtMs: null })
+  })
+
+  test('a revocation is in Redis and on the channel when the answer says that it is announced', async () => {
+    const running = await started()
+    const { id, digest } = await issue(running)
+    const { changes } = await listen()
+    const { body } = await revoke(running, id)
+    expect(body.announced).toBe(true)
+    expect((await grantIn(redis.client(), digest))?.revokedAtMs).toBe(Date.parse(body.key.revokedAt))
+    const [change] = await until('the change is heard', () => changes().length > 0 && changes())
+    expect(change).toMatchObject({ digest, version: 2 })
+    expect(change?.atMs).toBeGreaterThanOrEqual(Date.parse(body.key.revokedAt))
+    expect((await revoke(running, id)).body.announced).toBe(true)
+  })
+
+  test('the secret is nowhere in it', async () => {
+    const running = await started()
+    const { heard } = await listen()
+    const { id, secret } = await issue(running)
+    await revoke(running, id)
+    const client = redis.client()
+    const stored = await Promise.all((await client.keys('*')).map(name => client.get(name)))
+    const everything = JSON.stringify([await client.keys('*'), stored, heard])
+    expect(everything).toContain(id)
+    for (const part of [secret, secret.slice(4, 47)]) expect(everything).not.toContain(part)
+  })
+
+  test('beats come at least twice a second', async () => {
+    await started()
+    const { heard } = await listen()
+    const times = await until(
+      'eight beats are heard',
+      () => heard.length >= 8 && heard.map(text => JSON.parse(text).at),
+    )
+    const gaps = times.slice(1).map((at: number, index: number) => at - times[index])
+    // Each gap is a time on this machine, which is busy with other tests: the median says what the period is.
+    expect(gaps.toSorted((a: number, b: number) => a - b)[3]).toBeLessThanOrEqual(500)
+  })
+
+  test('a burst of 500 revocations is told as it is committed, and no gateway goes deaf over it', async () => {
+    const redisUrl = redis.url
+    await redis.start()
+    const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
+    const running = await startConsole({ databaseUrl, redisUrl })
+    await connected(running)
+    const ids: string[] = []
+    for (let index = 0; index < 500; index++) ids.push((await issue(running)).id)
+    const { heard, changes } = await listen()
+    const answers = await Promise.all(ids.map(id => revoke(running, id)))
+    expect(answers.filter(answer => answer.body.announced)).toHaveLength(500)
+    // Some may be told twice, which does no harm.
+    const revoked = () => changes().filter(change => change.version === 2)
+    await until('all are heard', () => new Set(revoked().map(change => change.digest)).size === 500)
+    const seen = heard.length
+    await until('a beat follows', () => heard.slice(seen).some(text => text.includes('beat')))
+    const beatTimes = heard.filter(text => text.includes('"beat"')).map(text => JSON.parse(text).at)
+    const gaps = beatTimes.slice(1).map((at: number, index: number) => at - beatTimes[index])
+    expect(Math.max(0, ...gaps)).toBeLessThan(1000)
+  })
+
+  test('a look-up by a gateway puts back what Redis has lost', async () => {
+    const running = await started()
+    const { id, digest } = await issue(running)
+    const client = redis.client()
+    await client.flushall()
+    expect((await running.ask('GET', `/internal/v1/keys/${digest}`)).status).toBe(200)
+    await until('the record is back', () => grantIn(client, digest))
+    expect(await grantIn(client, digest)).toMatchObject({ id, version: 1 })
+  })
+
+  test('a look-up never puts back what somebody forged: the record of the registry replaces it', async () => {
+    const running = await started()
+    const { digest } = await issue(running)
+    const client = redis.client()
+    const forged = ((await client.get(redisKeyOf(digest))) ?? '').replace('ws_1', 'ws_2')
+    await client.set(redisKeyOf(digest), forged)
+    await running.ask('GET', `/internal/v1/keys/${digest}`)
+    await until('the record is good again', () => grantIn(client, digest))
+    expect((await grantIn(client, digest))?.workspaceId).toBe('ws_1')
+  })
+})
+
+describe('without Redis for a while', () => {
+  test('the console starts, is ready, issues and revokes, and says that nobody was told', async () => {
+    const running = await startConsole({ redisUrl: redis.url })
+    const { id } = await issue(running)
+    const { status, body } = await revoke(running, id)
+    expect({ status, announced: body.announced }).toEqual({ status: 200, announced: false })
+    expect(await running.health()).toEqual({ ready: true, checks: { database: 'ok', announcer: 'down' } })
+  })
+
+  test('what happened meanwhile is told, in order, as soon as Redis is there', async () => {
+    const running = await startConsole({ redisUrl: redis.url })
+    const { id, digest } = await issue(running)
+    await revoke(running, id)
+    await redis.start()
+    const client = redis.client()
+    const grant = await until('the record is there', () => grantIn(client, digest))
+    expect(grant).toMatchObject({ version: 2, revokedAtMs: expect.any(Number) })
+    await until('the answer says so', async () => (await revoke(running, id)).body.announced)
+  })
+
+  test('no beat is heard while a revocation is undelivered, though Redis would publish it', async () => {
+    await redis.start()
+    const running = await startConsole({ redisUrl: redis.url })
+    await connected(running)
+    const { id, digest } = await issue(running)
+    const { heard, beats, changes } = await listen()
+    await until('a beat is heard', () => beats() > 0)
+    // Writes are refused from here on, publishing is not: as by a replica, or a full disk.
+    await redis.client().config('SET', 'maxmemory', '1')
+    const { body } = await revoke(running, id)
+    expect(body.announced).toBe(false)
+    const before = beats()
+    await until('several attempts were made', async () => {
+      const text = await running.metrics.registry.metrics()
+      const refused = /postern_redis_commands_total\{command="eval",outcome="error"\} (\d+)/.exec(text)
+      return Number(refused?.[1] ?? 0) >= 5
+    })
+    expect(changes()).toEqual([])
+    // One may have been on its way before the change was a quarter of a second old.
+    expect(beats()).toBeLessThanOrEqual(before + 1)
+    const silentFrom = heard.length
+    await redis.client().config('SET', 'maxmemory', '0')
+    await until('a beat is heard again', () => heard.length > silentFrom + 1)
+    const kinds = heard.slice(silentFrom).map(text => decodeAnnouncement(text))
+    expect(kinds[0]).toMatchObject({ kind: 'change', digest, version: 2 })
+    expect(kinds[1]).toMatchObject({ kind: 'beat' })
+  })
+
+  test('a frozen Redis keeps a revocation waiting for a second at most, and hears of it when it thaws', async () => {
+    const running = await started()
+    const { id, digest } = await issue(running)
+    redis.freeze()
+    const startedAtMs = performance.now()
+    const { status, body } = await revoke(running, id)
+    expect({ status, announced: body.announced }).toEqual({ status: 200, announced: false })
+    expect(performance.now() - startedAtMs).toBeLessThan(2500)
+    redis.thaw()
+    const client = redis.client()
+    await until('the record is revoked', async () => (await grantIn(client, digest))?.version === 2)
+  })
+
+  test('one line in the log says that it is gone, and one that it is back', async () => {
+    const running = await startConsole({ redisUrl: redis.url })
+    const count = (text: string) => running.log.filter(line => String(line['msg']).includes(text)).length
+    await until('it is noticed', () => count('no connection to Redis') > 0)
+    await redis.start()
+    await connected(running)
+    await redis.stop()
+    await until('it is noticed again', () => count('no connection to Redis') > 1)
+    await redis.start()
+    await connected(running)
+    expect(count('no connection to Redis')).toBe(2)
+    expect(count('connected to Redis')).toBe(2)
+  })
+})
+
+describe('signing in to Redis', () => {
+  const user = 'postern-console'
+  const password = 'hunter2-hunter2'
+  const rights = [
+    '~postern:key:*',
+    '&postern:keys:changed',
+    '-@all',
+    '+getrange',
+    '+set',
+    '+eval',
+    '+publish',
+  ]
+
+  test('works for a user with no more rights than the work needs', async () => {
+    await redis.start()
+    await redis.client().call('ACL', 'SETUSER', user, 'on', `>${password}`, ...rights)
+    const redisUrl = redis.url.replace('//', `//${user}:${password}@`)
+    const running = await startConsole({ redisUrl })
+    await connected(running)
+    const { id } = await issue(running)
+    expect((await revoke(running, id)).body.announced).toBe(true)
+    expect(running.log.filter(line => Number(line['level']) > 30)).toEqual([])
+  })
+
+  test('with a wrong password is logged as a refusal, without the password', async () => {
+    await redis.start()
+    const redisUrl = redis.url.replace('//', `//${user}:${password}@`)
+    const running = await startConsole({ redisUrl })
+    await until('the refusal is logged', () => JSON.stringify(running.log).includes('WRONGPASS'))
+    const { id } = await issue(running)
+    expect((await revoke(running, id)).body.announced).toBe(false)
+    expect(JSON.stringify(running.log)).not.toContain(password)
+  })
+})
+
+describe('a crash', () => {
+  test('between the commit and the announcement loses nothing: the next console tells', async () => {
+    const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
+    // A console that never gets to announcing: to the database this is what a crash looks like.
+    const first = await startConsole({ databaseUrl, redisUrl: redis.url })
+    const { id, digest } = await issue(first)
+    await revoke(first, id)
+    await first.stop()
+    await redis.start()
+    const second = await startConsole({ databaseUrl, redisUrl: redis.url })
+    const client = redis.client()
+    const grant = await until('the record is there', () => grantIn(client, digest))
+    expect(grant).toMatchObject({ id, version: 2 })
+    await until('the answer says so', async () => (await revoke(second, id)).body.announced)
+  })
+})
+
+test('in one process, without Redis, the gateway hears changes and beats directly', async () => {
+  const heard: string[] = []
+  const announcer = createInProcessAnnouncer(text => void heard.push(text))
+  const running = await startConsole({ parts: { announcer } })
+  const { id, digest } = await issue(running)
+  expect((await revoke(running, id)).body.announced).toBe(true)
+  const changes = heard.map(decodeAnnouncement).filter(message => message?.kind === 'change')
+  expect(changes).toMatchObject([
+    { digest, version: 1 },
+    { digest, version: 2 },
+  ])
+  await until('a beat is heard', () => heard.some(text => decodeAnnouncement(text)?.kind === 'beat'))
+})
+
+test('stopping twice is stopping once, and nothing is heard afterwards', async () => {
+  const running = await started()
+  await Promise.all([running.stop(), running.stop()])
+  const { heard } = await listen()
+  await running.stop()
+  expect(heard).toEqual([])
+})
+
+test('a console that stops right after an answer leaves nothing to be told again', async () => {
+  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
+  await redis.start()
+  const running = await startConsole({ databaseUrl, redisUrl: redis.url })
+  await connected(running)
+  const { id } = await issue(running)
+  await revoke(running, id)
+  await running.stop()
+  expect(
+    running.log.filter(line => Number(line['level']) > 30 && line['reason'] !== 'not_connected'),
+  ).toEqual([])
+  const { reader, close } = await openDatabase(databaseUrl)
+  expect(await reader.selectFrom('outbox').selectAll().execute()).toEqual([])
+  await close()
+})
+
+test('a console without a signing secret refuses to be made, and says what is missing', async () => {
+  const { consoleConfig } = await import('../support/console.ts')
+  const config = consoleConfig({})
+  const keys = { ...config.keys, signingSecrets: [] }
+  await expect(startConsole({ parts: { config: { ...config, keys } } })).rejects.toThrow(
+    /keys\.signingSecrets/,
+  )
+})

@@ -1,0 +1,79 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, test } from 'vitest'
+import { digestOf } from '../../src/domain/secret.ts'
+import { decodeRecord, deriveRecordKey } from '../../src/domain/wire.ts'
+import { ADMIN_TOKEN, ORIGIN_TOKEN, SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+
+const KEYS = '/admin/v1/workspaces/ws_1/keys'
+const request = { name: 'build server', scopes: ['workspace:read'] }
+const lookUp = (digest: string) => `/internal/v1/keys/${digest}`
+
+describe('the origin', () => {
+  test('answers the record as it would stand in Redis', async () => {
+    const { ask } = await startConsole()
+    const { body: issued } = await ask('POST', KEYS, request)
+    const digest = digestOf(issued.secret)
+    const { status, headers, text } = await ask('GET', lookUp(digest))
+    expect(status).toBe(200)
+    expect(headers['content-type']).toBe('application/json; charset=utf-8')
+    expect(headers['cache-control']).toBe('no-store')
+    const decoded = decodeRecord(text, digest, [deriveRecordKey(SIGNING_SECRET)])
+    expect(decoded).toMatchObject({ ok: true, grant: { id: issued.key.id, version: 1 } })
+  })
+
+  test('answers a revoked key as revoked, at once', async () => {
+    const { ask } = await startConsole()
+    const { body: issued } = await ask('POST', KEYS, request)
+    await ask('POST', `/admin/v1/keys/${issued.key.id}/revoke`)
+    const { body } = await ask('GET', lookUp(digestOf(issued.secret)))
+    expect(body).toMatchObject({ version: 2, revokedAt: expect.any(String) })
+  })
+
+  test('says that there is no such key, where there is none', async () => {
+    const { ask } = await startConsole()
+    const { status, body } = await ask('GET', lookUp('0'.repeat(64)))
+    expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
+  })
+
+  test.each(['', '0'.repeat(63), '0'.repeat(65), 'A'.repeat(64), `${'0'.repeat(63)}g`, '*', '__proto__'])(
+    'never says so of what is no digest: %s',
+    async digest => {
+      const { ask } = await startConsole()
+      const { status, body } = await ask('GET', lookUp(digest))
+      expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
+    },
+  )
+
+  test.each(['', `Bearer ${ADMIN_TOKEN}`, 'Bearer origin-token', 'Bearer undefined'])(
+    'tells nothing to who holds “%s”',
+    async authorization => {
+      const { ask } = await startConsole()
+      const { status, body } = await ask('GET', lookUp('0'.repeat(64)), undefined, {
+        headers: { authorization },
+      })
+      expect({ status, code: body.code }).toEqual({ status: 401, code: 'unauthenticated' })
+    },
+  )
+
+  test.each(['/nothing', '/v2/keys/0', `/internal/v1/key/${'0'.repeat(64)}`, `/x${lookUp('0'.repeat(64))}`])(
+    'never says so to a gateway that was given a wrong address: %s',
+    async path => {
+      const { ask } = await startConsole()
+      const headers = { authorization: `Bearer ${ORIGIN_TOKEN}` }
+      const { status, body } = await ask('GET', path, undefined, { headers })
+      expect({ status, code: body.code }).toEqual({ status: 404, code: 'unknown_path' })
+    },
+  )
+
+  test('never says so where the database does not answer: that is 500', async () => {
+    const file = join(temporaryDirectory(), 'keys.db')
+    const { ask } = await startConsole({ databaseUrl: `sqlite:${file}` })
+    const other = new DatabaseSync(file)
+    other.exec('DROP TABLE keys')
+    other.close()
+    const { status, body } = await ask('GET', lookUp('0'.repeat(64)))
+    expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
+  })
+})
