@@ -92,8 +92,6 @@ function describeResponses(route: Route): Record<string, unknown> {
   const own = route.answeredBy === 'gateway'
   const schema = own ? { $ref: '#/components/schemas/Key' } : { description: 'As the service behind answers' }
   const forwarded: Record<string, string> = {
-    404: 'No such workspace for this key',
-    429: 'Too many requests',
     502: 'The service behind gave no usable answer',
     504: 'The service behind did not answer in time',
   }
@@ -101,6 +99,8 @@ function describeResponses(route: Route): Record<string, unknown> {
     400: 'The request or its query is malformed',
     401: 'No usable key: key_missing, key_invalid, key_expired or key_revoked',
     ...(route.scope === undefined ? {} : { 403: 'The key lacks the scope' }),
+    ...(pathParameters(route).length === 0 ? {} : { 404: 'No such workspace for this key' }),
+    429: 'Too many requests',
     ...(own ? {} : forwarded),
     503: 'Not now: the key store, the service behind or this server is not available',
   }

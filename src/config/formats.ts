@@ -8,7 +8,10 @@ interface Format {
 }
 
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/
-/** What is never copied in either direction: credentials, and fields that belong to one connection (RFC 9110, 7.6.1). */
+/**
+ * What is never copied in either direction: credentials, fields that belong to one connection (RFC 9110, 7.6.1), and
+ * what tells a stranger which software answers.
+ */
 const NEVER_FORWARDED = new Set([
   'authorization',
   'connection',
@@ -19,12 +22,14 @@ const NEVER_FORWARDED = new Set([
   'proxy-authenticate',
   'proxy-authorization',
   'proxy-connection',
+  'server',
   'set-cookie',
   'te',
   'trailer',
   'transfer-encoding',
   'upgrade',
   'expect',
+  'x-powered-by',
 ])
 
 /** Every format that `schema.ts` names. */

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { Ajv, type ErrorObject } from 'ajv'
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import { formats } from './formats.ts'
 import { checkRules, type Plane } from './rules.ts'
 import { type Config, configSchema } from './schema.ts'
@@ -11,7 +11,7 @@ import {
   layerOfFile,
   layerOfFlags,
   type Mistake,
-  splitList,
+  parseText,
 } from './sources.ts'
 
 export const DEFAULTS_FILE = new URL('../../config/default.yaml', import.meta.url)
@@ -32,8 +32,9 @@ export function loadConfig(sources: {
   planes: readonly Plane[]
 }): LoadedConfig {
   const mistakes: Mistake[] = []
+  const defaults = layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', mistakes)
   const layers = [
-    layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', mistakes),
+    defaults,
     layerOfNamedFile(sources.configFile ?? sources.environment['POSTERN_CONFIG'], mistakes),
     layerOfEnvironment(sources.environment, mistakes),
     layerOfFlags(sources.flags ?? new Map()),
@@ -45,7 +46,14 @@ export function loadConfig(sources: {
   const invalid = validate(candidate, given)
   mistakes.push(...invalid)
   // Rules between settings are only judged where each setting is right by itself.
-  if (invalid.length === 0) mistakes.push(...checkRules(candidate as unknown as Config, sources.planes))
+  if (invalid.length === 0) {
+    for (const { spelling, problem } of checkRules(candidate as unknown as Config, sources.planes)) {
+      const writer = given.get(spelling)
+      // What nobody but ourselves wrote has its plain name.
+      const known = writer !== undefined && writer !== defaults.get(spelling)
+      mistakes.push({ spelling: known ? writer.spelling : spelling, problem })
+    }
+  }
   // The schema has just accepted the candidate: that is what the cast rests on.
   return mistakes.length === 0
     ? { ok: true, config: candidate as unknown as Config }
@@ -78,13 +86,14 @@ function overlay(given: Map<string, Given>, layer: Layer, mistakes: Mistake[]): 
 }
 
 function readSecretFiles(given: Map<string, Given>, mistakes: Mistake[]): Map<string, Given> {
-  for (const { path, secret, schema } of settings) {
+  for (const setting of settings) {
+    const { path, secret } = setting
     const named = given.get(`${path}File`)
     if (!secret || named === undefined) continue
     given.delete(`${path}File`)
     const text = readText(named, String(named.value), mistakes)
     if (text === null) continue
-    given.set(path, { spelling: named.spelling, value: schema.type === 'array' ? splitList(text) : text })
+    given.set(path, { spelling: named.spelling, value: parseText(setting, path, text) })
   }
   return given
 }
@@ -131,12 +140,19 @@ function assemble(given: ReadonlyMap<string, Given>): Record<string, unknown> {
   return root
 }
 
-function validate(candidate: unknown, given: ReadonlyMap<string, Given>): Mistake[] {
+let checkSchema: ValidateFunction | undefined
+
+/** Once: to compile takes longer than all the rest of loading. */
+function compileSchema(): ValidateFunction {
   const ajv = new Ajv({ allErrors: true, strict: false })
   for (const [name, format] of Object.entries(formats)) ajv.addFormat(name, format.accepts)
-  const check = ajv.compile(configSchema)
-  if (check(candidate)) return []
-  const mistakes = (check.errors ?? []).map(error => explain(error, given))
+  return ajv.compile(configSchema)
+}
+
+function validate(candidate: unknown, given: ReadonlyMap<string, Given>): Mistake[] {
+  checkSchema ??= compileSchema()
+  if (checkSchema(candidate)) return []
+  const mistakes = (checkSchema.errors ?? []).map(error => explain(error, given))
   return [...new Map(mistakes.map(mistake => [mistake.spelling, mistake])).values()]
 }
 
@@ -164,6 +180,8 @@ function explainWithin(error: ErrorObject): string {
   return error.message ?? 'is not valid'
 }
 
+/** Without the path: somebody may have put the secret itself where the name of its file belongs. */
 function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+  const message = error instanceof Error ? error.message : ''
+  return /^[A-Z]+: [^,]*/.exec(message)?.[0] ?? 'it is no name of a file'
 }

@@ -34,9 +34,15 @@ function hidden(value: unknown): unknown {
   return Object.fromEntries(Object.keys(value).map(name => [name, HIDDEN]))
 }
 
-/** An address stays readable without its password and without its query, which may hold one too. */
+/** An address stays readable without its password and query, as the parser that its user will use finds them. */
 function hiddenAddress(value: unknown): string {
-  return String(value)
-    .replace(/^([a-z]+:\/\/[^:/]*):.*@/, `$1:${HIDDEN}@`)
-    .replace(/\?.*$/, `?${HIDDEN}`)
+  const text = String(value)
+  if (text.startsWith('sqlite:')) return text.replace(/\?[\s\S]*$/, `?${HIDDEN}`)
+  if (!URL.canParse(text)) return HIDDEN
+  const { protocol, username, password, host, pathname, search, hash } = new URL(text)
+  const login = password === '' ? username : `${username}:${HIDDEN}`
+  // An @ behind the host is most likely a password that was not encoded.
+  const path = pathname.includes('@') ? `/${HIDDEN}` : pathname
+  const rest = search === '' && hash === '' ? path : `${path}?${HIDDEN}`
+  return `${protocol}//${login === '' ? '' : `${login}@`}${host}${rest}`
 }

@@ -52,7 +52,8 @@ function checkConsole({ database, keys }: Config): Mistake[] {
   if (!database.url.startsWith('sqlite:')) {
     mistakes.push(mistake('database.url', 'must be `sqlite:FILE`: this version knows no other database'))
   }
-  if (keys.signingSecrets.length === 0) {
+  // Otherwise it is required of every plane, and said there.
+  if (keys.format === 'opaque' && keys.signingSecrets.length === 0) {
     mistakes.push(
       mistake('keys.signingSecrets', 'is required for the console: it signs the keys that it issues'),
     )
@@ -73,7 +74,7 @@ function checkPorts(config: Config, planes: readonly Plane[]): Mistake[] {
 function checkRoute(config: Config, route: Config['routes'][number]): Mistake[] {
   const at = `routes.${route.name}`
   const mistakes: Mistake[] = []
-  if (route.scope !== undefined && config.scopes[route.scope] === undefined) {
+  if (route.scope !== undefined && !Object.hasOwn(config.scopes, route.scope)) {
     mistakes.push(mistake(`${at}.scope`, `is ${route.scope}, which scopes does not name`))
   }
   const parameters = parametersOf(route.path)

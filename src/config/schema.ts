@@ -1,4 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
+import { SCOPE_TOKEN } from '../domain/scope.ts'
 
 /**
  * Every setting once: type, bounds, unit, one line of documentation. The defaults stand in `config/default.yaml`.
@@ -16,6 +17,9 @@ const file = (description: string) => Type.String({ minLength: 1, description })
 const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>
   Type.Object(properties, { additionalProperties: false })
 const optional = Type.Optional
+/** A map whose names must all be of the pattern: without `additionalProperties` the others would go unchecked. */
+const mapOf = <Value extends TSchema>(pattern: string, value: Value, options = {}) =>
+  Type.Record(Type.String({ pattern }), value, { additionalProperties: false, ...options })
 
 const gateway = section({
   host: host('Address that the public API listens on'),
@@ -63,8 +67,8 @@ const consolePlane = section({
 
 const upstream = section({
   url: optional(httpUrl('Address of the workspace/files service; a path in it is put before each route’s')),
-  headers: Type.Record(
-    Type.String({ pattern: '^[A-Za-z0-9-]{1,128}$' }),
+  headers: mapOf(
+    '^[A-Za-z0-9-]{1,128}$',
     Type.Union([
       Type.String({ pattern: '^[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?$' }),
       section({ file: file('File that holds the value') }),
@@ -158,7 +162,7 @@ const route = section({
   answeredBy: optional(Type.Union([Type.Literal('gateway'), Type.Literal('upstream')])),
   scope: optional(Type.String({ format: 'scope' })),
   upstreamPath: optional(Type.String({ format: 'path-template' })),
-  query: optional(Type.Record(Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$' }), queryRule)),
+  query: optional(mapOf('^[A-Za-z][A-Za-z0-9_-]{0,63}$', queryRule)),
 })
 
 export const configSchema = section({
@@ -197,7 +201,7 @@ export const configSchema = section({
       { description: 'Least severe level that is logged' },
     ),
   }),
-  scopes: Type.Record(Type.String({ format: 'scope' }), Type.String({ minLength: 1, maxLength: 200 }), {
+  scopes: mapOf(SCOPE_TOKEN.source, Type.String({ minLength: 1, maxLength: 200 }), {
     description: 'Scopes that a key may have, each with what it grants in words',
   }),
   routes: Type.Array(route, { minItems: 1, maxItems: 200, description: 'Endpoints of the public API' }),

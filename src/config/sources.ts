@@ -1,4 +1,4 @@
-import { parse as parseYaml } from 'yaml'
+import { parse, YAMLParseError } from 'yaml'
 import { type Setting, sectionPaths, settingByPath, settings } from './settings.ts'
 
 /** Where a value came from, as its writer spelled it. */
@@ -30,7 +30,7 @@ export function layerOfFile(text: string, label: string, mistakes: Mistake[]): L
     else
       mistakes.push({ spelling: label, problem: 'must hold settings by name, as config/default.yaml does' })
   } catch (error) {
-    mistakes.push({ spelling: label, problem: `is not YAML: ${String(error)}` })
+    mistakes.push({ spelling: label, problem: `is not YAML${placeOf(error)}` })
   }
   return layer
 }
@@ -87,6 +87,16 @@ export function splitList(text: string): string[] {
     .split(/[,\n]/)
     .map(item => item.trim())
     .filter(item => item !== '')
+}
+
+/** No warnings to the terminal: they, and the parser's own messages, repeat lines of the file, which may be secret. */
+function parseYaml(text: string): unknown {
+  return parse(text, { logLevel: 'error' })
+}
+
+function placeOf(error: unknown): string {
+  if (!(error instanceof YAMLParseError)) return ''
+  return `: ${error.code.toLowerCase().replaceAll('_', ' ')} in line ${error.linePos?.[0].line ?? 1}`
 }
 
 function parseYamlOrText(text: string): unknown {

@@ -7,7 +7,8 @@ export type Credential =
   /** All that goes on from here is the digest: the key itself ends in this function. */
   | { readonly kind: 'key'; readonly digest: string }
 
-const BEARER = /^bearer[ \t]+(?=[^ \t])(.*)$/i
+/** Scheme, spaces, token: nothing else parts the two (RFC 6750, section 2.1). */
+const BEARER = /^bearer +(?=[^ ])(.*)$/is
 
 /**
  * Checks 4 and 5, as far as the request alone can tell.

@@ -1,0 +1,223 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { codeOf, importsOf } from './source-text.ts'
+
+const ROOT = fileURLToPath(new URL('../../src/', import.meta.url))
+
+interface SourceFile {
+  /** `domain/route.ts` */
+  readonly path: string
+  /** The folder below `src`; '' for the files beside them. */
+  readonly layer: string
+  readonly text: string
+}
+
+interface Edge {
+  readonly from: SourceFile
+  /** A path below `src`, or the name of a package. */
+  readonly to: string
+  readonly ours: boolean
+  readonly typeOnly: boolean
+}
+
+const FILES: readonly SourceFile[] = readdirSync(ROOT, { recursive: true, withFileTypes: true })
+  .filter(entry => entry.isFile() && /\.[cm]?[jt]sx?$/.test(entry.name))
+  .map(entry => relative(ROOT, join(entry.parentPath, entry.name)))
+  .sort()
+  .map(path => ({
+    path,
+    layer: path.includes('/') ? (path.split('/')[0] ?? '') : '',
+    text: readFileSync(join(ROOT, path), 'utf8'),
+  }))
+
+const EDGES: readonly Edge[] = FILES.flatMap(from =>
+  importsOf(from.text).map(({ specifier, typeOnly }) => {
+    const ours = specifier.startsWith('.')
+    return { from, to: ours ? join(dirname(from.path), specifier) : specifier, ours, typeOnly }
+  }),
+)
+
+/** What wires the parts together may import all of them; nothing imports it but itself. */
+const WIRING = ['', 'run', 'cli']
+
+/**
+ * For each layer what it may import of another one: whole layers (`domain/`), single files, and what it may name only as
+ * a type. A layer may always import itself.
+ */
+const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: readonly string[] }>> = {
+  domain: { values: [], types: [] },
+  config: { values: ['domain/'], types: [] },
+  observability: { values: ['domain/'], types: ['config/'] },
+  keystore: {
+    values: ['domain/', 'observability/metrics.ts', 'observability/logger.ts'],
+    types: ['config/'],
+  },
+  control: { values: ['domain/', 'observability/metrics.ts', 'observability/logger.ts'], types: ['config/'] },
+  gateway: { values: ['domain/', 'observability/', 'keystore/key-store.ts'], types: ['config/'] },
+}
+
+function within(target: string, allowed: readonly string[]): boolean {
+  return allowed.some(place => (place.endsWith('/') ? target.startsWith(place) : target === place))
+}
+
+function isAllowed({ from, to, typeOnly }: Edge): boolean {
+  if (WIRING.includes(from.layer)) return true
+  const rule = ALLOWED[from.layer]
+  if (rule === undefined) return false
+  return within(to, [`${from.layer}/`, ...rule.values, ...(typeOnly ? rule.types : [])])
+}
+
+function say({ from, to }: Edge): string {
+  return `${from.path} -> ${to}`
+}
+
+describe('the parts know of each other only what they must', () => {
+  it('every file is in a part that has rules', () => {
+    const known = [...WIRING, ...Object.keys(ALLOWED)]
+    expect(FILES.filter(file => !known.includes(file.layer)).map(file => file.path)).toEqual([])
+    expect(FILES.filter(file => file.layer === '').map(file => file.path)).not.toContain('index.ts')
+  })
+
+  it('imports go from the wiring through the parts to the domain, and never across or back', () => {
+    expect(EDGES.filter(edge => edge.ours && !isAllowed(edge)).map(say)).toEqual([])
+  })
+
+  it('the two planes are strangers', () => {
+    const across = EDGES.filter(
+      ({ from, to }) =>
+        (from.layer === 'gateway' && to.startsWith('control/')) ||
+        (from.layer === 'control' && /^(?:gateway|keystore)\//.test(to)),
+    )
+    expect(across.map(say)).toEqual([])
+  })
+
+  it('the domain is pure: of others it knows node:crypto alone', () => {
+    const foreign = EDGES.filter(
+      ({ from, to, ours }) => from.layer === 'domain' && !ours && to !== 'node:crypto',
+    )
+    expect(foreign.map(say)).toEqual([])
+  })
+
+  it('the domain neither asks for the time nor for chance, but for the clock that it hands to others', () => {
+    const impure =
+      /\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\brandomBytes\b|\brandomUUID\b|\bperformance\.|\bset(?:Timeout|Interval|Immediate)\b|\bfetch\b/
+    const found = FILES.filter(
+      ({ layer, path, text }) =>
+        layer === 'domain' && path !== 'domain/clock.ts' && impure.test(codeOf(text)),
+    )
+    expect(found.map(file => file.path)).toEqual([])
+  })
+
+  it('only one file forwards, and only the metrics know their library', () => {
+    const users = (name: string) => [
+      ...new Set(EDGES.filter(edge => edge.to === name).map(edge => edge.from.path)),
+    ]
+    expect(users('prom-client')).toEqual(['observability/metrics.ts'])
+    expect(users('@fastify/reply-from').length).toBeLessThanOrEqual(1)
+  })
+
+  it('no file imports itself in a circle of values', () => {
+    const next = Map.groupBy(
+      EDGES.filter(edge => edge.ours && !edge.typeOnly),
+      edge => edge.from.path,
+    )
+    const done = new Set<string>()
+    const circles: string[] = []
+    function visit(path: string, way: readonly string[]): void {
+      if (way.includes(path)) {
+        circles.push([...way.slice(way.indexOf(path)), path].join(' -> '))
+        return
+      }
+      if (done.has(path)) return
+      for (const edge of next.get(path) ?? []) visit(edge.to, [...way, path])
+      done.add(path)
+    }
+    for (const file of FILES) visit(file.path, [])
+    expect(circles).toEqual([])
+  })
+
+  it('every import of ours names a file that is there', () => {
+    const paths = new Set(FILES.map(file => file.path))
+    expect(EDGES.filter(edge => edge.ours && !paths.has(edge.to)).map(say)).toEqual([])
+  })
+
+  it('Node’s own modules are named as such', () => {
+    expect(
+      EDGES.filter(({ to, ours }) => !ours && isBuiltin(to) && !to.startsWith('node:')).map(say),
+    ).toEqual([])
+  })
+})
+
+describe('every file can be read at a sitting', () => {
+  const sizes = FILES.map(({ path, text }) => ({ path, lines: text.trimEnd().split('\n').length }))
+
+  /** Debts, each with the size that it may not grow beyond. A file that no longer needs its line here loses it. */
+  const debts: Readonly<Record<string, number>> = {
+    // The bookkeeping of one exchange and its body in one class: to be parted.
+    'gateway/upstream-exchange.ts': 287,
+  }
+
+  it('none has more than 250 lines, named debts aside', () => {
+    expect(sizes.filter(({ path, lines }) => lines > (debts[path] ?? 250))).toEqual([])
+  })
+
+  it('and no debt stands here that is paid', () => {
+    const owing = sizes.filter(({ lines }) => lines > 250).map(({ path }) => path)
+    expect(Object.keys(debts)).toEqual(owing)
+  })
+
+  it('half of them have 100 lines or fewer', () => {
+    const sorted = sizes.map(({ lines }) => lines).sort((a, b) => a - b)
+    expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThanOrEqual(100)
+  })
+})
+
+describe('no file goes round the rules', () => {
+  function filesWith(
+    pattern: RegExp,
+    view: (text: string) => string,
+    except: readonly string[] = [],
+  ): string[] {
+    return FILES.filter(({ path, text }) => !except.includes(path) && pattern.test(view(text))).map(
+      file => file.path,
+    )
+  }
+
+  it('the process is touched by the entrance alone', () => {
+    const entrance = ['main.ts', 'supported-node.cjs']
+    expect(
+      filesWith(/(?<![\w.$])(?:globalThis\.)?process\s*[.[?]|\{[^}]*\}\s*=\s*process\b/, codeOf, entrance),
+    ).toEqual([])
+    expect(EDGES.filter(edge => edge.to === 'node:process').map(say)).toEqual([])
+  })
+
+  it('nothing is of the type any', () => {
+    expect(filesWith(/(?:[:<|&,=([]|\b(?:as|extends|satisfies|keyof)\b)\s*any\b(?!\s*[(:])/, codeOf)).toEqual(
+      [],
+    )
+  })
+
+  it('no rule of compiler or linter is switched off', () => {
+    expect(
+      filesWith(/@ts-(?:ignore|nocheck|expect-error)|biome-ignore|eslint-disable/, text => text),
+    ).toEqual([])
+  })
+
+  it('nothing is printed past the logger', () => {
+    expect(
+      filesWith(/(?<![\w.$])console\s*\.\s*(?:log|error|warn|info|debug|trace|dir|table)\b/, codeOf),
+    ).toEqual([])
+  })
+
+  it('no text is run as code', () => {
+    expect(filesWith(/(?<![\w.$])eval\s*\(|\bnew Function\b/, codeOf)).toEqual([])
+  })
+
+  it('and there are files of which all this is said', () => {
+    expect(FILES.length).toBeGreaterThan(30)
+    expect(EDGES.filter(edge => edge.ours).length).toBeGreaterThan(50)
+  })
+})

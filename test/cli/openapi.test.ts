@@ -1,0 +1,143 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { describe, expect, it } from 'vitest'
+import { describeApi } from '../../src/cli/openapi.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { configOf } from '../config/examples.ts'
+
+interface Operation {
+  operationId: string
+  summary?: string
+  description: string
+  parameters: { name: string; in: string; required: boolean; schema: Record<string, unknown> }[]
+  responses: Record<string, { description: string; content: Record<string, { schema: unknown }> }>
+}
+
+const CONFIG = configOf()
+const RICH = configOf({
+  file: `
+scopes: { 'files:read': "Read the workspace's files", 'a/b~c': Odd but lawful }
+routes:
+  - { name: me, path: /me, answeredBy: gateway }
+  - { name: own, path: '/own/{workspaceId}', answeredBy: gateway, scope: 'a/b~c' }
+  - name: file
+    summary: One file
+    path: /v2/{workspaceId}/files/{fileId}
+    upstreamPath: /secret-internal/{workspaceId}/{fileId}
+    scope: files:read
+    query:
+      part: { type: choice, values: [head, all] }
+      at: { type: token, maxLength: 9 }
+      page: { type: integer, minimum: 0, maximum: 7 }
+`,
+})
+
+function operationOf(config: Config, path: string): Operation {
+  const { paths } = describeApi(config, '1.2.3') as { paths: Record<string, { get: Operation }> }
+  const operation = paths[path]?.get
+  if (operation === undefined) throw new Error(`${path} is not described`)
+  return operation
+}
+
+describe('the document of the public API', () => {
+  it.each([
+    ['as it is shipped', CONFIG],
+    ['with every kind of endpoint and parameter', RICH],
+  ])('is valid OpenAPI 3.1, %s', async (_, config) => {
+    const validator = new Validator()
+    const result = await validator.validate(describeApi(config, '1.2.3'))
+    expect(result).toEqual({ valid: true })
+    expect(validator.version).toBe('3.1')
+  })
+
+  it.each([
+    ['as it is shipped', CONFIG],
+    ['with every kind of endpoint', RICH],
+  ])('describes each endpoint once, and no other: %s', (_, config) => {
+    const { paths } = describeApi(config, '1.2.3') as { paths: Record<string, Record<string, Operation>> }
+    expect(Object.keys(paths)).toEqual(config.routes.map(route => route.path))
+    for (const { name, path, summary } of config.routes) {
+      expect(Object.keys(paths[path] ?? {})).toEqual(['get'])
+      expect(operationOf(config, path).operationId).toBe(name)
+      expect(operationOf(config, path).summary).toBe(summary)
+    }
+  })
+
+  it('tells each parameter of path and query with what it may be', () => {
+    const { parameters } = operationOf(RICH, '/v2/{workspaceId}/files/{fileId}')
+    expect(parameters.map(({ name, in: place, required }) => [name, place, required])).toEqual([
+      ['workspaceId', 'path', true],
+      ['fileId', 'path', true],
+      ['part', 'query', false],
+      ['at', 'query', false],
+      ['page', 'query', false],
+    ])
+    expect(parameters.slice(2).map(({ schema }) => schema)).toEqual([
+      { type: 'string', enum: ['head', 'all'] },
+      { type: 'string', pattern: '^[A-Za-z0-9._~-]+$', maxLength: 9 },
+      { type: 'integer', minimum: 0, maximum: 7 },
+    ])
+    expect(operationOf(CONFIG, '/api/v1/workspaces/{workspaceId}/files').parameters.at(-1)?.schema).toEqual({
+      type: 'integer',
+      minimum: 1,
+      maximum: 1000,
+    })
+  })
+
+  it('tells which scope is needed, and that one may be missing', () => {
+    const files = operationOf(CONFIG, '/api/v1/workspaces/{workspaceId}/files')
+    expect(files.description).toContain("`files:read`: List the workspace's files")
+    expect(files.responses).toHaveProperty('403')
+    expect(operationOf(CONFIG, '/api/v1/auth').responses).not.toHaveProperty('403')
+  })
+
+  it('tells of 404 wherever a workspace is named, also where the gateway itself answers', () => {
+    for (const { path } of [...CONFIG.routes, ...RICH.routes]) {
+      const config = CONFIG.routes.some(route => route.path === path) ? CONFIG : RICH
+      const has404 = Object.hasOwn(operationOf(config, path).responses, '404')
+      expect(has404, path).toBe(path.includes('{workspaceId}'))
+    }
+  })
+
+  it('tells of trouble behind only where something is behind', () => {
+    const statusesOf = (path: string) => Object.keys(operationOf(CONFIG, path).responses)
+    expect(statusesOf('/api/v1/auth')).toEqual(['200', '400', '401', '429', '503'])
+    expect(statusesOf('/api/v1/workspaces/{workspaceId}')).toEqual([
+      '200',
+      '400',
+      '401',
+      '403',
+      '404',
+      '429',
+      '502',
+      '503',
+      '504',
+    ])
+  })
+
+  it('has one form for every failure, and the key’s own for what the gateway answers', () => {
+    for (const { path } of CONFIG.routes) {
+      for (const [status, { content }] of Object.entries(operationOf(CONFIG, path).responses)) {
+        if (status === '200') continue
+        expect(content['application/json']?.schema).toEqual({ $ref: '#/components/schemas/Error' })
+      }
+    }
+    const { responses } = operationOf(CONFIG, '/api/v1/auth')
+    expect(responses['200']?.content['application/json']?.schema).toEqual({
+      $ref: '#/components/schemas/Key',
+    })
+  })
+
+  it('tells nothing of what is behind', () => {
+    const text = JSON.stringify([describeApi(RICH, '1.2.3'), describeApi(CONFIG, '1.2.3')])
+    expect(text).not.toMatch(/secret-internal|workspaces\.internal|redis|8080/)
+  })
+
+  it('names the version of the program and wants a bearer key everywhere', () => {
+    expect(describeApi(CONFIG, '1.2.3')).toMatchObject({
+      openapi: expect.stringMatching(/^3\.1\.\d$/),
+      info: { version: '1.2.3' },
+      security: [{ apiKey: [] }],
+      components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } } },
+    })
+  })
+})

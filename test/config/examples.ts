@@ -1,0 +1,65 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll } from 'vitest'
+import { type LoadedConfig, loadConfig } from '../../src/config/load.ts'
+import type { Plane } from '../../src/config/rules.ts'
+import type { Config } from '../../src/config/schema.ts'
+
+export const SIGNING_SECRET = Buffer.alloc(32, 1).toString('base64')
+
+/** The least that both planes need. */
+export const ENOUGH: NodeJS.ProcessEnv = {
+  POSTERN_UPSTREAM_URL: 'http://workspaces.internal:8080',
+  POSTERN_REDIS_URL: 'redis://redis.internal:6379',
+  POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET,
+}
+
+interface Sources {
+  environment?: NodeJS.ProcessEnv
+  flags?: Record<string, string>
+  /** Text of a settings file. */
+  file?: string
+  planes?: readonly Plane[]
+}
+
+export function load({
+  environment = {},
+  flags = {},
+  file,
+  planes = ['gateway', 'console'],
+}: Sources = {}): LoadedConfig {
+  return loadConfig({
+    environment: { ...ENOUGH, ...environment },
+    flags: new Map(Object.entries(flags)),
+    configFile: file === undefined ? undefined : fileWith(file, 'settings.yaml'),
+    planes,
+  })
+}
+
+export function configOf(sources?: Sources): Config {
+  const loaded = load(sources)
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes))
+  return loaded.config
+}
+
+/** Each mistake as a person reads it. */
+export function mistakesOf(sources?: Sources): string[] {
+  const loaded = load(sources)
+  return loaded.ok ? [] : loaded.mistakes.map(({ spelling, problem }) => `${spelling} ${problem}`)
+}
+
+let directory: string | undefined
+let files = 0
+
+/** @returns the path of a file with this text, gone when the tests of the file end */
+export function fileWith(text: string, name = 'value'): string {
+  directory ??= mkdtempSync(join(tmpdir(), 'postern-config-'))
+  const path = join(directory, `${++files}-${name}`)
+  writeFileSync(path, text)
+  return path
+}
+
+afterAll(() => {
+  if (directory !== undefined) rmSync(directory, { recursive: true })
+})

@@ -1,0 +1,321 @@
+import { describe, expect, it } from 'vitest'
+import { loadConfig } from '../../src/config/load.ts'
+import { settings } from '../../src/config/settings.ts'
+import { configOf, fileWith, mistakesOf, SIGNING_SECRET } from './examples.ts'
+
+const OTHER_SECRET = Buffer.alloc(32, 2).toString('base64')
+
+function valueAt(config: unknown, path: string): unknown {
+  return path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], config)
+}
+
+describe('the names and defaults that the contract fixes', () => {
+  it.each([
+    ['POSTERN_GATEWAY_HOST', 'gateway.host', '0.0.0.0', '127.0.0.1', '127.0.0.1'],
+    ['POSTERN_GATEWAY_PORT', 'gateway.port', 8080, '1', 1],
+    ['POSTERN_CONSOLE_HOST', 'console.host', '0.0.0.0', '127.0.0.1', '127.0.0.1'],
+    ['POSTERN_CONSOLE_PORT', 'console.port', 8081, '0', 0],
+    ['POSTERN_OPS_HOST', 'ops.host', '0.0.0.0', '::', '::'],
+    ['POSTERN_OPS_PORT', 'ops.port', 9090, '65535', 65535],
+    ['POSTERN_UPSTREAM_URL', 'upstream.url', undefined, 'https://u/base', 'https://u/base'],
+    ['POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS', 'upstream.headersTimeoutMs', 10000, '5', 5],
+    ['POSTERN_REDIS_URL', 'redis.url', undefined, 'rediss://r:1', 'rediss://r:1'],
+    ['POSTERN_ORIGIN_URL', 'origin.url', undefined, 'http://console:8081', 'http://console:8081'],
+    ['POSTERN_ORIGIN_TOKEN', 'origin.token', undefined, 'a'.repeat(16), 'a'.repeat(16)],
+    [
+      'POSTERN_KEYS_SIGNING_SECRETS',
+      'keys.signingSecrets',
+      [],
+      `${OTHER_SECRET}, ${SIGNING_SECRET}`,
+      [OTHER_SECRET, SIGNING_SECRET],
+    ],
+    ['POSTERN_KEYS_MEMORY_TTL_SECONDS', 'keys.memory.ttlSeconds', 30, '1.5', 1.5],
+    ['POSTERN_KEYS_STALE_SECONDS', 'keys.staleSeconds', 300, '0', 0],
+    ['POSTERN_DATABASE_URL', 'database.url', 'sqlite:postern.db', 'sqlite:/data/k.db', 'sqlite:/data/k.db'],
+    ['POSTERN_ADMIN_TOKEN', 'console.adminToken', undefined, 'b'.repeat(16), 'b'.repeat(16)],
+    ['POSTERN_GATEWAY_MAX_IN_FLIGHT', 'gateway.maxInFlight', 1000, '7', 7],
+    [
+      'POSTERN_GATEWAY_TRUSTED_PROXIES',
+      'gateway.trustedProxies',
+      [],
+      '10.0.0.0/8,::1',
+      ['10.0.0.0/8', '::1'],
+    ],
+    ['POSTERN_DRAIN_DELAY_MS', 'drain.delayMs', 5000, '0', 0],
+    ['POSTERN_DRAIN_TIMEOUT_MS', 'drain.timeoutMs', 30000, '1', 1],
+    ['POSTERN_LOG_LEVEL', 'log.level', 'info', 'debug', 'debug'],
+  ])('%s is %s', (name, path, byDefault, text, value) => {
+    const { environment } = settings.find(setting => setting.path === path) ?? {}
+    expect(environment).toBe(name)
+    // What the gateway needs in any case is given, so the plain default is read without a plane and with opaque keys.
+    const bare = loadConfig({
+      environment: {},
+      flags: new Map([['--keys-format', 'opaque']]),
+      planes: [],
+    })
+    expect(bare.ok && valueAt(bare.config, path)).toEqual(byDefault)
+    const others = name === 'POSTERN_ORIGIN_URL' ? { POSTERN_ORIGIN_TOKEN: 'a'.repeat(16) } : {}
+    expect(valueAt(configOf({ environment: { ...others, [name]: text } }), path)).toEqual(value)
+  })
+
+  it('are spelled by one rule, one setting aside: POSTERN_ and the path in upper snake case, -- and kebab case', () => {
+    for (const { path, environment, flag } of settings) {
+      const words = path.split(/\.|(?=[A-Z])/).map(word => word.toLowerCase())
+      expect(flag).toBe(`--${words.join('-')}`)
+      if (path === 'console.adminToken') expect(environment).toBe('POSTERN_ADMIN_TOKEN')
+      else expect(environment).toBe(`POSTERN_${words.join('_').toUpperCase()}`)
+    }
+  })
+
+  it('are each the name of one setting only', () => {
+    for (const kind of ['path', 'environment', 'flag'] as const) {
+      const names = settings.flatMap(setting =>
+        setting.secret
+          ? [setting[kind], `${setting[kind]}${{ path: 'File', environment: '_FILE', flag: '-file' }[kind]}`]
+          : [setting[kind]],
+      )
+      expect(new Set(names).size).toBe(names.length)
+    }
+  })
+
+  it('have the three endpoints and their scopes as the default of the public API', () => {
+    const { routes, scopes } = configOf()
+    expect(Object.keys(scopes)).toEqual(['workspace:read', 'files:read'])
+    expect(routes.map(({ path, scope, answeredBy, query }) => ({ path, scope, answeredBy, query }))).toEqual([
+      { path: '/api/v1/auth', answeredBy: 'gateway' },
+      { path: '/api/v1/workspaces/{workspaceId}', scope: 'workspace:read' },
+      {
+        path: '/api/v1/workspaces/{workspaceId}/files',
+        scope: 'files:read',
+        query: { limit: { type: 'integer', minimum: 1, maximum: 1000 } },
+      },
+    ])
+  })
+})
+
+describe('settings are found', () => {
+  const file = 'gateway: { port: 2 }\nops: { port: 2222 }\ndrain: { delayMs: 22 }'
+
+  it('in flags before environment before file before defaults', () => {
+    const config = configOf({
+      flags: { '--gateway-port': '4' },
+      environment: { POSTERN_GATEWAY_PORT: '3', POSTERN_OPS_PORT: '3333' },
+      file,
+    })
+    expect([config.gateway.port, config.ops.port, config.drain.delayMs, config.drain.timeoutMs]).toEqual([
+      4, 3333, 22, 30000,
+    ])
+  })
+
+  it('in a file named by POSTERN_CONFIG, unless a flag names another', () => {
+    const environment = { POSTERN_CONFIG: fileWith(file) }
+    expect(configOf({ environment }).gateway.port).toBe(2)
+    expect(configOf({ environment, file: 'gateway: { port: 5 }' }).gateway.port).toBe(5)
+  })
+
+  it('not in a variable that is empty, nor in a name of the file that holds nothing', () => {
+    const config = configOf({
+      environment: { POSTERN_OPS_PORT: '', POSTERN_CONFIG: '' },
+      file: 'ops: { port: }\ngateway:',
+    })
+    expect([config.ops.port, config.gateway.port]).toEqual([9090, 8080])
+  })
+
+  it('whole: a list of a later layer replaces an earlier one, and is not added to it', () => {
+    expect(configOf({ file: 'gateway: { requestHeaders: [Accept] }' }).gateway.requestHeaders).toEqual([
+      'Accept',
+    ])
+    const routes = '[{ name: one, path: "/v2/{workspaceId}" }]'
+    expect(configOf({ environment: { POSTERN_ROUTES: routes } }).routes).toEqual([
+      { name: 'one', path: '/v2/{workspaceId}' },
+    ])
+  })
+
+  it('and so is what another program reads: that is no mistake', () => {
+    expect(
+      mistakesOf({ environment: { POSTERN_CONSOLE_URL: 'http://c', PATH: '/bin', POSTERNX: '1' } }),
+    ).toEqual([])
+  })
+})
+
+describe('mistakes', () => {
+  it('are all named at once, each as its writer spelled it', () => {
+    const mistakes = mistakesOf({
+      flags: { '--gateway-port': 'eighty', '--log-level': 'loud' },
+      environment: {
+        POSTERN_OPS_PORT: '65536',
+        POSTERN_GATEWAY_MAX_INFLIGHT: '5',
+        POSTERN_DRAIN_DELAY_MS: '-1',
+        POSTERN_REDIS_BEATS: 'yes',
+      },
+      file: 'gatway: {}\nupstream: { url: "ftp://x", timeout: 5 }\nkeys: 5\nredis: { commandTimeoutMs: 1.5 }',
+    })
+    const expected = [
+      /^--gateway-port must be a whole number from 0 to 65535$/,
+      /^--log-level must be one of trace, debug, info, warn, error, fatal, silent$/,
+      /^POSTERN_OPS_PORT must be a whole number from 0 to 65535$/,
+      /^POSTERN_GATEWAY_MAX_INFLIGHT is no setting$/,
+      /^POSTERN_DRAIN_DELAY_MS must be a whole number from 0 to 3600000$/,
+      /^POSTERN_REDIS_BEATS must be true or false$/,
+      /^gatway \(in .*settings\.yaml\) is no setting$/,
+      /^upstream\.timeout \(in .*\) is no setting$/,
+      /^keys \(in .*\) must hold settings by name$/,
+      /^redis\.commandTimeoutMs \(in .*\) must be a whole number from 1 to 3600000$/,
+    ]
+    for (const form of expected)
+      expect(
+        mistakes.filter(text => form.test(text)),
+        String(form),
+      ).toHaveLength(1)
+    // The environment's good address stands above the file's bad one.
+    expect(mistakes).toHaveLength(expected.length)
+  })
+
+  it('between settings are named as their writer spelled them, too', () => {
+    expect(mistakesOf({ environment: { POSTERN_OPS_PORT: '8081' } })).toEqual([
+      'POSTERN_OPS_PORT is 8081, which console.port takes already',
+    ])
+    expect(mistakesOf({ file: 'console: { port: 8080 }' })).toEqual([
+      expect.stringMatching(
+        /^console\.port \(in .*settings\.yaml\) is 8080, which gateway\.port takes already$/,
+      ),
+    ])
+    expect(mistakesOf({ flags: { '--ops-port': '8080' } })).toEqual([
+      expect.stringMatching(/^--ops-port is 8080, which gateway\.port takes already$/),
+    ])
+    expect(mistakesOf({ environment: { POSTERN_GATEWAY_PORT: '0', POSTERN_OPS_PORT: '0' } })).toEqual([])
+  })
+
+  it.each(['POSTERN_GATEWAY_PORT', 'POSTERN_PORT', 'POSTERN_GATEWAY_PORT_8080_TCP', 'POSTERN_CONSOLE_PORT'])(
+    'that Kubernetes makes are explained as such: %s=tcp://…',
+    name => {
+      expect(mistakesOf({ environment: { [name]: 'tcp://10.0.0.1:8080' } })).toEqual([
+        expect.stringMatching(new RegExp(`^${name} .*Kubernetes.*enableServiceLinks: false`)),
+      ])
+    },
+  )
+
+  it('are named for the items of a list by their place', () => {
+    expect(
+      mistakesOf({ environment: { POSTERN_GATEWAY_TRUSTED_PROXIES: '10.0.0.0/8,10.0.0.0/33' } }),
+    ).toEqual(['POSTERN_GATEWAY_TRUSTED_PROXIES, at 1 must be an IP address or a CIDR such as 10.0.0.0/8'])
+  })
+
+  it('of a file are its own: one that is no YAML, no map, or cannot be read', () => {
+    expect(mistakesOf({ file: 'gateway: { port: 1' })).toEqual([
+      expect.stringMatching(/settings\.yaml is not YAML: .*line 1/),
+    ])
+    expect(mistakesOf({ file: '- 1' })).toEqual([expect.stringMatching(/must hold settings by name/)])
+    expect(mistakesOf({ file: 'ops: { port: 1 }\nops: { port: 2 }' })).toEqual([
+      expect.stringMatching(/is not YAML/),
+    ])
+    expect(mistakesOf({ environment: { POSTERN_CONFIG: '/nowhere/postern.yaml' } })).toEqual([
+      expect.stringMatching(/^\/nowhere\/postern\.yaml cannot be read/),
+    ])
+  })
+
+  it('are only those of the plane that runs', () => {
+    const nothing = { POSTERN_UPSTREAM_URL: '', POSTERN_REDIS_URL: '', POSTERN_KEYS_SIGNING_SECRETS: '' }
+    const problems = (planes: readonly ('gateway' | 'console')[]) =>
+      mistakesOf({ environment: nothing, planes }).map(text => text.split(' is required')[0])
+    expect(problems(['gateway'])).toEqual([
+      'keys.signingSecrets',
+      'upstream.url',
+      'redis.url, origin.url at least one',
+    ])
+    expect(problems(['console'])).toEqual(['keys.signingSecrets'])
+    expect(problems([])).toEqual([])
+  })
+
+  it('name what the gateway needs with an origin, a client certificate or opaque keys', () => {
+    expect(mistakesOf({ environment: { POSTERN_ORIGIN_URL: 'http://console:8081' } })).toEqual([
+      expect.stringMatching(/^origin\.token is required with origin\.url/),
+    ])
+    expect(mistakesOf({ flags: { '--upstream-tls-cert-file': '/c.pem' } })).toEqual([
+      expect.stringMatching(/belong together/),
+    ])
+    const opaque = { POSTERN_KEYS_FORMAT: 'opaque', POSTERN_KEYS_SIGNING_SECRETS: '' }
+    expect(mistakesOf({ environment: opaque, planes: ['gateway'] })).toEqual([])
+    expect(mistakesOf({ environment: opaque, planes: ['console'] })).toEqual([
+      expect.stringMatching(/^keys\.signingSecrets is required for the console/),
+    ])
+  })
+})
+
+describe('a secret from a file', () => {
+  const token = 'from-a-file-0123456789'
+
+  it('is read under the same name with _FILE, File or -file, without the line break at its end', () => {
+    const file = fileWith(`${token}\n`)
+    expect(configOf({ environment: { POSTERN_ORIGIN_TOKEN_FILE: file } }).origin.token).toBe(token)
+    expect(configOf({ environment: { POSTERN_ADMIN_TOKEN_FILE: file } }).console.adminToken).toBe(token)
+    expect(configOf({ flags: { '--origin-token-file': file } }).origin.token).toBe(token)
+    expect(configOf({ file: `origin: { tokenFile: '${file}' }` }).origin.token).toBe(token)
+  })
+
+  it('may hold several, one a line', () => {
+    const file = fileWith(`${OTHER_SECRET}\n${SIGNING_SECRET}\n`)
+    const environment = { POSTERN_KEYS_SIGNING_SECRETS: '', POSTERN_KEYS_SIGNING_SECRETS_FILE: file }
+    expect(configOf({ environment }).keys.signingSecrets).toEqual([OTHER_SECRET, SIGNING_SECRET])
+  })
+
+  it('may be the fixed headers for the upstream, one or all', () => {
+    const one = fileWith('s3cret value\n')
+    expect(
+      configOf({ file: `upstream: { headers: { X-Token: { file: '${one}' }, X-Plain: a } }` }).upstream
+        .headers,
+    ).toEqual({
+      'X-Token': 's3cret value',
+      'X-Plain': 'a',
+    })
+    const all = fileWith('X-Token: abc\nX-Other: def\n')
+    expect(configOf({ environment: { POSTERN_UPSTREAM_HEADERS_FILE: all } }).upstream.headers).toEqual({
+      'X-Token': 'abc',
+      'X-Other': 'def',
+    })
+  })
+
+  it('replaces the value of an earlier layer, and is replaced by one of a later layer', () => {
+    const path = fileWith(token)
+    expect(
+      configOf({
+        file: `origin: { token: ${'x'.repeat(20)} }`,
+        environment: { POSTERN_ORIGIN_TOKEN_FILE: path },
+      }).origin.token,
+    ).toBe(token)
+    expect(
+      configOf({
+        file: `origin: { tokenFile: '${path}' }`,
+        environment: { POSTERN_ORIGIN_TOKEN: 'y'.repeat(20) },
+      }).origin.token,
+    ).toBe('y'.repeat(20))
+  })
+
+  it('and as a value in the same place contradict each other', () => {
+    const environment = { POSTERN_ORIGIN_TOKEN: token, POSTERN_ORIGIN_TOKEN_FILE: fileWith(token) }
+    expect(mistakesOf({ environment })).toEqual([
+      'POSTERN_ORIGIN_TOKEN is given twice: also as POSTERN_ORIGIN_TOKEN_FILE',
+    ])
+  })
+
+  it('that cannot be read, or is empty, is a mistake', () => {
+    expect(mistakesOf({ environment: { POSTERN_ORIGIN_TOKEN_FILE: '/nowhere/token' } })).toEqual([
+      expect.stringMatching(/^POSTERN_ORIGIN_TOKEN_FILE names a file that cannot be read/),
+    ])
+    expect(mistakesOf({ environment: { POSTERN_ORIGIN_TOKEN_FILE: fileWith('\n') } })).toEqual([
+      expect.stringMatching(/^POSTERN_ORIGIN_TOKEN_FILE must be a text of 16 to 512 characters/),
+    ])
+    expect(mistakesOf({ file: 'upstream: { headers: { X-T: { file: /nowhere/h } } }' })).toEqual([
+      expect.stringMatching(/^upstream\.headers\.X-T names a file that cannot be read/),
+    ])
+  })
+
+  it('is there for secrets only', () => {
+    expect(mistakesOf({ environment: { POSTERN_GATEWAY_PORT_FILE: '/x' } })).toEqual([
+      'POSTERN_GATEWAY_PORT_FILE is no setting',
+    ])
+    expect(mistakesOf({ file: 'gateway: { portFile: /x }' })).toEqual([
+      expect.stringMatching(/is no setting/),
+    ])
+  })
+})

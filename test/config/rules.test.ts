@@ -1,0 +1,229 @@
+import { describe, expect, it } from 'vitest'
+import { configOf, mistakesOf } from './examples.ts'
+
+function mistakesOfRoute(route: Record<string, unknown>): string[] {
+  return mistakesOf({ environment: { POSTERN_ROUTES: JSON.stringify([route]) } })
+}
+
+describe('an endpoint', () => {
+  it('is one entry: path, scope, and where needed another path at the upstream', () => {
+    const route = {
+      name: 'file',
+      summary: 'One file',
+      path: '/api/v1/workspaces/{workspaceId}/files/{fileId}',
+      upstreamPath: '/files/{workspaceId}/{fileId}',
+      scope: 'files:read',
+      query: { part: { type: 'choice', values: ['head', 'all'] }, at: { type: 'token', maxLength: 9 } },
+    }
+    expect(configOf({ environment: { POSTERN_ROUTES: JSON.stringify([route]) } }).routes).toEqual([route])
+  })
+
+  it.each([
+    ['/w', /must have \{workspaceId\} in it/],
+    ['/{workspaceID}', /must have \{workspaceId\} in it/],
+    ['/{workspaceId}/{workspaceId}', /names one parameter twice/],
+  ])('at the upstream must be bound to the key’s workspace: %s', (path, problem) => {
+    expect(mistakesOfRoute({ name: 'x', path })).toEqual([expect.stringMatching(problem)])
+  })
+
+  it.each([
+    ['/other', /upstreamPath must have \{workspaceId\}/],
+    ['/{workspaceId}/{fileId}', /upstreamPath has \{fileId\}, which path has not/],
+  ])('at the upstream must be bound to it there, too: %s', (upstreamPath, problem) => {
+    expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', upstreamPath })).toEqual([
+      expect.stringMatching(problem),
+    ])
+  })
+
+  it('that the gateway answers itself need not name a workspace, and has no path at the upstream', () => {
+    expect(mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway' })).toEqual([])
+    expect(
+      mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', upstreamPath: '/{workspaceId}' }),
+    ).toEqual([expect.stringMatching(/upstreamPath has no meaning/)])
+  })
+
+  it.each(['files:write', 'constructor', 'toString', '__proto__', 'files:rea'])(
+    'needs a scope that is named under scopes: %s is none',
+    scope => {
+      expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', scope })).toEqual([
+        expect.stringMatching(/^routes\.x\.scope is .*, which scopes does not name$/),
+      ])
+    },
+  )
+
+  it.each([
+    '',
+    'w/{workspaceId}',
+    '/{workspaceId}/',
+    '//{workspaceId}',
+    '/{workspaceId}/..',
+    '/./{workspaceId}',
+    '/{workspaceId}/a b',
+    '/{workspaceId}/%41',
+    '/{workspaceId}.json',
+    '/x{workspaceId}',
+    '/{workspaceId}?a=1',
+    '/{workspaceId}#a',
+    '/{workspaceId};a',
+    '/{workspaceId}/*',
+    '/{}',
+    'http://u/{workspaceId}',
+  ])('has a path of plain segments and whole parameters: %j is none', path => {
+    expect(mistakesOfRoute({ name: 'x', path })).toHaveLength(1)
+    expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', upstreamPath: path })).toHaveLength(1)
+  })
+
+  it.each([
+    ['a parameter with no rule', { limit: {} }],
+    ['a rule of an unknown type', { limit: { type: 'number' } }],
+    ['a rule without bounds', { limit: { type: 'integer' } }],
+    ['a negative bound', { limit: { type: 'integer', minimum: -1, maximum: 5 } }],
+    ['a minimum above the maximum', { limit: { type: 'integer', minimum: 6, maximum: 5 } }],
+    ['a choice of nothing', { order: { type: 'choice', values: [] } }],
+    ['a choice with a delimiter in it', { order: { type: 'choice', values: ['a&b'] } }],
+    ['a bound of another type', { limit: { type: 'token', maximum: 5 } }],
+    ['a name with a delimiter in it', { 'a&b': { type: 'token', maxLength: 5 } }],
+    ['a name that is empty', { '': { type: 'token', maxLength: 5 } }],
+    ['a name with brackets, whatever its rule', { 'a[]': 5 }],
+  ])('has query parameters that can be checked: not %s', (_, query) => {
+    expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', query }).length).toBeGreaterThan(0)
+  })
+
+  it('has no field of another name', () => {
+    expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', scopes: ['files:read'] })).toEqual([
+      'POSTERN_ROUTES, at 0 holds an unknown name: scopes',
+    ])
+  })
+
+  it('is the only one of its name and of its form', () => {
+    const routes = [
+      { name: 'x', path: '/{workspaceId}/{a}' },
+      { name: 'x', path: '/{b}/{workspaceId}' },
+    ]
+    expect(mistakesOf({ environment: { POSTERN_ROUTES: JSON.stringify(routes) } })).toEqual([
+      expect.stringMatching(/two entries of the name x$/),
+      expect.stringMatching(/two entries that match the same paths: \/\{\}\/\{\}$/),
+    ])
+  })
+
+  it('must be there: an API of none is a mistake', () => {
+    expect(mistakesOf({ environment: { POSTERN_ROUTES: '[]' } })).toHaveLength(1)
+  })
+})
+
+describe('a scope', () => {
+  it('has a name that fits a header, and says what it grants', () => {
+    for (const scopes of [
+      '{ "a b": x }',
+      '{ "a\\"": x }',
+      `{ ${'x'.repeat(65)}: x }`,
+      '{ "": x }',
+      '{ a: "" }',
+      '{ a: 5 }',
+      '[a]',
+    ]) {
+      // The default routes are out of the way, whose scopes would be missing.
+      const environment = { POSTERN_ROUTES: '[{ name: x, path: /me, answeredBy: gateway }]' }
+      expect(mistakesOf({ file: `scopes: ${scopes}`, environment }), scopes).toHaveLength(1)
+    }
+  })
+})
+
+describe('a signing secret', () => {
+  it.each([
+    ['31 bytes', Buffer.alloc(31, 9).toString('base64')],
+    ['a password', 'correct-horse-battery-staple'],
+    ['a long text that is no base64', 'correct horse battery staple correct horse battery staple'],
+    ['44 characters with a stray one', `${Buffer.alloc(32).toString('base64').slice(0, -2)}!=`],
+  ])('is refused: %s', (_, secret) => {
+    for (const text of [secret, `${Buffer.alloc(32, 1).toString('base64')},${secret}`]) {
+      expect(mistakesOf({ environment: { POSTERN_KEYS_SIGNING_SECRETS: text } })).toEqual([
+        expect.stringMatching(/^POSTERN_KEYS_SIGNING_SECRETS, at \d must be base64 of at least 32 bytes/),
+      ])
+    }
+  })
+
+  it.each(['base64', 'base64url'] as const)('of 32 bytes or more is taken, in %s', alphabet => {
+    const secret = Buffer.alloc(33, 0xfb).toString(alphabet)
+    expect(configOf({ environment: { POSTERN_KEYS_SIGNING_SECRETS: secret } }).keys.signingSecrets).toEqual([
+      secret,
+    ])
+  })
+})
+
+describe('a header that may pass', () => {
+  it.each([
+    'Authorization',
+    'AUTHORIZATION',
+    'Cookie',
+    'Set-Cookie',
+    'Connection',
+    'Transfer-Encoding',
+    'Host',
+    'X-Postern-Workspace-Id',
+    'x-postern-anything',
+    'X_Postern_Workspace_Id',
+    'X.Postern.Key.Id',
+    'Server',
+    'X-Powered-By',
+    'a b',
+    'a:',
+    '',
+  ])('is none of those that never pass: %j', name => {
+    for (const direction of ['REQUEST', 'RESPONSE']) {
+      const environment = { [`POSTERN_GATEWAY_${direction}_HEADERS`]: JSON.stringify(['Accept', name]) }
+      expect(mistakesOf({ environment })).toEqual([
+        expect.stringMatching(/_HEADERS, at 1 must be the name of a header that may be copied/),
+      ])
+    }
+  })
+})
+
+describe('a fixed header for the upstream', () => {
+  it.each([
+    '{ "X Bad": a }',
+    '{ "X_Bad": a }',
+    '{ "X-A:": a }',
+    '{ "": a }',
+    '{ X-A: "a\\r\\nX: b" }',
+    '{ X-A: "é" }',
+    '{ X-A: "" }',
+    '{ X-A: 5 }',
+    '{ X-A: { path: x } }',
+  ])('has a lawful name and value: %s has not', headers => {
+    expect(mistakesOf({ file: `upstream: { headers: ${headers} }` }).length).toBeGreaterThan(0)
+  })
+})
+
+describe('an address', () => {
+  it.each([
+    'ftp://u',
+    'u:8080',
+    'http://',
+    'http://user@u',
+    'http://u:p@u',
+    'http://u?x=1',
+    'http://u#x',
+    '//u',
+    'file:///etc',
+  ])('of the upstream is plain http or https: %s is not', url => {
+    expect(mistakesOf({ environment: { POSTERN_UPSTREAM_URL: url } })).toEqual([
+      expect.stringMatching(/^POSTERN_UPSTREAM_URL must be an http: or https: address/),
+    ])
+  })
+
+  it.each([
+    '10.0.0.0/33',
+    '::/129',
+    '10.0.0.0/',
+    '10.0.0/8',
+    'proxy.internal',
+    '10.0.0.0/8/8',
+    '10.0.0.0/-1',
+    '10.0.0.0/ 8',
+  ])('of a trusted proxy is an IP address or a CIDR: %s is not', cidr => {
+    expect(
+      mistakesOf({ environment: { POSTERN_GATEWAY_TRUSTED_PROXIES: JSON.stringify([cidr]) } }),
+    ).toHaveLength(1)
+  })
+})

@@ -1,0 +1,167 @@
+import fc from 'fast-check'
+import { describe, expect, it, vi } from 'vitest'
+import { parse } from 'yaml'
+import { formats } from '../../src/config/formats.ts'
+import { printConfig } from '../../src/config/print.ts'
+import { type Setting, settings } from '../../src/config/settings.ts'
+import { configOf, fileWith, mistakesOf, SIGNING_SECRET } from './examples.ts'
+
+const CANARY = 'canary'
+/** Letters and digits, so that no encoding can change how it looks. */
+const canary = fc.stringMatching(/^[A-Za-z0-9]{20,30}$/).map(text => CANARY + text)
+const secrets = settings.filter(setting => setting.secret)
+
+/** A value of the setting with the secret in the place where one is. */
+function lawfulValue({ path }: Setting, secret: string): string {
+  switch (path) {
+    case 'redis.url':
+      return `redis://user:${secret}@redis:6379/1`
+    case 'database.url':
+      return `sqlite:keys.db?key=${secret}`
+    case 'upstream.headers':
+      return `{ "X-Token": "${secret}" }`
+    case 'keys.signingSecrets':
+      return Buffer.from(secret.padEnd(32, 'x')).toString('base64')
+    default:
+      return secret
+  }
+}
+
+describe('a secret is never printed', () => {
+  it.each(secrets.map(setting => [setting.path, setting] as const))('%s', (_, setting) => {
+    fc.assert(
+      fc.property(canary, secret => {
+        const value = lawfulValue(setting, secret)
+        const printed = printConfig(configOf({ environment: { [setting.environment]: value } }))
+        expect(printed).not.toContain(secret)
+        expect(printed).not.toContain(Buffer.from(secret).toString('base64').slice(0, 20))
+        expect(printed).toContain('[hidden]')
+      }),
+      { numRuns: 20 },
+    )
+  })
+
+  it('not in any spelling of an address that is taken for one', () => {
+    const address = fc
+      .record({
+        scheme: fc.constantFrom('redis', 'rediss', 'REDIS', 'Rediss', ' redis', '\nredis', 're\tdis'),
+        user: fc.constantFrom('', 'user', 'us%40er', 'u:x'),
+        before: fc.constantFrom('', '@', ':', '/', '#', '?', '\n', '\t', '%40', ' '),
+        after: fc.constantFrom('', '@', ':', '\n', '%2f', ' '),
+        rest: fc.constantFrom('', '/0', '?db=1', '/0?x=y@z', '#x'),
+        secret: canary,
+      })
+      .map(
+        ({ scheme, user, before, after, rest, secret }) =>
+          `${scheme}://${user}:${before}${secret}${after}@host:1${rest}`,
+      )
+    const config = configOf()
+    let printed = 0
+    fc.assert(
+      fc.property(address, address => {
+        if (!formats['redis-url']?.accepts(address)) return
+        printed++
+        expect(printConfig({ ...config, redis: { ...config.redis, url: address } })).not.toContain(CANARY)
+      }),
+      { numRuns: 2000 },
+    )
+    expect(printed).toBeGreaterThan(200)
+  })
+
+  it('and what is printed can be read again: all else stands in it', () => {
+    const environment = {
+      POSTERN_REDIS_URL: 'redis://user:pass@redis:6379/1',
+      POSTERN_ORIGIN_TOKEN: 'x'.repeat(20),
+    }
+    const printed = parse(printConfig(configOf({ environment }))) as Record<string, Record<string, unknown>>
+    expect(printed['redis']?.['url']).toBe('redis://user:[hidden]@redis:6379/1')
+    expect(printed['origin']?.['token']).toBe('[hidden]')
+    expect(printed['keys']?.['signingSecrets']).toEqual(['[hidden]'])
+    expect(printed['database']?.['url']).toBe('sqlite:postern.db')
+    expect(printed['gateway']).toEqual(configOf().gateway)
+    expect(printed['routes']).toEqual(configOf().routes)
+  })
+
+  it.each(['redis://redis:6379', 'rediss://user@[::1]:1/0', 'redis://h'])(
+    'an address without one stays as it is: %s',
+    url => {
+      expect(printConfig(configOf({ environment: { POSTERN_REDIS_URL: url } }))).toContain(`url: ${url}\n`)
+    },
+  )
+
+  it('nor does printing change the settings themselves', () => {
+    const config = configOf()
+    printConfig(config)
+    expect(config.keys.signingSecrets).toEqual([SIGNING_SECRET])
+  })
+})
+
+describe('a mistake never repeats the value of a secret', () => {
+  /** Every way in which a value can be wrong, with the secret in it. */
+  const spoilt = fc.constantFrom(
+    '# #',
+    '#"',
+    ' #é',
+    '#\\',
+    '{ a: #',
+    '[#',
+    '&#',
+    'http://#',
+    '{ "X Y": "#" }',
+    '{ "X-Y": "#é" }',
+    '["#"]',
+    '- #: -',
+    '{ X-Y:# }',
+    '{ X-Y: { file:# } }',
+    '{ X-Y: { file: # } }',
+  )
+
+  it.each(secrets.map(setting => [setting.environment, setting] as const))('%s', (_, setting) => {
+    fc.assert(
+      fc.property(
+        canary,
+        spoilt,
+        fc.constantFrom('environment', 'flag', 'file', 'secret file', 'name'),
+        (secret, form, way) => {
+          const value = form.replaceAll('#', secret)
+          const [section = '', ...rest] = setting.path.split('.')
+          const name = rest.join('.')
+          const sources = {
+            environment: { environment: { [setting.environment]: value } },
+            flag: { flags: { [setting.flag]: value } },
+            file: { file: `${section}:\n  ${name}: ${value}` },
+            'secret file': { environment: { [`${setting.environment}_FILE`]: fileWith(value) } },
+            // The secret itself where the name of its file belongs.
+            name: { environment: { [`${setting.environment}_FILE`]: secret } },
+          }[way]
+          expect(mistakesOf(sources).join('\n')).not.toContain(CANARY)
+        },
+      ),
+      { numRuns: 100 },
+    )
+  })
+
+  it('not even where the file that holds it is no YAML', () => {
+    for (const text of [
+      'origin:\n  token: canary: x',
+      'origin: { token: "canary',
+      'origin:\n\ttoken: canary',
+      'a: *canary',
+      'a: !canary x',
+      '%canary\n---\na: 1',
+      'origin: {token: x}\norigin: canary',
+    ]) {
+      const mistakes = mistakesOf({ file: text })
+      expect(mistakes.length, text).toBeGreaterThan(0)
+      expect(mistakes.join(), text).not.toContain('canary')
+    }
+  })
+
+  it('and the YAML parser says nothing of it on the terminal either', () => {
+    const warn = vi.spyOn(process, 'emitWarning')
+    mistakesOf({ file: 'a: !canary x' })
+    mistakesOf({ file: '%canary\n---\na: 1', environment: { POSTERN_ROUTES: '[!canary x]' } })
+    expect(warn).not.toHaveBeenCalled()
+    warn.mockRestore()
+  })
+})

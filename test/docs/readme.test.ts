@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { describeSettings } from '../../src/config/document.ts'
+import { settings } from '../../src/config/settings.ts'
+import { README, withCurrentSettings } from './settings-section.ts'
+
+const TEXT = readFileSync(README, 'utf8')
+
+describe('the README', () => {
+  it('describes the settings as they are: npm run docs writes them', () => {
+    expect(TEXT).toBe(withCurrentSettings(TEXT))
+  })
+
+  it.each(settings.map(({ path, environment }) => [path, environment]))(
+    'has one row for %s',
+    (path, environment) => {
+      const rows = TEXT.split('\n').filter(line => line.startsWith(`| \`${path}\` |`))
+      expect(rows).toHaveLength(1)
+      expect(rows[0]).toContain(`\`${environment}\``)
+      // Four cells and nothing that breaks them.
+      expect(rows[0]?.split(/(?<!\\)\|/)).toHaveLength(6)
+    },
+  )
+
+  it.each([
+    ['gateway.port', '`8080`'],
+    ['redis.url', 'none'],
+    ['gateway.trustedProxies', 'none'],
+    ['upstream.headers', 'none'],
+    ['redis.beats', '`true`'],
+    ['gateway.responseHeaders', '`Content-Type`, `Content-Encoding`'],
+  ])('tells the default of %s: %s', (path, byDefault) => {
+    expect(TEXT).toMatch(new RegExp(`^\\| \`${path}\` \\| [^|]* \\| ${byDefault}`, 'm'))
+  })
+})
+
+describe('writing the README', () => {
+  it('keeps a cell whole, whatever a default holds', () => {
+    expect(describeSettings('database: { url: "sqlite:a|b" }')).toContain('| `sqlite:a\\|b` |')
+  })
+
+  it('changes nothing outside the markers', () => {
+    const written = withCurrentSettings('before\n<!-- settings -->\nold\n<!-- /settings -->\nafter\n')
+    expect(written).toMatch(
+      /^before\n<!-- settings -->\n\n\| setting \|[\s\S]*\|\n\n<!-- \/settings -->\nafter\n$/,
+    )
+    expect(written).not.toContain('old')
+  })
+
+  it.each(['', '<!-- settings -->', '<!-- /settings --> <!-- settings -->'])(
+    'wants both markers: %j',
+    text => {
+      expect(() => withCurrentSettings(text)).toThrow(/must hold/)
+    },
+  )
+})

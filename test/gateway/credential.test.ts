@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { type KeyFormat, mintSecret } from '../../src/domain/secret.ts'
+import { readCredential } from '../../src/gateway/credential.ts'
+import { SIGNING_KEY } from '../domain/examples.ts'
+
+const FORMAT: KeyFormat = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] }
+const KEY = mintSecret('wsk_', Buffer.alloc(32, 3), SIGNING_KEY).reveal()
+const DIGEST = createHash('sha256').update(KEY).digest('hex')
+
+describe('a key is presented', () => {
+  it.each([`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`, `bEaReR ${KEY}`, `Bearer  ${KEY}`])(
+    'by the scheme Bearer in any case, and spaces: %s',
+    field => {
+      expect(readCredential([field], FORMAT)).toEqual({ kind: 'key', digest: DIGEST })
+    },
+  )
+
+  it('and only its digest goes on from there', () => {
+    expect(JSON.stringify(readCredential([`Bearer ${KEY}`], FORMAT))).not.toContain(KEY.slice(4, 12))
+  })
+})
+
+describe('no key is presented', () => {
+  it.each<[string, string[]]>([
+    ['by no field', []],
+    ['by two fields, though they be equal', [`Bearer ${KEY}`, `Bearer ${KEY}`]],
+    ['by two fields, one of them empty', [`Bearer ${KEY}`, '']],
+    ['by an empty field', ['']],
+    ['by the scheme alone', ['Bearer']],
+    ['by the scheme and spaces', ['Bearer  ']],
+    ['by another scheme', [`Basic ${KEY}`]],
+    ['by a scheme that begins so', [`Bearers ${KEY}`]],
+    ['without a space', [`Bearer${KEY}`]],
+    ['by a tab for the space (RFC 6750, section 2.1)', [`Bearer\t${KEY}`]],
+    ['by the key alone', [KEY]],
+    ['after a space', [` Bearer ${KEY}`]],
+    ['by two schemes', [`Basic Bearer ${KEY}`]],
+    ['with a colon', [`Bearer: ${KEY}`]],
+  ])('%s', (_, fields) => {
+    expect(readCredential(fields, FORMAT)).toEqual({ kind: 'missing' })
+    expect(readCredential(fields, { kind: 'opaque' })).toEqual({ kind: 'missing' })
+  })
+})
+
+describe('a key of the wrong form costs no look-up', () => {
+  it.each([
+    `Bearer ${KEY} x`,
+    `Bearer "${KEY}"`,
+    `Bearer ${KEY} `,
+    `Bearer  \t${KEY}`,
+    `Bearer ${KEY},Bearer ${KEY}`,
+    `Bearer ${KEY}\0`,
+    `Bearer ${KEY.toLowerCase()}`,
+    'Bearer __proto__',
+    'Bearer *',
+    'Bearer key:*',
+    'Bearer k\r\nGET x',
+    'Bearer {}',
+    "Bearer ' OR 1=1--",
+    'Bearer ../..',
+    `Bearer ${'x'.repeat(8000)}`,
+  ])('%j', field => {
+    expect(readCredential([field], FORMAT)).toEqual({ kind: 'malformed' })
+  })
+})

@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest'
+import { readHead } from '../../src/gateway/request-head.ts'
+
+type Field = readonly [name: string, value: string]
+
+const HOST: Field = ['Host', 'gw']
+
+function read(fields: readonly Field[], more: { httpVersion?: string; url?: string } = {}) {
+  return readHead({ httpVersion: '1.1', url: '/', rawHeaders: fields.flat(), ...more })
+}
+
+function reasonOf(...question: Parameters<typeof read>): string {
+  const result = read(...question)
+  return result.ok ? 'lawful' : result.reason
+}
+
+describe('a request has exactly one Host', () => {
+  it.each(['gw', 'gw:8080', 'api.example.com', '127.0.0.1', '[::1]', '[::1]:8080', 'a_b', 'GW'])(
+    'such as %s',
+    host => {
+      expect(reasonOf([['Host', host]])).toBe('lawful')
+    },
+  )
+
+  it.each<[string, Field[]]>([
+    ['none', []],
+    ['two', [HOST, HOST]],
+    ['two in other cases', [HOST, ['hOsT', 'evil']]],
+    ['an empty one', [['Host', '']]],
+    ['one with a path', [['Host', 'gw/x']]],
+    ['one with a user', [['Host', 'user@gw']]],
+    ['one with a space', [['Host', 'gw evil']]],
+    ['a list', [['Host', 'gw,evil']]],
+    ['one with a port that is none', [['Host', 'gw:80a']]],
+    ['one with a port too long', [['Host', 'gw:123456']]],
+    ['one with an escape', [['Host', 'gw%2eevil']]],
+    ['one too long', [['Host', 'x'.repeat(254)]]],
+    ['half an address literal', [['Host', '[::1']]],
+    ['one with a line break', [['Host', 'gw\n']]],
+  ])('and is malformed with %s', (_, fields) => {
+    expect(reasonOf(fields)).toBe('malformed_request')
+  })
+})
+
+describe('a request is HTTP/1.0 or 1.1', () => {
+  it.each([
+    ['1.0', 'lawful'],
+    ['1.1', 'lawful'],
+    ['0.9', 'malformed_request'],
+    ['1.2', 'malformed_request'],
+    ['2.0', 'malformed_request'],
+    ['', 'malformed_request'],
+  ])('%s is %s', (httpVersion, expected) => {
+    expect(reasonOf([HOST], { httpVersion })).toBe(expected)
+  })
+})
+
+describe('a request has limits, at which it is still lawful', () => {
+  it.each([
+    ['a URL of 8 KiB', 8192, 'lawful'],
+    ['a URL of one more', 8193, 'url_too_long'],
+  ])('%s', (_, length, expected) => {
+    expect(reasonOf([HOST], { url: `/${'x'.repeat(length - 1)}` })).toBe(expected)
+  })
+
+  it.each([
+    ['100 fields', 100, 'lawful'],
+    ['101 fields', 101, 'headers_too_large'],
+  ])('%s', (_, count, expected) => {
+    const others = Array.from({ length: count - 1 }, (): Field => ['a', 'b'])
+    expect(reasonOf([HOST, ...others])).toBe(expected)
+  })
+
+  it.each([
+    ['16 KiB of headers, separators and line ends counted', 0, 'lawful'],
+    ['one byte more', 1, 'headers_too_large'],
+  ])('%s', (_, more, expected) => {
+    const rest = 16 * 1024 - 'Host: gw\r\n'.length - 'a: \r\n'.length
+    expect(reasonOf([HOST, ['a', 'x'.repeat(rest + more)]])).toBe(expected)
+    const half = Math.floor((rest - 'a: \r\n'.length) / 2)
+    const filler = 'x'.repeat(rest - 'a: \r\n'.length - half + more)
+    expect(reasonOf([HOST, ['a', 'x'.repeat(half)], ['a', filler]])).toBe(expected)
+  })
+
+  it('and is told of its URL first, then of its size, then of its form', () => {
+    const large: Field = ['a', 'x'.repeat(17_000)]
+    expect(reasonOf([large], { url: `/${'x'.repeat(9000)}` })).toBe('url_too_long')
+    expect(reasonOf([large])).toBe('headers_too_large')
+  })
+})
+
+describe('a body', () => {
+  it.each<[string, Field[], boolean]>([
+    ['no field', [], false],
+    ['a length of 0', [['Content-Length', '0']], false],
+    ['a length above 0', [['Content-Length', '39']], true],
+    ['a length in another case', [['CONTENT-LENGTH', '1']], true],
+    ['a length of another spelling of 0', [['Content-Length', '00']], true],
+    ['a length that is empty', [['Content-Length', '']], true],
+    [
+      'two lengths, one of them above 0',
+      [
+        ['Content-Length', '0'],
+        ['Content-Length', '5'],
+      ],
+      true,
+    ],
+    ['a chunked coding', [['Transfer-Encoding', 'chunked']], true],
+    ['a chunked coding in another case', [['transfer-encoding', 'CHUNKED']], true],
+  ])('is announced or not by %s', (_, fields, hasBody) => {
+    const result = read([HOST, ...fields])
+    expect(result.ok && result.head.hasBody).toBe(hasBody)
+  })
+
+  it.each([
+    ',chunked',
+    'xchunked',
+    'identity',
+    'gzip, chunked',
+    'chunked, identity',
+    'chunked, chunked',
+    '\u00a0chunked',
+    '\u000bchunked',
+    'chunked;q=1',
+    '',
+  ])('is malformed in any coding but one plain chunked: %j', coding => {
+    expect(reasonOf([HOST, ['Transfer-Encoding', coding]])).toBe('malformed_request')
+  })
+
+  it('is malformed in two codings, and in one under HTTP/1.0', () => {
+    const chunked: Field = ['Transfer-Encoding', 'chunked']
+    expect(reasonOf([HOST, chunked, chunked])).toBe('malformed_request')
+    expect(reasonOf([HOST, chunked], { httpVersion: '1.0' })).toBe('malformed_request')
+  })
+})
+
+describe('what is left of the head', () => {
+  it.each(['100-continue', 'y 100-continue', 'banana', ''])(
+    'has no expectation: Expect: %j is malformed',
+    value => {
+      expect(reasonOf([HOST, ['eXpect', value]])).toBe('malformed_request')
+    },
+  )
+
+  it('holds every Authorization and every X-Request-Id, in whatever case, and none of a name like theirs', () => {
+    const result = read([
+      HOST,
+      ['authorization', 'Bearer a'],
+      ['AUTHORIZATION', 'Bearer b'],
+      ['Authorizatiom', 'Bearer c'],
+      ['Authorization ', 'Bearer d'],
+      ['x-request-id', '1'],
+      ['X-Request-Id', '2'],
+      ['X_Request_Id', '3'],
+    ])
+    expect(result).toMatchObject({
+      ok: true,
+      head: { host: 'gw', authorization: ['Bearer a', 'Bearer b'], requestIds: ['1', '2'], hasBody: false },
+    })
+  })
+
+  it.each(['__proto__', 'constructor', 'toString'])('is not disturbed by a field called %s', name => {
+    expect(reasonOf([HOST, [name, 'x']])).toBe('lawful')
+    expect({}).not.toHaveProperty('x')
+  })
+})
