@@ -127,14 +127,16 @@ export function decodeAnnouncement(text: string): Announcement | null {
 }
 
 function readGrant(json: Record<string, unknown>): KeyGrant | null {
-  const { id, workspaceId, scopes, hint, version } = json
+  const { id, workspaceId, scopes, version } = json
+  // Another key service may know no hint, and say nothing of a revocation that was not. In Redis the MAC covers both.
+  const { hint = '', revokedAt = null } = json
   const expiresAtMs = parseInstant(json['expiresAt'])
-  const revokedAtMs = json['revokedAt'] === null ? null : parseInstant(json['revokedAt'])
+  const revokedAtMs = revokedAt === null ? null : parseInstant(revokedAt)
   if (typeof id !== 'string' || !KEY_ID.test(id)) return null
   if (typeof workspaceId !== 'string' || !isWorkspaceId(workspaceId)) return null
   if (!isScopeList(scopes)) return null
   if (typeof hint !== 'string' || hint.length > 128) return null
-  if (expiresAtMs === null || (json['revokedAt'] !== null && revokedAtMs === null)) return null
+  if (expiresAtMs === null || (revokedAt !== null && revokedAtMs === null)) return null
   if (!isCount(version)) return null
   return { id, workspaceId, scopes: normalizeScopes(scopes), hint, expiresAtMs, revokedAtMs, version }
 }

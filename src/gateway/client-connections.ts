@@ -1,6 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 
+const LINGER_MS = 500
+
 interface ConnectionState {
   /** Answers still owed to requests that were read before. */
   owed: number
@@ -56,11 +58,17 @@ export class ClientConnections {
   }
 }
 
-/** Writes the last answer, then closes. What the client still sends is not waited for. */
+/**
+ * Writes the last answer and ends our side. What the client still sends is read away for a moment: closed over unread
+ * bytes, a connection is reset, and the answer may be lost with it (RFC 9112, section 9.6).
+ */
 function sayFarewell(socket: Duplex, bytes: string): void {
   if (!socket.writable) {
     socket.destroy()
     return
   }
-  socket.end(bytes, () => socket.destroy())
+  const deadline = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(deadline))
+  socket.end(bytes)
+  socket.resume()
 }

@@ -43,7 +43,11 @@ export function createServer(
       requireHostHeader: false,
       insecureHTTPParser: false,
     },
-    clientErrorHandler: (error, socket) => refuseBytes(socket, reasonOfParserError(error.code)),
+    clientErrorHandler: (error, socket) => {
+      // Whoever has reset the connection hears no answer, and made no request.
+      if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
+      else refuseBytes(socket, reasonOfParserError(error.code))
+    },
   })
   const { server } = app
   server.maxHeadersCount = MAX_HEADER_FIELDS
