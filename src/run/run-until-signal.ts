@@ -60,7 +60,8 @@ export async function runUntilSignal(
   for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
   addresses['ops'] = await listen(ops, 'ops', config.ops)
   endOnSignal(frame, planes, ops)
-  logger.info(addresses, 'listening')
+  // Whoever starts a process waits for this line, however little else they want to read.
+  if (logger.level !== 'silent') logger.child({}, { level: 'info' }).info(addresses, 'listening')
   return addresses
 }
 
