@@ -44,8 +44,9 @@ export function createServer(
       insecureHTTPParser: false,
     },
     clientErrorHandler: (error, socket) => {
-      // Whoever has reset the connection hears no answer, and made no request.
-      if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
+      // Whoever has reset the connection hears no answer, and whoever never sent a byte made no request.
+      const silent = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && socket.bytesRead === 0
+      if (silent || error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
       else refuseBytes(socket, reasonOfParserError(error.code))
     },
   })

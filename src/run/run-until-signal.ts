@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
@@ -10,6 +11,9 @@ import { listen } from './listen.ts'
 
 /** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
 const SAME_KEYSTROKE_MS = 300
+
+/** Requests have ended by then; what is left are connections and a database to close. */
+const STOP_DEADLINE_MS = 5_000
 
 /** One plane of a process, built but not listening. */
 export interface PlaneRun {
@@ -95,7 +99,10 @@ function endOnSignal(frame: Frame, planes: readonly PlaneRun[], ops: FastifyInst
       reason,
       planes.map(plane => plane.app),
     )
-    await Promise.all(planes.map(plane => plane.stop()))
-    await ops.close()
+    const stopped = Promise.all(planes.map(plane => plane.stop())).then(() => ops.close())
+    await Promise.race([
+      stopped,
+      sleep(STOP_DEADLINE_MS).then(() => logger.warn('parts that did not stop in time')),
+    ])
   }
 }
