@@ -187,6 +187,16 @@ export const configSchema = section({
     delayMs: milliseconds('Time after SIGTERM in which new requests are still served', 0),
     timeoutMs: milliseconds('Time after that in which requests in flight may end', 0),
   }),
+  tracing: section({
+    endpoint: optional(
+      httpUrl('OTLP/HTTP collector, such as `http://collector:4318`; without it there are no spans'),
+    ),
+    sampleRatio: Type.Number({
+      minimum: 0,
+      maximum: 1,
+      description: 'Part of the traces that begin here which is recorded',
+    }),
+  }),
   log: section({
     level: Type.Union(
       [
