@@ -1,26 +1,26 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { KeyRepository } from '../../src/control/registry/key-repository.ts'
-import type { Clock } from '../../src/domain/clock.ts'
+import { insert, openRepository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
-/** What every database behind the registry must do. */
-export function describeKeyRepository(
-  database: string,
-  open: (clock: Clock) => Promise<KeyRepository>,
-): void {
+/**
+ * What every database behind the registry must do.
+ * @param freshUrl the address of a database that is empty
+ */
+export function describeKeyRepository(database: string, freshUrl: () => Promise<string>): void {
   describe(`the registry in ${database}`, () => {
     let repository: KeyRepository
     let nowMs: number
     beforeEach(async () => {
       nowMs = NOW_MS
-      repository = await open({ wallMs: () => nowMs, monotonicMs: () => nowMs })
+      repository = await openRepository(await freshUrl(), { wallMs: () => nowMs, monotonicMs: () => nowMs })
     })
     afterEach(() => repository.close())
 
     test('gives a key back as it was stored, by id and by digest', async () => {
       const plain = someKey({ name: 'Übung “1” 🔑 <img src=x>' })
       const linked = someKey({ rotatedFrom: plain.record.id, replacedBy: 'key_x', revokedAtMs: NOW_MS })
-      for (const key of [plain, linked]) await repository.insert(key)
+      for (const key of [plain, linked]) await insert(repository, key)
       expect(await repository.findById(plain.record.id)).toEqual(plain)
       expect(await repository.findByDigest(linked.digest)).toEqual(linked)
     })
@@ -33,10 +33,10 @@ export function describeKeyRepository(
 
     test('notes each change for announcement, until it is forgotten', async () => {
       const key = someKey()
-      await repository.insert(key)
+      await insert(repository, key)
       nowMs += 5
-      await repository.replace(revoked(key))
-      const [issued, revocation, ...more] = await repository.pendingChanges(10)
+      await replace(repository, revoked(key))
+      const [issued, revocation, ...more] = await repository.claimChanges(1000)
       expect(issued).toEqual({ digest: key.digest, version: 1, atMs: NOW_MS })
       expect(revocation).toEqual({ digest: key.digest, version: 2, atMs: NOW_MS + 5 })
       expect(more).toEqual([])
@@ -51,8 +51,8 @@ export function describeKeyRepository(
     test('stores nothing and notes nothing where a live key of the workspace shows the same hint', async () => {
       const first = someKey()
       const twin = someKey({ hint: first.record.hint })
-      await repository.insert(first)
-      expect(await repository.insert(twin)).toBeNull()
+      await insert(repository, first)
+      expect(await insert(repository, twin)).toBeNull()
       expect(await repository.findById(twin.record.id)).toBeNull()
       expect(await repository.pendingChangesOf(twin.digest)).toEqual([])
     })
@@ -64,29 +64,29 @@ export function describeKeyRepository(
     ])('lets a hint be used again that belongs to a key %s', async (_, difference) => {
       const earlier = someKey(difference)
       nowMs -= 10
-      await repository.insert(earlier)
+      await insert(repository, earlier)
       nowMs += 10
-      expect(await repository.insert(someKey({ hint: earlier.record.hint }))).not.toBeNull()
+      expect(await insert(repository, someKey({ hint: earlier.record.hint }))).not.toBeNull()
     })
 
     test('never takes the same secret twice', async () => {
       const key = someKey()
       const copy = { record: someKey().record, digest: key.digest }
-      await repository.insert(key)
-      await expect(repository.insert(copy)).rejects.toThrow()
+      await insert(repository, key)
+      await expect(insert(repository, copy)).rejects.toThrow()
       expect(await repository.findById(copy.record.id)).toBeNull()
     })
 
     test('deletes the notes of what was announced also during a burst of changes, and only those', async () => {
       const keys = Array.from({ length: 30 }, () => someKey())
-      const noted = await Promise.all(keys.slice(0, 20).map(key => repository.insert(key)))
+      const noted = await Promise.all(keys.slice(0, 20).map(key => insert(repository, key)))
       const announced = noted.filter(change => change !== null)
       await Promise.all([
         repository.forgetChanges(announced),
-        ...keys.slice(20).map(key => repository.insert(key)),
+        ...keys.slice(20).map(key => insert(repository, key)),
         repository.forgetChanges(announced.slice(0, 3)),
       ])
-      const left = (await repository.pendingChanges(100)).map(change => change.digest)
+      const left = (await repository.claimChanges(1000)).map(change => change.digest)
       expect(left.toSorted()).toEqual(
         keys
           .slice(20)
@@ -97,23 +97,23 @@ export function describeKeyRepository(
 
     test('lets one of many concurrent changes to a key win, and notes it once', async () => {
       const key = someKey()
-      await repository.insert(key)
+      await insert(repository, key)
       const attempts = Array.from({ length: 8 }, (_, index) =>
-        repository.replace(revoked(key, NOW_MS + index)),
+        replace(repository, revoked(key, NOW_MS + index)),
       )
       const won = (await Promise.all(attempts)).filter(Boolean)
       expect(won).toHaveLength(1)
       expect((await repository.findById(key.record.id))?.record.version).toBe(2)
-      expect(await repository.pendingChanges(10)).toHaveLength(2)
+      expect(await repository.claimChanges(1000)).toHaveLength(2)
     })
 
     test('pages through a workspace newest first, unmoved by keys that are issued meanwhile', async () => {
       const keys = Array.from({ length: 5 }, () => someKey())
-      for (const key of keys) await repository.insert(key)
-      await repository.insert(someKey({ workspaceId: 'ws_2' }))
+      for (const key of keys) await insert(repository, key)
+      await insert(repository, someKey({ workspaceId: 'ws_2' }))
       const newestFirst = keys.map(key => key.record.id).reverse()
       const first = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: null })
-      await repository.insert(someKey())
+      await insert(repository, someKey())
       const second = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: first.nextAfterId })
       const last = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: second.nextAfterId })
       const seen = [first, second, last].flatMap(page => page.keys.map(key => key.record.id))
@@ -122,7 +122,7 @@ export function describeKeyRepository(
     })
 
     test('has no next page where the last one is exactly full', async () => {
-      for (const key of [someKey(), someKey()]) await repository.insert(key)
+      for (const key of [someKey(), someKey()]) await insert(repository, key)
       const page = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: null })
       expect(page.keys).toHaveLength(2)
       expect(page.nextAfterId).toBeNull()
