@@ -1,19 +1,34 @@
+import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { KeyRepository } from '../../src/control/registry/key-repository.ts'
+import type { AuditEntry } from '../../src/control/registry/audit.ts'
+import { type Database, openDatabase } from '../../src/control/registry/database.ts'
+import type { Change, KeyRepository, StoredKey } from '../../src/control/registry/key-repository.ts'
+import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 /**
  * What every database behind the registry must do.
  * @param freshUrl the address of a database that is empty
+ * @param severalConsoles whether it is for more than one console in one process
  */
-export function describeKeyRepository(database: string, freshUrl: () => Promise<string>): void {
-  describe(`the registry in ${database}`, () => {
+export function describeKeyRepository(
+  name: string,
+  freshUrl: () => Promise<string>,
+  severalConsoles: boolean,
+): void {
+  describe(`the registry in ${name}`, () => {
     let repository: KeyRepository
+    let database: Database
     let nowMs: number
     beforeEach(async () => {
       nowMs = NOW_MS
-      repository = await openRepository(await freshUrl(), { wallMs: () => nowMs, monotonicMs: () => nowMs })
+      database = await openDatabase(await freshUrl())
+      repository = createKeyRepository(
+        database,
+        { wallMs: () => nowMs, monotonicMs: () => nowMs },
+        'console-1',
+      )
     })
     afterEach(() => repository.close())
 
@@ -127,5 +142,178 @@ export function describeKeyRepository(database: string, freshUrl: () => Promise<
       expect(page.keys).toHaveLength(2)
       expect(page.nextAfterId).toBeNull()
     })
+
+    test('stores one of many keys at once that show the same hint', async () => {
+      const keys = Array.from({ length: 10 }, () => someKey({ hint: 'wsk_…same' }))
+      const stored = await Promise.all(keys.map(key => insert(repository, key)))
+      expect(stored.filter(note => note !== null)).toHaveLength(1)
+      const page = await repository.list({ workspaceId: 'ws_1', limit: 20, afterId: null })
+      expect(page.keys).toHaveLength(1)
+    })
+
+    describe('stores nothing of a change that', () => {
+      const everything = async () => [
+        (await repository.list({ workspaceId: 'ws_1', limit: 20, afterId: null })).keys,
+        (await repository.listAudit({ workspaceId: 'ws_1', limit: 20, afterId: null })).entries,
+        await repository.claimChanges(1000),
+      ]
+      const answer = { id: 'a', request: 'r', outcome: '{}' }
+
+      test.each<[string, (old: StoredKey) => Promise<Partial<Change>>]>([
+        ['has a hint that is taken', async old => ({ issued: someKey({ hint: old.record.hint }) })],
+        ['comes late', async () => ({ replaced: revoked(revoked(someKey())) })],
+        ['repeats a request', async () => ({ answer: { ...answer, id: 'earlier' } })],
+        ['fails', async old => ({ issued: { ...someKey(), digest: old.digest } })],
+      ])('%s', async (_, trouble) => {
+        const old = someKey()
+        await insert(repository, old)
+        const earlier = { ...answer, id: 'earlier', request: 'other' }
+        await repository.commit({ issued: null, replaced: null, audit: null, answer: earlier })
+        const before = await everything()
+        const sound = { issued: someKey(), replaced: revoked(old), audit: auditEntry(old), answer }
+        await repository.commit({ ...sound, ...(await trouble(old)) }).catch(() => {})
+        expect(await everything()).toEqual(before)
+        expect(await repository.findAnswer(answer)).toBeNull()
+        expect(await repository.commit(sound)).toMatchObject({ kind: 'committed' })
+      })
+    })
+
+    describe('an audit entry', () => {
+      test('is stored with the change, and read newest first', async () => {
+        const [first, second] = [someKey(), someKey()]
+        for (const key of [first, second]) {
+          await repository.commit({ issued: key, replaced: null, audit: auditEntry(key), answer: null })
+        }
+        const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
+        expect(page.entries).toEqual([auditEntry(second)])
+        const next = { workspaceId: 'ws_1', limit: 1, afterId: page.nextAfterId }
+        expect(await repository.listAudit(next)).toEqual({ entries: [auditEntry(first)], nextAfterId: null })
+      })
+
+      test.each([
+        ['changed', sql`update audit set actor = 'somebody else'`],
+        ['deleted', sql`delete from audit`],
+      ])('is not %s by anybody: the database refuses', async (_, statement) => {
+        const key = someKey()
+        await repository.commit({ issued: key, replaced: null, audit: auditEntry(key), answer: null })
+        await expect(statement.execute(database.writer)).rejects.toThrow(/append-only/)
+        const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
+        expect(page.entries).toEqual([auditEntry(key)])
+      })
+    })
+
+    test('keeps an answer for a day, and no longer', async () => {
+      const repetition = { id: 'a', request: 'r' }
+      const keep = {
+        issued: null,
+        replaced: null,
+        audit: null,
+        answer: { ...repetition, outcome: '{"x":1}' },
+      }
+      await repository.commit(keep)
+      nowMs += DAY_MS - 1
+      await repository.purge()
+      expect(await repository.findAnswer(repetition)).toEqual({ kind: 'same_request', outcome: '{"x":1}' })
+      expect(await repository.findAnswer({ id: 'a', request: 'x' })).toEqual({ kind: 'other_request' })
+      nowMs += 1
+      expect(await repository.findAnswer(repetition)).toBeNull()
+      await repository.purge()
+      expect(await repository.commit(keep)).toMatchObject({ kind: 'committed' })
+    })
+
+    test('notes again what was revoked or rotated from a moment on, and not what was only issued', async () => {
+      const [early, late, fresh, pending] = [someKey(), someKey(), someKey(), someKey()]
+      for (const key of [early, late, fresh, pending]) await insert(repository, key)
+      await replace(repository, revoked(early))
+      nowMs += 1000
+      const since = nowMs
+      await replace(repository, revoked(late))
+      await repository.forgetChanges(await repository.claimChanges(1000))
+      await replace(repository, revoked(pending))
+      nowMs += 1000
+      await repository.noteChangesSince(since)
+      expect(await repository.claimChanges(1000)).toEqual([
+        { digest: pending.digest, version: 2, atMs: since },
+        { digest: late.digest, version: 2, atMs: nowMs },
+      ])
+    })
+
+    test('lists for a sync every key that has not ended before a moment, oldest first, page by page', async () => {
+      const ended = someKey({ expiresAtMs: NOW_MS - DAY_MS })
+      const kept = [
+        someKey({ expiresAtMs: NOW_MS - DAY_MS + 1 }),
+        someKey({ revokedAtMs: NOW_MS }),
+        someKey(),
+      ]
+      for (const key of [ended, ...kept]) await insert(repository, key)
+      const expiresAfterMs = NOW_MS - DAY_MS
+      expect(await repository.countForSync(expiresAfterMs)).toBe(3)
+      const first = await repository.listForSync({ expiresAfterMs, limit: 2, afterId: null })
+      const second = await repository.listForSync({ expiresAfterMs, limit: 2, afterId: first.nextAfterId })
+      expect([...first.keys, ...second.keys]).toEqual(kept)
+      expect(second.nextAfterId).toBeNull()
+    })
   })
+
+  describe.skipIf(!severalConsoles)(`two consoles on ${name}`, () => {
+    let consoles: readonly [KeyRepository, KeyRepository]
+    let nowMs: number
+    beforeEach(async () => {
+      nowMs = NOW_MS
+      const url = await freshUrl()
+      const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+      // At the same time: the schema is made once.
+      consoles = await Promise.all([openRepository(url, clock, 'a'), openRepository(url, clock, 'b')])
+    })
+    afterEach(() => Promise.all(consoles.map(repository => repository.close())))
+
+    test('share what is to be announced: what one has claimed the other leaves alone, for two seconds', async () => {
+      const [a, b] = consoles
+      const keys = Array.from({ length: 10 }, () => someKey())
+      for (const key of keys) await insert(a, key)
+      const [ofA, ofB] = await Promise.all([a.claimChanges(5), b.claimChanges(5)])
+      expect(new Set([...ofA, ...ofB].map(note => note.digest)).size).toBe(10)
+      expect(await b.claimChanges(10)).toHaveLength(5)
+      nowMs += 2000
+      expect(await b.claimChanges(10)).toHaveLength(10)
+      // Made by a clock that is an hour ahead.
+      nowMs -= 3_600_000
+      expect(await a.claimChanges(10)).toHaveLength(10)
+    })
+
+    test('delete the notes of the same changes without waiting for each other in a circle', async () => {
+      const [a, b] = consoles
+      const keys = Array.from({ length: 200 }, () => someKey())
+      const notes = (await Promise.all(keys.map(key => insert(a, key)))).filter(note => note !== null)
+      for (let round = 0; round < 10; round++) {
+        const half = notes.slice(round * 20, round * 20 + 20)
+        await Promise.all([a.forgetChanges(half), b.forgetChanges(half.toReversed()), b.claimChanges(500)])
+      }
+      for (const repository of consoles) await repository.forgetChanges(notes)
+      expect(await a.countPending()).toBe(0)
+    })
+
+    test('issue keys with one hint, and change one key: one of them wins', async () => {
+      for (let round = 0; round < 10; round++) {
+        const twins = Array.from({ length: 6 }, () => someKey({ hint: `wsk_…${round}` }))
+        const issued = await Promise.all(twins.map((key, index) => insert(consoles[index % 2 ? 1 : 0], key)))
+        expect(issued.filter(note => note !== null)).toHaveLength(1)
+        const key = someKey()
+        await insert(consoles[0], key)
+        const changes = Array.from({ length: 6 }, (_, index) =>
+          replace(consoles[index % 2 ? 1 : 0], revoked(key)),
+        )
+        expect((await Promise.all(changes)).filter(note => note !== null)).toHaveLength(1)
+      }
+    })
+  })
+}
+
+const DAY_MS = 86_400_000
+
+function auditEntry({ record }: StoredKey): AuditEntry {
+  const { id: keyId, workspaceId } = record
+  const id = keyId.replace('key_', 'audit_')
+  const detail = { name: record.name, scopes: record.scopes, overlapSeconds: 1.5 }
+  return { id, workspaceId, atMs: NOW_MS, actor: 'admin-token', action: 'key.issued', keyId, detail }
 }

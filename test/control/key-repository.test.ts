@@ -13,8 +13,8 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
 const databases = [describeKeyRepository, describeOperations]
 for (const describeOn of databases) {
-  describeOn('SQLite in memory', async () => 'sqlite::memory:')
-  describeOn('an SQLite file', async () => `sqlite:${join(directory, `${++files}.db`)}`)
+  describeOn('SQLite in memory', async () => 'sqlite::memory:', false)
+  describeOn('an SQLite file', async () => `sqlite:${join(directory, `${++files}.db`)}`, false)
 }
 
 describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
@@ -23,5 +23,5 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  for (const describeOn of databases) describeOn('PostgreSQL', () => server.database())
+  for (const describeOn of databases) describeOn('PostgreSQL', () => server.database(), true)
 })

@@ -12,8 +12,13 @@ const START_MS = Date.parse('2026-11-20T09:00:00Z')
 /**
  * What a program may rely on, whichever database is behind the console.
  * @param freshUrl the address of a database that is empty
+ * @param severalConsoles whether it is for more than one console in one process
  */
-export function describeOperations(database: string, freshUrl: () => Promise<string>): void {
+export function describeOperations(
+  database: string,
+  freshUrl: () => Promise<string>,
+  severalConsoles: boolean,
+): void {
   const started = async (url?: string) => {
     const time = { nowMs: START_MS }
     const clock = { wallMs: () => time.nowMs, monotonicMs: () => time.nowMs }
@@ -419,5 +424,55 @@ export function describeOperations(database: string, freshUrl: () => Promise<str
     const hints = answers.flatMap(answer => (answer.status === 201 ? [answer.body.key.hint] : []))
     expect(new Set(hints).size).toBe(hints.length)
     expect(hints.length).toBeGreaterThan(1)
+  })
+
+  describe.skipIf(!severalConsoles)(`two consoles on ${database}`, () => {
+    const two = async () => {
+      const url = await freshUrl()
+      return [await started(url), await started(url)] as const
+    }
+
+    test('make one successor of a key that eight rotate at once', async () => {
+      const [a, b] = await two()
+      for (let round = 0; round < 5; round++) {
+        const { key } = await issue(a)
+        const answers = await Promise.all(
+          Array.from({ length: 8 }, (_, index) => rotate(index % 2 ? a : b, key.id)),
+        )
+        expect(statuses(answers)).toEqual([201, ...Array(7).fill(409)])
+        const winner = answers.find(answer => answer.status === 201)?.body
+        expect(await get(b, key.id)).toEqual(winner.replaced)
+      }
+    })
+
+    test('act once on a request that both are sent at the same time', async () => {
+      const consoles = await two()
+      for (let round = 0; round < 5; round++) {
+        const headers = { 'idempotency-key': `round-${round}` }
+        const answers = await Promise.all(
+          Array.from({ length: 8 }, (_, index) =>
+            consoles[index % 2 ? 1 : 0].ask('POST', KEYS, request, { headers }),
+          ),
+        )
+        expect(new Set(statuses(answers))).toEqual(new Set([201]))
+        expect(new Set(answers.map(answer => answer.body.key.id)).size).toBe(1)
+        expect(answers.filter(answer => answer.body.secret !== null)).toHaveLength(1)
+        const other = await consoles[1].ask('POST', KEYS, { ...request, name: 'other' }, { headers })
+        expect(other.status).toBe(422)
+      }
+      expect(await audit(consoles[0])).toHaveLength(5)
+    })
+
+    test('end with a revoked key where one revokes and the other rotates', async () => {
+      const [a, b] = await two()
+      for (let round = 0; round < 10; round++) {
+        const { key } = await issue(a)
+        const [revocation, rotation] = await Promise.all([revoke(a, key.id), rotate(b, key.id)])
+        expect(revocation.status).toBe(200)
+        const after = await get(b, key.id)
+        expect(after.state).toBe('revoked')
+        expect(after.version).toBe(rotation.status === 201 ? 3 : 2)
+      }
+    })
   })
 }
