@@ -283,14 +283,14 @@ export function describeKeyRepository(
 
     test('delete the notes of the same changes without waiting for each other in a circle', async () => {
       const [a, b] = consoles
-      const keys = Array.from({ length: 200 }, () => someKey())
-      const notes = (await Promise.all(keys.map(key => insert(a, key)))).filter(note => note !== null)
-      for (let round = 0; round < 10; round++) {
-        const half = notes.slice(round * 20, round * 20 + 20)
-        await Promise.all([a.forgetChanges(half), b.forgetChanges(half.toReversed()), b.claimChanges(500)])
+      for (let round = 0; round < 5; round++) {
+        const keys = Array.from({ length: 150 }, () => someKey())
+        const notes = (await Promise.all(keys.map(key => insert(a, key)))).filter(note => note !== null)
+        await Promise.all([a.forgetChanges(notes), b.forgetChanges(notes.toReversed()), b.claimChanges(500)])
+        // Whatever one passed over because the other held it.
+        await a.forgetChanges(notes)
+        expect(await b.countPending()).toBe(0)
       }
-      for (const repository of consoles) await repository.forgetChanges(notes)
-      expect(await a.countPending()).toBe(0)
     })
 
     test('issue keys with one hint, and change one key: one of them wins', async () => {
