@@ -188,7 +188,8 @@ export const configSchema = section({
   database: section({
     url: Type.String({
       format: 'database-url',
-      description: 'The console’s system of record: `sqlite:FILE`',
+      description:
+        'The console’s system of record: `sqlite:FILE`, or `postgres://…` for more than one console',
       ...secret,
     }),
   }),

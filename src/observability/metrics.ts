@@ -161,6 +161,10 @@ export function createMetrics() {
       'operation',
       'code',
     ]),
+    outboxPending: gauge(
+      'postern_outbox_pending',
+      'Committed changes that gateways have not been told of yet',
+    ),
     keyOperations: counter('postern_key_operations_total', 'Keys issued, rotated and revoked', [
       'operation',
       'outcome',
