@@ -20,6 +20,8 @@ export interface GatewayDeps {
   readonly logger: Logger
   readonly clock: Clock
   readonly keys: KeyStore
+  /** Told of each request that was permitted. */
+  readonly used: (keyId: string) => void
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
 }
 
@@ -37,6 +39,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     routes: compileRoutes(config.routes),
     keyFormat: keyFormatOf(config.keys),
     keys: deps.keys,
+    used: deps.used,
     clock: deps.clock,
     observer,
     answer: createAnswer(app, deps, connections),

@@ -26,6 +26,7 @@ export async function startGateway({ config, logger, metrics, drain }: Frame): P
     logger,
     clock: systemClock,
     keys: store.keyStore,
+    used: store.used,
     drainPhase: () => drain.phase,
   })
   store.start()
