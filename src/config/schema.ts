@@ -140,7 +140,11 @@ const keys = section({
     maxEntries: Type.Integer({ minimum: 1, maximum: 10_000_000, description: 'Records kept in memory' }),
   }),
   staleSeconds: seconds('Time a good record outlives its last verification while nobody answers', 0, 86_400),
-  usageSeconds: seconds('Time between reports to the origin of when keys were last used; 0 is never', 0, 3600),
+  usageSeconds: seconds(
+    'Time between reports to the origin of when keys were last used; 0 is never',
+    0,
+    3600,
+  ),
 })
 
 const queryRule = Type.Union([
@@ -187,6 +191,16 @@ export const configSchema = section({
   drain: section({
     delayMs: milliseconds('Time after SIGTERM in which new requests are still served', 0),
     timeoutMs: milliseconds('Time after that in which requests in flight may end', 0),
+  }),
+  tracing: section({
+    endpoint: optional(
+      httpUrl('OTLP/HTTP collector, such as `http://collector:4318`; without it there are no spans'),
+    ),
+    sampleRatio: Type.Number({
+      minimum: 0,
+      maximum: 1,
+      description: 'Part of the traces that begin here which is recorded',
+    }),
   }),
   log: section({
     level: Type.Union(

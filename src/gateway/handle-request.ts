@@ -65,12 +65,9 @@ export async function handleRequest(
   if (observer.inFlight > gateway.maxInFlight) return answer.refuse(reply, seen, denied('overloaded'))
 
   // 5 to 8. Usable key, its own workspace, scope, query.
+  const askedAtMs = performance.now()
   const lookup = await gateway.keys.get(credential.digest)
-  if (lookup.kind === 'found') {
-    seen.keyId = lookup.grant.id
-    seen.workspaceId = lookup.grant.workspaceId
-  }
-  if (lookup.kind !== 'unknown') seen.tier = lookup.tier
+  observer.lookedUp(seen, lookup, askedAtMs)
   const verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
   observer.decided(seen, verdict)
   if (verdict.kind === 'denied') return answer.refuse(reply, seen, verdict)

@@ -44,8 +44,9 @@ export function createServer(
       insecureHTTPParser: false,
     },
     clientErrorHandler: (error, socket) => {
-      // Whoever has reset the connection hears no answer, and made no request.
-      if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
+      // Whoever has reset the connection hears no answer, and whoever never sent a byte made no request.
+      const silent = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && socket.bytesRead === 0
+      if (silent || error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
       else refuseBytes(socket, reasonOfParserError(error.code))
     },
   })
@@ -76,7 +77,7 @@ export function serveRequests(
 ): void {
   app.addHook('onRequest', (request, reply, _continue) => {
     if (!deps.connections.begin(request.raw.socket, reply.raw)) return
-    const seen = gateway.observer.begin(request.method, reply.raw)
+    const seen = gateway.observer.begin(request.raw, reply.raw)
     if (deps.draining()) reply.header('connection', 'close')
     handleRequest(gateway, request, reply, seen).catch((error: unknown) => fail(request, reply, error))
 

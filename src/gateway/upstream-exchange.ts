@@ -1,44 +1,11 @@
 import type { Dispatcher } from 'undici'
 import type { Bounded } from './deadline-clock.ts'
-import { type DeadlineLimits, Deadlines } from './deadlines.ts'
+import { Deadlines } from './deadlines.ts'
 import type { Connection, ConnectionBound, UpstreamRequestOptions } from './upstream-connection.ts'
+import type { BodySink, ExchangeOwner, OnAnswer } from './upstream-exchange-parties.ts'
 import { isConnectionLoss, toUpstreamFailure, UpstreamFailure } from './upstream-failure.ts'
 import { isSoundHead } from './upstream-framing.ts'
 import type { UpstreamHeaders } from './upstream-response.ts'
-
-/** Where the bytes of a body go. */
-export interface BodySink {
-  /** @returns false where no more is wanted until `exchange.drained()` */
-  write(chunk: Buffer): boolean
-  end(): void
-  /** The body broke off: what was delivered must not look whole. */
-  cut(): void
-}
-
-/**
- * Hears once of the head of the answer, or that there will be none; never after the client has left. The form is
- * reply-from's; the headers in it are empty, because reply-from would copy them before anybody has judged them.
- */
-export type OnAnswer = (failure: UpstreamFailure | null, answer?: UpstreamAnswer) => void
-
-export interface UpstreamAnswer {
-  readonly statusCode: number
-  readonly headers: Record<string, string>
-  readonly body: UpstreamExchange
-}
-
-/** What an exchange needs of the dispatcher. */
-export interface ExchangeOwner {
-  readonly limits: DeadlineLimits
-  nowMs(): number
-  /** Where the exchange still waits for its turn it never gets one. */
-  withdraw(exchange: UpstreamExchange): void
-  resend(exchange: UpstreamExchange): void
-  answered(exchange: UpstreamExchange): void
-  failed(exchange: UpstreamExchange, failure: UpstreamFailure): void
-  /** Nothing more will come: the place in the pool is free. */
-  released(exchange: UpstreamExchange): void
-}
 
 const MAX_INTERIM_ANSWERS = 10
 /** Reading a little to its end is cheaper than a new connection; more than this is not. */

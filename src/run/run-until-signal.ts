@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
@@ -11,6 +12,9 @@ import { listen } from './listen.ts'
 /** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
 const SAME_KEYSTROKE_MS = 300
 
+/** Requests have ended by then; what is left are connections and a database to close. */
+const STOP_DEADLINE_MS = 5_000
+
 /** One plane of a process, built but not listening. */
 export interface PlaneRun {
   readonly name: 'gateway' | 'console'
@@ -23,6 +27,7 @@ export interface PlaneRun {
 
 export interface Frame {
   readonly host: Host
+  readonly version: string
   readonly config: Config
   readonly logger: Logger
   readonly metrics: Metrics
@@ -34,7 +39,7 @@ export function createFrame(host: Host, version: string, config: Config): Frame 
   const metrics = createMetrics()
   describeBuild(metrics, { version, revision: 'unknown', node: host.nodeVersion })
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
-  return { host, config, logger, metrics, drain }
+  return { host, version, config, logger, metrics, drain }
 }
 
 /**
@@ -60,7 +65,8 @@ export async function runUntilSignal(
   for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
   addresses['ops'] = await listen(ops, 'ops', config.ops)
   endOnSignal(frame, planes, ops)
-  logger.info(addresses, 'listening')
+  // Whoever starts a process waits for this line, however little else they want to read.
+  if (logger.level !== 'silent') logger.child({}, { level: 'info' }).info(addresses, 'listening')
   return addresses
 }
 
@@ -94,7 +100,10 @@ function endOnSignal(frame: Frame, planes: readonly PlaneRun[], ops: FastifyInst
       reason,
       planes.map(plane => plane.app),
     )
-    await Promise.all(planes.map(plane => plane.stop()))
-    await ops.close()
+    const stopped = Promise.all(planes.map(plane => plane.stop())).then(() => ops.close())
+    await Promise.race([
+      stopped,
+      sleep(STOP_DEADLINE_MS).then(() => logger.warn('parts that did not stop in time')),
+    ])
   }
 }

@@ -154,19 +154,8 @@ describe('the parts know of each other only what they must', () => {
 describe('every file can be read at a sitting', () => {
   const sizes = FILES.map(({ path, text }) => ({ path, lines: text.trimEnd().split('\n').length }))
 
-  /** Debts, each with the size that it may not grow beyond. A file that no longer needs its line here loses it. */
-  const debts: Readonly<Record<string, number>> = {
-    // The bookkeeping of one exchange and its body in one class: to be parted.
-    'gateway/upstream-exchange.ts': 287,
-  }
-
-  it('none has more than 250 lines, named debts aside', () => {
-    expect(sizes.filter(({ path, lines }) => lines > (debts[path] ?? 250))).toEqual([])
-  })
-
-  it('and no debt stands here that is paid', () => {
-    const owing = sizes.filter(({ lines }) => lines > 250).map(({ path }) => path)
-    expect(Object.keys(debts)).toEqual(owing)
+  it('none has more than 250 lines', () => {
+    expect(sizes.filter(({ lines }) => lines > 250)).toEqual([])
   })
 
   it('half of them have 100 lines or fewer', () => {

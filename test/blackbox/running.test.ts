@@ -204,6 +204,17 @@ describe('with everything running', () => {
     await gateway.process.stop()
   })
 
+  test('a client that is slow with its request is refused, one that never began is let go in silence', async () => {
+    const gateway = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '200' })
+    const slow = new RawClient(gateway.urls.gateway)
+    const silent = new RawClient(gateway.urls.gateway)
+    slow.send('GET /api/v1/auth HTTP/1.1\r\nHost: gw\r\n')
+    expect((await slow.untilClosed()).map(answer => answer.status)).toEqual([400])
+    await silent.untilClosed()
+    expect(silent.received.length).toBe(0)
+    await gateway.process.stop()
+  })
+
   test('an upstream that is away is 502, one that does not answer 504, and neither tells its address', async () => {
     const away = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1' })
     const slow = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300' })

@@ -108,6 +108,7 @@ export function consoleConfig({ databaseUrl, redisUrl, adminToken = ADMIN_TOKEN 
     database: { url: databaseUrl ?? 'sqlite::memory:' },
     drain: { delayMs: 0, timeoutMs: 1000 },
     // The schema's union of levels has no static type so far.
+    tracing: { sampleRatio: 1 },
     log: { level: 'debug' },
     scopes: { 'workspace:read': 'See the workspace', 'files:read': 'List its files' },
     routes: [{ name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' }],

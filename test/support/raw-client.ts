@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
 export interface RawAnswer {
@@ -17,16 +16,19 @@ export class RawClient {
   readonly socket: Socket
   received = Buffer.alloc(0)
   closed = false
+  #onEvent: () => void = () => {}
 
   constructor(url: string) {
     const { hostname, port } = new URL(url)
     this.socket = connect({ host: hostname, port: Number(port), noDelay: true })
     this.socket.on('data', chunk => {
       this.received = Buffer.concat([this.received, chunk])
+      this.#onEvent()
     })
     this.socket.on('error', () => {})
     this.socket.on('close', () => {
       this.closed = true
+      this.#onEvent()
     })
   }
 
@@ -36,24 +38,26 @@ export class RawClient {
 
   /** Waits until so many whole answers have come, or the connection has closed. */
   async answers(count: number): Promise<RawAnswer[]> {
-    const deadline = AbortSignal.timeout(ANSWER_DEADLINE_MS)
-    for (;;) {
-      const { answers } = splitAnswers(this.received)
-      if (answers.length >= count || this.closed) return answers
-      await Promise.race([
-        once(this.socket, 'data', { signal: deadline }),
-        once(this.socket, 'close', { signal: deadline }),
-      ]).catch(() => {
-        throw new Error(
-          `No ${count} answers in time, but: ${JSON.stringify(this.received.toString('latin1'))}`,
-        )
-      })
-    }
+    await this.#until(() => this.closed || splitAnswers(this.received).answers.length >= count)
+    return splitAnswers(this.received).answers
   }
 
   async untilClosed(): Promise<RawAnswer[]> {
-    if (!this.closed) await once(this.socket, 'close', { signal: AbortSignal.timeout(ANSWER_DEADLINE_MS) })
+    await this.#until(() => this.closed)
     return splitAnswers(this.received).answers
+  }
+
+  /** Looks again whenever something has happened on the connection. */
+  #until(condition: () => boolean): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const complain = () =>
+      reject(new Error(`Waited in vain after: ${JSON.stringify(this.received.toString('latin1'))}`))
+    const deadline = setTimeout(complain, ANSWER_DEADLINE_MS)
+    this.#onEvent = () => {
+      if (condition()) resolve()
+    }
+    this.#onEvent()
+    return promise.finally(() => clearTimeout(deadline))
   }
 
   end(): void {
