@@ -149,6 +149,11 @@ const keys = section({
     maxEntries: Type.Integer({ minimum: 1, maximum: 10_000_000, description: 'Records kept in memory' }),
   }),
   staleSeconds: seconds('Time a good record outlives its last verification while nobody answers', 0, 86_400),
+  usageSeconds: seconds(
+    'Time between reports to the origin of when keys were last used; 0 is never',
+    0,
+    3600,
+  ),
 })
 
 const queryRule = Type.Union([

@@ -21,6 +21,8 @@ export interface GatewayDeps {
   readonly logger: Logger
   readonly clock: Clock
   readonly keys: KeyStore
+  /** Told of each request that was permitted. */
+  readonly used: (keyId: string) => void
   readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
 }
@@ -39,6 +41,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     routes: compileRoutes(config.routes),
     keyFormat: keyFormatOf(config.keys),
     keys: deps.keys,
+    used: deps.used,
     clock: deps.clock,
     observer,
     answer: createAnswer(app, deps, connections),

@@ -15,6 +15,8 @@ export interface Gateway {
   readonly routes: readonly Route[]
   readonly keyFormat: KeyFormat
   readonly keys: KeyStore
+  /** Notes that a key was used; it takes no time. */
+  readonly used: (keyId: string) => void
   readonly clock: Clock
   readonly observer: RequestObserver
   readonly answer: Answer
@@ -69,6 +71,7 @@ export async function handleRequest(
   const verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
   observer.decided(seen, verdict)
   if (verdict.kind === 'denied') return answer.refuse(reply, seen, verdict)
+  gateway.used(verdict.permit.grant.id)
 
   // The permit is the only way on.
   if (match.route.answeredBy === 'gateway') return answer.describeKey(reply, seen, verdict.permit)

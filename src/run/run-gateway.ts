@@ -28,6 +28,7 @@ export async function startGateway({ config, logger, metrics, drain, version }: 
     logger,
     clock: systemClock,
     keys: store.keyStore,
+    used: store.used,
     tracing,
     drainPhase: () => drain.phase,
   })
