@@ -20,12 +20,14 @@ export const POSTGRES: Tool = {
   debianPackage: 'postgresql',
   isHere: () => (process.env['POSTERN_TEST_DATABASE_URL'] ?? '') !== '' || postgresPrograms() !== null,
 }
+/** Makes pseudo-terminals; part of every Debian. */
+export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
 /** Tools without which some suites cannot run: those are skipped by name, or fail where CI is set. */
-export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, CURL, POSTGRES]
+export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, CURL, POSTGRES, SCRIPT]
 
 export function has(tool: Tool): boolean {
   if (tool.isHere !== undefined) return tool.isHere()
