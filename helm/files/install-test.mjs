@@ -2,7 +2,7 @@
 // network: Helm has waited for the pods.
 import { execFileSync } from 'node:child_process'
 
-const { GATEWAY, GATEWAY_OPS, CONSOLE, CONSOLE_OPS, VERSION, PROGRAM } = process.env
+const { GATEWAY, GATEWAY_OPS, CONSOLE, CONSOLE_OPS, VERSION, PROGRAM, ATTEMPTS = '10' } = process.env
 const failures = []
 
 await expect(`the image is of version ${VERSION}`, () => {
@@ -37,7 +37,7 @@ process.exitCode = failures.length === 0 ? 0 : 1
 /** Tries for a while: a name of a Service may take seconds to be known. */
 async function expect(what, check) {
   let answer
-  for (let attempt = 0; attempt < 10 && answer !== true; attempt++) {
+  for (let attempt = 0; attempt < Number(ATTEMPTS) && answer !== true; attempt++) {
     if (attempt > 0) await new Promise(resolve => setTimeout(resolve, 1000))
     answer = await Promise.resolve()
       .then(check)

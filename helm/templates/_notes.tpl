@@ -4,7 +4,7 @@ Postern {{ .Chart.AppVersion }} is installed as {{ .Release.Name }}.
 {{- $gateway := include "postern.planeName" (dict "root" . "plane" "gateway") }}
 {{- $console := include "postern.planeName" (dict "root" . "plane" "console") }}
 {{- $generated := list }}
-{{- range $plane := include "postern.planes" . | splitList " " }}
+{{- range $plane := include "postern.planes" . | splitList " " | compact }}
 {{- $generated = concat $generated (include "postern.wanting" (dict "root" $ "plane" $plane) | splitList " " | compact) }}
 {{- end }}
 {{- if .Values.gateway.enabled }}

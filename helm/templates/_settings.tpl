@@ -110,7 +110,7 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- $existing := (lookup "v1" "Secret" .Release.Namespace (include "postern.generatedName" .)).data | default dict -}}
 {{- $data := deepCopy $existing -}}
 {{- if .Values.generatedSecret.enabled -}}
-{{- range $plane := include "postern.planes" . | splitList " " -}}
+{{- range $plane := include "postern.planes" . | splitList " " | compact -}}
 {{- range $path := include "postern.wanting" (dict "root" $ "plane" $plane) | splitList " " | compact -}}
 {{- $key := $path | replace "." "-" | kebabcase -}}
 {{- if not (hasKey $data $key) -}}

@@ -5,18 +5,27 @@ import { existsSync } from 'node:fs'
 export interface Tool {
   readonly program: string
   readonly debianPackage: string
+  /** What brings it where Debian has no package of it. */
+  readonly otherwise?: string
 }
 
 export const REDIS: Tool = { program: 'redis-server', debianPackage: 'redis-server' }
 export const OPENSSL: Tool = { program: 'openssl', debianPackage: 'openssl' }
 export const PROMTOOL: Tool = { program: 'promtool', debianPackage: 'prometheus' }
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
+/** For the schemas of Kubernetes: a package of Python's. */
+export const PYTHON: Tool = { program: 'python3', debianPackage: 'python3-venv' }
+export const HELM: Tool = {
+  program: 'helm',
+  debianPackage: '',
+  otherwise: 'go install helm.sh/helm/v3/cmd/helm@v3.18.6',
+}
 
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
 /** Tools without which some suites cannot run: those are skipped by name, or fail where CI is set. */
-export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, CURL]
+export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, CURL, HELM, PYTHON]
 
 export function has(tool: Tool): boolean {
   return spawnSync('sh', ['-c', `command -v ${tool.program}`]).status === 0
