@@ -80,6 +80,15 @@ const upstream = section({
   headersTimeoutMs: milliseconds('Time from asking to the upstream’s answer headers, waiting included'),
   bodyIdleTimeoutMs: milliseconds('Time without a byte of the answer’s body'),
   totalTimeoutMs: milliseconds('Time for the whole answer'),
+  circuit: section({
+    failures: Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      description:
+        'Failed connections and time-outs in a row after which the upstream is not asked for a while',
+    }),
+    openMs: milliseconds('How long it is not asked before one request tries it again', 10),
+  }),
   tls: section({
     caFile: optional(file('Certificate authority of the upstream (PEM)')),
     certFile: optional(file('Client certificate shown to the upstream (PEM)')),
@@ -184,7 +193,8 @@ export const configSchema = section({
   database: section({
     url: Type.String({
       format: 'database-url',
-      description: 'The console’s system of record: `sqlite:FILE`',
+      description:
+        'The console’s system of record: `sqlite:FILE`, or `postgres://…` for more than one console',
       ...secret,
     }),
   }),

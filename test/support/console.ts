@@ -88,6 +88,7 @@ export function consoleConfig({ databaseUrl, redisUrl, adminToken = ADMIN_TOKEN 
       headersTimeoutMs: 1000,
       bodyIdleTimeoutMs: 1000,
       totalTimeoutMs: 1000,
+      circuit: { failures: 10, openMs: 500 },
       tls: {},
     },
     redis: {

@@ -50,6 +50,7 @@ export const DEFAULT_SETTINGS: Omit<UpstreamSettings, 'url'> = {
   headersTimeoutMs: 5000,
   bodyIdleTimeoutMs: 5000,
   totalTimeoutMs: 10_000,
+  circuit: { failures: 1000, openMs: 500 },
   tls: {},
 }
 const REQUEST_HEADERS = [

@@ -1,24 +1,36 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { postgresPrograms } from './postgres-programs.ts'
 
 /** A program that tests run for real, and the Debian package that brings it. */
 export interface Tool {
   readonly program: string
   readonly debianPackage: string
+  /** Where it is not to be found by its name alone. */
+  readonly isHere?: () => boolean
 }
 
 export const REDIS: Tool = { program: 'redis-server', debianPackage: 'redis-server' }
 export const OPENSSL: Tool = { program: 'openssl', debianPackage: 'openssl' }
 export const PROMTOOL: Tool = { program: 'promtool', debianPackage: 'prometheus' }
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
+/** Debian keeps it off the path. A server that is given takes its place. */
+export const POSTGRES: Tool = {
+  program: 'postgres',
+  debianPackage: 'postgresql',
+  isHere: () => (process.env['POSTERN_TEST_DATABASE_URL'] ?? '') !== '' || postgresPrograms() !== null,
+}
+/** Makes pseudo-terminals; part of every Debian. */
+export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
 /** Tools without which some suites cannot run: those are skipped by name, or fail where CI is set. */
-export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, CURL]
+export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, CURL, POSTGRES, SCRIPT]
 
 export function has(tool: Tool): boolean {
+  if (tool.isHere !== undefined) return tool.isHere()
   return spawnSync('sh', ['-c', `command -v ${tool.program}`]).status === 0
 }
 
