@@ -8,6 +8,7 @@ import { createOpsServer } from '../observability/ops-server.ts'
 import { Drain } from './drain.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
+import { readRevision } from './revision.ts'
 
 /** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
 const SAME_KEYSTROKE_MS = 300
@@ -37,7 +38,7 @@ export interface Frame {
 export function createFrame(host: Host, version: string, config: Config): Frame {
   const logger = createLogger(config.log.level)
   const metrics = createMetrics()
-  describeBuild(metrics, { version, revision: 'unknown', node: host.nodeVersion })
+  describeBuild(metrics, { version, revision: readRevision(), node: host.nodeVersion })
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
   return { host, version, config, logger, metrics, drain }
 }
