@@ -4,6 +4,7 @@ import { recordOf } from '../support/key-records.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { ORIGIN_TOKEN, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { startWorld } from '../support/world.ts'
 
 /** Opaque, as an own key service issues them. */
 const KEYS = { used: 'secret-of-a-key-that-is-used', refused: 'secret-of-a-key-that-is-refused' }
@@ -35,4 +36,19 @@ test('the key service learns which keys were used, and not of those that were re
   expect(await statusOf('auth', KEYS.refused)).toBe(401)
   expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
   expect(origin.used.map(Object.keys)).toEqual([['key_used']])
+})
+
+test('the console shows when a key was last used', async () => {
+  const world = await startWorld()
+  onTestFinished(() => world.stop())
+  const [used, unused] = [await world.issue(), await world.issue()]
+  const headers = { authorization: `Bearer ${used.secret}` }
+  expect((await fetch(`${world.gateway.urls.gateway}/api/v1/auth`, { headers })).status).toBe(200)
+  expect((await world.gateway.process.stop('SIGTERM')).code).toBe(0)
+  const lastUsedAt = async (id: string) => {
+    const { key } = (await world.admin('GET', `/keys/${id}`)).json
+    return (key as { lastUsedAt: string | null }).lastUsedAt
+  }
+  expect(await lastUsedAt(unused.id)).toBeNull()
+  expect(Date.now() - Date.parse((await lastUsedAt(used.id)) ?? '')).toBeLessThan(120_000)
 })
