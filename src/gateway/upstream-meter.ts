@@ -1,3 +1,4 @@
+import type { CircuitState } from '../domain/circuit.ts'
 import { type Metrics, UPSTREAM_ERROR_KINDS } from '../observability/metrics.ts'
 import type { UpstreamFailureKind } from './upstream-failure.ts'
 
@@ -10,7 +11,10 @@ export interface PoolFigures {
   /** Connections that are being made. */
   readonly pending: number
   readonly queued: number
+  readonly circuit: CircuitState
 }
+
+const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_open']
 
 /** Counts what happens with the upstream; the children of labels are resolved once, not per request. */
 export class UpstreamMeter {
@@ -50,7 +54,8 @@ export class UpstreamMeter {
 }
 
 /** Asked when somebody looks, not kept up to date with every request. (The type of a gauge lacks its `collect`.) */
-function collectPool({ upstreamConnections, upstreamQueued }: Metrics, figures: () => PoolFigures): void {
+function collectPool(metrics: Metrics, figures: () => PoolFigures): void {
+  const { upstreamConnections, upstreamQueued, upstreamCircuit } = metrics
   const collectConnections = () => {
     const { open, free, pending } = figures()
     for (const [state, count] of Object.entries({ open, free, pending })) {
@@ -58,6 +63,14 @@ function collectPool({ upstreamConnections, upstreamQueued }: Metrics, figures: 
     }
   }
   Object.assign(upstreamConnections, { collect: collectConnections })
+  Object.assign(upstreamCircuit, {
+    collect: () => {
+      const { circuit } = figures()
+      for (const state of CIRCUIT_STATES) {
+        upstreamCircuit.set({ upstream: UPSTREAM, state }, state === circuit ? 1 : 0)
+      }
+    },
+  })
   Object.assign(upstreamQueued, {
     collect: () => upstreamQueued.set({ upstream: UPSTREAM }, figures().queued),
   })

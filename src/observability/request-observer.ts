@@ -1,8 +1,9 @@
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
-import type { TierName } from '../domain/lookup.ts'
+import type { Lookup, TierName } from '../domain/lookup.ts'
 import type { DenialReason, Verdict } from '../domain/verdict.ts'
 import { ABORT_PHASES, DECISION_REASONS, type Metrics, REJECTION_REASONS } from './metrics.ts'
+import { type RequestTrace, type Tracing, traceIdOf } from './tracing.ts'
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
@@ -48,6 +49,10 @@ export interface RequestObservation {
   responseBytes: number
   /** What went wrong, in words for the log alone. */
   fault: string | null
+  /** The trace that the request is part of, where it or we are in one. */
+  readonly traceId: string | null
+  /** Its spans; null where there is no tracing. */
+  readonly trace: RequestTrace | null
 }
 
 /** Counts and logs each request once, however it ends: answered, refused, or left by its client. */
@@ -55,15 +60,18 @@ export class RequestObserver {
   inFlight = 0
   readonly #metrics: Metrics
   readonly #logger: Logger
+  readonly #tracing: Tracing | null
 
-  constructor(metrics: Metrics, logger: Logger) {
+  constructor(metrics: Metrics, logger: Logger, tracing: Tracing | null = null) {
     this.#metrics = metrics
     this.#logger = logger
+    this.#tracing = tracing
     this.#startAtZero()
   }
 
   /** `close` comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort. */
-  begin(method: string, response: ServerResponse): RequestObservation {
+  begin({ method = '', headers }: IncomingMessage, response: ServerResponse): RequestObservation {
+    const trace = this.#tracing === null ? null : this.#tracing.begin(headers)
     const observation: RequestObservation = {
       method: METHODS.has(method) ? method : '_OTHER',
       startedAtMs: performance.now(),
@@ -78,10 +86,22 @@ export class RequestObserver {
       upstreamWaitMs: 0,
       responseBytes: 0,
       fault: null,
+      traceId: trace === null ? traceIdOf(headers) : trace.traceId,
+      trace,
     }
     this.inFlight++
     response.once('close', () => this.#end(observation, response))
     return observation
+  }
+
+  /** @param askedAtMs when the look-up began, as `performance.now()` */
+  lookedUp(observation: RequestObservation, lookup: Lookup, askedAtMs: number): void {
+    if (lookup.kind !== 'unknown') observation.tier = lookup.tier
+    if (lookup.kind === 'found') {
+      observation.keyId = lookup.grant.id
+      observation.workspaceId = lookup.grant.workspaceId
+    }
+    observation.trace?.lookedUp(observation.tier, askedAtMs)
   }
 
   /** A decision on a credential, once per request that presented or lacked one. */
@@ -123,6 +143,8 @@ export class RequestObserver {
     else this.#countAnswer(seen, response.statusCode, durationMs / 1000)
     const rejection = seen.reason === null ? undefined : REJECTIONS[seen.reason]
     if (rejection !== undefined) this.#metrics.rejected.inc({ reason: rejection })
+    const { route, method, reason } = seen
+    seen.trace?.end({ route, method, status: response.statusCode, aborted, reason })
     this.#log(seen, response.statusCode, durationMs, aborted)
   }
 
@@ -145,6 +167,8 @@ export class RequestObserver {
         ...(seen.keyId === null ? {} : { keyId: seen.keyId, workspaceId: seen.workspaceId }),
         ...(seen.tier === null ? {} : { tier: seen.tier }),
         ...(seen.fault === null ? {} : { fault: seen.fault }),
+        ...(seen.traceId === null ? {} : { traceId: seen.traceId }),
+        ...(seen.trace === null ? {} : { spanId: seen.trace.spanId }),
         durationMs: Math.round(durationMs * 1000) / 1000,
         upstreamMs: Math.round(seen.upstreamWaitMs * 1000) / 1000,
       },

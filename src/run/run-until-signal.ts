@@ -28,6 +28,7 @@ export interface PlaneRun {
 
 export interface Frame {
   readonly host: Host
+  readonly version: string
   readonly config: Config
   readonly logger: Logger
   readonly metrics: Metrics
@@ -39,7 +40,7 @@ export function createFrame(host: Host, version: string, config: Config): Frame 
   const metrics = createMetrics()
   describeBuild(metrics, { version, revision: readRevision(), node: host.nodeVersion })
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
-  return { host, config, logger, metrics, drain }
+  return { host, version, config, logger, metrics, drain }
 }
 
 /**

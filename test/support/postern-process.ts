@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 /** `TEST_FORM=built` runs what `npm run build` made, as the image does; otherwise the sources are run. */
-const ENTRY = fileURLToPath(
+export const ENTRY = fileURLToPath(
   new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
 )
 const START_DEADLINE_MS = 20_000

@@ -48,7 +48,7 @@ export function startBeats(parts: BeatParts): () => void {
   }
 }
 
-type Silence = 'not_connected' | 'change_undelivered' | 'failed'
+type Silence = 'not_connected' | 'change_undelivered' | 'not_caught_up' | 'failed'
 
 async function beatOnce({
   announcer,
@@ -63,6 +63,11 @@ async function beatOnce({
   // Another console that shares the database may have noted the change and died.
   if (pending !== null) outbox.nudge()
   if (!isAllAnnounced(pending, clock.wallMs())) return 'change_undelivered'
+  // The last thing asked: the connection may have been made again while the database was.
+  if (!outbox.hasCaughtUp()) {
+    outbox.nudge()
+    return 'not_caught_up'
+  }
   await announcer.publish(encodeBeat({ sender, atMs: clock.wallMs() }))
   return null
 }
