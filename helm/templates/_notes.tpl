@@ -13,17 +13,12 @@ The public API, inside the cluster:  http://{{ $gateway }}.{{ .Release.Namespace
 {{- end }}
 {{- if .Values.console.enabled }}
 
-The first key:
+The first key, made in the console's own pod, whose mounted admin token it uses:
 
-  kubectl -n {{ .Release.Namespace }} port-forward service/{{ $console }} 8081:{{ .Values.console.service.port }} &
-{{- if has "console.adminToken" $generated }}
-  TOKEN=$(kubectl -n {{ .Release.Namespace }} get secret {{ include "postern.generatedName" . }} -o jsonpath='{.data.console-admin-token}' | base64 -d)
-{{- else }}
-  TOKEN=the admin token of your Secret
-{{- end }}
-  curl -sS -X POST http://127.0.0.1:8081/admin/v1/workspaces/ws_1/keys \
-    -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"name":"first","scopes":["workspace:read","files:read"]}'
+  kubectl -n {{ .Release.Namespace }} exec {{ eq (include "postern.database" .) "sqlite" | ternary "statefulset" "deployment" }}/{{ $console }} -- \
+    /nodejs/bin/node /app/dist/main.js keys issue --name first --workspace ws_1 --scope workspace:read --scope files:read \
+    --url http://127.0.0.1:{{ include "postern.port" (dict "root" . "plane" "console" "listener" "console") }} \
+    --token-file {{ include "postern.secretsDirectory" . }}/console.adminToken
 {{- end }}
 {{- if .Values.tests.enabled }}
 

@@ -52,10 +52,7 @@ describe.skipIf(!has(HELM))('each example of values', () => {
     expect(planes).not.toEqual([])
     for (const plane of planes) {
       const loaded = loadRendered(render({}, { files: [file] }), plane, contentsOf)
-      const mistakes = loaded.ok ? [] : loaded.mistakes
-      // Until this version knows PostgreSQL.
-      const others = mistakes.filter(({ problem }) => !problem.includes('knows no other database'))
-      expect(others).toEqual([])
+      expect(loaded.ok ? [] : loaded.mistakes).toEqual([])
     }
   })
 

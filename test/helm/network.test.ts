@@ -118,6 +118,14 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     expect(egressOf({ ...MINIMAL, console: { enabled: true } }, 'console')).toEqual([[[6379], 'anybody']])
   })
 
+  it('lets spans reach their collector', () => {
+    const tracing = { endpoint: 'http://collector:4318' }
+    expect(egressOf({ ...MINIMAL, config: { ...MINIMAL.config, tracing } })).toContainEqual([
+      [4318],
+      'anybody',
+    ])
+  })
+
   it('names the identity provider and whatever else is added', () => {
     const egress = rulesOf(render({}, { files: ['everything-on.yaml'] }), 'console', 'egress')
     expect(egress).toContainEqual([[443], [{ ipBlock: { cidr: '192.0.2.0/24' } }]])
