@@ -91,6 +91,8 @@ export function consoleConfig({ databaseUrl, redisUrl, adminToken = ADMIN_TOKEN 
       tls: {},
     },
     redis: {
+      sentinel: { urls: [] },
+      cluster: { urls: [] },
       beats: true,
       commandTimeoutMs: 500,
       connectTimeoutMs: 500,

@@ -21,6 +21,8 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       ...(redisUrl === undefined ? {} : { url: redisUrl }),
       ...(username === undefined ? {} : { username }),
       ...(password === undefined ? {} : { password }),
+      sentinel: { urls: [] },
+      cluster: { urls: [] },
       beats: changes.beats ?? true,
       commandTimeoutMs: 250,
       connectTimeoutMs: 500,
