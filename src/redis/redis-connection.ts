@@ -53,7 +53,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
 
   /** For a connection that is open and of no use; who asks for it tells why. */
   remake(): void {
-    if (this.#stopped || !this.isReady) return
+    if (this.#stopped || this.#remaking || !this.isReady) return
     this.#remaking = true
     this.client.disconnect(true)
   }
