@@ -16,6 +16,7 @@ export type RedisClient = Redis | Cluster
 
 /** A frozen node closes nothing: that another has taken its place is seen only by looking. */
 const TOPOLOGY_EVERY_MS = 2_000
+const TOPOLOGY_AGAIN_MS = 100
 /** A key that was moved, twice at most: then somebody else is asked. */
 const MAX_REDIRECTIONS = 3
 
@@ -55,7 +56,7 @@ export function createServerClient(settings: RedisSettings, find: FindServer): R
 export function createClusterClient(settings: RedisSettings): Cluster {
   const topology = topologyOf(settings)
   const start = topology.kind === 'cluster' ? topology.urls : []
-  const cluster = new Cluster(
+  const cluster = new PatientCluster(
     start.map(url => parseEndpoint(url, REDIS_PORT)),
     {
       lazyConnect: true,
@@ -78,6 +79,19 @@ export function createClusterClient(settings: RedisSettings): Cluster {
     if (node.options.readOnly !== true) node.connect().catch(() => {})
   })
   return cluster
+}
+
+/** Each look-up that is redirected asks for the nodes anew: in a burst of them the first is enough. */
+class PatientCluster extends Cluster {
+  #askedMs = Number.NEGATIVE_INFINITY
+
+  override refreshSlotsCache(...callback: Parameters<Cluster['refreshSlotsCache']>): void {
+    const nowMs = performance.now()
+    // Somebody waits for what has a callback.
+    if (callback.length === 0 && nowMs - this.#askedMs < TOPOLOGY_AGAIN_MS) return
+    this.#askedMs = nowMs
+    super.refreshSlotsCache(...callback)
+  }
 }
 
 export function nodesOf(cluster: Cluster): Endpoint[] {

@@ -107,7 +107,7 @@ export class ClusterGroup implements RedisGroup {
     await this.whole()
   }
 
-  async refused(): Promise<unknown[]> {
+  async refused(): Promise<string[]> {
     return await refusedBy(this.servers)
   }
 

@@ -12,7 +12,7 @@ export interface RedisGroup {
   readonly servers: readonly RedisServer[]
   readonly place: Place
   /** What was refused to a user anywhere. */
-  refused(): Promise<unknown[]>
+  refused(): Promise<string[]>
   stop(): Promise<void>
 }
 
@@ -26,11 +26,22 @@ export async function addUsers(
   await addUser(server, CONSOLE_USER, rights.console)
 }
 
-async function addUser(server: RedisServer, { username, password }: User, rights: readonly string[]) {
+export async function addUser(
+  server: RedisServer,
+  { username, password }: User,
+  rights: readonly string[],
+): Promise<void> {
   await server.addUser(username, 'reset', 'on', `>${password}`, ...rights)
 }
 
-export async function refusedBy(servers: readonly RedisServer[]): Promise<unknown[]> {
+/** Each refusal as the right that was lacking: `+get`, `~postern:key:…`, `&postern:keys:changed`. */
+export async function refusedBy(servers: readonly RedisServer[]): Promise<string[]> {
   const logs = await Promise.all(servers.map(server => server.admin.call('ACL', 'LOG')))
-  return logs.flat()
+  const signs: Record<string, string> = { command: '+', key: '~', channel: '&' }
+  return logs.flatMap(log =>
+    (log as string[][]).map(entry => {
+      const field = (name: string) => String(entry[entry.indexOf(name) + 1])
+      return `${signs[field('reason')] ?? field('reason')}${field('object')}`
+    }),
+  )
 }

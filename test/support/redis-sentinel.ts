@@ -96,7 +96,7 @@ export class SentinelGroup implements RedisGroup {
     await until('primary and replica are in order again', () => this.#isWhole(), 60_000)
   }
 
-  async refused(): Promise<unknown[]> {
+  async refused(): Promise<string[]> {
     return await refusedBy([...this.servers, ...this.sentinels])
   }
 
