@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
+import { isObviouslyWeak } from '../config/weak-secret.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, describeBuild, type Metrics } from '../observability/metrics.ts'
 import { createOpsServer } from '../observability/ops-server.ts'
@@ -39,6 +40,13 @@ export function createFrame(host: Host, version: string, config: Config): Frame 
   const logger = createLogger(config.log.level)
   const metrics = createMetrics()
   describeBuild(metrics, { version, revision: readRevision(), node: host.nodeVersion })
+  if (config.keys.signingSecrets.some(isObviouslyWeak)) {
+    const setting = 'keys.signingSecrets'
+    logger.warn(
+      { setting },
+      'a signing secret is obviously not random: make one with openssl rand -base64 32',
+    )
+  }
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
   return { host, version, config, logger, metrics, drain }
 }
