@@ -54,6 +54,9 @@ To be considered:
 {{- end -}}
 {{- if and $values.console.enabled (eq (include "postern.database" .root) "sqlite") }}{{ $say = append $say "The console keeps its keys in SQLite on one volume: back it up, or set secrets.database.url.existingSecret for PostgreSQL." }}{{ end -}}
 {{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster reaches these: set networkPolicy.enabled." }}{{ end -}}
+{{- with $values.monitoring.prometheusRule -}}
+{{- if and .enabled (not .runbookUrl) }}{{ $say = append $say "Alerts carry no link to what to do: set monitoring.prometheusRule.runbookUrl to where you keep runbooks/." }}{{ end -}}
+{{- end -}}
 {{- if not $values.image.digest }}{{ $say = append $say "The image is named by a tag, which may change: set image.digest." }}{{ end -}}
 {{- range $switch, $kind := dict "podMonitor" "monitoring.coreos.com/v1/PodMonitor" "serviceMonitor" "monitoring.coreos.com/v1/ServiceMonitor" "prometheusRule" "monitoring.coreos.com/v1/PrometheusRule" -}}
 {{- if and (index $values.monitoring $switch).enabled (not (include "postern.hasApi" (dict "root" $.root "api" $kind))) }}{{ $say = append $say (printf "monitoring.%s is on, but the cluster has no %s: nothing was made. Install the Prometheus operator, or set monitoring.trustApis." $switch $kind) }}{{ end -}}

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Plane } from '../../src/config/rules.ts'
-import { CHART, CI_FILES, loadRendered, readCi, render, runHelm } from '../support/chart.ts'
+import { CHART, CI_FILES, loadRendered, readCi, render, runHelm, settingsText } from '../support/chart.ts'
 import { installSchemas, schemaMistakes } from '../support/kubernetes-schemas.ts'
 import { at, textAt } from '../support/manifests.ts'
 import { HELM, has, PYTHON } from '../support/tools.ts'
@@ -58,7 +58,7 @@ describe.skipIf(!has(HELM))('each example of values', () => {
 
   it.each(CI_FILES)('%s gives each plane nothing of the other one’s', file => {
     for (const plane of planesOf(file)) {
-      const text = textAt(render({}, { files: [file] }).get('ConfigMap', `-${plane}`), 'data', 'postern.yaml')
+      const text = settingsText(render({}, { files: [file] }), plane)
       expect(text).not.toMatch(plane === 'gateway' ? /^(?:console|database):/m : /^(?:gateway|upstream):/m)
     }
   })

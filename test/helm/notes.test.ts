@@ -80,6 +80,11 @@ describe.skipIf(!has(HELM))('the notes of an installation', () => {
       { monitoring: { podMonitor: { enabled: true } } },
       'the cluster has no monitoring.coreos.com/v1/PodMonitor: nothing was made',
     ],
+    [
+      'alerts without runbooks',
+      { monitoring: { prometheusRule: { enabled: true } } },
+      'set monitoring.prometheusRule.runbookUrl',
+    ],
     ['secrets that the chart made', { secrets: MINIMAL.secrets }, 'Keep a copy'],
   ])('warn of %s', (_, values, sentence) => {
     expect(notesOf({ ...QUIET, ...values })).toContain(sentence)
