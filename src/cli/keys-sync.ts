@@ -28,6 +28,6 @@ export async function syncKeys({ client, host, json }: KeysCommand): Promise<voi
   host.write(
     json
       ? `${JSON.stringify({ synced, total })}\n`
-      : `Redis holds ${synced} of ${total} keys as the database has them.\n`,
+      : `Redis holds ${synced} keys as the database has them.\n`,
   )
 }

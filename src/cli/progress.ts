@@ -16,8 +16,9 @@ export function createProgress(stream: NodeJS.WriteStream, forProgram: boolean):
 }
 
 function createBar(stream: NodeJS.WriteStream): Progress {
-  // Ctrl-C is to end the program, and not only the bar.
-  const bar = new bars.SingleBar({ stream, format: FORMAT, gracefulExit: false }, bars.Presets.shades_classic)
+  // Ctrl-C is to end the program, and not only the bar; so nothing of the terminal is changed that would stay so.
+  const options = { stream, format: FORMAT, gracefulExit: false, linewrap: true }
+  const bar = new bars.SingleBar(options, bars.Presets.shades_classic)
   let started = false
   return {
     show(done, total) {

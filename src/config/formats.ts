@@ -43,6 +43,11 @@ export const formats: Readonly<Record<string, Format>> = {
     accepts: text => hasProtocol(text, ['redis:', 'rediss:']),
     expectation: 'a redis: or rediss: address',
   },
+  'redis-node': {
+    accepts: isRedisNode,
+    expectation:
+      'host:port, or a redis: or rediss: address of host and port alone (user and password are settings of their own)',
+  },
   'database-url': {
     accepts: text => /^sqlite:.+/.test(text) || hasProtocol(text, ['postgres:', 'postgresql:']),
     expectation: '`sqlite:FILE` or a postgres: address',
@@ -82,6 +87,12 @@ function isHttpUrl(text: string): boolean {
 
 function hasProtocol(text: string, protocols: readonly string[]): boolean {
   return URL.canParse(text) && protocols.includes(new URL(text).protocol) && new URL(text).hostname !== ''
+}
+
+function isRedisNode(text: string): boolean {
+  const node = /^(?:rediss?:\/\/)?(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/.exec(text)
+  const port = Number(node?.[1] ?? 1)
+  return node !== null && port > 0 && port < 65_536
 }
 
 function isCidr(text: string): boolean {

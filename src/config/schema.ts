@@ -13,6 +13,8 @@ const seconds = (description: string, minimum: number, maximum: number) =>
 const port = (description: string) => Type.Integer({ minimum: 0, maximum: 65_535, description })
 const host = (description: string) => Type.String({ minLength: 1, maxLength: 255, description })
 const httpUrl = (description: string) => Type.String({ format: 'http-url', description })
+const redisNodes = (description: string) =>
+  Type.Array(Type.String({ format: 'redis-node' }), { maxItems: 64, description })
 const file = (description: string) => Type.String({ minLength: 1, description })
 const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>
   Type.Object(properties, { additionalProperties: false })
@@ -100,10 +102,35 @@ const redis = section({
   url: optional(
     Type.String({
       format: 'redis-url',
-      description: 'Shared cache of key records; without it there are memory and origin only',
+      description:
+        'Shared cache of key records, a single server; with none of the three kinds of Redis there are memory and origin only',
       ...secret,
     }),
   ),
+  sentinel: section({
+    name: optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        pattern: '^[A-Za-z0-9._-]+$',
+        description: 'Name under which the Sentinels watch the primary, often `mymaster`',
+      }),
+    ),
+    urls: redisNodes(
+      'The Sentinels, in place of `redis.url`; `rediss:` means TLS to them and to the servers they name',
+    ),
+    username: optional(
+      Type.String({ minLength: 1, maxLength: 256, description: 'ACL user at the Sentinels' }),
+    ),
+    password: optional(
+      Type.String({ minLength: 1, maxLength: 1024, description: 'Password at the Sentinels', ...secret }),
+    ),
+  }),
+  cluster: section({
+    urls: redisNodes(
+      'Some nodes of a Redis Cluster, in place of `redis.url`; the others are learnt from them',
+    ),
+  }),
   username: optional(Type.String({ minLength: 1, maxLength: 256, description: 'ACL user' })),
   password: optional(Type.String({ minLength: 1, maxLength: 1024, description: 'Its password', ...secret })),
   caFile: optional(file('Certificate authority of Redis (PEM), for `rediss:` addresses')),

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CHANGES_CHANNEL, decodeAnnouncement } from '../../src/domain/wire.ts'
 import { configOf, fileWith } from '../config/examples.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { until } from '../support/until.ts'
 import { expectToFit, schema } from './contract.ts'
 
 const PAGE = readFileSync(new URL('../../config/bring-your-own-keys.md', import.meta.url), 'utf8')
@@ -38,7 +39,7 @@ test('its commands publish a change and a beat that a gateway understands', asyn
   await ear.subscribe(CHANGES_CHANNEL)
   const script = blocks('sh').join('\n').replaceAll('redis-cli', `redis-cli -p ${redis.port}`)
   execFileSync('sh', ['-e', '-c', script])
-  await expect.poll(() => heard.length).toBe(2)
+  await until('both are heard', () => heard.length === 2)
   expect(heard.map(text => decodeAnnouncement(text)?.kind)).toEqual(['change', 'beat'])
   expectToFit(schema('Change'), JSON.parse(heard[0] ?? ''))
   expectToFit(schema('Beat'), JSON.parse(heard[1] ?? ''))

@@ -245,7 +245,7 @@ describe('sync', () => {
     ])
     expect(exit).toEqual({
       code: 0,
-      stdout: 'Redis holds 100 of 100 keys as the database has them.',
+      stdout: 'Redis holds 100 keys as the database has them.',
       stderr: '40 of 100 keys written\n80 of 100 keys written\n100 of 100 keys written\n',
     })
   })

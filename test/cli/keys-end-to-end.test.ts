@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ENTRY, runPostern } from '../support/postern-process.ts'
+import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
 
 let world: World
@@ -46,7 +47,7 @@ test('a key that is issued works, is listed, and once revoked is refused by the 
 
   const revoked = await postern('keys', 'revoke', id, '--yes')
   expect(revoked).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(id) })
-  await expect.poll(async () => (await ask(secret)).json['code']).toBe('key_revoked')
+  await until('the key is refused', async () => (await ask(secret)).json['code'] === 'key_revoked')
   expect(await postern('keys', 'revoke', id, '--yes')).toEqual(revoked)
 })
 

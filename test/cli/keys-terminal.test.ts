@@ -118,11 +118,12 @@ describe.skipIf(!has(SCRIPT))('sync at a terminal', () => {
     expect(terminal.shown).toMatch(/█+ 100 % \| 100 of 100 /)
   })
 
-  test('Ctrl-C ends it, and not only the bar', async () => {
+  test('Ctrl-C ends it, and not only the bar, and leaves the terminal as it was', async () => {
     admin.answers(says(200, { synced: 40, total: 100, cursor: 'a' }), () => {})
     const terminal = new Terminal(['keys', 'sync'], admin.env)
     await terminal.shows('40 of 100')
     terminal.type(CTRL_C)
     expect(await terminal.exited).toBe(130)
+    expect(terminal.shown).not.toContain('\x1b[?')
   })
 })

@@ -5,7 +5,7 @@ import type { StoredKey } from './key-repository.ts'
 /** Each failed attempt is somebody else’s success; so many writers never meet over one key. */
 const MAX_ATTEMPTS = 32
 /** They share one round trip to Redis; many more would make its answers, and beats among them, wait for each other. */
-const MAX_AT_ONCE = 128
+const MAX_AT_ONCE = 64
 
 /** The first makes the MAC of a record, all of them are accepted. */
 export type RecordKeys = readonly [KeyObject, ...KeyObject[]]

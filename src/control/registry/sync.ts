@@ -5,9 +5,10 @@ import { type SyncBody, syncBody } from '../http/admin-schemas.ts'
 import { ApiError } from '../http/api-error.ts'
 import type { Call } from '../http/calls.ts'
 import type { Announcer } from './announcer.ts'
-import type { KeyRepository } from './key-repository.ts'
+import type { KeyRepository, StoredKey } from './key-repository.ts'
 
 const DEFAULT_PAGE_SIZE = 1000
+const MAX_ATTEMPTS = 5
 
 export interface SyncParts {
   readonly repository: KeyRepository
@@ -39,14 +40,23 @@ async function syncPage(parts: SyncParts, { limit, cursor }: NonNullable<SyncBod
   const [counted = null, afterId = null] = cursor?.split('.') ?? []
   const total = counted === null ? await repository.countForSync(expiresAfterMs) : Number(counted)
   const page = await repository.listForSync({ expiresAfterMs, limit: limit ?? DEFAULT_PAGE_SIZE, afterId })
-  const results = await announcer.putAll(page.keys)
-  const failed = results.find(result => result.status === 'rejected')
-  if (failed !== undefined) {
-    parts.logger.warn({ cause: causeOf(failed.reason) }, 'a record could not be written to Redis')
-    throw unavailable()
-  }
+  await putPage(parts, page.keys)
   const synced = { synced: page.keys.length, total }
   return page.nextAfterId === null ? synced : { ...synced, cursor: `${total}.${page.nextAfterId}` }
+}
+
+/** A busy Redis answers some of so many commands too late: those are sent again, before the caller is bothered. */
+async function putPage({ announcer, logger }: SyncParts, keys: readonly StoredKey[]): Promise<void> {
+  let left = keys
+  for (let attempt = 1; left.length > 0; attempt++) {
+    const results = await announcer.putAll(left)
+    left = left.filter((_, index) => results[index]?.status === 'rejected')
+    const failed = results.find(result => result.status === 'rejected')
+    if (failed !== undefined && (attempt === MAX_ATTEMPTS || announcer.state() !== 'ready')) {
+      logger.warn({ cause: causeOf(failed.reason) }, 'a record could not be written to Redis')
+      throw unavailable()
+    }
+  }
 }
 
 function unavailable(): ApiError {
