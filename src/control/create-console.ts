@@ -13,6 +13,7 @@ import { originCalls } from './origin-routes.ts'
 import { type Announcer, createSilentAnnouncer } from './registry/announcer.ts'
 import { startBeats } from './registry/beats.ts'
 import { openDatabase } from './registry/database.ts'
+import { startKeyCensus } from './registry/key-census.ts'
 import { createKeyIds, type RandomBytes } from './registry/key-ids.ts'
 import type { KeyRepository } from './registry/key-repository.ts'
 import { createKeyRepository } from './registry/kysely-key-repository.ts'
@@ -72,7 +73,9 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   }
   const app = createConsoleServer({ logger, metrics, randomBytes })
   const admin = { prefix: '/admin/v1', token: config.console.adminToken, unknownPath: 'not_found' } as const
-  mount(app, admin, adminCalls(registry, metrics))
+  const calls = adminCalls(registry, metrics)
+  mount(app, admin, calls)
+  startCallsAtZero(calls, metrics)
   const refill = createRefill(announcer, logger)
   const internal = {
     prefix: '/internal/v1',
@@ -82,6 +85,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   mount(app, internal, originCalls({ repository, recordKeys, refill }))
 
   let stopBeats = () => {}
+  let stopCensus = () => {}
   let stopped: Promise<void> | null = null
   const sender = Buffer.from(randomBytes(4)).toString('hex')
   return {
@@ -90,12 +94,14 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     start() {
       announcer.start()
       stopBeats = startBeats({ repository, announcer, outbox, clock, timers, logger, sender })
+      stopCensus = startKeyCensus({ repository, metrics, clock, timers, logger })
       outbox.kick()
     },
     stop() {
       stopped ??= (async () => {
         await app.close()
         stopBeats()
+        stopCensus()
         await outbox.stop()
         await announcer.stop()
         await repository.close()
@@ -119,6 +125,14 @@ function mount(
     registerCalls(scope, calls)
   }
   void app.register(plugin, { prefix })
+}
+
+/** So that an alert on a rate fires on the first of its kind. */
+function startCallsAtZero(calls: readonly Call[], { adminRequests }: Metrics): void {
+  for (const { operation } of calls) {
+    for (const code of [operation === 'issue' ? '201' : '200', '500'])
+      adminRequests.inc({ operation, code }, 0)
+  }
 }
 
 /** The first secret signs, all verify. */

@@ -1,4 +1,5 @@
 import type { KeyRecord } from '../../domain/key-record.ts'
+import type { KEY_STATES } from '../../observability/metrics.ts'
 
 /** A record with the digest under which gateways look it up. */
 export interface StoredKey {
@@ -19,6 +20,9 @@ export interface KeyPage {
   /** The id to ask the next page with; null on the last. */
   readonly nextAfterId: string | null
 }
+
+/** Each key is in one of these: they add up to all there are. */
+export type KeyCounts = Readonly<Record<(typeof KEY_STATES)[number], number>>
 
 /**
  * The system of record. Every change to a key and the note that it must be announced are one transaction: a crash at
@@ -44,5 +48,7 @@ export interface KeyRepository {
   pendingSpan(): Promise<{ oldestMs: number; newestMs: number } | null>
   /** Once they are announced. */
   forgetChanges(changes: readonly PendingChange[]): Promise<void>
+  /** @param soonMs until when a key that still works counts as `expiring` */
+  countByState(nowMs: number, soonMs: number): Promise<KeyCounts>
   close(): Promise<void>
 }

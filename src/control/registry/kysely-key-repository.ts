@@ -1,8 +1,8 @@
-import type { Kysely, Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import { ChangeWriter } from './change-writer.ts'
 import type { Database } from './database.ts'
-import type { KeyPage, KeyRepository, PendingChange, StoredKey } from './key-repository.ts'
+import type { KeyCounts, KeyPage, KeyRepository, PendingChange, StoredKey } from './key-repository.ts'
 import { keyOfRow, rowOf } from './key-rows.ts'
 import type { KeyRow, OutboxRow, Tables } from './tables.ts'
 
@@ -21,6 +21,7 @@ export function createKeyRepository({ reader, writer, close }: Database, clock: 
     pendingChangesOf: digest => pendingChangesOf(reader, digest),
     pendingSpan: () => pendingSpan(reader),
     forgetChanges: announced => changes.forget(announced),
+    countByState: (nowMs, soonMs) => countByState(reader, nowMs, soonMs),
     close,
   }
 }
@@ -94,6 +95,23 @@ async function pendingSpan(database: Kysely<Tables>): Promise<{ oldestMs: number
   // Over no rows SQL answers one row of nulls, which the types of the query don't say.
   if (row === undefined || row.oldestMs === null) return null
   return { oldestMs: Number(row.oldestMs), newestMs: Number(row.newestMs) }
+}
+
+/** One pass over the table; a revoked key is that, whether or not it would have expired by now. */
+async function countByState(database: Kysely<Tables>, nowMs: number, soonMs: number): Promise<KeyCounts> {
+  const state = sql<keyof KeyCounts>`case
+    when revoked_at_ms is not null then 'revoked'
+    when expires_at_ms <= ${nowMs} then 'expired'
+    when expires_at_ms <= ${soonMs} then 'expiring'
+    else 'active' end`
+  const rows = await database
+    .selectFrom('keys')
+    .select(({ fn }) => [state.as('state'), fn.countAll().as('count')])
+    .groupBy('state')
+    .execute()
+  const counts = { active: 0, expiring: 0, expired: 0, revoked: 0 }
+  for (const row of rows) counts[row.state] = Number(row.count)
+  return counts
 }
 
 function selectKeys(database: Kysely<Tables>) {

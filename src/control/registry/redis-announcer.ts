@@ -1,6 +1,6 @@
 import { type Redis, ReplyError } from 'ioredis'
 import { CHANGES_CHANNEL, redisKeyOf } from '../../domain/wire.ts'
-import type { COMMAND_OUTCOMES, Metrics } from '../../observability/metrics.ts'
+import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
 import type { Announcer } from './announcer.ts'
 import { project, type RecordKeys, type RecordSlots } from './projection.ts'
 
@@ -15,6 +15,8 @@ if held ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
 return 1`
 
+const COMMANDS = ['getrange', 'eval', 'publish'] as const
+
 export interface RedisAnnouncerParts {
   readonly connection: Redis
   readonly commandTimeoutMs: number
@@ -23,7 +25,8 @@ export interface RedisAnnouncerParts {
 }
 
 export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
-  const { connection, recordKeys } = parts
+  const { connection, recordKeys, metrics } = parts
+  for (const command of COMMANDS) startAtZero(metrics, command)
   const slots = createRedisSlots(parts)
   return {
     // What goes wrong is reported by the connection's own events, and tried again.
@@ -67,7 +70,7 @@ function isReplyError(error: unknown): error is Error {
 
 async function measured<Reply>(
   { metrics, connection, commandTimeoutMs }: RedisAnnouncerParts,
-  command: string,
+  command: (typeof COMMANDS)[number],
   send: () => Promise<Reply>,
 ): Promise<Reply> {
   const startedAtMs = performance.now()
@@ -86,4 +89,10 @@ async function measured<Reply>(
     else count(elapsedMs() >= commandTimeoutMs ? 'timeout' : 'error')
     throw error
   }
+}
+
+/** So that an alert on a rate fires on the first failure. */
+function startAtZero({ redisCommands, redisCommandDuration }: Metrics, command: string): void {
+  for (const outcome of COMMAND_OUTCOMES) redisCommands.inc({ command, outcome }, 0)
+  redisCommandDuration.zero({ command })
 }
