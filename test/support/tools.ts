@@ -10,13 +10,14 @@ export interface Tool {
 export const REDIS: Tool = { program: 'redis-server', debianPackage: 'redis-server' }
 export const OPENSSL: Tool = { program: 'openssl', debianPackage: 'openssl' }
 export const PROMTOOL: Tool = { program: 'promtool', debianPackage: 'prometheus' }
+export const PROMETHEUS: Tool = { program: 'prometheus', debianPackage: 'prometheus' }
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
 
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
 /** Tools without which some suites cannot run: those are skipped by name, or fail where CI is set. */
-export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, CURL]
+export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, PROMETHEUS, CURL]
 
 export function has(tool: Tool): boolean {
   return spawnSync('sh', ['-c', `command -v ${tool.program}`]).status === 0

@@ -87,8 +87,8 @@ const summary: Row = {
       width: 4,
       runbook: 'process.md#posternversionskew',
       queries: [
-        { expr: gauge('postern_build_info', 'version'), legend: 'version {{version}}' },
-        { expr: gauge('postern_config_info', 'hash', 'plane="gateway"'), legend: 'settings {{hash}}' },
+        { expr: gauge('postern_build_info', 'version'), legend: '{{version}}' },
+        { expr: gauge('postern_config_info', 'hash', 'plane="gateway"'), legend: '{{hash}}' },
       ],
     },
   ],
