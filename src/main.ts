@@ -12,6 +12,7 @@ await runProgram({
   complain: text => process.stderr.write(text),
   exit: code => process.exit(code),
   atTerminal: process.stdin.isTTY === true,
+  streams: { input: process.stdin, output: process.stdout, errors: process.stderr },
   onSignal: (name, listener) => process.on(name, listener),
   onFault: listener => {
     process.on('uncaughtException', listener)

@@ -9,6 +9,8 @@ import { settings } from '../config/settings.ts'
 import { spellings } from '../config/sources.ts'
 import { EXIT, type Host } from '../run/host.ts'
 import { StartError } from '../run/listen.ts'
+import { CliError } from './cli-error.ts'
+import { addKeysCommand } from './keys-command.ts'
 import { describeApi } from './openapi.ts'
 
 const PLANES: readonly Plane[] = ['gateway', 'console']
@@ -31,7 +33,12 @@ function describeProgram(host: Host, version: string): Command {
     .version(version, '--version', 'print the version')
     .helpOption('--help', 'print this help')
     .helpCommand(false)
-    .configureOutput({ writeOut: text => host.write(text), writeErr: text => host.complain(text) })
+    .configureOutput({
+      writeOut: text => host.write(text),
+      writeErr: text => host.complain(text),
+      // `--tokn=…` is repeated without what follows the name: it may be secret.
+      outputError: (text, write) => write(text.replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")),
+    })
     .exitOverride()
 
   command(program, 'demo', 'gateway, console and a sample service in one process, in memory').action(
@@ -50,6 +57,7 @@ function describeProgram(host: Host, version: string): Command {
     const { runConsole } = await import('../run/run-console.ts')
     await runConsole(host, version, config)
   })
+  addKeysCommand(program, host)
   const configuration = program.command('config').description('look at settings')
   command(configuration, 'check', 'name every mistake in the settings at once')
     .argument('[plane]', 'only what this plane needs: gateway or console')
@@ -117,6 +125,11 @@ function exitCodeOf(error: unknown, host: Host): number {
     // commander has printed its message; help and version are no failure.
     if (error.exitCode === 0) return EXIT.ok
     return error.code === UNKNOWN_SETTING ? EXIT.config : EXIT.usage
+  }
+  if (error instanceof CliError) {
+    // Where it is silent, commander or the person at the terminal has said it already.
+    if (error.message !== '') host.complain(`${error.message}\n`)
+    return error.exitCode
   }
   if (error instanceof ConfigError) {
     host.complain(error.message)

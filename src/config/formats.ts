@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { isScope } from '../domain/scope.ts'
+import { isObviouslyWeak } from './weak-secret.ts'
 
 interface Format {
   readonly accepts: (text: string) => boolean
@@ -50,7 +51,8 @@ export const formats: Readonly<Record<string, Format>> = {
   scope: { accepts: isScope, expectation: '1 to 64 visible characters without quote or backslash' },
   'signing-secret': {
     accepts: isSigningSecret,
-    expectation: 'base64 of at least 32 bytes (openssl rand -base64 32 makes one)',
+    expectation:
+      'base64 of at least 32 bytes, random ones and no placeholder (openssl rand -base64 32 makes one)',
   },
   'forwardable-header': {
     accepts: text =>
@@ -67,7 +69,9 @@ export const formats: Readonly<Record<string, Format>> = {
 
 /** Base64 in either alphabet, padded or not, of 32 bytes or more. */
 export function isSigningSecret(text: string): boolean {
-  return /^[A-Za-z0-9+/_-]+={0,2}$/.test(text) && Buffer.from(text, 'base64').length >= 32
+  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) return false
+  const bytes = Buffer.from(text, 'base64')
+  return bytes.length >= 32 && !isObviouslyWeak(text, bytes)
 }
 
 function isHttpUrl(text: string): boolean {

@@ -181,7 +181,7 @@ function explainWithin(error: ErrorObject): string {
 }
 
 /** Without the path: somebody may have put the secret itself where the name of its file belongs. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : ''
   return /^[A-Z]+: [^,]*/.exec(message)?.[0] ?? 'it is no name of a file'
 }

@@ -47,11 +47,8 @@ function checkGateway({ upstream, redis, origin }: Config): Mistake[] {
   return mistakes
 }
 
-function checkConsole({ database, keys }: Config): Mistake[] {
+function checkConsole({ keys }: Config): Mistake[] {
   const mistakes: Mistake[] = []
-  if (!database.url.startsWith('sqlite:')) {
-    mistakes.push(mistake('database.url', 'must be `sqlite:FILE`: this version knows no other database'))
-  }
   // Otherwise it is required of every plane, and said there.
   if (keys.format === 'opaque' && keys.signingSecrets.length === 0) {
     mistakes.push(

@@ -80,6 +80,15 @@ const upstream = section({
   headersTimeoutMs: milliseconds('Time from asking to the upstream’s answer headers, waiting included'),
   bodyIdleTimeoutMs: milliseconds('Time without a byte of the answer’s body'),
   totalTimeoutMs: milliseconds('Time for the whole answer'),
+  circuit: section({
+    failures: Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      description:
+        'Failed connections and time-outs in a row after which the upstream is not asked for a while',
+    }),
+    openMs: milliseconds('How long it is not asked before one request tries it again', 10),
+  }),
   tls: section({
     caFile: optional(file('Certificate authority of the upstream (PEM)')),
     certFile: optional(file('Client certificate shown to the upstream (PEM)')),
@@ -140,6 +149,11 @@ const keys = section({
     maxEntries: Type.Integer({ minimum: 1, maximum: 10_000_000, description: 'Records kept in memory' }),
   }),
   staleSeconds: seconds('Time a good record outlives its last verification while nobody answers', 0, 86_400),
+  usageSeconds: seconds(
+    'Time between reports to the origin of when keys were last used; 0 is never',
+    0,
+    3600,
+  ),
 })
 
 const queryRule = Type.Union([
@@ -179,13 +193,24 @@ export const configSchema = section({
   database: section({
     url: Type.String({
       format: 'database-url',
-      description: 'The console’s system of record: `sqlite:FILE`',
+      description:
+        'The console’s system of record: `sqlite:FILE`, or `postgres://…` for more than one console',
       ...secret,
     }),
   }),
   drain: section({
     delayMs: milliseconds('Time after SIGTERM in which new requests are still served', 0),
     timeoutMs: milliseconds('Time after that in which requests in flight may end', 0),
+  }),
+  tracing: section({
+    endpoint: optional(
+      httpUrl('OTLP/HTTP collector, such as `http://collector:4318`; without it there are no spans'),
+    ),
+    sampleRatio: Type.Number({
+      minimum: 0,
+      maximum: 1,
+      description: 'Part of the traces that begin here which is recorded',
+    }),
   }),
   log: section({
     level: Type.Union(

@@ -4,6 +4,7 @@ import type { Clock } from '../domain/clock.ts'
 import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import { adminCalls } from './admin-calls.ts'
 import type { ControlLogger } from './control-logger.ts'
 import { ApiError, type ApiErrorCode } from './http/api-error.ts'
 import { requireBearer } from './http/bearer.ts'
@@ -13,8 +14,8 @@ import { originCalls } from './origin-routes.ts'
 import { type Announcer, createSilentAnnouncer } from './registry/announcer.ts'
 import { startBeats } from './registry/beats.ts'
 import { openDatabase } from './registry/database.ts'
-import { startKeyCensus } from './registry/key-census.ts'
-import { createKeyIds, type RandomBytes } from './registry/key-ids.ts'
+import { startHousekeeping } from './registry/housekeeping.ts'
+import { createIds, type RandomBytes } from './registry/ids.ts'
 import type { KeyRepository } from './registry/key-repository.ts'
 import { createKeyRepository } from './registry/kysely-key-repository.ts'
 import { Outbox } from './registry/outbox.ts'
@@ -23,7 +24,6 @@ import { createRedisAnnouncer } from './registry/redis-announcer.ts'
 import { createRedisConnection } from './registry/redis-connection.ts'
 import { createRefill } from './registry/refill.ts'
 import type { Registry } from './registry/registry.ts'
-import { adminCalls } from './registry/routes.ts'
 import { systemTimers, type Timers } from './timers.ts'
 
 export interface ConsoleParts {
@@ -59,21 +59,23 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const { signingKey, recordKeys } = importSecrets(config)
   const random = () => (randomBytes(1)[0] ?? 0) / 256
   const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys, random)
-  const repository = createKeyRepository(await openDatabase(config.database.url), clock)
-  const outbox = new Outbox({ repository, announcer, timers, logger, random })
+  const me = Buffer.from(randomBytes(4)).toString('hex')
+  const repository = createKeyRepository(await openDatabase(config.database.url), clock, me)
+  const outbox = new Outbox({ repository, announcer, clock, timers, logger, random })
   const registry: Registry = {
     repository,
     outbox,
     clock,
     randomBytes,
-    newKeyId: createKeyIds(randomBytes),
+    newKeyId: createIds('key', randomBytes),
+    newAuditId: createIds('audit', randomBytes),
     keyPrefix: config.keys.prefix,
     signingKey,
     knownScopes: Object.keys(config.scopes),
   }
   const app = createConsoleServer({ logger, metrics, randomBytes })
   const admin = { prefix: '/admin/v1', token: config.console.adminToken, unknownPath: 'not_found' } as const
-  const calls = adminCalls(registry, metrics)
+  const calls = adminCalls(registry, metrics, { repository, announcer, clock, logger })
   mount(app, admin, calls)
   startCallsAtZero(calls, metrics)
   const refill = createRefill(announcer, logger)
@@ -82,26 +84,25 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     token: config.origin.token,
     unknownPath: 'unknown_path',
   } as const
-  mount(app, internal, originCalls({ repository, recordKeys, refill }))
+  mount(app, internal, originCalls({ repository, clock, recordKeys, refill }))
 
   let stopBeats = () => {}
-  let stopCensus = () => {}
+  let stopHousekeeping = () => {}
   let stopped: Promise<void> | null = null
-  const sender = Buffer.from(randomBytes(4)).toString('hex')
   return {
     app,
     health: () => healthOf(repository, announcer),
     start() {
       announcer.start()
-      stopBeats = startBeats({ repository, announcer, outbox, clock, timers, logger, sender })
-      stopCensus = startKeyCensus({ repository, metrics, clock, timers, logger })
+      stopBeats = startBeats({ repository, announcer, outbox, clock, timers, logger, sender: me })
+      stopHousekeeping = startHousekeeping({ repository, metrics, clock, timers, logger })
       outbox.kick()
     },
     stop() {
       stopped ??= (async () => {
         await app.close()
         stopBeats()
-        stopCensus()
+        stopHousekeeping()
         await outbox.stop()
         await announcer.stop()
         await repository.close()

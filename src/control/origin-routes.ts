@@ -1,18 +1,28 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../domain/clock.ts'
 import { encodeRecord, isDigest } from '../domain/wire.ts'
+import { type LookupsBody, lookupsBody, type UsageBody, usageBody } from './http/admin-schemas.ts'
 import { ApiError, invalidField } from './http/api-error.ts'
 import type { Call } from './http/calls.ts'
 import type { KeyRepository, StoredKey } from './registry/key-repository.ts'
 import type { RecordKeys } from './registry/projection.ts'
 
+/** 10,000 ids with their times. */
+const USAGE_LIMIT_BYTES = 1024 * 1024
+/** So many are written in one transaction; changes to keys go in between. */
+const USES_AT_ONCE = 500
+const KEY_ID = /^key_[0-9A-HJKMNP-TV-Z]{26}$/
+const JSON_TYPE = 'application/json; charset=utf-8'
+
 export interface OriginParts {
   readonly repository: KeyRepository
+  readonly clock: Clock
   readonly recordKeys: RecordKeys
   /** Writes what Redis did not know, off the way of the answer. */
-  readonly refill: (key: StoredKey) => void
+  readonly refill: (keys: readonly StoredKey[]) => void
 }
 
-/** What gateways ask where Redis doesn't know, without its prefix. */
+/** What gateways ask where Redis doesn't know, and what they tell, without its prefix. */
 export function originCalls(parts: OriginParts): Call[] {
   return [
     {
@@ -20,6 +30,21 @@ export function originCalls(parts: OriginParts): Call[] {
       url: '/keys/:digest',
       operation: 'lookup',
       handle: (request, reply) => lookUp(parts, request, reply),
+    },
+    {
+      method: 'POST',
+      url: '/lookups',
+      operation: 'lookups',
+      schema: { body: lookupsBody },
+      handle: (request, reply) => lookUpMany(parts, request, reply),
+    },
+    {
+      method: 'POST',
+      url: '/usage',
+      operation: 'usage',
+      schema: { body: usageBody },
+      bodyLimitBytes: USAGE_LIMIT_BYTES,
+      handle: (request, reply) => noteUsage(parts, request, reply),
     },
   ]
 }
@@ -36,6 +61,40 @@ async function lookUp(
   // Gateways take this answer, and only this one, as proof that there is no such key.
   if (key === null) throw new ApiError('not_found', 'There is no key with this digest')
   request.keyId = key.record.id
-  refill(key)
-  return reply.type('application/json; charset=utf-8').send(encodeRecord(key.record, digest, recordKeys[0]))
+  refill([key])
+  return reply.type(JSON_TYPE).send(encodeRecord(key.record, digest, recordKeys[0]))
+}
+
+/** Null is proof that there is no such key, as the 404 of a single look-up is. */
+async function lookUpMany(
+  { repository, recordKeys, refill }: OriginParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The schema of the route has shown the body to be this.
+  const digests = [...new Set((request.body as LookupsBody).digests)]
+  const keys = await repository.findByDigests(digests)
+  const answers = digests.map(digest => {
+    const key = keys.get(digest)
+    return `"${digest}":${key === undefined ? 'null' : encodeRecord(key.record, digest, recordKeys[0])}`
+  })
+  refill([...keys.values()])
+  // Each record is text already, the same as the answer to a single look-up.
+  return reply.type(JSON_TYPE).send(`{"records":{${answers.join(',')}}}`)
+}
+
+async function noteUsage(
+  { repository, clock }: OriginParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const nowMs = clock.wallMs()
+  // The schema of the route has shown the body to be this. A clock that is ahead must not use up the future.
+  const used = Object.entries((request.body as UsageBody).used)
+    .filter(([id]) => KEY_ID.test(id))
+    .map(([id, ms]) => [id, Math.min(ms, nowMs)] as const)
+  for (let from = 0; from < used.length; from += USES_AT_ONCE) {
+    await repository.noteUse(new Map(used.slice(from, from + USES_AT_ONCE)))
+  }
+  return reply.code(204).send()
 }

@@ -15,6 +15,9 @@ const DIGEST = /^[0-9a-f]{64}$/
 const KEY_ID = /^[\x21-\x7e]{1,128}$/
 const ISO_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/
 
+/** A record outlives its key in Redis, so that a late caller still learns why the key is refused. */
+export const KEPT_AFTER_EXPIRY_MS = 86_400_000
+
 export function redisKeyOf(digest: string): string {
   return `postern:key:${digest}`
 }

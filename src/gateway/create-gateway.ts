@@ -8,6 +8,7 @@ import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
+import type { Tracing } from '../observability/tracing.ts'
 import { type Answer, createRefuse, describeKey } from './answer.ts'
 import { ClientConnections } from './client-connections.ts'
 import { registerForwarding } from './forward.ts'
@@ -20,13 +21,16 @@ export interface GatewayDeps {
   readonly logger: Logger
   readonly clock: Clock
   readonly keys: KeyStore
+  /** Told of each request that was permitted. */
+  readonly used: (keyId: string) => void
+  readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
 }
 
 /** The data plane, built apart from listening. */
 export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
   const { config, metrics, logger } = deps
-  const observer = new RequestObserver(metrics, logger, config.routes)
+  const observer = new RequestObserver(metrics, logger, deps.tracing, config.routes)
   const connections = new ClientConnections()
   const app = createServer(config.gateway, {
     observer,
@@ -37,6 +41,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     routes: compileRoutes(config.routes),
     keyFormat: keyFormatOf(config.keys),
     keys: deps.keys,
+    used: deps.used,
     clock: deps.clock,
     observer,
     answer: createAnswer(app, deps, connections),

@@ -77,6 +77,7 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     if (reply.raw.destroyed) return
     context.seen.phase = 'waiting'
     const headers = buildHeaders(request.headers, permit.grant, context)
+    if (context.seen.trace !== null) headers['traceparent'] = context.seen.trace.forwarding()
     const exchange = dispatcher.open(basePath + permit.upstreamTarget, headers)
     request[EXCHANGE] = { exchange, context, reply }
     reply.raw.on('close', onClientClose).on('drain', onClientDrain)
@@ -88,10 +89,13 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
 function forwardingHooks(deps: ForwardingDeps): FastifyReplyFromHooks {
   const { refuse } = deps
   const judge = compileJudge(deps.responseHeaders)
-  const deliver = ({ reply, context, exchange }: Forwarding) =>
-    deliverAnswer(reply, context.seen, exchange, judge, refuse)
+  const deliver = ({ reply, context: { seen }, exchange }: Forwarding) => {
+    seen.trace?.forwarded(exchange.statusCode, null)
+    deliverAnswer(reply, seen, exchange, judge, refuse)
+  }
   const fail = ({ reply, context: { seen } }: Forwarding, cause: unknown) => {
     seen.fault = cause instanceof UpstreamFailure ? cause.kind : String(cause)
+    seen.trace?.forwarded(0, seen.fault)
     refuse(reply, seen, denied(reasonOf(cause)))
   }
   return {

@@ -15,6 +15,8 @@ export interface Gateway {
   readonly routes: readonly Route[]
   readonly keyFormat: KeyFormat
   readonly keys: KeyStore
+  /** Notes that a key was used; it takes no time. */
+  readonly used: (keyId: string) => void
   readonly clock: Clock
   readonly observer: RequestObserver
   readonly answer: Answer
@@ -63,15 +65,13 @@ export async function handleRequest(
   if (observer.inFlight > gateway.maxInFlight) return answer.refuse(reply, seen, denied('overloaded'))
 
   // 5 to 8. Usable key, its own workspace, scope, query.
+  const askedAtMs = performance.now()
   const lookup = await gateway.keys.get(credential.digest)
-  if (lookup.kind === 'found') {
-    seen.keyId = lookup.grant.id
-    seen.workspaceId = lookup.grant.workspaceId
-  }
-  if (lookup.kind !== 'unknown') seen.tier = lookup.tier
+  observer.lookedUp(seen, lookup, askedAtMs)
   const verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
   observer.decided(seen, verdict)
   if (verdict.kind === 'denied') return answer.refuse(reply, seen, verdict)
+  gateway.used(verdict.permit.grant.id)
 
   // The permit is the only way on.
   if (match.route.answeredBy === 'gateway') return answer.describeKey(reply, seen, verdict.permit)

@@ -77,7 +77,7 @@ export function serveRequests(
 ): void {
   app.addHook('onRequest', (request, reply, _continue) => {
     if (!deps.connections.begin(request.raw.socket, reply.raw)) return
-    const seen = gateway.observer.begin(request.method, reply.raw)
+    const seen = gateway.observer.begin(request.raw, reply.raw)
     if (deps.draining()) reply.header('connection', 'close')
     handleRequest(gateway, request, reply, seen).catch((error: unknown) => fail(request, reply, error))
 

@@ -1,4 +1,5 @@
 import { Pool } from 'undici'
+import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { DeadlineClock } from './deadline-clock.ts'
@@ -6,7 +7,7 @@ import type { DeadlineLimits } from './deadlines.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './upstream-connection.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 import type { ExchangeOwner, OnAnswer } from './upstream-exchange-parties.ts'
-import { UpstreamFailure } from './upstream-failure.ts'
+import { tellsOfAbsence, UpstreamFailure } from './upstream-failure.ts'
 import { UpstreamMeter } from './upstream-meter.ts'
 
 export interface DispatcherDeps {
@@ -32,6 +33,9 @@ export class UpstreamDispatcher implements ExchangeOwner {
   readonly #pool: Pool
   readonly #clock: DeadlineClock
   readonly #meter: UpstreamMeter
+  readonly #circuit: Circuit
+  /** The one request that tries whether the upstream is back. */
+  #probe: UpstreamExchange | null = null
   readonly #waiting = new Set<UpstreamExchange>()
   #underWay = 0
   #admitting = false
@@ -40,6 +44,7 @@ export class UpstreamDispatcher implements ExchangeOwner {
   constructor(deps: DispatcherDeps) {
     const { settings } = deps
     const connecting = { count: 0 }
+    this.#circuit = new Circuit(settings.circuit)
     const connector = buildUpstreamConnector(settings)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     this.#connections = settings.connections
@@ -53,6 +58,7 @@ export class UpstreamDispatcher implements ExchangeOwner {
       free: this.#pool.stats.free,
       pending: connecting.count,
       queued: this.#waiting.size + this.#pool.stats.queued,
+      circuit: this.#circuit.state(this.nowMs()),
     }))
   }
 
@@ -65,6 +71,12 @@ export class UpstreamDispatcher implements ExchangeOwner {
   request(options: { headers: { [EXCHANGE]: UpstreamExchange } }, onAnswer: OnAnswer): void {
     const exchange = options.headers[EXCHANGE]
     exchange.begin(onAnswer)
+    const nowMs = this.nowMs()
+    if (!this.#circuit.admits(nowMs)) {
+      exchange.fail(new UpstreamFailure('circuit_open'))
+      return
+    }
+    if (this.#circuit.state(nowMs) === 'half_open') this.#probe = exchange
     this.#clock.add(exchange)
     this.#waiting.add(exchange)
     this.#admit()
@@ -75,7 +87,9 @@ export class UpstreamDispatcher implements ExchangeOwner {
   }
 
   withdraw(exchange: UpstreamExchange): void {
-    if (this.#waiting.delete(exchange)) this.#clock.delete(exchange)
+    if (!this.#waiting.delete(exchange)) return
+    this.#clock.delete(exchange)
+    this.#endProbe(exchange)
   }
 
   resend(exchange: UpstreamExchange): void {
@@ -83,15 +97,18 @@ export class UpstreamDispatcher implements ExchangeOwner {
   }
 
   answered(exchange: UpstreamExchange): void {
+    this.#circuit.succeeded()
     this.#meter.answered(exchange.statusCode, exchange.headersAfterMs, exchange.retried)
   }
 
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
+    if (exchange.statusCode === 0 && tellsOfAbsence(failure.kind)) this.#circuit.failed(this.nowMs())
     this.#meter.failed(failure.kind, exchange.retried && exchange.statusCode === 0)
   }
 
   released(exchange: UpstreamExchange): void {
     this.#clock.delete(exchange)
+    this.#endProbe(exchange)
     this.#underWay -= 1
     this.#admit()
   }
@@ -103,6 +120,13 @@ export class UpstreamDispatcher implements ExchangeOwner {
     this.#clock.stop()
     // undici promises that it cannot fail; what it broke off has been told already.
     void this.#pool.destroy()
+  }
+
+  /** Where it told anything, that was said before; one that ended untold must not stay the probe for ever. */
+  #endProbe(exchange: UpstreamExchange): void {
+    if (exchange !== this.#probe) return
+    this.#probe = null
+    this.#circuit.abandoned()
   }
 
   #admit(): void {

@@ -48,6 +48,20 @@ export function isConnectionLoss(error: unknown): boolean {
   return code === CLOSED_CODE || RESET_CODES.has(code)
 }
 
+const ABSENCE: ReadonlySet<UpstreamFailureKind> = new Set([
+  'dns',
+  'refused',
+  'connect_timeout',
+  'tls',
+  'headers_timeout',
+  'total_timeout',
+])
+
+/** Whether the upstream is not there or does not answer, as against one that answers badly. */
+export function tellsOfAbsence(kind: UpstreamFailureKind): boolean {
+  return ABSENCE.has(kind)
+}
+
 export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
   switch (kind) {
     case 'connect_timeout':

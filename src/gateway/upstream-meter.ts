@@ -1,3 +1,4 @@
+import type { CircuitState } from '../domain/circuit.ts'
 import { codeLabel, collectOnScrape, type Metrics, UPSTREAM_ERROR_KINDS } from '../observability/metrics.ts'
 import type { UpstreamFailureKind } from './upstream-failure.ts'
 
@@ -13,7 +14,10 @@ export interface PoolFigures {
   /** Connections that are being made. */
   readonly pending: number
   readonly queued: number
+  readonly circuit: CircuitState
 }
+
+const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_open']
 
 /** Counts what happens with the upstream; the children of labels are resolved once, not per request. */
 export class UpstreamMeter {
@@ -54,12 +58,16 @@ export class UpstreamMeter {
   }
 }
 
-function collectPool({ upstreamConnections, upstreamQueued }: Metrics, figures: () => PoolFigures): void {
-  collectOnScrape(upstreamConnections, connections => {
+function collectPool(metrics: Metrics, figures: () => PoolFigures): void {
+  collectOnScrape(metrics.upstreamConnections, connections => {
     const { open, free, pending } = figures()
     for (const [state, count] of Object.entries({ open, free, pending })) {
       connections.set({ upstream: UPSTREAM, state }, count)
     }
   })
-  collectOnScrape(upstreamQueued, queued => queued.set({ upstream: UPSTREAM }, figures().queued))
+  collectOnScrape(metrics.upstreamCircuit, circuits => {
+    const { circuit } = figures()
+    for (const state of CIRCUIT_STATES) circuits.set({ upstream: UPSTREAM, state }, state === circuit ? 1 : 0)
+  })
+  collectOnScrape(metrics.upstreamQueued, queued => queued.set({ upstream: UPSTREAM }, figures().queued))
 }

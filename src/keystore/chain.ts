@@ -10,6 +10,8 @@ import type { MemoryStore, Moment } from './memory-store.ts'
 const MAX_IN_FLIGHT = 10_000
 /** A key that changes more often than this while it is looked up is not known. */
 const MAX_TRIES = 3
+/** How far the origin may lag behind what it announced itself: it may read from a replica of its database. */
+const ORIGIN_LAG_MS = 60_000
 const UNKNOWN: Lookup = { kind: 'unknown' }
 
 export interface ChainParts {
@@ -50,7 +52,7 @@ export class KeyStoreChain implements KeyStore {
   }
 
   async #lookUp(digest: string, began: Moment): Promise<Lookup> {
-    this.#count(this.#flights.find(digest, began.epoch) === null ? 'miss' : 'coalesced')
+    this.#count(this.#flights.find(digest, began) === null ? 'miss' : 'coalesced')
     let now = began
     for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
       const answer = await this.#board(digest, now)
@@ -64,7 +66,7 @@ export class KeyStoreChain implements KeyStore {
 
   /** The flight that is under way, or a new one. */
   #board(digest: string, now: Moment): Promise<Lookup | null> {
-    const underway = this.#flights.find(digest, now.epoch)
+    const underway = this.#flights.find(digest, now)
     if (underway !== null) return underway.answer
     if (this.#flights.isFull) return Promise.resolve(UNKNOWN)
     return this.#flights.begin(digest, now, flight => this.#fly(digest, flight)).answer
@@ -90,10 +92,17 @@ export class KeyStoreChain implements KeyStore {
     return UNKNOWN
   }
 
-  /** A cache that lost a write holds an older record than was announced, or than was seen here. */
-  #isCurrent(tier: KeyTier, digest: string, grant: KeyGrant): boolean {
-    if (this.#parts.changes.isOutdated(digest, grant.version)) return false
-    return tier.name === 'origin' || grant.version >= this.#parts.memory.versionOf(digest)
+  /**
+   * A cache that lost a write holds an older record than was announced, or than was seen here. So does the origin where
+   * it reads from a replica that lags, but not for long: an origin that stays behind had its database restored from a
+   * backup, and is the authority all the same. Without that bound its keys would be unknown until each gateway restarts.
+   */
+  #isCurrent(tier: KeyTier, digest: string, { version }: KeyGrant): boolean {
+    const { changes, memory, clock } = this.#parts
+    const sinceMs = tier.name === 'origin' ? clock.monotonicMs() - ORIGIN_LAG_MS : Number.NEGATIVE_INFINITY
+    return (
+      version >= changes.announcedVersion(digest, sinceMs) && version >= memory.versionOf(digest, sinceMs)
+    )
   }
 
   #fill(digest: string, answer: Lookup, began: Moment): void {

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { Clock } from '../domain/clock.ts'
 import { type Announcement, decodeAnnouncement } from '../domain/wire.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import { QuickestBeat } from './quickest-beat.ts'
 
 /** Without a beat for longer than this, memory proves nothing. */
 const DEAF_AFTER_MS = 1_000
@@ -18,6 +19,12 @@ export interface ChangeEar {
   hear(text: string): void
 }
 
+interface Announced {
+  readonly version: number
+  /** Monotonic, ms. */
+  readonly heardAtMs: number
+}
+
 /** @returns whether anything was held of the key */
 export type OnChange = (digest: string) => boolean
 
@@ -30,13 +37,13 @@ export class Changes implements ChangeEar {
   readonly #clock: Clock
   readonly #metrics: Metrics
   readonly #beats: boolean
-  readonly #versions = new LRUCache<string, number>({ max: REMEMBERED_VERSIONS })
+  readonly #announced = new LRUCache<string, Announced>({ max: REMEMBERED_VERSIONS })
+  readonly #quickest = new QuickestBeat()
   readonly #onChange: OnChange[] = []
   #epoch = 0
   #subscribed = false
   #hearing = false
   #lastBeatMs = Number.NEGATIVE_INFINITY
-  #leastDelayMs = Number.POSITIVE_INFINITY
 
   /** @param deps.beats whether the key service sends beats; if not, being subscribed counts as hearing */
   constructor(deps: { clock: Clock; metrics: Metrics; beats: boolean }) {
@@ -65,10 +72,13 @@ export class Changes implements ChangeEar {
     return hearing
   }
 
-  /** Whether a newer version of the record was announced than this one. */
-  isOutdated(digest: string, version: number): boolean {
-    const announced = this.#versions.get(digest)
-    return announced !== undefined && version < announced
+  /**
+   * The newest version that was announced of a record; 0 where none was.
+   * @param heardSinceMs monotonic; what was heard before that does not count
+   */
+  announcedVersion(digest: string, heardSinceMs = Number.NEGATIVE_INFINITY): number {
+    const announced = this.#announced.get(digest)
+    return announced === undefined || announced.heardAtMs < heardSinceMs ? 0 : announced.version
   }
 
   onChange(listener: OnChange): void {
@@ -85,7 +95,6 @@ export class Changes implements ChangeEar {
   lost(): void {
     this.#subscribed = false
     this.#lastBeatMs = Number.NEGATIVE_INFINITY
-    this.#leastDelayMs = Number.POSITIVE_INFINITY
     this.isHearing()
   }
 
@@ -95,7 +104,7 @@ export class Changes implements ChangeEar {
     const announcement = decodeAnnouncement(text)
     if (announcement === null) this.#hearNoise()
     else if (announcement.kind === 'beat') this.#hearBeat(announcement.atMs, nowMs)
-    else this.#hearChange(announcement)
+    else this.#hearChange(announcement, nowMs)
   }
 
   /** It may have been a change of any key. */
@@ -104,18 +113,17 @@ export class Changes implements ChangeEar {
     this.#metrics.invalidations.inc({ result: 'unreadable' })
   }
 
-  /** Two clocks cannot be compared, their difference over time can: delay is measured against the quickest beat. */
   #hearBeat(atMs: number, nowMs: number): void {
-    const delayMs = this.#clock.wallMs() - atMs
-    this.#leastDelayMs = Math.min(this.#leastDelayMs, delayMs)
-    if (delayMs - this.#leastDelayMs > LATE_AFTER_MS) return
+    if (this.#quickest.latenessOf(this.#clock.wallMs() - atMs, nowMs) > LATE_AFTER_MS) return
     this.#lastBeatMs = nowMs
     this.isHearing(nowMs)
   }
 
-  #hearChange(change: Extract<Announcement, { kind: 'change' }>): void {
-    const { digest, version, atMs } = change
-    this.#versions.set(digest, Math.max(version, this.#versions.get(digest) ?? 0))
+  #hearChange({ digest, version, atMs }: Extract<Announcement, { kind: 'change' }>, nowMs: number): void {
+    const known = this.#announced.get(digest)
+    if (known === undefined || version > known.version) {
+      this.#announced.set(digest, { version, heardAtMs: Math.floor(nowMs) })
+    }
     const held = this.#onChange.map(listener => listener(digest)).includes(true)
     this.#metrics.invalidations.inc({ result: held ? 'evicted' : 'unknown_key' })
     this.#metrics.invalidationLag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)

@@ -14,9 +14,11 @@ import { KeyStoreChain } from './chain.ts'
 import { type ChangeEar, Changes } from './changes.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { MemoryStore } from './memory-store.ts'
+import { OriginClient } from './origin-client.ts'
 import { OriginStore } from './origin-store.ts'
 import { RedisSide } from './redis-side.ts'
 import { type Log, TroubleLog } from './trouble-log.ts'
+import { UsageReporter } from './usage-reporter.ts'
 import { withMetrics } from './with-metrics.ts'
 import { withTroubleLog } from './with-trouble-log.ts'
 
@@ -40,8 +42,11 @@ export interface RunningKeyStore {
   readonly keyStore: KeyStore
   /** Where a feed of the same process tells of changes; with Redis configured, Redis alone does. */
   readonly changes: ChangeEar
+  /** To be told of each request that a key was permitted; it only notes. */
+  used(keyId: string): void
   /** Waits for nothing, and fails for nothing that is down. */
   start(): void
+  /** Reports what is left to report, within `origin.timeoutMs`, and ends. */
   stop(): Promise<void>
   health(): KeyStoreHealth
 }
@@ -62,7 +67,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     memory,
     changes,
     redis: redis && dress(redis.tier, deps),
-    origin: origin && dress(origin, deps),
+    origin: origin && dress(origin.tier, deps),
     clock,
     metrics,
     staleMs: config.keys.staleSeconds * 1000,
@@ -80,14 +85,17 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   return {
     keyStore,
     changes,
+    used: keyId => origin?.usage?.used(keyId),
     start() {
       redis?.start()
+      origin?.usage?.start()
       watch ??= setInterval(notice, WATCH_EVERY_MS).unref()
     },
     async stop() {
       clearInterval(watch)
       redis?.stop()
-      await origin?.stop()
+      await origin?.usage?.stop()
+      await origin?.client.stop()
       memory.flush()
     },
     health: () => ({
@@ -117,9 +125,22 @@ function createRedis(deps: Deps, changes: Changes): RedisSide | null {
   return new RedisSide({ ...deps, settings: { ...redis, url: redis.url }, recordKeys, changes })
 }
 
-function createOrigin({ config }: Deps): OriginStore | null {
-  const { origin } = config
-  return origin.url === undefined ? null : new OriginStore({ ...origin, url: origin.url })
+interface OriginSide {
+  readonly client: OriginClient
+  readonly tier: OriginStore
+  /** Null where usage is not reported. */
+  readonly usage: UsageReporter | null
+}
+
+function createOrigin({ config, logger, clock }: Deps): OriginSide | null {
+  const { origin, keys } = config
+  const { url, timeoutMs } = origin
+  if (url === undefined) return null
+  const client = new OriginClient({ ...origin, url })
+  const trouble = new TroubleLog('usage report', logger, clock)
+  const periodMs = keys.usageSeconds * 1000
+  const usage = periodMs === 0 ? null : new UsageReporter({ client, clock, trouble, periodMs, timeoutMs })
+  return { client, tier: new OriginStore(client, { timeoutMs, clock }), usage }
 }
 
 function dress(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {

@@ -1,5 +1,5 @@
 import type { Lookup } from '../domain/lookup.ts'
-import type { Moment } from './memory-store.ts'
+import { DEAF_TRUST_MS, type Moment } from './memory-store.ts'
 
 /** A look-up under way, and whether what it brings may still be used. */
 export interface Flight {
@@ -24,10 +24,14 @@ export class Flights {
     return this.#airborne >= this.#limit
   }
 
-  /** One that began in this very epoch; what an older one brings would not be usable. */
-  find(digest: string, epoch: number): Flight | null {
+  /**
+   * One that may be waited for. What one of another epoch brings would not be usable; and while deaf, nobody is told of
+   * a change, so that whoever comes later than a record is trusted asks anew, however slow the origin is allowed to be.
+   */
+  find(digest: string, { nowMs, hearing, epoch }: Moment): Flight | null {
     const flight = this.#current.get(digest)
-    return flight !== undefined && flight.began.epoch === epoch ? flight : null
+    if (flight === undefined || flight.began.epoch !== epoch) return null
+    return hearing || nowMs - flight.began.nowMs <= DEAF_TRUST_MS ? flight : null
   }
 
   /** @param fly answers with null where its answer must not be used; never rejects */

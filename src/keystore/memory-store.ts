@@ -21,6 +21,8 @@ interface Entry extends Verified {
   readonly grant: KeyGrant
   /** The time to live, already spread. */
   readonly freshUntilMs: number
+  /** The same, for while nothing is heard. */
+  readonly deafUntilMs: number
 }
 
 export interface MemorySettings {
@@ -29,12 +31,14 @@ export interface MemorySettings {
   readonly absentTtlMs: number
 }
 
-/** How long a replica that hears no changes trusts what it was told. */
-const DEAF_TRUST_MS = 1_000
+/** How long, at most, a replica that hears no changes trusts what it was told. */
+export const DEAF_TRUST_MS = 1_000
 const MAX_ABSENT = 10_000
 const MAX_SCOPE_LISTS = 1_000
 /** Of the time to live, so that a hot key is not asked for by every replica at one moment. */
 const TTL_SPREAD = 0.1
+/** Of the trust while deaf: keys that were verified in one tick spread over the next seconds, not all at once in each. */
+const DEAF_SPREAD = 0.3
 
 /** Records and refusals that were verified a while ago. Being read never lengthens a life. */
 export class MemoryStore {
@@ -63,12 +67,12 @@ export class MemoryStore {
   fresh(digest: string, moment: Moment): Lookup | null {
     const entry = this.#records.get(digest)
     if (entry !== undefined) {
-      const fresh = moment.nowMs < entry.freshUntilMs && isTrusted(entry, moment)
-      return fresh ? { kind: 'found', grant: entry.grant, tier: 'memory' } : null
+      return isFresh(entry, moment) ? { kind: 'found', grant: entry.grant, tier: 'memory' } : null
     }
     const absent = this.#absent.get(digest)
-    if (absent === undefined || !isTrusted(absent, moment)) return null
+    if (absent === undefined || absent.epoch !== moment.epoch) return null
     const ageMs = moment.nowMs - absent.verifiedAtMs
+    if (!moment.hearing && ageMs > DEAF_TRUST_MS) return null
     return ageMs < this.#settings.absentTtlMs ? { kind: 'absent', tier: 'memory' } : null
   }
 
@@ -84,9 +88,13 @@ export class MemoryStore {
     return null
   }
 
-  /** The version held, fresh or not: a floor for what a cache farther away may answer. */
-  versionOf(digest: string): number {
-    return this.#records.peek(digest)?.grant.version ?? 0
+  /**
+   * The version held, fresh or not: a floor for what others may answer.
+   * @param verifiedSinceMs what was last verified before that is no floor
+   */
+  versionOf(digest: string, verifiedSinceMs = Number.NEGATIVE_INFINITY): number {
+    const entry = this.#records.peek(digest)
+    return entry === undefined || entry.verifiedAtMs < verifiedSinceMs ? 0 : entry.grant.version
   }
 
   /** @param verified when the look-up began, and in which epoch */
@@ -94,9 +102,11 @@ export class MemoryStore {
     const { epoch } = verified
     // Whole numbers, because V8 keeps each fraction in an object of its own.
     const verifiedAtMs = Math.floor(verified.verifiedAtMs)
-    const freshUntilMs = Math.floor(verifiedAtMs + this.#settings.ttlMs * (1 - TTL_SPREAD * this.#random()))
+    const share = this.#random()
+    const freshUntilMs = Math.floor(verifiedAtMs + this.#settings.ttlMs * (1 - TTL_SPREAD * share))
+    const deafUntilMs = Math.floor(verifiedAtMs + DEAF_TRUST_MS * (1 - DEAF_SPREAD * share))
     this.#absent.delete(digest)
-    this.#records.set(digest, { grant: this.#lean(grant), verifiedAtMs, epoch, freshUntilMs })
+    this.#records.set(digest, { grant: this.#lean(grant), verifiedAtMs, epoch, freshUntilMs, deafUntilMs })
     this.#metrics.cacheEntries.set(this.#records.size)
   }
 
@@ -139,7 +149,7 @@ export class MemoryStore {
   }
 }
 
-function isTrusted(held: Verified, moment: Moment): boolean {
-  if (held.epoch !== moment.epoch) return false
-  return moment.hearing || moment.nowMs - held.verifiedAtMs <= DEAF_TRUST_MS
+function isFresh(entry: Entry, { nowMs, hearing, epoch }: Moment): boolean {
+  if (entry.epoch !== epoch || nowMs >= entry.freshUntilMs) return false
+  return hearing || nowMs <= entry.deafUntilMs
 }

@@ -1,116 +1,138 @@
-import { readFileSync } from 'node:fs'
-import { Pool } from 'undici'
-import type { Config } from '../config/schema.ts'
-import { decodeRecord } from '../domain/wire.ts'
+import { type Clock, systemClock } from '../domain/clock.ts'
 import type { KeyTier, TierAnswer } from './key-store.ts'
+import { failed, isNotOffered, readBatch, readSingle } from './origin-answers.ts'
+import { ORIGIN_CONNECTIONS, type OriginClient } from './origin-client.ts'
 import { asError } from './trouble-log.ts'
 
-/** Settings of an origin that is configured at all. */
-export type OriginSettings = Config['origin'] & { readonly url: string }
+/** Look-ups in one call. */
+const MAX_BATCH = 256
+/** Calls at a time. While they are under way look-ups gather: the slower the origin, the more of them go together. */
+const MAX_CALLS = 4
+/** How long an origin that has no call for many look-ups is asked for each key by itself. */
+const SINGLY_MS = 300_000
+const MAX_RECORD_BYTES = 16 * 1024
+/** Also of a few: one record that has gone out of bounds must not take the others along. */
+const MAX_BATCH_BYTES = MAX_BATCH * MAX_RECORD_BYTES
 
-const CONNECTIONS = 8
-const MAX_BODY_BYTES = 16 * 1024
-/** What a kept-alive connection dies of when the other side closes it just then: asked again, once. */
-const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+/** A look-up that waits, or is under way. */
+interface Question {
+  readonly digest: string
+  readonly deadlineMs: number
+  /** The first call decides; later ones are in vain. */
+  readonly answer: (answer: TierAnswer) => void
+}
 
-/** The authority. Only its own `not_found` says that there is no such key; whatever else goes wrong is no answer. */
+/**
+ * The authority. A lone look-up goes at once; those that come while others are under way go together, so that a replica
+ * which trusts nothing any more asks with a few calls and not with one for each of its keys.
+ */
 export class OriginStore implements KeyTier {
   readonly name = 'origin'
-  readonly #pool: Pool
-  readonly #basePath: string
+  readonly #client: Pick<OriginClient, 'ask'>
   readonly #timeoutMs: number
-  readonly #headers: Readonly<Record<string, string>>
+  readonly #clock: Clock
+  #waiting = new Set<Question>()
+  #calls = 0
+  #scheduled = false
+  #singlyUntilMs = Number.NEGATIVE_INFINITY
 
-  constructor(settings: OriginSettings) {
-    const url = new URL(settings.url)
-    this.#pool = new Pool(url.origin, poolOptions(settings))
-    this.#basePath = `${url.pathname.replace(/\/+$/, '')}/internal/v1/keys/`
+  constructor(client: Pick<OriginClient, 'ask'>, settings: { timeoutMs: number; clock?: Clock }) {
+    this.#client = client
     this.#timeoutMs = settings.timeoutMs
-    this.#headers = {
-      accept: 'application/json',
-      ...(settings.token === undefined ? {} : { authorization: `Bearer ${settings.token}` }),
+    this.#clock = settings.clock ?? systemClock
+  }
+
+  /** The deadline covers the waiting. */
+  get(digest: string): Promise<TierAnswer> {
+    const { promise, resolve } = Promise.withResolvers<TierAnswer>()
+    const deadlineMs = this.#clock.monotonicMs() + this.#timeoutMs
+    const question: Question = {
+      digest,
+      deadlineMs,
+      answer: answer => {
+        clearTimeout(timer)
+        resolve(answer)
+      },
     }
+    const timer = setTimeout(() => this.#giveUp(question), this.#timeoutMs)
+    this.#waiting.add(question)
+    this.#schedule()
+    return promise
   }
 
-  async get(digest: string): Promise<TierAnswer> {
-    try {
-      const { status, text } = await this.#ask(digest, AbortSignal.timeout(this.#timeoutMs))
-      return readAnswer(status, text, digest)
-    } catch (error) {
-      return { kind: 'failed', error: asError(error) }
-    }
+  #giveUp(question: Question): void {
+    this.#waiting.delete(question)
+    question.answer(failed(`The origin did not answer within ${this.#timeoutMs} ms`))
   }
 
-  async stop(): Promise<void> {
-    await this.#pool.destroy()
-  }
-
-  /** @param signal one deadline over waiting, connecting, head and body, the second try included */
-  async #ask(digest: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
-    try {
-      return await this.#askOnce(digest, signal)
-    } catch (error) {
-      if (signal.aborted || !isReset(error)) throw error
-      return await this.#askOnce(digest, signal)
-    }
-  }
-
-  async #askOnce(digest: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
-    const { statusCode, body } = await this.#pool.request({
-      method: 'GET',
-      path: this.#basePath + digest,
-      headers: this.#headers,
-      signal,
+  /** After all requests that have come by now, so that those that came together go together. */
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      this.#send()
     })
-    return { status: statusCode, text: await readBounded(body) }
   }
-}
 
-function poolOptions(settings: OriginSettings): Pool.Options {
-  const ca = settings.caFile === undefined ? {} : { ca: readFileSync(settings.caFile) }
-  return {
-    connections: CONNECTIONS,
-    connect: { ...ca, timeout: settings.timeoutMs },
-    // undici's own are coarse, and do not cover waiting for a connection: the deadline is ours.
-    headersTimeout: 0,
-    bodyTimeout: 0,
+  #send(): void {
+    const singly = this.#clock.monotonicMs() < this.#singlyUntilMs
+    while (this.#waiting.size > 0 && this.#calls < (singly ? ORIGIN_CONNECTIONS : MAX_CALLS)) {
+      const questions = this.#take(singly ? 1 : MAX_BATCH)
+      this.#calls++
+      void this.#ask(questions).finally(() => {
+        this.#calls--
+        this.#send()
+      })
+    }
   }
-}
 
-/** Leaving the loop early destroys the body, and with it the connection. */
-async function readBounded(body: AsyncIterable<Buffer>): Promise<string> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of body) {
-    size += chunk.length
-    if (size > MAX_BODY_BYTES) throw new Error(`The origin answered with more than ${MAX_BODY_BYTES} bytes`)
-    chunks.push(chunk)
+  /** The oldest ones. */
+  #take(count: number): Question[] {
+    const questions: Question[] = []
+    for (const question of this.#waiting) {
+      if (questions.length === count) break
+      questions.push(question)
+      this.#waiting.delete(question)
+    }
+    return questions
   }
-  return Buffer.concat(chunks).toString('utf8')
-}
 
-function readAnswer(status: number, text: string, digest: string): TierAnswer {
-  if (status === 404 && saysNotFound(text)) return { kind: 'absent' }
-  if (status !== 200) return failed(`The origin answered ${status}`)
-  const decoded = decodeRecord(text, digest, null)
-  return decoded.ok
-    ? { kind: 'found', grant: decoded.grant }
-    : failed(`The origin’s record is ${decoded.why}`)
-}
-
-function saysNotFound(text: string): boolean {
-  try {
-    const json: unknown = JSON.parse(text)
-    return typeof json === 'object' && json !== null && 'code' in json && json.code === 'not_found'
-  } catch {
-    return false // Some other server's 404, which knows nothing of keys.
+  /** Never rejects. */
+  async #ask(questions: readonly Question[]): Promise<void> {
+    const [first, ...more] = questions
+    if (first === undefined) return
+    try {
+      // The youngest of them: whoever has waited longer gives up by itself.
+      const remainingMs = (more.at(-1) ?? first).deadlineMs - this.#clock.monotonicMs()
+      const signal = AbortSignal.timeout(Math.max(1, Math.ceil(remainingMs)))
+      if (more.length === 0) await this.#askOne(first, signal)
+      else await this.#askMany(questions, signal)
+    } catch (error) {
+      const answer: TierAnswer = { kind: 'failed', error: asError(error) }
+      for (const question of questions) question.answer(answer)
+    }
   }
-}
 
-function failed(message: string): TierAnswer {
-  return { kind: 'failed', error: new Error(message) }
-}
+  async #askOne({ digest, answer }: Question, signal: AbortSignal): Promise<void> {
+    const request = { method: 'GET', path: `/keys/${digest}`, maxBytes: MAX_RECORD_BYTES } as const
+    answer(readSingle(await this.#client.ask(request, signal), digest))
+  }
 
-function isReset(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && RESET_CODES.has(String(error.code))
+  async #askMany(questions: readonly Question[], signal: AbortSignal): Promise<void> {
+    const digests = [...new Set(questions.map(({ digest }) => digest))]
+    const body = { digests }
+    const request = { method: 'POST', path: '/lookups', body, maxBytes: MAX_BATCH_BYTES } as const
+    const reply = await this.#client.ask(request, signal)
+    if (isNotOffered(reply)) return this.#askSingly(questions)
+    const answerTo = readBatch(reply)
+    for (const { digest, answer } of questions) answer(answerTo(digest))
+  }
+
+  /** They have waited longest, and go first. Those that were given up meanwhile are not asked. */
+  #askSingly(questions: readonly Question[]): void {
+    const nowMs = this.#clock.monotonicMs()
+    this.#singlyUntilMs = nowMs + SINGLY_MS
+    this.#waiting = new Set([...questions.filter(({ deadlineMs }) => deadlineMs > nowMs), ...this.#waiting])
+  }
 }

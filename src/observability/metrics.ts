@@ -127,6 +127,10 @@ function declareUpstream(registers: Registry[]) {
     upstreamQueued: gauge('postern_upstream_queued_requests', 'Requests that wait for a connection', [
       'upstream',
     ]),
+    upstreamCircuit: gauge('postern_upstream_circuit_state', '1 for the state that the circuit is in', [
+      'upstream',
+      'state',
+    ]),
     upstreamRetries: counter(
       'postern_upstream_retries_total',
       'Requests sent again because a reused connection was reset before any answer',
@@ -172,6 +176,10 @@ function declareConsole(registers: Registry[]) {
       'operation',
       'code',
     ]),
+    outboxPending: gauge(
+      'postern_outbox_pending',
+      'Committed changes that gateways have not been told of yet',
+    ),
     keyOperations: counter('postern_key_operations_total', 'Keys issued, rotated and revoked', [
       'operation',
       'outcome',

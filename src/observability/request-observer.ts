@@ -1,6 +1,6 @@
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
-import type { TierName } from '../domain/lookup.ts'
+import type { Lookup, TierName } from '../domain/lookup.ts'
 import type { DenialReason, Verdict } from '../domain/verdict.ts'
 import {
   ABORT_PHASES,
@@ -12,6 +12,7 @@ import {
   type Metrics,
   REJECTION_REASONS,
 } from './metrics.ts'
+import { type RequestTrace, type Tracing, traceIdOf } from './tracing.ts'
 
 /** GET, and what is refused often enough to be told apart; each more is a series per route. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
@@ -60,6 +61,10 @@ export interface RequestObservation {
   fault: string | null
   /** Whether the upstream broke off in the middle of its answer, so that it was us who ended the connection. */
   truncated: boolean
+  /** The trace that the request is part of, where it or we are in one. */
+  readonly traceId: string | null
+  /** Its spans; null where there is no tracing. */
+  readonly trace: RequestTrace | null
 }
 
 /** As much of a route as its counters are told apart by. */
@@ -73,17 +78,25 @@ export class RequestObserver {
   inFlight = 0
   readonly #metrics: Metrics
   readonly #logger: Logger
+  readonly #tracing: Tracing | null
 
-  constructor(metrics: Metrics, logger: Logger, routes: readonly ObservedRoute[] = []) {
+  constructor(
+    metrics: Metrics,
+    logger: Logger,
+    tracing: Tracing | null = null,
+    routes: readonly ObservedRoute[] = [],
+  ) {
     this.#metrics = metrics
     this.#logger = logger
+    this.#tracing = tracing
     this.#startAtZero()
     for (const route of routes) this.#startRouteAtZero(route)
     collectOnScrape(metrics.requestsInFlight, gauge => gauge.set(this.inFlight))
   }
 
   /** `close` comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort. */
-  begin(method: string, response: ServerResponse): RequestObservation {
+  begin({ method = '', headers }: IncomingMessage, response: ServerResponse): RequestObservation {
+    const trace = this.#tracing === null ? null : this.#tracing.begin(headers)
     const observation: RequestObservation = {
       method: METHODS.has(method) ? method : '_OTHER',
       startedAtMs: performance.now(),
@@ -99,10 +112,22 @@ export class RequestObserver {
       responseBytes: 0,
       fault: null,
       truncated: false,
+      traceId: trace === null ? traceIdOf(headers) : trace.traceId,
+      trace,
     }
     this.inFlight++
     response.once('close', () => this.#end(observation, response))
     return observation
+  }
+
+  /** @param askedAtMs when the look-up began, as `performance.now()` */
+  lookedUp(observation: RequestObservation, lookup: Lookup, askedAtMs: number): void {
+    if (lookup.kind !== 'unknown') observation.tier = lookup.tier
+    if (lookup.kind === 'found') {
+      observation.keyId = lookup.grant.id
+      observation.workspaceId = lookup.grant.workspaceId
+    }
+    observation.trace?.lookedUp(observation.tier, askedAtMs)
   }
 
   /** A decision on a credential, once per request that presented or lacked one. */
@@ -162,7 +187,10 @@ export class RequestObserver {
     this.#metrics.responseBytes.inc({ route: seen.route }, seen.responseBytes)
     const rejection = seen.reason === null ? undefined : REJECTIONS[seen.reason]
     if (rejection !== undefined) this.#metrics.rejected.inc({ reason: rejection })
-    this.#log(seen, response.statusCode, durationMs, finished)
+    const { route, method, reason } = seen
+    const aborted = !finished && !seen.truncated
+    seen.trace?.end({ route, method, status: response.statusCode, aborted, reason })
+    this.#log(seen, response.statusCode, durationMs, aborted)
   }
 
   #countAnswer(seen: RequestObservation, status: number, seconds: number): void {
@@ -172,18 +200,20 @@ export class RequestObserver {
     this.#metrics.overheadDuration.observe(Math.max(0, seconds - seen.upstreamWaitMs / 1000))
   }
 
-  #log(seen: RequestObservation, status: number, durationMs: number, finished: boolean): void {
+  #log(seen: RequestObservation, status: number, durationMs: number, aborted: boolean): void {
     this.#logger.info(
       {
         requestId: seen.requestId,
         method: seen.method,
         route: seen.route,
-        ...(finished || seen.truncated ? { status, source: seen.source } : { aborted: seen.phase }),
+        ...(aborted ? { aborted: seen.phase } : { status, source: seen.source }),
         ...(seen.truncated ? { truncated: true } : {}),
         ...(seen.reason === null ? {} : { reason: seen.reason }),
         ...(seen.keyId === null ? {} : { keyId: seen.keyId, workspaceId: seen.workspaceId }),
         ...(seen.tier === null ? {} : { tier: seen.tier }),
         ...(seen.fault === null ? {} : { fault: seen.fault }),
+        ...(seen.traceId === null ? {} : { traceId: seen.traceId }),
+        ...(seen.trace === null ? {} : { spanId: seen.trace.spanId }),
         durationMs: Math.round(durationMs * 1000) / 1000,
         upstreamMs: Math.round(seen.upstreamWaitMs * 1000) / 1000,
       },

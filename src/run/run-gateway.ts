@@ -3,6 +3,7 @@ import { systemClock } from '../domain/clock.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
 import type { ChangeEar } from '../keystore/changes.ts'
 import { createKeyStore } from '../keystore/create-key-store.ts'
+import { createTracing } from '../observability/tracing.ts'
 import type { Host } from './host.ts'
 import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
 
@@ -18,7 +19,8 @@ export interface GatewayRun extends PlaneRun {
 }
 
 /** The data plane: built and hearing changes, not yet listening. */
-export async function startGateway({ config, logger, metrics, drain }: Frame): Promise<GatewayRun> {
+export async function startGateway({ config, logger, metrics, drain, version }: Frame): Promise<GatewayRun> {
+  const tracing = await createTracing(config.tracing, version)
   const store = createKeyStore({ config, metrics, logger, clock: systemClock })
   const app = await createGateway({
     config,
@@ -26,6 +28,8 @@ export async function startGateway({ config, logger, metrics, drain }: Frame): P
     logger,
     clock: systemClock,
     keys: store.keyStore,
+    used: store.used,
+    tracing,
     drainPhase: () => drain.phase,
   })
   store.start()
@@ -34,6 +38,9 @@ export async function startGateway({ config, logger, metrics, drain }: Frame): P
     app,
     ear: store.changes,
     health: async () => ({ ...store.health() }),
-    stop: () => store.stop(),
+    stop: async () => {
+      await store.stop()
+      await tracing?.stop()
+    },
   }
 }

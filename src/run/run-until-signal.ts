@@ -12,6 +12,7 @@ import { createOpsServer } from '../observability/ops-server.ts'
 import { Drain } from './drain.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
+import { readRevision } from './revision.ts'
 
 /** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
 const SAME_KEYSTROKE_MS = 300
@@ -34,6 +35,7 @@ export interface PlaneRun {
 
 export interface Frame {
   readonly host: Host
+  readonly version: string
   readonly config: Config
   readonly logger: Logger
   readonly metrics: Metrics
@@ -44,10 +46,11 @@ export function createFrame(host: Host, version: string, config: Config, planes:
   const logger = createLogger(config.log.level)
   const metrics = createMetrics(partsOf(planes, config))
   const configHash = createHash('sha256').update(printConfig(config)).digest('hex').slice(0, HASH_LENGTH)
-  describeProcess(metrics, { version, revision: 'unknown', node: host.nodeVersion, planes, configHash })
+  const revision = readRevision()
+  describeProcess(metrics, { version, revision, node: host.nodeVersion, planes, configHash })
   describeCertificates(metrics, planes, config)
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
-  return { host, config, logger, metrics, drain }
+  return { host, version, config, logger, metrics, drain }
 }
 
 /** Changes are heard over Redis, or from a console in the same process. */

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,13 +7,18 @@ import { type LoadedConfig, loadConfig } from '../../src/config/load.ts'
 import type { Plane } from '../../src/config/rules.ts'
 import type { Config } from '../../src/config/schema.ts'
 
-export const SIGNING_SECRET = Buffer.alloc(32, 1).toString('base64')
+export const SIGNING_SECRET = signingSecret(1)
 
 /** The least that both planes need. */
 export const ENOUGH: NodeJS.ProcessEnv = {
   POSTERN_UPSTREAM_URL: 'http://workspaces.internal:8080',
   POSTERN_REDIS_URL: 'redis://redis.internal:6379',
   POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET,
+}
+
+/** A secret that looks random, and is the same in each run. */
+export function signingSecret(number: number): string {
+  return hash('sha256', `a secret of the tests, number ${number}`, 'base64')
 }
 
 interface Sources {

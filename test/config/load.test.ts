@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import { settings } from '../../src/config/settings.ts'
-import { configOf, fileWith, mistakesOf, SIGNING_SECRET } from './examples.ts'
+import { configOf, fileWith, mistakesOf, SIGNING_SECRET, signingSecret } from './examples.ts'
 
-const OTHER_SECRET = Buffer.alloc(32, 2).toString('base64')
+const OTHER_SECRET = signingSecret(2)
 
 function valueAt(config: unknown, path: string): unknown {
   return path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], config)

@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import { formats } from '../../src/config/formats.ts'
 import { printConfig } from '../../src/config/print.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
-import { configOf, fileWith, mistakesOf, SIGNING_SECRET } from './examples.ts'
+import { configOf, fileWith, mistakesOf, SIGNING_SECRET, signingSecret } from './examples.ts'
 
 const CANARY = 'canary'
 /** Letters and digits, so that no encoding can change how it looks. */
@@ -21,7 +21,7 @@ function lawfulValue({ path }: Setting, secret: string): string {
     case 'upstream.headers':
       return `{ "X-Token": "${secret}" }`
     case 'keys.signingSecrets':
-      return Buffer.from(secret.padEnd(32, 'x')).toString('base64')
+      return Buffer.from(secret + signingSecret(1)).toString('base64')
     default:
       return secret
   }

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database.ts'
-import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import { insert, openRepository } from '../support/repository.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
@@ -18,10 +18,10 @@ describe('the console’s database', () => {
   test('keeps what was committed when it is opened again', async () => {
     const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
     const key = someKey()
-    const before = createKeyRepository(await openDatabase(url), clock)
-    await before.insert(key)
+    const before = await openRepository(url, clock)
+    await insert(before, key)
     await before.close()
-    const after = createKeyRepository(await openDatabase(url), clock)
+    const after = await openRepository(url, clock)
     expect(await after.findById(key.record.id)).toEqual(key)
     expect(await after.pendingChangesOf(key.digest)).toHaveLength(1)
     await after.close()
@@ -69,13 +69,14 @@ describe('the console’s database', () => {
     const start = () => run(process.execPath, ['--input-type=module', '--eval', script])
     await Promise.all([start(), start(), start(), start()])
     const database = await openDatabase(url)
-    expect(await database.reader.selectFrom('kysely_migration').selectAll().execute()).toHaveLength(1)
+    expect(await database.reader.selectFrom('kysely_migration').selectAll().execute()).toHaveLength(2)
     await database.close()
   })
 
   test.each([
-    ['postgres://user:hunter2@db/postern', /PostgreSQL is not supported yet/],
-    ['postgresql://user:hunter2@db/postern', /PostgreSQL is not supported yet/],
+    ['postgres://user:hunter2@127.0.0.1:1/postern', /PostgreSQL cannot be reached/],
+    ['postgresql://user:hunter2@db.invalid/postern', /PostgreSQL cannot be reached/],
+    ['postgres://user:hunter2@[/postern', /PostgreSQL cannot be reached: the address is malformed/],
     ['mysql://user:hunter2@db/postern', /must be sqlite:FILE/],
     ['sqlite:', /must be sqlite:FILE/],
     ['sqlite:/no/such/directory/a.db', /cannot open the SQLite file \/no\/such/],

@@ -1,26 +1,41 @@
+import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { KeyRepository } from '../../src/control/registry/key-repository.ts'
-import type { Clock } from '../../src/domain/clock.ts'
+import type { AuditEntry } from '../../src/control/registry/audit.ts'
+import { type Database, openDatabase } from '../../src/control/registry/database.ts'
+import type { Change, KeyRepository, StoredKey } from '../../src/control/registry/key-repository.ts'
+import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import { insert, openRepository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
-/** What every database behind the registry must do. */
+/**
+ * What every database behind the registry must do.
+ * @param freshUrl the address of a database that is empty
+ * @param severalConsoles whether it is for more than one console in one process
+ */
 export function describeKeyRepository(
-  database: string,
-  open: (clock: Clock) => Promise<KeyRepository>,
+  name: string,
+  freshUrl: () => Promise<string>,
+  severalConsoles: boolean,
 ): void {
-  describe(`the registry in ${database}`, () => {
+  describe(`the registry in ${name}`, () => {
     let repository: KeyRepository
+    let database: Database
     let nowMs: number
     beforeEach(async () => {
       nowMs = NOW_MS
-      repository = await open({ wallMs: () => nowMs, monotonicMs: () => nowMs })
+      database = await openDatabase(await freshUrl())
+      repository = createKeyRepository(
+        database,
+        { wallMs: () => nowMs, monotonicMs: () => nowMs },
+        'console-1',
+      )
     })
     afterEach(() => repository.close())
 
     test('gives a key back as it was stored, by id and by digest', async () => {
       const plain = someKey({ name: 'Übung “1” 🔑 <img src=x>' })
       const linked = someKey({ rotatedFrom: plain.record.id, replacedBy: 'key_x', revokedAtMs: NOW_MS })
-      for (const key of [plain, linked]) await repository.insert(key)
+      for (const key of [plain, linked]) await insert(repository, key)
       expect(await repository.findById(plain.record.id)).toEqual(plain)
       expect(await repository.findByDigest(linked.digest)).toEqual(linked)
     })
@@ -33,10 +48,10 @@ export function describeKeyRepository(
 
     test('notes each change for announcement, until it is forgotten', async () => {
       const key = someKey()
-      await repository.insert(key)
+      await insert(repository, key)
       nowMs += 5
-      await repository.replace(revoked(key))
-      const [issued, revocation, ...more] = await repository.pendingChanges(10)
+      await replace(repository, revoked(key))
+      const [issued, revocation, ...more] = await repository.claimChanges(1000)
       expect(issued).toEqual({ digest: key.digest, version: 1, atMs: NOW_MS })
       expect(revocation).toEqual({ digest: key.digest, version: 2, atMs: NOW_MS + 5 })
       expect(more).toEqual([])
@@ -51,8 +66,8 @@ export function describeKeyRepository(
     test('stores nothing and notes nothing where a live key of the workspace shows the same hint', async () => {
       const first = someKey()
       const twin = someKey({ hint: first.record.hint })
-      await repository.insert(first)
-      expect(await repository.insert(twin)).toBeNull()
+      await insert(repository, first)
+      expect(await insert(repository, twin)).toBeNull()
       expect(await repository.findById(twin.record.id)).toBeNull()
       expect(await repository.pendingChangesOf(twin.digest)).toEqual([])
     })
@@ -64,29 +79,29 @@ export function describeKeyRepository(
     ])('lets a hint be used again that belongs to a key %s', async (_, difference) => {
       const earlier = someKey(difference)
       nowMs -= 10
-      await repository.insert(earlier)
+      await insert(repository, earlier)
       nowMs += 10
-      expect(await repository.insert(someKey({ hint: earlier.record.hint }))).not.toBeNull()
+      expect(await insert(repository, someKey({ hint: earlier.record.hint }))).not.toBeNull()
     })
 
     test('never takes the same secret twice', async () => {
       const key = someKey()
       const copy = { record: someKey().record, digest: key.digest }
-      await repository.insert(key)
-      await expect(repository.insert(copy)).rejects.toThrow()
+      await insert(repository, key)
+      await expect(insert(repository, copy)).rejects.toThrow()
       expect(await repository.findById(copy.record.id)).toBeNull()
     })
 
     test('deletes the notes of what was announced also during a burst of changes, and only those', async () => {
       const keys = Array.from({ length: 30 }, () => someKey())
-      const noted = await Promise.all(keys.slice(0, 20).map(key => repository.insert(key)))
+      const noted = await Promise.all(keys.slice(0, 20).map(key => insert(repository, key)))
       const announced = noted.filter(change => change !== null)
       await Promise.all([
         repository.forgetChanges(announced),
-        ...keys.slice(20).map(key => repository.insert(key)),
+        ...keys.slice(20).map(key => insert(repository, key)),
         repository.forgetChanges(announced.slice(0, 3)),
       ])
-      const left = (await repository.pendingChanges(100)).map(change => change.digest)
+      const left = (await repository.claimChanges(1000)).map(change => change.digest)
       expect(left.toSorted()).toEqual(
         keys
           .slice(20)
@@ -97,23 +112,23 @@ export function describeKeyRepository(
 
     test('lets one of many concurrent changes to a key win, and notes it once', async () => {
       const key = someKey()
-      await repository.insert(key)
+      await insert(repository, key)
       const attempts = Array.from({ length: 8 }, (_, index) =>
-        repository.replace(revoked(key, NOW_MS + index)),
+        replace(repository, revoked(key, NOW_MS + index)),
       )
       const won = (await Promise.all(attempts)).filter(Boolean)
       expect(won).toHaveLength(1)
       expect((await repository.findById(key.record.id))?.record.version).toBe(2)
-      expect(await repository.pendingChanges(10)).toHaveLength(2)
+      expect(await repository.claimChanges(1000)).toHaveLength(2)
     })
 
     test('pages through a workspace newest first, unmoved by keys that are issued meanwhile', async () => {
       const keys = Array.from({ length: 5 }, () => someKey())
-      for (const key of keys) await repository.insert(key)
-      await repository.insert(someKey({ workspaceId: 'ws_2' }))
+      for (const key of keys) await insert(repository, key)
+      await insert(repository, someKey({ workspaceId: 'ws_2' }))
       const newestFirst = keys.map(key => key.record.id).reverse()
       const first = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: null })
-      await repository.insert(someKey())
+      await insert(repository, someKey())
       const second = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: first.nextAfterId })
       const last = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: second.nextAfterId })
       const seen = [first, second, last].flatMap(page => page.keys.map(key => key.record.id))
@@ -125,10 +140,10 @@ export function describeKeyRepository(
       const minute = 60_000
       const expiring = someKey({ expiresAtMs: NOW_MS + minute })
       for (const key of [someKey(), someKey(), expiring, someKey({ expiresAtMs: NOW_MS })])
-        await repository.insert(key)
+        await insert(repository, key)
       const former = someKey({ expiresAtMs: NOW_MS })
-      await repository.insert(former)
-      await repository.replace(revoked(former))
+      await insert(repository, former)
+      await replace(repository, revoked(former))
       expect(await repository.countByState(NOW_MS, NOW_MS + minute)).toEqual({
         active: 2,
         expiring: 1,
@@ -138,10 +153,183 @@ export function describeKeyRepository(
     })
 
     test('has no next page where the last one is exactly full', async () => {
-      for (const key of [someKey(), someKey()]) await repository.insert(key)
+      for (const key of [someKey(), someKey()]) await insert(repository, key)
       const page = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: null })
       expect(page.keys).toHaveLength(2)
       expect(page.nextAfterId).toBeNull()
     })
+
+    test('stores one of many keys at once that show the same hint', async () => {
+      const keys = Array.from({ length: 10 }, () => someKey({ hint: 'wsk_…same' }))
+      const stored = await Promise.all(keys.map(key => insert(repository, key)))
+      expect(stored.filter(note => note !== null)).toHaveLength(1)
+      const page = await repository.list({ workspaceId: 'ws_1', limit: 20, afterId: null })
+      expect(page.keys).toHaveLength(1)
+    })
+
+    describe('stores nothing of a change that', () => {
+      const everything = async () => [
+        (await repository.list({ workspaceId: 'ws_1', limit: 20, afterId: null })).keys,
+        (await repository.listAudit({ workspaceId: 'ws_1', limit: 20, afterId: null })).entries,
+        await repository.claimChanges(1000),
+      ]
+      const answer = { id: 'a', request: 'r', outcome: '{}' }
+
+      test.each<[string, (old: StoredKey) => Promise<Partial<Change>>]>([
+        ['has a hint that is taken', async old => ({ issued: someKey({ hint: old.record.hint }) })],
+        ['comes late', async () => ({ replaced: revoked(revoked(someKey())) })],
+        ['repeats a request', async () => ({ answer: { ...answer, id: 'earlier' } })],
+        ['fails', async old => ({ issued: { ...someKey(), digest: old.digest } })],
+      ])('%s', async (_, trouble) => {
+        const old = someKey()
+        await insert(repository, old)
+        const earlier = { ...answer, id: 'earlier', request: 'other' }
+        await repository.commit({ issued: null, replaced: null, audit: null, answer: earlier })
+        const before = await everything()
+        const sound = { issued: someKey(), replaced: revoked(old), audit: auditEntry(old), answer }
+        await repository.commit({ ...sound, ...(await trouble(old)) }).catch(() => {})
+        expect(await everything()).toEqual(before)
+        expect(await repository.findAnswer(answer)).toBeNull()
+        expect(await repository.commit(sound)).toMatchObject({ kind: 'committed' })
+      })
+    })
+
+    describe('an audit entry', () => {
+      test('is stored with the change, and read newest first', async () => {
+        const [first, second] = [someKey(), someKey()]
+        for (const key of [first, second]) {
+          await repository.commit({ issued: key, replaced: null, audit: auditEntry(key), answer: null })
+        }
+        const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
+        expect(page.entries).toEqual([auditEntry(second)])
+        const next = { workspaceId: 'ws_1', limit: 1, afterId: page.nextAfterId }
+        expect(await repository.listAudit(next)).toEqual({ entries: [auditEntry(first)], nextAfterId: null })
+      })
+
+      test.each([
+        ['changed', sql`update audit set actor = 'somebody else'`],
+        ['deleted', sql`delete from audit`],
+      ])('is not %s by anybody: the database refuses', async (_, statement) => {
+        const key = someKey()
+        await repository.commit({ issued: key, replaced: null, audit: auditEntry(key), answer: null })
+        await expect(statement.execute(database.writer)).rejects.toThrow(/append-only/)
+        const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
+        expect(page.entries).toEqual([auditEntry(key)])
+      })
+    })
+
+    test('keeps an answer for a day, and no longer', async () => {
+      const repetition = { id: 'a', request: 'r' }
+      const keep = {
+        issued: null,
+        replaced: null,
+        audit: null,
+        answer: { ...repetition, outcome: '{"x":1}' },
+      }
+      await repository.commit(keep)
+      nowMs += DAY_MS - 1
+      await repository.purge()
+      expect(await repository.findAnswer(repetition)).toEqual({ kind: 'same_request', outcome: '{"x":1}' })
+      expect(await repository.findAnswer({ id: 'a', request: 'x' })).toEqual({ kind: 'other_request' })
+      nowMs += 1
+      expect(await repository.findAnswer(repetition)).toBeNull()
+      await repository.purge()
+      expect(await repository.commit(keep)).toMatchObject({ kind: 'committed' })
+    })
+
+    test('notes again what was revoked or rotated from a moment on, and not what was only issued', async () => {
+      const [early, late, fresh, pending] = [someKey(), someKey(), someKey(), someKey()]
+      for (const key of [early, late, fresh, pending]) await insert(repository, key)
+      await replace(repository, revoked(early))
+      nowMs += 1000
+      const since = nowMs
+      await replace(repository, revoked(late))
+      await repository.forgetChanges(await repository.claimChanges(1000))
+      await replace(repository, revoked(pending))
+      nowMs += 1000
+      await repository.noteChangesSince(since)
+      expect(await repository.claimChanges(1000)).toEqual([
+        { digest: pending.digest, version: 2, atMs: since },
+        { digest: late.digest, version: 2, atMs: nowMs },
+      ])
+    })
+
+    test('lists for a sync every key that has not ended before a moment, oldest first, page by page', async () => {
+      const ended = someKey({ expiresAtMs: NOW_MS - DAY_MS })
+      const kept = [
+        someKey({ expiresAtMs: NOW_MS - DAY_MS + 1 }),
+        someKey({ revokedAtMs: NOW_MS }),
+        someKey(),
+      ]
+      for (const key of [ended, ...kept]) await insert(repository, key)
+      const expiresAfterMs = NOW_MS - DAY_MS
+      expect(await repository.countForSync(expiresAfterMs)).toBe(3)
+      const first = await repository.listForSync({ expiresAfterMs, limit: 2, afterId: null })
+      const second = await repository.listForSync({ expiresAfterMs, limit: 2, afterId: first.nextAfterId })
+      expect([...first.keys, ...second.keys]).toEqual(kept)
+      expect(second.nextAfterId).toBeNull()
+    })
   })
+
+  describe.skipIf(!severalConsoles)(`two consoles on ${name}`, () => {
+    let consoles: readonly [KeyRepository, KeyRepository]
+    let nowMs: number
+    beforeEach(async () => {
+      nowMs = NOW_MS
+      const url = await freshUrl()
+      const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+      // At the same time: the schema is made once.
+      consoles = await Promise.all([openRepository(url, clock, 'a'), openRepository(url, clock, 'b')])
+    })
+    afterEach(() => Promise.all(consoles.map(repository => repository.close())))
+
+    test('share what is to be announced: what one has claimed the other leaves alone, for two seconds', async () => {
+      const [a, b] = consoles
+      const keys = Array.from({ length: 10 }, () => someKey())
+      for (const key of keys) await insert(a, key)
+      const [ofA, ofB] = await Promise.all([a.claimChanges(5), b.claimChanges(5)])
+      expect(new Set([...ofA, ...ofB].map(note => note.digest)).size).toBe(10)
+      expect(await b.claimChanges(10)).toHaveLength(5)
+      nowMs += 2000
+      expect(await b.claimChanges(10)).toHaveLength(10)
+      // Made by a clock that is an hour ahead.
+      nowMs -= 3_600_000
+      expect(await a.claimChanges(10)).toHaveLength(10)
+    })
+
+    test('delete the notes of the same changes without waiting for each other in a circle', async () => {
+      const [a, b] = consoles
+      for (let round = 0; round < 5; round++) {
+        const keys = Array.from({ length: 150 }, () => someKey())
+        const notes = (await Promise.all(keys.map(key => insert(a, key)))).filter(note => note !== null)
+        await Promise.all([a.forgetChanges(notes), b.forgetChanges(notes.toReversed()), b.claimChanges(500)])
+        // Whatever one passed over because the other held it.
+        await a.forgetChanges(notes)
+        expect(await b.countPending()).toBe(0)
+      }
+    })
+
+    test('issue keys with one hint, and change one key: one of them wins', async () => {
+      for (let round = 0; round < 10; round++) {
+        const twins = Array.from({ length: 6 }, () => someKey({ hint: `wsk_…${round}` }))
+        const issued = await Promise.all(twins.map((key, index) => insert(consoles[index % 2 ? 1 : 0], key)))
+        expect(issued.filter(note => note !== null)).toHaveLength(1)
+        const key = someKey()
+        await insert(consoles[0], key)
+        const changes = Array.from({ length: 6 }, (_, index) =>
+          replace(consoles[index % 2 ? 1 : 0], revoked(key)),
+        )
+        expect((await Promise.all(changes)).filter(note => note !== null)).toHaveLength(1)
+      }
+    })
+  })
+}
+
+const DAY_MS = 86_400_000
+
+function auditEntry({ record }: StoredKey): AuditEntry {
+  const { id: keyId, workspaceId } = record
+  const id = keyId.replace('key_', 'audit_')
+  const detail = { name: record.name, scopes: record.scopes, overlapSeconds: 1.5 }
+  return { id, workspaceId, atMs: NOW_MS, actor: 'admin-token', action: 'key.issued', keyId, detail }
 }

@@ -1,18 +1,27 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll } from 'vitest'
-import { openDatabase } from '../../src/control/registry/database.ts'
-import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import { afterAll, beforeAll, describe } from 'vitest'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { has, POSTGRES } from '../support/tools.ts'
 import { describeKeyRepository } from './key-repository.contract.ts'
+import { describeOperations } from './operations.contract.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'postern-repository-'))
 let files = 0
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-describeKeyRepository('SQLite in memory', async clock =>
-  createKeyRepository(await openDatabase('sqlite::memory:'), clock),
-)
-describeKeyRepository('an SQLite file', async clock =>
-  createKeyRepository(await openDatabase(`sqlite:${join(directory, `${++files}.db`)}`), clock),
-)
+const databases = [describeKeyRepository, describeOperations]
+for (const describeOn of databases) {
+  describeOn('SQLite in memory', async () => 'sqlite::memory:', false)
+  describeOn('an SQLite file', async () => `sqlite:${join(directory, `${++files}.db`)}`, false)
+}
+
+describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
+  let server: PostgresServer
+  beforeAll(async () => {
+    server = await PostgresServer.started()
+  })
+  afterAll(() => server.stop())
+  for (const describeOn of databases) describeOn('PostgreSQL', () => server.database(), true)
+})

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { isAllAnnounced, startBeats } from '../../src/control/registry/beats.ts'
-import { openDatabase } from '../../src/control/registry/database.ts'
 import type { KeyRepository, StoredKey } from '../../src/control/registry/key-repository.ts'
-import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
 import { Outbox } from '../../src/control/registry/outbox.ts'
 import { decodeAnnouncement } from '../../src/domain/wire.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
+import { insert, openRepository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
@@ -19,13 +18,11 @@ let outbox: Outbox
 
 beforeEach(async () => {
   nowMs = NOW_MS
-  repository = createKeyRepository(await openDatabase('sqlite::memory:'), {
-    wallMs: () => nowMs,
-    monotonicMs: () => nowMs,
-  })
+  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+  repository = await openRepository('sqlite::memory:', clock)
   announcer = new ScriptedAnnouncer()
   timers = new ManualTimers()
-  outbox = new Outbox({ repository, announcer, timers, logger: silentLogger, random: () => 0 })
+  outbox = new Outbox({ repository, announcer, clock, timers, logger: silentLogger, random: () => 0 })
 })
 afterEach(async () => {
   await outbox.stop()
@@ -42,9 +39,9 @@ const change = (key: { digest: string }, version: number, atMs = NOW_MS) => ({
 })
 
 async function commitAndAnnounce(key: StoredKey): Promise<boolean> {
-  const change = await repository.insert(key)
+  const change = await insert(repository, key)
   if (change === null) throw new Error('The hint of the key is taken')
-  return outbox.announce(key, change)
+  return outbox.announce(key, [change])
 }
 
 const nothingPending = () =>
@@ -78,7 +75,7 @@ describe('a committed change', () => {
   test('is tried again with growing pauses of at most a second, until it succeeds', async () => {
     announcer.refusesPublishing = true
     const key = someKey()
-    await repository.insert(key)
+    await insert(repository, key)
     outbox.kick()
     const pauses: number[] = []
     for (let attempt = 0; attempt < 7; attempt++) {
@@ -98,8 +95,8 @@ describe('a committed change', () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     announcer.stalled = promise
     const key = someKey()
-    const change = await repository.insert(key)
-    const announced = change !== null && outbox.announce(key, change)
+    const change = await insert(repository, key)
+    const announced = change !== null && outbox.announce(key, [change])
     timers.advance(1000)
     expect(await announced).toBe(false)
     resolve()
@@ -108,9 +105,9 @@ describe('a committed change', () => {
 
   test('goes out with all others of its key, in the order of versions', async () => {
     const key = someKey()
-    await repository.insert(key)
+    await insert(repository, key)
     nowMs++
-    await repository.replace(revoked(key))
+    await replace(repository, revoked(key))
     outbox.kick()
     await nothingPending()
     expect(messages('change')).toEqual([change(key, 1), change(key, 2, NOW_MS + 1)])
@@ -120,7 +117,7 @@ describe('a committed change', () => {
   test('of hundreds of keys is delivered after an outage, each once', async () => {
     announcer.set('down')
     const keys = Array.from({ length: 300 }, () => someKey())
-    for (const key of keys) await repository.insert(key)
+    for (const key of keys) await insert(repository, key)
     announcer.set('ready')
     await nothingPending()
     const told = messages('change').map(message => (message?.kind === 'change' ? message.digest : ''))
@@ -150,7 +147,7 @@ describe('a beat', () => {
 
   test('is not sent while a change is undelivered, though Redis would publish it: writes are refused', async () => {
     announcer.refusesWrites = true
-    await repository.insert(someKey())
+    await insert(repository, someKey())
     for (let beat = 0; beat < 10; beat++) await letPass(300)
     expect(announcer.told).toEqual([])
     announcer.refusesWrites = false
@@ -162,7 +159,7 @@ describe('a beat', () => {
   test('is not sent over a change that another console noted and did not deliver; this one delivers it', async () => {
     await letPass(300)
     const key = someKey()
-    await repository.insert(key)
+    await insert(repository, key)
     await letPass(300)
     await until('the change is told', () => messages('change').length === 1)
   })
@@ -171,6 +168,7 @@ describe('a beat', () => {
     announcer.set('down')
     for (let beat = 0; beat < 10; beat++) await letPass(300)
     announcer.set('ready')
+    await letPass(0)
     expect(announcer.told).toEqual([])
     await letPass(300)
     expect(messages('beat')).toHaveLength(1)

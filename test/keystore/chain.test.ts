@@ -208,6 +208,93 @@ describe('while deaf', () => {
   })
 })
 
+describe('while deaf, an origin that is slow', () => {
+  test('is asked anew by whoever comes more than a second later, so that the bound holds whatever its time-out', async () => {
+    const world = new KeyStoreWorld()
+    world.inOrigin.set(KEY, 1)
+    world.origin.stalls()
+    const early = world.get(KEY)
+    world.clock.advance(1_000)
+    const inTime = world.get(KEY)
+    expect(world.origin.asked).toBe(1)
+    world.clock.advance(1)
+    world.inOrigin.set(KEY, 2)
+    const late = world.get(KEY)
+    expect(world.origin.asked).toBe(2)
+    world.origin.release()
+    world.origin.release()
+    expect([await early, await inTime, await late].map(version)).toEqual([1, 1, 2])
+  })
+
+  test('and answers after more than a second vouches for that request alone', async () => {
+    const world = new KeyStoreWorld()
+    world.inOrigin.set(KEY, 1)
+    world.origin.stalls()
+    const early = world.get(KEY)
+    world.clock.advance(1_500)
+    world.origin.release()
+    expect(version(await early)).toBe(1)
+    world.origin.answers()
+    await world.get(KEY)
+    expect(world.origin.asked).toBe(2)
+  })
+})
+
+test('keys that were verified at one moment while deaf are not verified again at one moment', async () => {
+  let drawn = 0
+  const world = new KeyStoreWorld({ random: () => (drawn++ % 10) / 10 })
+  const digests = Array.from({ length: 100 }, (_, number) => digestNo(number))
+  for (const digest of digests) world.inOrigin.set(digest, 1)
+  const askedPerTick: number[] = []
+  for (let tick = 0; tick < 11; tick++) {
+    const before = world.origin.asked
+    for (const digest of digests) await world.get(digest)
+    askedPerTick.push(world.origin.asked - before)
+    world.clock.advance(tick === 0 ? 700 : 34)
+  }
+  expect(askedPerTick[0]).toBe(100)
+  expect(Math.max(...askedPerTick.slice(1))).toBeLessThanOrEqual(20)
+  expect(world.origin.asked).toBe(200)
+})
+
+describe('an origin that is behind what was announced', () => {
+  test('is not believed at first: it may read from a replica that lags', async () => {
+    const world = hearingWorld({ tiers: ['origin'] })
+    world.inOrigin.set(KEY, 1)
+    world.announce(KEY, 2)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+    world.inOrigin.set(KEY, 2)
+    expect(version(await world.get(KEY))).toBe(2)
+  })
+
+  test('nor where it told itself of what it knows no more', async () => {
+    const world = new KeyStoreWorld({ tiers: ['origin'], staleMs: 0 })
+    world.inOrigin.set(KEY, 2)
+    await world.get(KEY)
+    world.clock.advance(1_001)
+    world.inOrigin.set(KEY, 1)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('is believed after a minute: its database was restored from a backup, and there is no other truth', async () => {
+    const world = hearingWorld({ tiers: ['origin'] })
+    world.inOrigin.set(KEY, 1)
+    world.announce(KEY, 2)
+    world.advanceHearing(60_000)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+    world.advanceHearing(1)
+    expect(version(await world.get(KEY))).toBe(1)
+  })
+
+  test('and a cache that is behind never is', async () => {
+    const world = hearingWorld({ tiers: ['redis'] })
+    world.inRedis.set(KEY, 1)
+    world.announce(KEY, 2)
+    world.advanceHearing(3_600_000)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+})
+
 describe('while nobody answers', () => {
   async function verifiedThenSilent(staleMs: number): Promise<KeyStoreWorld> {
     const world = hearingWorld({ staleMs, ttlMs: 30_000 })

@@ -2,6 +2,7 @@ import { systemClock } from '../../src/domain/clock.ts'
 import { encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { createKeyStore } from '../../src/keystore/create-key-store.ts'
 import { MemoryStore } from '../../src/keystore/memory-store.ts'
+import { OriginClient } from '../../src/keystore/origin-client.ts'
 import { OriginStore } from '../../src/keystore/origin-store.ts'
 import { RedisConnection } from '../../src/keystore/redis-connection.ts'
 import { redisOptions } from '../../src/keystore/redis-options.ts'
@@ -59,7 +60,8 @@ async function redis(): Promise<LookupUnderTest> {
 
 async function origin(): Promise<LookupUnderTest> {
   const server = await ScriptedOrigin.start()
-  const store = new OriginStore({ url: server.url, token: 'a-token-of-the-test', timeoutMs: 1_000 })
+  const client = new OriginClient({ url: server.url, token: 'a-token-of-the-test', timeoutMs: 1_000 })
+  const store = new OriginStore(client, { timeoutMs: 1_000 })
   return {
     get: digest => store.get(digest),
     put: (digest, record) => void server.records.set(digest, record),
@@ -70,7 +72,7 @@ async function origin(): Promise<LookupUnderTest> {
       server.script = (request, response) => server.byTheContract(request, response)
     },
     stop: async () => {
-      await store.stop()
+      await client.stop()
       await server.stop()
     },
   }

@@ -2,29 +2,34 @@ import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { encodeRecord } from '../../src/domain/wire.ts'
+import { OriginClient } from '../../src/keystore/origin-client.ts'
 import { OriginStore } from '../../src/keystore/origin-store.ts'
 import { freePort } from '../support/free-port.ts'
-import { digestNo, recordOf } from '../support/key-records.ts'
+import { digestNo, grantOf, recordOf } from '../support/key-records.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { answer, ORIGIN_TOKEN, ScriptedOrigin } from '../support/scripted-origin.ts'
-import { until } from '../support/until.ts'
+import { settled, until } from '../support/until.ts'
 
 const KEY = digestNo(1)
 const TIMEOUT_MS = 500
 
 let origin: ScriptedOrigin
 let store: OriginStore
+const clients: OriginClient[] = []
 
 beforeEach(async () => {
   origin = await ScriptedOrigin.start()
   store = storeAt(origin.url)
 })
 afterEach(async () => {
-  await store.stop()
+  for (const client of clients.splice(0)) await client.stop()
   await origin.stop()
 })
 
 function storeAt(url: string): OriginStore {
-  return new OriginStore({ url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS })
+  const client = new OriginClient({ url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS })
+  clients.push(client)
+  return new OriginStore(client, { timeoutMs: TIMEOUT_MS })
 }
 
 async function failsWithin(ms: number, asked = store): Promise<void> {
@@ -46,7 +51,6 @@ describe('the origin', () => {
     const below = storeAt(`${origin.url}/some/where/`)
     await below.get(KEY)
     expect(origin.requests[0]?.path).toBe(`/some/where/internal/v1/keys/${KEY}`)
-    await below.stop()
   })
 
   test('needs no MAC and no schema version on its records: it is the authority', async () => {
@@ -138,7 +142,6 @@ describe('no answer, and never taken for "there is no such key", is', () => {
   test('a port where nobody listens', async () => {
     const nobody = storeAt(`http://127.0.0.1:${await freePort()}`)
     await failsWithin(TIMEOUT_MS * 3, nobody)
-    await nobody.stop()
   })
 
   test('something that speaks no HTTP', async () => {
@@ -147,7 +150,6 @@ describe('no answer, and never taken for "there is no such key", is', () => {
     const address = server.address() as { port: number }
     const confused = storeAt(`http://127.0.0.1:${address.port}`)
     await failsWithin(TIMEOUT_MS * 3, confused)
-    await confused.stop()
     server.close()
   })
 })
@@ -157,4 +159,147 @@ test('look-ups that are given up leave no connection taken: the next ones are an
   await Promise.all(Array.from({ length: 40 }, () => store.get(KEY)))
   origin.script = (request, response) => origin.byTheContract(request, response)
   await until('the origin answers', async () => (await store.get(KEY)).kind === 'absent')
+})
+
+/** Keys 0 to `count` - 1, known to the origin, each of a version of its own. */
+function knownKeys(count: number): string[] {
+  const digests = Array.from({ length: count }, (_, number) => digestNo(number))
+  for (const [number, digest] of digests.entries())
+    origin.records.set(digest, recordOf({ version: number + 1 }))
+  return digests
+}
+
+function askAll(digests: readonly string[]): Promise<unknown[]> {
+  return Promise.all(digests.map(digest => store.get(digest)))
+}
+
+function calls(path: string): number {
+  return origin.requests.filter(request => request.path.startsWith(`/internal/v1/${path}`)).length
+}
+
+describe('many look-ups at once', () => {
+  test('go together, and each gets its own answer', async () => {
+    const digests = knownKeys(1_000)
+    const answers = await askAll([...digests, digestNo(5_000)])
+    expect(answers.slice(0, -1)).toEqual(
+      digests.map((_, number) => ({ kind: 'found', grant: grantOf({ version: number + 1 }) })),
+    )
+    expect(answers.at(-1)).toEqual({ kind: 'absent' })
+    expect(origin.requests).toHaveLength(4)
+    expect(Math.max(...origin.batches.map(batch => batch.length))).toBe(256)
+  })
+
+  test('leave a lone one alone: it is asked by itself, at once', async () => {
+    knownKeys(2)
+    await store.get(digestNo(0))
+    await store.get(digestNo(1))
+    expect([calls('keys/'), calls('lookups')]).toEqual([2, 0])
+  })
+
+  test('that come while others are under way wait for the next call, of which there are few at a time', async () => {
+    const digests = knownKeys(300)
+    const held = Promise.withResolvers<void>()
+    origin.script = (request, response) =>
+      void held.promise.then(() => origin.byTheContract(request, response))
+    const answers: Promise<unknown>[] = []
+    for (const digest of digests) {
+      answers.push(store.get(digest))
+      await settled()
+    }
+    await until('the first ones are asked', () => origin.requests.length === 4)
+    held.resolve()
+    expect(await Promise.all(answers)).toHaveLength(300)
+    expect(origin.requests.length).toBeLessThanOrEqual(7)
+  })
+
+  test('ask for a key once in a call, however many want it', async () => {
+    knownKeys(2)
+    await askAll([digestNo(0), digestNo(1), digestNo(0)])
+    expect(origin.batches).toEqual([[digestNo(0), digestNo(1)]])
+  })
+
+  test('of which one is broken, or left out, fail for that one alone', async () => {
+    const digests = knownKeys(4)
+    const [good = '', broken = '', missing = '', huge = ''] = digests
+    origin.script = (_request, response) => {
+      const record = JSON.parse(encodeRecord(recordOf(), good, null)) as object
+      const records = {
+        [good]: record,
+        [broken]: { ...record, expiresAt: 'tomorrow' },
+        [huge]: { ...record, name: 'x'.repeat(1_000_000) },
+      }
+      answer(response, 200, JSON.stringify({ records }))
+    }
+    const kinds = (await askAll(digests)) as { kind: string }[]
+    expect(kinds.map(({ kind }) => kind)).toEqual(['found', 'failed', 'failed', 'failed'])
+    expect(missing).toBe(digests[2])
+  })
+
+  test.each([
+    ['a 500', 500, '{"records":{}}'],
+    ['a 401', 401, ''],
+    ['a 200 of garbage', 200, 'garbage'],
+    ['a 200 without records', 200, '{}'],
+    ['a 200 whose records are a list', 200, '{"records":[null,null]}'],
+    ['a 200 whose records are null', 200, '{"records":null}'],
+    ['a 200 of nobody asked for', 200, `{"records":{"${'0'.repeat(64)}":null}}`],
+  ])('are not answered by %s', async (_what, status, body) => {
+    origin.script = (_request, response) => answer(response, status, body)
+    const answers = await askAll([digestNo(1), digestNo(2)])
+    for (const each of answers) expect(each).toMatchObject({ kind: 'failed' })
+    expect(origin.requests).toHaveLength(1)
+  })
+
+  test('end at the deadline, which covers the waiting', async () => {
+    origin.script = () => {}
+    const beganMs = performance.now()
+    const answers = await askAll(Array.from({ length: 2_000 }, (_, number) => digestNo(number)))
+    for (const each of answers) expect(each).toMatchObject({ kind: 'failed' })
+    expect(performance.now() - beganMs).toBeLessThan(TIMEOUT_MS * 3)
+    origin.script = (request, response) => origin.byTheContract(request, response)
+    await until('the origin answers', async () => (await store.get(KEY)).kind === 'absent')
+  })
+})
+
+describe('a key service that answers one key at a time', () => {
+  test.each([404, 405, 501])(
+    'and %i to many, is asked so, a few at a time, and no key is refused for it',
+    async status => {
+      const digests = knownKeys(100)
+      let underWay = 0
+      let most = 0
+      origin.script = (request, response) => {
+        if (request.method === 'POST') return answer(response, status, '{"code":"not_found","error":"?"}')
+        most = Math.max(most, ++underWay)
+        setImmediate(() => {
+          underWay--
+          origin.byTheContract(request, response)
+        })
+      }
+      const kinds = (await askAll(digests)) as { kind: string }[]
+      expect(new Set(kinds.map(({ kind }) => kind))).toEqual(new Set(['found']))
+      expect(most).toBeLessThanOrEqual(8)
+      await askAll(digests)
+      expect([calls('keys/'), calls('lookups')]).toEqual([200, 1])
+    },
+  )
+
+  test('is asked for many again after some minutes: it may have learnt it', async () => {
+    const clock = new ManualClock()
+    const client = new OriginClient({ url: origin.url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS })
+    clients.push(client)
+    store = new OriginStore(client, { timeoutMs: TIMEOUT_MS, clock })
+    origin.script = (request, response) => {
+      if (request.method === 'POST') answer(response, 404, '')
+      else origin.byTheContract(request, response)
+    }
+    const digests = knownKeys(3)
+    await askAll(digests)
+    origin.script = (request, response) => origin.byTheContract(request, response)
+    await askAll(digests)
+    expect(calls('lookups')).toBe(1)
+    clock.advance(300_001)
+    await askAll(digests)
+    expect([calls('keys/'), calls('lookups')]).toEqual([6, 2])
+  })
 })

@@ -88,6 +88,7 @@ export function consoleConfig({ databaseUrl, redisUrl, adminToken = ADMIN_TOKEN 
       headersTimeoutMs: 1000,
       bodyIdleTimeoutMs: 1000,
       totalTimeoutMs: 1000,
+      circuit: { failures: 10, openMs: 500 },
       tls: {},
     },
     redis: {
@@ -103,10 +104,12 @@ export function consoleConfig({ databaseUrl, redisUrl, adminToken = ADMIN_TOKEN 
       signingSecrets: [SIGNING_SECRET.toString('base64')],
       memory: { ttlSeconds: 30, absentTtlSeconds: 1, maxEntries: 1000 },
       staleSeconds: 300,
+      usageSeconds: 60,
     },
     database: { url: databaseUrl ?? 'sqlite::memory:' },
     drain: { delayMs: 0, timeoutMs: 1000 },
     // The schema's union of levels has no static type so far.
+    tracing: { sampleRatio: 1 },
     log: { level: 'debug' },
     scopes: { 'workspace:read': 'See the workspace', 'files:read': 'List its files' },
     routes: [{ name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' }],

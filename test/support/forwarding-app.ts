@@ -50,6 +50,7 @@ export const DEFAULT_SETTINGS: Omit<UpstreamSettings, 'url'> = {
   headersTimeoutMs: 5000,
   bodyIdleTimeoutMs: 5000,
   totalTimeoutMs: 10_000,
+  circuit: { failures: 1000, openMs: 500 },
   tls: {},
 }
 const REQUEST_HEADERS = [
@@ -106,7 +107,7 @@ export async function startForwardingApp(
   app.get('/*', (request, reply) => {
     const [path = '', query = ''] = request.raw.url?.split('?') ?? []
     const match = matchRoute(ROUTES, path)
-    const seen = observer.begin('GET', reply.raw)
+    const seen = observer.begin(request.raw, reply.raw)
     if (match === null) return refuse(reply, seen, { kind: 'denied', reason: 'unknown_route' })
     const verdict = authorize({
       lookup: { kind: 'found', grant: GRANT, tier: 'memory' },

@@ -4,7 +4,9 @@ import { ensure, has, OPTIONAL_TOOLS, REQUIRED_TOOLS } from './tools.ts'
 export default function setup(): () => void {
   for (const tool of REQUIRED_TOOLS) ensure(tool)
   const missing = OPTIONAL_TOOLS.filter(tool => !has(tool))
-  const names = missing.map(tool => `${tool.program} (Debian: ${tool.debianPackage})`).join(', ')
+  const names = missing
+    .map(tool => `${tool.program} (${tool.otherwise ?? `Debian: ${tool.debianPackage}`})`)
+    .join(', ')
   if (missing.length > 0 && process.env['CI'] === 'true') {
     throw new Error(`With CI=true nothing may be skipped, but these are missing: ${names}`)
   }

@@ -11,6 +11,7 @@ export interface ConfigChanges {
   readonly originTimeoutMs?: number
   readonly staleSeconds?: number
   readonly ttlSeconds?: number
+  readonly usageSeconds?: number
 }
 
 /** Settings of a key store, with the few that tests care about. */
@@ -35,6 +36,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       signingSecrets: [SIGNING_SECRET.toString('base64')],
       memory: { ttlSeconds: changes.ttlSeconds ?? 30, absentTtlSeconds: 5, maxEntries: 10_000 },
       staleSeconds: changes.staleSeconds ?? 300,
+      usageSeconds: changes.usageSeconds ?? 0,
     },
   }
 }

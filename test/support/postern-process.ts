@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 /** `TEST_FORM=built` runs what `npm run build` made, as the image does; otherwise the sources are run. */
-const ENTRY = fileURLToPath(
+export const ENTRY = fileURLToPath(
   new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
 )
 const START_DEADLINE_MS = 20_000
@@ -25,8 +25,14 @@ export class PosternProcess {
   #stderr = ''
   readonly #waiting = new Set<() => void>()
 
-  constructor(args: readonly string[], env: Readonly<Record<string, string>>) {
-    this.child = spawn(process.execPath, [ENTRY, ...args], {
+  /** @param launcher program and first words where it is not the one of this checkout */
+  constructor(
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    launcher: readonly string[] = [process.execPath, ENTRY],
+  ) {
+    const [program = '', ...words] = launcher
+    this.child = spawn(program, [...words, ...args], {
       env: { PATH: process.env['PATH'], ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
@@ -106,6 +112,7 @@ export async function startPostern(
   command: string,
   env: Readonly<Record<string, string>>,
   args: readonly string[] = [],
+  launcher?: readonly string[],
 ): Promise<Listening> {
   const ports = { POSTERN_GATEWAY_PORT: '0', POSTERN_CONSOLE_PORT: '0', POSTERN_OPS_PORT: '0' }
   const hosts = {
@@ -113,7 +120,7 @@ export async function startPostern(
     POSTERN_CONSOLE_HOST: '127.0.0.1',
     POSTERN_OPS_HOST: '127.0.0.1',
   }
-  const started = new PosternProcess([command, ...args], { ...ports, ...hosts, ...env })
+  const started = new PosternProcess([command, ...args], { ...ports, ...hosts, ...env }, launcher)
   const line = await started.logged(entry => entry['msg'] === 'listening')
   const urlOf = (name: string) => String(line[name] ?? '')
   return {

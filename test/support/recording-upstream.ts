@@ -26,9 +26,10 @@ export class RecordingUpstream {
     this.#server = createServer(socket => this.#serve(socket))
   }
 
-  static async start(): Promise<RecordingUpstream> {
+  /** @param port a free one, unless it is given */
+  static async start(port = 0): Promise<RecordingUpstream> {
     const upstream = new RecordingUpstream()
-    upstream.#server.listen(0, '127.0.0.1')
+    upstream.#server.listen(port, '127.0.0.1')
     await once(upstream.#server, 'listening')
     return upstream
   }

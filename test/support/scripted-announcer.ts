@@ -34,6 +34,10 @@ export class ScriptedAnnouncer implements Announcer {
     this.puts.push(key)
   }
 
+  async putAll(keys: readonly StoredKey[]): Promise<readonly PromiseSettledResult<void>[]> {
+    return Promise.allSettled(keys.map(key => this.put(key)))
+  }
+
   async publish(message: string): Promise<void> {
     await this.stalled
     if (this.refusesPublishing) throw new Error('NOPERM')

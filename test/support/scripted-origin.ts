@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { json } from 'node:stream/consumers'
 import type { KeyRecord } from '../../src/domain/key-record.ts'
 import { encodeRecord } from '../../src/domain/wire.ts'
 
@@ -11,6 +12,8 @@ export const ORIGIN_TOKEN = 'the-origin-token-of-a-test'
 export class ScriptedOrigin {
   readonly records = new Map<string, KeyRecord>()
   readonly requests: { path: string; authorization: string | undefined }[] = []
+  /** Digests of each call for many, as they came. */
+  readonly batches: string[][] = []
   script: Script = (request, response) => this.byTheContract(request, response)
   readonly #server: Server
 
@@ -35,10 +38,25 @@ export class ScriptedOrigin {
   }
 
   byTheContract(request: IncomingMessage, response: ServerResponse): void {
-    const digest = request.url?.split('/').at(-1) ?? ''
+    const name = request.url?.split('/').at(-1) ?? ''
+    if (name === 'lookups') void this.#answerMany(request, response)
+    else this.#answerOne(name, response)
+  }
+
+  #answerOne(digest: string, response: ServerResponse): void {
     const record = this.records.get(digest)
     if (record === undefined) answer(response, 404, '{"code":"not_found","error":"No such key"}')
     else answer(response, 200, encodeRecord(record, digest, null))
+  }
+
+  async #answerMany(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { digests } = (await json(request)) as { digests: string[] }
+    this.batches.push(digests)
+    const records = digests.map(digest => {
+      const record = this.records.get(digest)
+      return [digest, record === undefined ? null : JSON.parse(encodeRecord(record, digest, null))]
+    })
+    answer(response, 200, JSON.stringify({ records: Object.fromEntries(records) }))
   }
 
   async stop(): Promise<void> {

@@ -20,6 +20,8 @@ export interface World {
   readonly upstream: RecordingUpstream
   /** Settings that console and gateway share, for a further process of either. */
   readonly env: Readonly<Record<string, string>>
+  /** Where `postern keys` finds the console, and what opens it. */
+  readonly cliEnv: Readonly<Record<string, string>>
   admin(
     method: string,
     path: string,
@@ -77,6 +79,7 @@ export async function startWorld(settings: Readonly<Record<string, string>> = {}
     gateway,
     upstream,
     env,
+    cliEnv: { POSTERN_CONSOLE_URL: console.urls.console, POSTERN_ADMIN_TOKEN: adminToken },
     admin,
     issue: async ({ workspaceId = 'ws_1', scopes = ALL_SCOPES, ...more } = {}) => {
       const { status, json } = await admin('POST', `/workspaces/${workspaceId}/keys`, {

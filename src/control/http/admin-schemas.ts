@@ -1,8 +1,10 @@
-import { type Static, Type } from 'typebox'
+import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED, NAME_EXPECTED } from '../../domain/issue-key.ts'
+import { OVERLAP_EXPECTED } from '../../domain/rotate-key.ts'
 
 /** Schemas say what a field is made of; what it may say is decided by the plan in the domain, in the same words. */
 const closed = { additionalProperties: false }
+const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
 
 export const issueBody = Type.Object(
   {
@@ -15,26 +17,71 @@ export const issueBody = Type.Object(
 )
 export type IssueBody = Static<typeof issueBody>
 
-/** Nothing to say; an empty object is what some clients send when they have nothing to say. */
-export const emptyBody = Type.Unsafe<object | null>({ type: ['object', 'null'], ...closed })
+/** Some clients send an empty object when they have nothing to say, others send nothing. */
+const mayBeLeftOut = <Properties extends TProperties>(properties: Properties) =>
+  Type.Unsafe<Static<TObject<Properties>> | null>({
+    ...Type.Object(properties, closed),
+    type: ['object', 'null'],
+  })
 
-export const listQuery = Type.Object(
+export const revokeBody = mayBeLeftOut({})
+
+export const rotateBody = mayBeLeftOut({
+  overlapSeconds: Type.Optional(Type.Number()),
+  expiresInDays: Type.Optional(Type.Number()),
+  expiresAt: Type.Optional(Type.String()),
+})
+export type RotateBody = Static<typeof rotateBody>
+
+export const syncBody = mayBeLeftOut({
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+  cursor: Type.Optional(Type.String({ pattern: `^[0-9]{1,15}\\.key_${ULID}$` })),
+})
+export type SyncBody = Static<typeof syncBody>
+
+export const lookupsBody = Type.Object(
+  { digests: Type.Array(Type.String({ pattern: '^[0-9a-f]{64}$' }), { minItems: 1, maxItems: 256 }) },
+  closed,
+)
+export type LookupsBody = Static<typeof lookupsBody>
+
+export const usageBody = Type.Object(
   {
-    // All of a query is text. 1 to 200, in plain digits.
-    limit: Type.Optional(Type.String({ pattern: '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$' })),
-    cursor: Type.Optional(Type.String({ pattern: '^key_[0-9A-HJKMNP-TV-Z]{26}$' })),
+    used: Type.Unsafe<Record<string, number>>({
+      type: 'object',
+      additionalProperties: { type: 'integer', minimum: 0 },
+      maxProperties: 10_000,
+    }),
   },
   closed,
 )
-export type ListQuery = Static<typeof listQuery>
+export type UsageBody = Static<typeof usageBody>
 
-/** What each field must be, in words that follow `must be`. */
+const pageQuery = (prefix: 'key' | 'audit') =>
+  Type.Object(
+    {
+      // All of a query is text. 1 to 200, in plain digits.
+      limit: Type.Optional(Type.String({ pattern: '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$' })),
+      cursor: Type.Optional(Type.String({ pattern: `^${prefix}_${ULID}$` })),
+    },
+    closed,
+  )
+export const listQuery = pageQuery('key')
+export const auditQuery = pageQuery('audit')
+export type PageQuery = Static<typeof listQuery>
+
+/** What each field must be, in words that follow `must be`; where a body differs from a query, under its own name. */
 export const EXPECTED: Readonly<Record<string, string>> = {
   name: NAME_EXPECTED,
   scopes: 'a list of scopes',
   expiresInDays: EXPIRES_IN_DAYS_EXPECTED,
   expiresAt: EXPIRES_AT_EXPECTED,
+  overlapSeconds: OVERLAP_EXPECTED,
   limit: 'a whole number from 1 to 200, once',
+  digests: 'a list of 1 to 256 digests, each of 64 lower-case hexadecimal digits',
+  used: 'at most 10000 key ids, each with whole milliseconds since the epoch',
+  'body/limit': 'a whole number from 1 to 1000',
   cursor: 'the cursor of an earlier answer, once',
+  'body/cursor': 'the cursor of an earlier answer',
   workspaceId: '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"',
 }

@@ -6,10 +6,14 @@ const STATUS = {
   /** Not `not_found`: a gateway that is given a wrong address must not take it for the answer to a look-up. */
   unknown_path: 404,
   method_not_allowed: 405,
+  conflict: 409,
   request_too_large: 413,
   unsupported_media_type: 415,
+  /** The Idempotency-Key was used for something else. */
+  idempotency_mismatch: 422,
   headers_too_large: 431,
   internal_error: 500,
+  redis_unavailable: 503,
 } as const
 
 export type ApiErrorCode = keyof typeof STATUS

@@ -2,7 +2,21 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTP
 import { ApiError } from './api-error.ts'
 
 /** What a request is called in logs and metrics: a closed set. */
-export type Operation = 'issue' | 'list' | 'get' | 'revoke' | 'lookup' | 'other'
+export type Operation =
+  | 'issue'
+  | 'list'
+  | 'get'
+  | 'rotate'
+  | 'revoke'
+  | 'audit'
+  | 'sync'
+  | 'lookup'
+  | 'lookups'
+  | 'usage'
+  | 'other'
+
+/** Those of gateways are many, and counted by them. */
+export const GATEWAY_OPERATIONS: ReadonlySet<Operation> = new Set(['lookup', 'lookups', 'usage'])
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -19,6 +33,8 @@ export interface Call {
   readonly url: string
   readonly operation: Operation
   readonly schema?: FastifySchema
+  /** 64 KiB where it says nothing. */
+  readonly bodyLimitBytes?: number
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 }
 
@@ -26,13 +42,14 @@ const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 
 
 /** Routes for the calls, and for each of their paths the refusal of every other method. */
 export function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
-  for (const { method, url, operation, schema, handle } of calls) {
+  for (const { method, url, operation, schema, bodyLimitBytes, handle } of calls) {
     app.route({
       method,
       url,
       config: { operation },
       handler: handle,
       ...(schema === undefined ? {} : { schema }),
+      ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
     })
   }
   for (const [url, sameUrl] of Map.groupBy(calls, call => call.url)) {

@@ -8,8 +8,9 @@ import {
 } from 'fastify'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { ControlLogger } from '../control-logger.ts'
-import type { RandomBytes } from '../registry/key-ids.ts'
+import type { RandomBytes } from '../registry/ids.ts'
 import { ApiError } from './api-error.ts'
+import { GATEWAY_OPERATIONS } from './calls.ts'
 import { explainError } from './explain-error.ts'
 import { answerUnreadable } from './unreadable-request.ts'
 
@@ -89,7 +90,7 @@ function requestIdOf(sent: string | string[] | undefined, randomBytes: RandomByt
     : Buffer.from(randomBytes(16)).toString('hex')
 }
 
-/** Also called where the client left early. Look-ups by gateways are many, and counted by them. */
+/** Also called where the client left early. */
 function account(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -100,8 +101,8 @@ function account(
   const status = reply.raw.statusCode
   const durationMs = Math.round(elapsedMs * 100) / 100
   const line = { requestId: request.id, operation, status, keyId: request.keyId, durationMs }
-  if (operation === 'lookup') {
-    logger.debug(line, 'key look-up')
+  if (GATEWAY_OPERATIONS.has(operation)) {
+    logger.debug(line, 'request of a gateway')
     return
   }
   metrics.adminRequests.inc({ operation, code: String(status) })

@@ -12,7 +12,7 @@ export function explainError(error: FastifyError | ApiError): ApiError {
   if (violation !== undefined) return explainViolation(violation, error.validationContext ?? 'body')
   switch (error.statusCode) {
     case 413:
-      return new ApiError('request_too_large', 'The body is larger than 64 KiB')
+      return new ApiError('request_too_large', 'The body is too large')
     case 414:
       return new ApiError('invalid_request', 'A part of the path is too long')
     case 415:
@@ -29,7 +29,7 @@ function explainViolation(violation: FastifySchemaValidationError, context: stri
   if (typeof additionalProperty === 'string') return unknownField(additionalProperty, context)
   const field = typeof missingProperty === 'string' ? missingProperty : violation.instancePath.split('/')[1]
   if (field === undefined) return invalidField('The body', 'a JSON object')
-  return invalidField(field, EXPECTED[field] ?? 'of another form')
+  return invalidField(field, EXPECTED[`${context}/${field}`] ?? EXPECTED[field] ?? 'of another form')
 }
 
 function unknownField(name: string, context: string): ApiError {

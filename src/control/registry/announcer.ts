@@ -6,10 +6,15 @@ export interface Announcer {
   stop(): Promise<void>
   /** `off`: there is nobody to tell; nothing will ever be announced. */
   state(): 'ready' | 'down' | 'off'
-  /** Called each time that announcing has become possible, again or for the first time. */
+  /**
+   * Called each time that announcing has become possible, again or for the first time. Also after each failover: a
+   * server that takes another's place may have lost what that one was told last.
+   */
   onReady(listener: () => void): void
   /** Makes the record readable for gateways. A newer one that is there stays. */
   put(key: StoredKey): Promise<void>
+  /** The same for many. @returns what became of each, in their order; it never fails as a whole */
+  putAll(keys: readonly StoredKey[]): Promise<readonly PromiseSettledResult<void>[]>
   /** @param message a change or a beat, as `wire.ts` encodes it */
   publish(message: string): Promise<void>
 }
@@ -25,6 +30,7 @@ export function createInProcessAnnouncer(hear: (message: string) => void): Annou
     state: () => 'ready',
     onReady: () => {},
     put: async () => {},
+    putAll: async keys => keys.map(() => ({ status: 'fulfilled', value: undefined })),
     publish: async message => hear(message),
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { encodeBeat } from '../../domain/wire.ts'
-import type { ControlLogger } from '../control-logger.ts'
+import { type ControlLogger, causeOf } from '../control-logger.ts'
 import type { Timers } from '../timers.ts'
 import type { Announcer } from './announcer.ts'
 import type { KeyRepository } from './key-repository.ts'
@@ -35,10 +35,14 @@ export function startBeats(parts: BeatParts): () => void {
     // One at a time: those that pile up before a stalled Redis would all be heard late, when they are true no more.
     if (beating) return
     beating = true
-    const silence = await beatOnce(parts).catch(() => 'failed' as const)
+    let cause: unknown
+    const silence = await beatOnce(parts).catch((error: unknown) => {
+      cause = error
+      return 'failed' as const
+    })
     beating = false
     if (stopped) return
-    if ((silence !== null) !== wasSilent) logSilence(parts.logger, silence)
+    if ((silence !== null) !== wasSilent) logSilence(parts.logger, silence, cause)
     wasSilent = silence !== null
   }
   const cancel = parts.timers.every(BEAT_PERIOD_MS, () => void beat())
@@ -48,7 +52,7 @@ export function startBeats(parts: BeatParts): () => void {
   }
 }
 
-type Silence = 'not_connected' | 'change_undelivered' | 'failed'
+type Silence = 'not_connected' | 'change_undelivered' | 'not_caught_up' | 'failed'
 
 async function beatOnce({
   announcer,
@@ -63,6 +67,11 @@ async function beatOnce({
   // Another console that shares the database may have noted the change and died.
   if (pending !== null) outbox.nudge()
   if (!isAllAnnounced(pending, clock.wallMs())) return 'change_undelivered'
+  // The last thing asked: the connection may have been made again while the database was.
+  if (!outbox.hasCaughtUp()) {
+    outbox.nudge()
+    return 'not_caught_up'
+  }
   await announcer.publish(encodeBeat({ sender, atMs: clock.wallMs() }))
   return null
 }
@@ -76,7 +85,10 @@ export function isAllAnnounced(
   return nowMs - pending.oldestMs <= MAX_PENDING_MS && pending.newestMs - nowMs <= MAX_PENDING_MS
 }
 
-function logSilence(logger: ControlLogger, silence: Silence | null): void {
+function logSilence(logger: ControlLogger, silence: Silence | null, cause: unknown): void {
   if (silence === null) logger.info('gateways are told again that every change was announced')
-  else logger.warn({ reason: silence }, 'no beats: gateways ask the origin for each key from now on')
+  else {
+    const why = cause === undefined ? {} : { cause: causeOf(cause) }
+    logger.warn({ reason: silence, ...why }, 'no beats: gateways ask the origin for each key from now on')
+  }
 }

@@ -1,27 +1,44 @@
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { refuseChanges } from './append-only.ts'
+import type { Dialect } from './database.ts'
 import type { Tables } from './tables.ts'
 
-/** In the order of their names, never changed once released. SQL that SQLite and PostgreSQL both know. */
-const MIGRATIONS: Readonly<Record<string, Migration>> = {
-  '0001_keys_and_outbox': { up: createKeysAndOutbox },
+/** In the order of their names, never changed once released. */
+function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
+  // Ids are compared byte by byte, whatever language the database was made for. SQLite does so by itself.
+  const text = dialect === 'postgres' ? sql`text collate "C"` : ('text' as const)
+  return {
+    '0001_keys_and_outbox': { up: database => createKeysAndOutbox(database, text) },
+    '0002_rotation_audit_answers_use': {
+      up: async database => {
+        await addChangeTimes(database)
+        await addClaims(database)
+        await createAudit(database, text)
+        await createAnswersAndUse(database, text)
+        for (const statement of refuseChanges('audit', dialect)) await statement.execute(database)
+      },
+    },
+  }
 }
 
-async function createKeysAndOutbox(database: Kysely<unknown>): Promise<void> {
+type TextType = 'text' | ReturnType<typeof sql>
+
+async function createKeysAndOutbox(database: Kysely<unknown>, text: TextType): Promise<void> {
   await database.schema
     .createTable('keys')
-    .addColumn('id', 'text', column => column.primaryKey())
-    .addColumn('digest', 'text', column => column.notNull().unique())
-    .addColumn('workspace_id', 'text', column => column.notNull())
-    .addColumn('name', 'text', column => column.notNull())
-    .addColumn('scopes', 'text', column => column.notNull())
-    .addColumn('hint', 'text', column => column.notNull())
+    .addColumn('id', text, column => column.primaryKey())
+    .addColumn('digest', text, column => column.notNull().unique())
+    .addColumn('workspace_id', text, column => column.notNull())
+    .addColumn('name', text, column => column.notNull())
+    .addColumn('scopes', text, column => column.notNull())
+    .addColumn('hint', text, column => column.notNull())
     .addColumn('created_at_ms', 'bigint', column => column.notNull())
-    .addColumn('created_by', 'text', column => column.notNull())
+    .addColumn('created_by', text, column => column.notNull())
     .addColumn('expires_at_ms', 'bigint', column => column.notNull())
     .addColumn('revoked_at_ms', 'bigint')
-    .addColumn('rotated_from', 'text')
-    .addColumn('replaced_by', 'text')
+    .addColumn('rotated_from', text)
+    .addColumn('replaced_by', text)
     .addColumn('version', 'integer', column => column.notNull().check(sql`version >= 1`))
     .execute()
   const index = (name: string, columns: string[]) =>
@@ -30,18 +47,67 @@ async function createKeysAndOutbox(database: Kysely<unknown>): Promise<void> {
   await index('keys_by_hint', ['workspace_id', 'hint'])
   await database.schema
     .createTable('outbox')
-    .addColumn('digest', 'text', column => column.notNull())
+    .addColumn('digest', text, column => column.notNull())
     .addColumn('version', 'integer', column => column.notNull())
     .addColumn('at_ms', 'bigint', column => column.notNull())
     .addPrimaryKeyConstraint('outbox_key', ['digest', 'version'])
     .execute()
 }
 
+async function addChangeTimes(database: Kysely<unknown>): Promise<void> {
+  await database.schema
+    .alterTable('keys')
+    .addColumn('changed_at_ms', 'bigint', column => column.notNull().defaultTo(0))
+    .execute()
+  await sql`update keys set changed_at_ms = coalesce(revoked_at_ms, created_at_ms)`.execute(database)
+  // Keys that were only ever issued are most, and never asked for by this time.
+  await sql`create index keys_by_change on keys (changed_at_ms) where version > 1`.execute(database)
+}
+
+async function addClaims(database: Kysely<unknown>): Promise<void> {
+  const outbox = database.schema.alterTable('outbox')
+  await outbox.addColumn('claimed_by', 'text', column => column.notNull().defaultTo('')).execute()
+  await outbox.addColumn('claimed_until_ms', 'bigint', column => column.notNull().defaultTo(0)).execute()
+  await database.schema.createIndex('outbox_by_time').on('outbox').column('at_ms').execute()
+}
+
+async function createAudit(database: Kysely<unknown>, text: TextType): Promise<void> {
+  await database.schema
+    .createTable('audit')
+    .addColumn('id', text, column => column.primaryKey())
+    .addColumn('workspace_id', text, column => column.notNull())
+    .addColumn('at_ms', 'bigint', column => column.notNull())
+    .addColumn('actor', text, column => column.notNull())
+    .addColumn('action', text, column => column.notNull())
+    .addColumn('key_id', text, column => column.notNull())
+    .addColumn('detail', text, column => column.notNull())
+    .execute()
+  const columns = ['workspace_id', 'id']
+  await database.schema.createIndex('audit_by_workspace').on('audit').columns(columns).execute()
+}
+
+async function createAnswersAndUse(database: Kysely<unknown>, text: TextType): Promise<void> {
+  await database.schema
+    .createTable('answers')
+    .addColumn('id', text, column => column.primaryKey())
+    .addColumn('request', text, column => column.notNull())
+    .addColumn('outcome', text, column => column.notNull())
+    .addColumn('at_ms', 'bigint', column => column.notNull())
+    .execute()
+  await database.schema.createIndex('answers_by_time').on('answers').column('at_ms').execute()
+  await database.schema
+    .createTable('key_use')
+    .addColumn('key_id', text, column => column.primaryKey().references('keys.id'))
+    .addColumn('last_used_at_ms', 'bigint', column => column.notNull())
+    .execute()
+}
+
 /** Brings the schema up to date, or refuses: an older program would read a newer schema wrong without noticing. */
-export async function migrate(database: Kysely<Tables>): Promise<void> {
-  const newer = (await appliedMigrations(database)).filter(name => !(name in MIGRATIONS))
+export async function migrate(database: Kysely<Tables>, dialect: Dialect): Promise<void> {
+  const migrations = migrationsOf(dialect)
+  const newer = (await appliedMigrations(database)).filter(name => !(name in migrations))
   if (newer.length > 0) throw new Error(newerSchemaText(newer))
-  const provider = { getMigrations: async () => ({ ...MIGRATIONS }) }
+  const provider = { getMigrations: async () => ({ ...migrations }) }
   const { error } = await new Migrator({ db: database, provider }).migrateToLatest()
   if (error !== undefined) throw new Error('The database could not be brought up to date', { cause: error })
 }

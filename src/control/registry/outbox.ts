@@ -1,8 +1,10 @@
+import type { Clock } from '../../domain/clock.ts'
 import { encodeChange } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../control-logger.ts'
 import { backoffMs, type Timers } from '../timers.ts'
 import type { Announcer } from './announcer.ts'
 import type { KeyRepository, PendingChange, StoredKey } from './key-repository.ts'
+import { Recovery } from './recovery.ts'
 
 /** So many keys are announced side by side; a burst of revocations must not wait in single file. */
 const BATCH_SIZE = 64
@@ -12,6 +14,7 @@ const ANNOUNCE_TIMEOUT_MS = 1000
 export interface OutboxParts {
   readonly repository: KeyRepository
   readonly announcer: Announcer
+  readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger
   /** From 0 to 1, for jitter. */
@@ -24,6 +27,7 @@ export interface OutboxParts {
  */
 export class Outbox {
   readonly #parts: OutboxParts
+  readonly #recovery: Recovery
   #run: Promise<void> | null = null
   #askedAgain = false
   #failures = 0
@@ -34,24 +38,35 @@ export class Outbox {
 
   constructor(parts: OutboxParts) {
     this.#parts = parts
-    parts.announcer.onReady(() => this.kick())
+    this.#recovery = new Recovery(parts)
+    parts.announcer.onReady(() => {
+      this.#recovery.begin()
+      this.kick()
+    })
   }
 
   /**
-   * Announces a change that was committed just now.
-   * @returns whether it is announced; false after a second, while that goes on in the background
+   * Announces changes of a key that were committed just now.
+   * @returns whether they are announced; false after a second, while that goes on in the background
    */
-  async announce(key: StoredKey, change: PendingChange): Promise<boolean> {
+  async announce(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
     if (this.#parts.announcer.state() !== 'ready') return false
-    return this.#tellInTime(key, [change])
+    return this.#tellInTime(key, changes)
   }
 
   /** Announces what is left of the changes of a key. @returns as `announce` does */
-  async settle(key: StoredKey): Promise<boolean> {
+  async settle(key: Pick<StoredKey, 'digest'>): Promise<boolean> {
     const changes = await this.#parts.repository.pendingChangesOf(key.digest)
     if (changes.length === 0) return true
     if (this.#parts.announcer.state() !== 'ready') return false
-    return this.#tellInTime(key, changes)
+    // Read after the notes, so that it is at least as new as each of them.
+    const stored = await this.#parts.repository.findByDigest(key.digest)
+    return stored === null || this.#tellInTime(stored, changes)
+  }
+
+  /** Whether all that Redis may have lost was told to it again, since the connection was made. */
+  hasCaughtUp(): boolean {
+    return this.#recovery.isDone()
   }
 
   /** Announces whatever is left: at start, when Redis is back, after a failure. */
@@ -96,30 +111,50 @@ export class Outbox {
 
   async #drain(): Promise<void> {
     const { repository, announcer } = this.#parts
+    if (announcer.state() !== 'ready') return
+    const finishRecovery = await this.#recovery.noteWhatMayBeLost()
     while (!this.#stopped && announcer.state() === 'ready') {
-      const changes = await repository.pendingChanges(BATCH_SIZE)
-      if (changes.length === 0) return
-      const digests = [...new Set(changes.map(change => change.digest))]
-      const results = await Promise.allSettled(digests.map(digest => this.#deliver(digest)))
-      const failed = results.find(result => result.status === 'rejected')
-      if (failed !== undefined) throw failed.reason
+      const changes = await repository.claimChanges(BATCH_SIZE)
+      if (changes.length === 0) {
+        finishRecovery()
+        return
+      }
+      await this.#deliver(changes)
     }
   }
 
-  async #deliver(digest: string): Promise<void> {
-    const { repository } = this.#parts
-    const changes = await repository.pendingChangesOf(digest)
-    // Read after the notes, so that it is at least as new as each of them.
-    const key = await repository.findByDigest(digest)
-    if (key !== null) await this.#tell(key, changes)
-    await repository.forgetChanges(changes)
+  /** One key that cannot be announced keeps no other from it. */
+  async #deliver(changes: readonly PendingChange[]): Promise<void> {
+    const { repository, announcer } = this.#parts
+    const changesOf = Map.groupBy(changes, change => change.digest)
+    // Read after the notes, so that each is at least as new as they are.
+    const keys = [...(await repository.findByDigests([...changesOf.keys()])).values()]
+    const written = await announcer.putAll(keys)
+    const results = await Promise.allSettled(
+      keys.map(async ({ digest }, index) => {
+        const ofKey = changesOf.get(digest) ?? []
+        const result = written[index]
+        if (result?.status === 'rejected') throw result.reason
+        await this.#publish(ofKey)
+        return ofKey
+      }),
+    )
+    const failed = results.find(result => result.status === 'rejected')
+    const told = results.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
+    const known = new Set(keys.map(key => key.digest))
+    const orphans = changes.filter(change => !known.has(change.digest))
+    await repository.forgetChanges([...told, ...orphans])
+    if (failed !== undefined) throw failed.reason
+  }
+
+  async #publish(changes: readonly PendingChange[]): Promise<void> {
+    for (const change of changes) await this.#parts.announcer.publish(encodeChange(change))
   }
 
   /** The record first: who hears of a change must find it. */
   async #tell(key: StoredKey, changes: readonly PendingChange[]): Promise<void> {
-    const { announcer } = this.#parts
-    await announcer.put(key)
-    for (const change of changes) await announcer.publish(encodeChange(change))
+    await this.#parts.announcer.put(key)
+    await this.#publish(changes)
   }
 
   /** The change is committed: nothing that goes wrong from here on may look as if it were not. */

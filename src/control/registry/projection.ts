@@ -1,10 +1,11 @@
 import type { KeyObject } from 'node:crypto'
-import { decodeRecord, encodeRecord } from '../../domain/wire.ts'
+import { decodeRecord, encodeRecord, KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import type { StoredKey } from './key-repository.ts'
 
-const DAY_MS = 86_400_000
 /** Each failed attempt is somebody else’s success; so many writers never meet over one key. */
 const MAX_ATTEMPTS = 32
+/** They share one round trip to Redis; many more would make its answers, and beats among them, wait for each other. */
+const MAX_AT_ONCE = 64
 
 /** The first makes the MAC of a record, all of them are accepted. */
 export type RecordKeys = readonly [KeyObject, ...KeyObject[]]
@@ -36,11 +37,24 @@ export async function project(slots: RecordSlots, key: StoredKey, recordKeys: Re
   throw new Error(`Others kept changing the entry in Redis through ${MAX_ATTEMPTS} attempts to write it`)
 }
 
-/** It outlives the key by a day, so that a late caller still learns why the key is refused. */
+/** The same for many. @returns what became of each, in their order */
+export async function projectAll(
+  slots: RecordSlots,
+  keys: readonly StoredKey[],
+  recordKeys: RecordKeys,
+): Promise<readonly PromiseSettledResult<void>[]> {
+  const results: PromiseSettledResult<void>[] = []
+  for (let from = 0; from < keys.length; from += MAX_AT_ONCE) {
+    const some = keys.slice(from, from + MAX_AT_ONCE)
+    results.push(...(await Promise.allSettled(some.map(key => project(slots, key, recordKeys)))))
+  }
+  return results
+}
+
 function slotValueOf({ record, digest }: StoredKey, recordKeys: RecordKeys): SlotValue {
   return {
     text: encodeRecord(record, digest, recordKeys[0]),
-    expiresAtMs: record.expiresAtMs + DAY_MS,
+    expiresAtMs: record.expiresAtMs + KEPT_AFTER_EXPIRY_MS,
   }
 }
 

@@ -2,7 +2,7 @@ import { type Redis, ReplyError } from 'ioredis'
 import { CHANGES_CHANNEL, redisKeyOf } from '../../domain/wire.ts'
 import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
 import type { Announcer } from './announcer.ts'
-import { project, type RecordKeys, type RecordSlots } from './projection.ts'
+import { project, projectAll, type RecordKeys, type RecordSlots } from './projection.ts'
 
 /** Far more than a record takes. Of a longer entry the beginning is enough to see that it is none of ours. */
 const LAST_BYTE_READ = 65_535
@@ -35,6 +35,7 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     state: () => (connection.status === 'ready' ? 'ready' : 'down'),
     onReady: listener => void connection.on('ready', listener),
     put: key => project(slots, key, recordKeys),
+    putAll: keys => projectAll(slots, keys, recordKeys),
     publish: async message => {
       await measured(parts, 'publish', () => connection.publish(CHANGES_CHANNEL, message))
     },

@@ -3,21 +3,22 @@ import type { Announcer } from './announcer.ts'
 import type { StoredKey } from './key-repository.ts'
 
 /** What is above is dropped: the next look-up of the same key tries again. */
-const MAX_IN_FLIGHT = 32
+const MAX_IN_FLIGHT = 512
 
-/** Writes a record that a gateway had to ask for, off the way of the answer. */
-export function createRefill(announcer: Announcer, logger: ControlLogger): (key: StoredKey) => void {
+/** Writes records that a gateway had to ask for, off the way of the answer. */
+export function createRefill(
+  announcer: Announcer,
+  logger: ControlLogger,
+): (keys: readonly StoredKey[]) => void {
   let inFlight = 0
-  return key => {
-    if (announcer.state() !== 'ready' || inFlight >= MAX_IN_FLIGHT) return
-    inFlight++
-    announcer
-      .put(key)
-      .catch((error: unknown) =>
-        logger.debug({ cause: causeOf(error), keyId: key.record.id }, 'refill failed'),
-      )
-      .finally(() => {
-        inFlight--
-      })
+  return asked => {
+    const keys = asked.slice(0, MAX_IN_FLIGHT - inFlight)
+    if (announcer.state() !== 'ready' || keys.length === 0) return
+    inFlight += keys.length
+    void announcer.putAll(keys).then(results => {
+      inFlight -= keys.length
+      const failed = results.find(result => result.status === 'rejected')
+      if (failed !== undefined) logger.debug({ cause: causeOf(failed.reason) }, 'refill failed')
+    })
   }
 }

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
-import type { RandomBytes } from './key-ids.ts'
+import type { RandomBytes } from './ids.ts'
 import type { KeyRepository } from './key-repository.ts'
 import type { Outbox } from './outbox.ts'
 
@@ -11,6 +11,7 @@ export interface Registry {
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   readonly newKeyId: (nowMs: number) => string
+  readonly newAuditId: (nowMs: number) => string
   readonly keyPrefix: string
   readonly signingKey: KeyObject
   readonly knownScopes: readonly string[]

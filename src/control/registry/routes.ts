@@ -5,37 +5,77 @@ import { toRecordJson } from '../../domain/wire.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import {
   EXPECTED,
-  emptyBody,
   type IssueBody,
   issueBody,
-  type ListQuery,
   listQuery,
+  type PageQuery,
+  type RotateBody,
+  revokeBody,
+  rotateBody,
 } from '../http/admin-schemas.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import type { Call } from '../http/calls.ts'
+import { readRepetition } from '../http/idempotency.ts'
 import { issueKey } from './issue.ts'
+import type { Asked, Done, Refusal } from './operation.ts'
 import { createOperationCount } from './operation-count.ts'
 import type { Registry } from './registry.ts'
 import { revokeKey } from './revoke.ts'
+import { rotateKey } from './rotate.ts'
 
 const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
 const KEY = '/keys/:keyId'
+const KEY_ID = /^key_[0-9A-HJKMNP-TV-Z]{26}$/
 const DEFAULT_PAGE_SIZE = 50
 /** Who acted, where a program did. People will have names of their own. */
 const PROGRAM = 'admin-token'
 
 /** The admin API on keys, without its prefix. */
-export function adminCalls(registry: Registry, metrics: Metrics): Call[] {
+export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
   const count = createOperationCount(metrics)
-  const issued = count<FastifyReply>('issue', () => 'ok')
-  const revoked = count<{ changed: boolean }>('revoke', ({ changed }) => (changed ? 'ok' : 'unchanged'))
   return [
     {
       method: 'POST',
       url: WORKSPACE_KEYS,
       operation: 'issue',
       schema: { body: issueBody },
-      handle: (request, reply) => issued(() => issue(registry, request, reply)),
+      handle: async (request, reply) => {
+        const workspaceId = workspaceIdOf(request)
+        // The schema of the route has shown the body to be this.
+        const body = request.body as IssueBody
+        const result = await count('issue', () => issueKey(registry, body, workspaceId, askedBy(request)))
+        const { record, secret } = doneOf(result, request, reply)
+        const key = answeredRecord(record, registry.clock, null)
+        return reply.code(201).send({ key, secret: secret?.reveal() ?? null })
+      },
+    },
+    {
+      method: 'POST',
+      url: `${KEY}/rotate`,
+      operation: 'rotate',
+      schema: { body: rotateBody },
+      handle: async (request, reply) => {
+        const id = keyIdOf(request)
+        // The schema of the route has shown the body to be this.
+        const body = (request.body as RotateBody) ?? {}
+        const result = await count('rotate', () => rotateKey(registry, id, body, askedBy(request)))
+        const { record, secret, replaced, announced } = doneOf(result, request, reply)
+        const key = answeredRecord(record, registry.clock, null)
+        const old = replaced === null ? null : await withUse(registry, replaced)
+        return reply.code(201).send({ key, secret: secret?.reveal() ?? null, replaced: old, announced })
+      },
+    },
+    {
+      method: 'POST',
+      url: `${KEY}/revoke`,
+      operation: 'revoke',
+      schema: { body: revokeBody },
+      handle: async (request, reply) => {
+        const id = keyIdOf(request)
+        const result = await count('revoke', () => revokeKey(registry, id, askedBy(request)))
+        const { record, announced } = doneOf(result, request, reply)
+        return { key: await withUse(registry, record), announced }
+      },
     },
     {
       method: 'GET',
@@ -45,65 +85,78 @@ export function adminCalls(registry: Registry, metrics: Metrics): Call[] {
       handle: request => list(registry, request),
     },
     { method: 'GET', url: KEY, operation: 'get', handle: request => get(registry, request) },
-    {
-      method: 'POST',
-      url: `${KEY}/revoke`,
-      operation: 'revoke',
-      schema: { body: emptyBody },
-      handle: async request => {
-        const { record, announced } = await revoked(() => revoke(registry, request))
-        return { key: answeredRecord(record, registry.clock), announced }
-      },
-    },
   ]
 }
 
-async function issue(
-  registry: Registry,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const workspaceId = workspaceIdOf(request)
-  // The schema of the route has shown the body to be this.
-  const issued = await issueKey(registry, request.body as IssueBody, { workspaceId, actor: PROGRAM })
-  if (!issued.ok) throw invalidField(issued.field, issued.expected)
-  const { record, secret } = issued.value
-  request.keyId = record.id
-  return reply.code(201).send({ key: answeredRecord(record, registry.clock), secret: secret.reveal() })
-}
-
 async function list({ repository, clock }: Registry, request: FastifyRequest): Promise<unknown> {
-  const workspaceId = workspaceIdOf(request)
-  // The schema of the route has shown the query to be this.
-  const { limit, cursor } = request.query as ListQuery
-  const question = { workspaceId, limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
-  const { keys, nextAfterId } = await repository.list(question)
-  const page = { keys: keys.map(key => answeredRecord(key.record, clock)) }
-  return nextAfterId === null ? page : { ...page, cursor: nextAfterId }
+  const { keys, nextAfterId } = await repository.list(pageQuestionOf(request))
+  const uses = await repository.lastUses(keys.map(key => key.record.id))
+  const records = keys.map(({ record }) => answeredRecord(record, clock, uses.get(record.id) ?? null))
+  return nextAfterId === null ? { keys: records } : { keys: records, cursor: nextAfterId }
 }
 
-async function get({ repository, clock }: Registry, request: FastifyRequest): Promise<unknown> {
-  const key = await repository.findById(parameterOf(request, 'keyId'))
+async function get(registry: Registry, request: FastifyRequest): Promise<unknown> {
+  const key = await registry.repository.findById(keyIdOf(request))
   if (key === null) throw unknownKey()
   request.keyId = key.record.id
-  return { key: answeredRecord(key.record, clock) }
+  return { key: await withUse(registry, key.record) }
 }
 
-async function revoke(registry: Registry, request: FastifyRequest) {
-  const revocation = await revokeKey(registry, parameterOf(request, 'keyId'))
-  if (revocation === null) throw unknownKey()
-  request.keyId = revocation.record.id
-  return revocation
+async function withUse({ repository, clock }: Registry, record: KeyRecord) {
+  const uses = await repository.lastUses([record.id])
+  return answeredRecord(record, clock, uses.get(record.id) ?? null)
 }
 
-function answeredRecord(record: KeyRecord, clock: Clock) {
-  return { ...toRecordJson(record), state: keyState(record, clock.wallMs()), lastUsedAt: null }
+function answeredRecord(record: KeyRecord, clock: Clock, lastUsedAtMs: number | null) {
+  const lastUsedAt = lastUsedAtMs === null ? null : new Date(lastUsedAtMs).toISOString()
+  return { ...toRecordJson(record), state: keyState(record, clock.wallMs()), lastUsedAt }
+}
+
+/** @throws where the operation was refused */
+function doneOf(result: Done | Refusal, request: FastifyRequest, reply: FastifyReply): Done {
+  if (result.kind !== 'done') throw explainRefusal(result)
+  request.keyId = result.record.id
+  if (result.replayed) void reply.header('idempotency-replayed', 'true')
+  return result
+}
+
+function explainRefusal(refusal: Refusal): ApiError {
+  switch (refusal.kind) {
+    case 'invalid':
+      return invalidField(refusal.field, refusal.expected)
+    case 'unknown_key':
+      return unknownKey()
+    case 'not_active':
+      return new ApiError('conflict', `Only an active key can be rotated; this one is ${refusal.state}`)
+    case 'other_request':
+      return new ApiError('idempotency_mismatch', 'This Idempotency-Key was used for another request')
+  }
+}
+
+function askedBy(request: FastifyRequest): Asked {
+  const address = request.raw.socket.remoteAddress ?? 'unknown'
+  const caller = { actor: PROGRAM, address, requestId: request.id }
+  return { caller, repetition: readRepetition(request, PROGRAM) }
+}
+
+/** @param request of a route whose schema has shown the query to be that of a page */
+export function pageQuestionOf(request: FastifyRequest) {
+  const workspaceId = workspaceIdOf(request)
+  const { limit, cursor } = request.query as PageQuery
+  return { workspaceId, limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
 }
 
 function workspaceIdOf(request: FastifyRequest): string {
   const workspaceId = parameterOf(request, 'workspaceId')
   if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', EXPECTED['workspaceId'] ?? '')
   return workspaceId
+}
+
+/** What is no id of ours is the id of no key, and never gets as far as the database. */
+function keyIdOf(request: FastifyRequest): string {
+  const keyId = parameterOf(request, 'keyId')
+  if (!KEY_ID.test(keyId)) throw unknownKey()
+  return keyId
 }
 
 function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {

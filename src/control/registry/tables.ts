@@ -14,6 +14,8 @@ export interface KeyRow {
   readonly rotated_from: string | null
   readonly replaced_by: string | null
   readonly version: number
+  /** When this version was committed. */
+  readonly changed_at_ms: number
 }
 
 /** A committed change that has not been announced yet. */
@@ -22,11 +24,47 @@ export interface OutboxRow {
   readonly version: number
   /** When it was committed. */
   readonly at_ms: number
+  /** The console that is announcing it, and until when the others leave it alone. */
+  readonly claimed_by: string
+  readonly claimed_until_ms: number
+}
+
+/** Rows are added, and never changed or deleted: the database itself refuses. */
+export interface AuditRow {
+  /** Grows with time: the order of the entries. */
+  readonly id: string
+  readonly workspace_id: string
+  readonly at_ms: number
+  readonly actor: string
+  readonly action: string
+  readonly key_id: string
+  /** A JSON object. */
+  readonly detail: string
+}
+
+/** What was answered to a request that carried an Idempotency-Key. Nothing of what the caller sent is in it. */
+export interface AnswerRow {
+  /** SHA-256 of who asked and the Idempotency-Key. */
+  readonly id: string
+  /** SHA-256 of what was asked. */
+  readonly request: string
+  /** A JSON object: the records as they were answered, without the secret. */
+  readonly outcome: string
+  readonly at_ms: number
+}
+
+/** Apart from the record: that a key is used is no change to it. */
+export interface KeyUseRow {
+  readonly key_id: string
+  readonly last_used_at_ms: number
 }
 
 export interface Tables {
   keys: KeyRow
   outbox: OutboxRow
+  audit: AuditRow
+  answers: AnswerRow
+  key_use: KeyUseRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */
   kysely_migration: { readonly name: string }
 }

@@ -28,7 +28,7 @@ export interface Panel {
   readonly max?: number
   /** From where on a value is a warning, and an alarm; descending where less is worse. */
   readonly limits?: readonly [warning: number, alarm: number]
-  /** The section of the runbooks that says what to do: `keys.md#posternkeystoreunavailable`. */
+  /** The section of the runbooks that says what to do: `#posternkeystoreunavailable`. */
   readonly runbook?: string
 }
 

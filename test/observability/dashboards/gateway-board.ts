@@ -32,7 +32,7 @@ const summary: Row = {
       unit: 'percentunit',
       width: 4,
       limits: [0.001, 0.01],
-      runbook: 'objectives.md#posternerrorbudgetburnfast',
+      runbook: '#posternerrorbudgetburnfast',
       queries: [{ expr: share(requests('', 'code=~"5.."'), requests()), legend: '5xx' }],
     },
     {
@@ -56,7 +56,7 @@ const summary: Row = {
       unit: 'none',
       width: 4,
       limits: [1, 14.4],
-      runbook: 'objectives.md#posternerrorbudgetburnfast',
+      runbook: '#posternerrorbudgetburnfast',
       queries: [
         {
           expr: `max by (slo) (job:postern_slo:burnrate1h{${CHOSEN_JOB},slo!="overhead"})`,
@@ -70,7 +70,7 @@ const summary: Row = {
       kind: 'stat',
       unit: 'none',
       width: 4,
-      runbook: 'keys.md#posternrevocationstreamdown',
+      runbook: '#posternrevocationstreamdown',
       queries: [
         { expr: gauge('postern_config_info', '', 'plane="gateway"'), legend: 'replicas' },
         {
@@ -85,7 +85,7 @@ const summary: Row = {
       kind: 'stat',
       unit: 'none',
       width: 4,
-      runbook: 'process.md#posternversionskew',
+      runbook: '#posternversionskew',
       queries: [
         { expr: gauge('postern_build_info', 'version'), legend: '{{version}}' },
         { expr: gauge('postern_config_info', 'hash', 'plane="gateway"'), legend: '{{hash}}' },
@@ -120,7 +120,7 @@ const traffic: Row = {
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
-      runbook: 'objectives.md#posternerrorbudgetburnfast',
+      runbook: '#posternerrorbudgetburnfast',
       queries: [
         { expr: requests('route, code, source', 'code=~"5.."'), legend: '{{route}} {{code}} {{source}}' },
       ],
@@ -173,7 +173,7 @@ const overhead: Row = {
       kind: 'timeseries',
       unit: 's',
       width: 12,
-      runbook: 'objectives.md#posternoverheadlatencybudgetburn',
+      runbook: '#posternoverheadlatencybudgetburn',
       queries: quantiles('postern_http_overhead_duration_seconds'),
     },
     {
@@ -215,7 +215,7 @@ const decisions: Row = {
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
-      runbook: 'keys.md#posternunknownkeyspike',
+      runbook: '#posternunknownkeyspike',
       queries: [
         { expr: `sum(job:postern_auth_unknown:rate5m{${CHOSEN_JOB}})`, legend: 'now' },
         {
@@ -237,7 +237,7 @@ const cache: Row = {
       unit: 'percentunit',
       max: 1,
       width: 6,
-      runbook: 'keys.md#posterncachehitratiolow',
+      runbook: '#posterncachehitratiolow',
       queries: [
         { expr: `min by (job) (job:postern_key_cache_hits:ratio_rate5m{${CHOSEN_JOB}})`, legend: '{{job}}' },
       ],
@@ -280,7 +280,7 @@ const cache: Row = {
       kind: 'timeseries',
       unit: 's',
       width: 12,
-      runbook: 'keys.md#posternrevocationlaghigh',
+      runbook: '#posternrevocationlaghigh',
       queries: quantiles('postern_key_invalidation_lag_seconds'),
     },
     {
@@ -290,7 +290,7 @@ const cache: Row = {
       unit: 'none',
       max: 1,
       width: 12,
-      runbook: 'keys.md#posternrevocationstreamdown',
+      runbook: '#posternrevocationstreamdown',
       queries: [{ expr: gauge('postern_key_invalidation_connected', 'pod'), legend: '{{pod}}' }],
     },
   ],
@@ -305,7 +305,7 @@ const redis: Row = {
       kind: 'timeseries',
       unit: 'ops',
       width: 8,
-      runbook: 'keys.md#posternkeystoreunavailable',
+      runbook: '#posternkeystoreunavailable',
       queries: [
         { expr: rate('postern_redis_commands_total', 'command, outcome'), legend: '{{command}} {{outcome}}' },
       ],
@@ -316,7 +316,7 @@ const redis: Row = {
       kind: 'timeseries',
       unit: 's',
       width: 8,
-      runbook: 'keys.md#posternkeystoredegraded',
+      runbook: '#posternkeystoredegraded',
       queries: [
         {
           expr: quantile(0.5, 'postern_redis_command_duration_seconds', 'command'),
@@ -334,7 +334,7 @@ const redis: Row = {
       kind: 'timeseries',
       unit: 'none',
       width: 8,
-      runbook: 'keys.md#posternkeystoreunavailable',
+      runbook: '#posternkeystoreunavailable',
       queries: [
         { expr: gauge('postern_redis_up', 'pod'), legend: '{{pod}}' },
         { expr: rate('postern_redis_reconnects_total', 'pod'), legend: 'reconnections {{pod}}' },
@@ -369,7 +369,7 @@ const upstream: Row = {
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
-      runbook: 'upstream.md#posternupstreamdown',
+      runbook: '#posternupstreamdown',
       queries: [{ expr: rate('postern_upstream_errors_total', 'kind'), legend: '{{kind}}' }],
     },
     {
@@ -378,8 +378,8 @@ const upstream: Row = {
       kind: 'timeseries',
       unit: 'percentunit',
       max: 1,
-      width: 6,
-      runbook: 'upstream.md#posternupstreamdown',
+      width: 5,
+      runbook: '#posternupstreamdown',
       queries: [
         {
           expr: `max by (upstream) (job:postern_upstream_unreachable:ratio_rate2m{${CHOSEN_JOB}})`,
@@ -392,7 +392,7 @@ const upstream: Row = {
       description: '`free` are open and idle, `pending` are being made.',
       kind: 'timeseries',
       unit: 'short',
-      width: 6,
+      width: 5,
       queries: [{ expr: gauge('postern_upstream_connections', 'state'), legend: '{{state}}' }],
     },
     {
@@ -400,16 +400,25 @@ const upstream: Row = {
       description: 'Above 0 all upstream.connections of a replica are in use.',
       kind: 'timeseries',
       unit: 'short',
-      width: 6,
-      runbook: 'upstream.md#posternupstreamqueueing',
+      width: 5,
+      runbook: '#posternupstreamqueueing',
       queries: [{ expr: gauge('postern_upstream_queued_requests', 'pod'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Circuit',
+      description: 'How many replicas stand how to the upstream. `open`: it is not asked.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 5,
+      runbook: '#posternupstreamcircuitopen',
+      queries: [{ expr: gauge('postern_upstream_circuit_state', 'state'), legend: '{{state}}' }],
     },
     {
       title: 'Sent again',
       description: 'A kept connection was reset before any byte of an answer; once only.',
       kind: 'timeseries',
       unit: 'reqps',
-      width: 6,
+      width: 4,
       queries: [{ expr: rate('postern_upstream_retries_total', 'outcome'), legend: '{{outcome}}' }],
     },
   ],
@@ -432,7 +441,7 @@ const limits: Row = {
       kind: 'timeseries',
       unit: 'short',
       width: 8,
-      runbook: 'process.md#posternslowdrain',
+      runbook: '#posternslowdrain',
       queries: [
         { expr: gauge('postern_http_requests_in_flight', 'pod'), legend: '{{pod}}' },
         { expr: gauge('postern_draining'), legend: 'draining replicas' },
@@ -459,7 +468,7 @@ export const nodejs: Row = {
       kind: 'timeseries',
       unit: 's',
       width: 6,
-      runbook: 'process.md#posterneventlooplaghigh',
+      runbook: '#posterneventlooplaghigh',
       queries: [{ expr: gauge('nodejs_eventloop_lag_p99_seconds', 'pod', '', 'max'), legend: '{{pod}}' }],
     },
     {
@@ -476,7 +485,7 @@ export const nodejs: Row = {
       kind: 'timeseries',
       unit: 'percentunit',
       width: 6,
-      runbook: 'process.md#posternheapnearlimit',
+      runbook: '#posternheapnearlimit',
       queries: [
         {
           expr: `max by (pod) (nodejs_heap_size_used_bytes{${CHOSEN}} / postern_heap_limit_bytes{${CHOSEN}})`,
@@ -525,7 +534,7 @@ export const nodejs: Row = {
       unit: 'none',
       max: 1,
       width: 6,
-      runbook: 'process.md#posterntargetdown',
+      runbook: '#posterntargetdown',
       queries: [{ expr: `max by (pod) (up{${CHOSEN}})`, legend: '{{pod}}' }],
     },
   ],

@@ -38,7 +38,7 @@ export function toGrafana(board: Board): object {
 }
 
 /** Where the address of the runbooks is another one, this default is what the chart replaces. */
-export const RUNBOOKS = 'https://postern.example/runbooks'
+export const RUNBOOKS = 'https://postern.example/runbooks/alerts.md'
 
 const VERSION_CHANGE = `max by (version) (postern_build_info{${CHOSEN}}) unless max by (version) (postern_build_info{${CHOSEN}} offset 5m)`
 export const FIRING = 'ALERTS{alertname=~"Postern.*",alertstate="firing",severity=~"critical|warning"}'
@@ -137,7 +137,7 @@ function panelOf(panel: Panel): object {
     links:
       panel.runbook === undefined
         ? []
-        : [{ title: 'Runbook', url: `$runbooks/${panel.runbook}`, targetBlank: true }],
+        : [{ title: 'Runbook', url: `$runbooks${panel.runbook}`, targetBlank: true }],
     targets: panel.queries.map((query, index) => targetOf(panel, query, index)),
     fieldConfig: { defaults: defaultsOf(panel), overrides: [] },
     options: optionsOf(panel),

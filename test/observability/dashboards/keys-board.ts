@@ -50,7 +50,7 @@ const promise: Row = {
       unit: 'percentunit',
       width: 5,
       limits: [0.9999, 0.999],
-      runbook: 'keys.md#posternrevocationlaghigh',
+      runbook: '#posternrevocationlaghigh',
       queries: [
         {
           expr: share(
@@ -67,7 +67,7 @@ const promise: Row = {
       kind: 'timeseries',
       unit: 's',
       width: 7,
-      runbook: 'keys.md#posternrevocationlaghigh',
+      runbook: '#posternrevocationlaghigh',
       queries: [
         { expr: quantile(0.5, LAG), legend: 'p50' },
         { expr: quantile(0.99, LAG), legend: 'p99' },
@@ -92,7 +92,7 @@ const promise: Row = {
       kind: 'timeseries',
       unit: 'short',
       width: 6,
-      runbook: 'keys.md#posternrevocationstreamdown',
+      runbook: '#posternrevocationstreamdown',
       queries: [{ expr: `sum(1 - postern_key_invalidation_connected{${CHOSEN}})`, legend: 'deaf' }],
     },
   ],
@@ -106,7 +106,7 @@ const admin: Row = {
       description: 'Requests a second. Look-ups of gateways are not among them.',
       kind: 'timeseries',
       unit: 'reqps',
-      width: 6,
+      width: 5,
       queries: [{ expr: rate('postern_admin_requests_total', 'operation'), legend: '{{operation}}' }],
     },
     {
@@ -114,7 +114,7 @@ const admin: Row = {
       description: 'Requests a second.',
       kind: 'timeseries',
       unit: 'reqps',
-      width: 6,
+      width: 5,
       queries: [{ expr: rate('postern_admin_requests_total', 'code'), legend: '{{code}}' }],
     },
     {
@@ -122,19 +122,29 @@ const admin: Row = {
       description: 'As the gateways count them.',
       kind: 'timeseries',
       unit: 'ops',
-      width: 6,
+      width: 5,
       queries: [
         { expr: rate('postern_key_cache_lookups_total', 'result', 'tier="origin"'), legend: '{{result}}' },
       ],
+    },
+    {
+      title: 'Waiting to be announced',
+      description: 'Committed changes that gateways were not told of yet. Above 0 for long: Redis is away.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 4,
+      runbook: '#posternrevocationstreamdown',
+      // Each console counts the one database that they share.
+      queries: [{ expr: gauge('postern_outbox_pending', '', '', 'max'), legend: 'changes' }],
     },
     {
       title: 'Audit trail, failed writes',
       description: 'In this range of time. Must stay 0: each is a change that was refused.',
       kind: 'stat',
       unit: 'short',
-      width: 6,
+      width: 5,
       limits: [1, 1],
-      runbook: 'keys.md#posternauditwritefailing',
+      runbook: '#posternauditwritefailing',
       queries: [
         { expr: `sum(increase(postern_audit_write_failures_total{${CHOSEN}}[$__range]))`, legend: 'failed' },
       ],
@@ -152,7 +162,7 @@ const redis: Row = {
       unit: 'percentunit',
       max: 1,
       width: 8,
-      runbook: 'keys.md#posternkeystoreunavailable',
+      runbook: '#posternkeystoreunavailable',
       queries: [
         { expr: `max by (job) (job:postern_redis_errors:ratio_rate2m{${CHOSEN_JOB}})`, legend: '{{job}}' },
       ],
@@ -163,7 +173,7 @@ const redis: Row = {
       kind: 'timeseries',
       unit: 's',
       width: 8,
-      runbook: 'keys.md#posternkeystoredegraded',
+      runbook: '#posternkeystoredegraded',
       queries: [
         {
           expr: `max by (job) (job:postern_redis_command_duration_seconds:p99_rate5m{${CHOSEN_JOB}})`,
@@ -177,7 +187,7 @@ const redis: Row = {
       kind: 'timeseries',
       unit: 's',
       width: 8,
-      runbook: 'process.md#posterncertificateexpiring',
+      runbook: '#posterncertificateexpiring',
       queries: [
         {
           expr: `${gauge('postern_tls_cert_not_after_seconds', 'purpose', '', 'min')} - time()`,

@@ -11,7 +11,7 @@ function budgetLeft(failed: string, budget: number): string {
 }
 
 function left(title: string, description: string, expr: string): Panel {
-  const runbook = 'objectives.md#posternerrorbudgetburnslow'
+  const runbook = '#posternerrorbudgetburnslow'
   const query = { expr, legend: 'left' }
   return {
     title,
@@ -68,7 +68,7 @@ function burn(
     kind: 'timeseries',
     unit: 'none',
     width: 6,
-    runbook: `objectives.md#${runbook}`,
+    runbook: `#${runbook}`,
     queries: [
       ...windows.map(window => ({
         expr: `max by (slo) (job:postern_slo:burnrate${window}{${CHOSEN_JOB},slo=~"${slo}"})`,

@@ -60,6 +60,7 @@ export class Clients {
     this.#repeat(async () => {
       const key = await this.#world.issue()
       await this.#request(WORKSPACE, key.secret)
+      await this.#world.admin('POST', `/keys/${key.id}/rotate`, {})
       await this.#world.revoke(key.id)
       await this.#world.revoke(key.id)
       this.revoked = [...this.revoked.slice(-20), key]

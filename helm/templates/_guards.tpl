@@ -1,0 +1,206 @@
+{{/*
+Values that contradict each other, refused all at once, each with a sentence that says what to set. What a single value
+may be stands in values.schema.json.
+*/}}
+{{- define "postern.guards" -}}
+{{- $wrong := dict "list" list -}}
+{{- if not (or .Values.gateway.enabled .Values.console.enabled) -}}
+{{- include "postern.wrong" (dict "into" $wrong "say" "gateway.enabled and console.enabled are both false: set one of them to true") -}}
+{{- end -}}
+{{- range $plane := include "postern.planes" . | splitList " " | compact -}}
+{{- $place := dict "root" $ "plane" $plane "into" $wrong -}}
+{{- include "postern.guardSettings" $place -}}
+{{- include "postern.guardSecrets" $place -}}
+{{- include "postern.guardRedis" $place -}}
+{{- include "postern.guardPod" $place -}}
+{{- include "postern.guardRoutes" $place -}}
+{{- end -}}
+{{- if .Values.gateway.enabled }}{{ include "postern.guardGateway" (dict "root" . "plane" "gateway" "into" $wrong) }}{{ end -}}
+{{- if .Values.console.enabled }}{{ include "postern.guardConsole" (dict "root" . "plane" "console" "into" $wrong) }}{{ end -}}
+{{- include "postern.guardMonitoring" (dict "root" . "into" $wrong) -}}
+{{- if $wrong.list -}}
+{{- fail (printf "\n\nThese values cannot be installed:\n  - %s\n" ($wrong.list | uniq | join "\n  - ")) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.wrong" -}}
+{{- $_ := set .into "list" (append .into.list .say) -}}
+{{- end -}}
+
+{{- define "postern.guardSettings" -}}
+{{- $settings := include "postern.effective" . | fromYaml -}}
+{{- $used := dict -}}
+{{- range $listener := list .plane "ops" -}}
+{{- $port := include "postern.port" (merge (dict "listener" $listener) $) | int -}}
+{{- if eq $port 0 -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.port is 0, which takes any port: set the one that Services and probes shall find, such as 8080" $listener)) -}}
+{{- else if hasKey $used (toString $port) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.port and config.%s.port are both %d: set them apart" (get $used (toString $port)) $listener $port)) -}}
+{{- end -}}
+{{- $_ := set $used (toString $port) $listener -}}
+{{- $host := include "postern.at" (dict "tree" $settings "path" (printf "%s.host" $listener)) -}}
+{{- if regexMatch "^(127\\.|localhost$|\\[?::1\\]?$)" $host -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.host is %s, which nobody outside of the pod reaches: leave it out" $listener $host)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.guardSecrets" -}}
+{{- $given := include "postern.given" . | fromYaml -}}
+{{- $references := dict -}}
+{{- range (include "postern.named" . | fromYaml).found }}{{ $_ := set $references .path true }}{{ end -}}
+{{- $environment := dict -}}
+{{- range $secret := (include "postern.known" .root | fromYaml).secrets -}}
+{{- $_ := set $environment .environment .path -}}
+{{- $value := include "postern.at" (dict "tree" $given "path" .path) -}}
+{{- if eq .path "upstream.headers" -}}
+{{- range $name, $header := ($given.upstream | default dict).headers -}}
+{{- if not (kindIs "map" $header) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.upstream.headers.%s is a value that may be secret, and values are no place for secrets: put it into a Secret and set secrets.upstream.headers.%s.existingSecret" $name $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- else if and $value (not .address) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s is a secret, and values are no place for secrets: put it into a Secret and set secrets.%s.existingSecret" .path .path)) -}}
+{{- else if regexMatch "//[^,]*:[^,]*@|[?&]password=" $value -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s holds a password, and values are no place for secrets: put the address into a Secret and set secrets.%s.existingSecret" .path .path)) -}}
+{{- end -}}
+{{- $twin := include "postern.at" (dict "tree" $given "path" (printf "%sFile" .path)) -}}
+{{- if and (hasKey $references .path) (or $value $twin) (ne .path "upstream.headers") -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "secrets.%s and config.%s%s say the same thing twice: leave one of them out" .path .path (ternary "File" "" (not (empty $twin))))) -}}
+{{- end -}}
+{{- end -}}
+{{- $pod := include "postern.podSettings" . | fromYaml -}}
+{{- range $pod.extraEnv -}}
+{{- if and (hasKey $environment .name) .value -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraEnv holds %s, and an environment is no place for secrets: put it into a Secret and set secrets.%s.existingSecret" .name (get $environment .name))) -}}
+{{- end -}}
+{{- end -}}
+{{- $wanting := include "postern.wanting" . | splitList " " | compact -}}
+{{- if not .root.Values.generatedSecret.enabled -}}
+{{- range $wanting -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "the %s needs %s and generatedSecret.enabled is false: set secrets.%s.existingSecret" $.plane . .)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* One kind of Redis or none: half a kind would be none, unnoticed. */}}
+{{- define "postern.guardRedis" -}}
+{{- $redis := (include "postern.settingsFile" . | fromYaml).redis | default dict -}}
+{{- $sentinel := $redis.sentinel | default dict -}}
+{{- $kinds := list -}}
+{{- if or $redis.url $redis.urlFile }}{{ $kinds = append $kinds "redis.url" }}{{ end -}}
+{{- if or $sentinel.name $sentinel.urls }}{{ $kinds = append $kinds "redis.sentinel" }}{{ end -}}
+{{- if ($redis.cluster | default dict).urls }}{{ $kinds = append $kinds "redis.cluster" }}{{ end -}}
+{{- if gt (len $kinds) 1 -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s are different kinds of Redis: set one of them" ($kinds | join " and "))) -}}
+{{- end -}}
+{{- if and (has "redis.sentinel" $kinds) (not (and $sentinel.name $sentinel.urls)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.redis.sentinel wants both: set name, under which the Sentinels know the primary, and urls, where they are") -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.guardPod" -}}
+{{- $pod := include "postern.podSettings" . | fromYaml -}}
+{{- $least := include "postern.drainSeconds" . | int -}}
+{{- if not (kindIs "invalid" $pod.terminationGracePeriodSeconds) -}}
+{{- if lt (int $pod.terminationGracePeriodSeconds) $least -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "pod.terminationGracePeriodSeconds is %d, which cuts off requests: set at least %d (config.drain.delayMs and timeoutMs, and 5 s), or null to have it worked out" (int $pod.terminationGracePeriodSeconds) $least)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $mount := list "/etc/postern/config" (include "postern.secretsDirectory" .) "/tmp" -}}
+{{- range $pod.extraVolumeMounts -}}
+{{- if eq (trimSuffix "/" (toString .mountPath)) $mount -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraVolumeMounts has %s, which the chart mounts itself: set another mountPath" $mount)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $pod.extraVolumes -}}
+{{- if has .name (list "config" "secrets" "tmp" "data") -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraVolumes has one of the name %s, which the chart uses itself: set another name" .name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.guardRoutes" -}}
+{{- $values := index .root.Values .plane -}}
+{{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.httpRoute.enabled is true and nobody would serve the route: set %s.httpRoute.parentRefs to your Gateway" .plane .plane)) -}}
+{{- end -}}
+{{- range $values.httpRoute.rules -}}
+{{- range .backendRefs -}}
+{{- if hasSuffix "-ops" (toString .name) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s: probes and metrics are not for the outside, leave backendRefs out" $.plane .name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.ingress.enabled (not $values.ingress.hosts) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.ingress.enabled is true without a host: set %s.ingress.hosts" .plane .plane)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.guardGateway" -}}
+{{- $given := include "postern.given" . | fromYaml -}}
+{{- $values := .root.Values.gateway -}}
+{{- if not (include "postern.at" (dict "tree" $given "path" "upstream.url")) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.upstream.url is missing: set it to the address of the workspace/files service, such as http://workspaces.default.svc:8080") -}}
+{{- end -}}
+{{- $origin := include "postern.at" (dict "tree" $given "path" "origin.url") -}}
+{{- if not (or $origin .root.Values.console.enabled (include "postern.usesRedis" .)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "nobody could say which keys are good: set secrets.redis.url.existingSecret or config.redis.url, console.enabled to true, or config.origin.url to a key service of your own") -}}
+{{- end -}}
+{{- if and $origin (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "origin.token") .))) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.origin.url names a key service of your own, which wants a token: set secrets.origin.token.existingSecret") -}}
+{{- end -}}
+{{- $tls := ($given.upstream | default dict).tls | default dict -}}
+{{- $both := list -}}
+{{- range $name := list "certFile" "keyFile" -}}
+{{- if or (get $tls $name) (include "postern.has" (merge (dict "path" (printf "upstream.tls.%s" $name)) $)) }}{{ $both = append $both $name }}{{ end -}}
+{{- end -}}
+{{- if eq (len $both) 1 -}}
+{{- include "postern.wrong" (dict "into" .into "say" "upstream.tls.certFile and upstream.tls.keyFile belong together: set both below secrets.upstream.tls, or neither") -}}
+{{- end -}}
+{{- with $values.autoscaling -}}
+{{- if .enabled -}}
+{{- if gt (int .minReplicas) (int .maxReplicas) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "gateway.autoscaling.minReplicas is %d and maxReplicas %d: set minReplicas to no more than maxReplicas" (int .minReplicas) (int .maxReplicas))) -}}
+{{- end -}}
+{{- if not (or .targetCPUUtilizationPercentage .metrics) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling has nothing to go by: set targetCPUUtilizationPercentage or metrics") -}}
+{{- end -}}
+{{- if and .targetCPUUtilizationPercentage (not (($values.resources.requests | default dict).cpu)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling goes by the requested processor time, and none is: set gateway.resources.requests.cpu") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.guardConsole" -}}
+{{- $given := include "postern.given" . | fromYaml -}}
+{{- $url := include "postern.at" (dict "tree" $given "path" "database.url") -}}
+{{- if eq (include "postern.database" .root) "sqlite" -}}
+{{- if gt (int .root.Values.console.replicas) 1 -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "console.replicas is %d, and a SQLite file has room for one: set console.replicas to 1, or secrets.database.url.existingSecret to the address of a PostgreSQL" (int .root.Values.console.replicas))) -}}
+{{- end -}}
+{{- if and $url (not (hasPrefix (printf "sqlite:%s/" (include "postern.dataDirectory" .)) $url)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "config.database.url is %s, which is not on the volume and would be lost: leave it out, or put it below %s/" $url (include "postern.dataDirectory" .))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.guardMonitoring" -}}
+{{- $monitoring := .root.Values.monitoring -}}
+{{- if and $monitoring.podMonitor.enabled $monitoring.serviceMonitor.enabled -}}
+{{- include "postern.wrong" (dict "into" .into "say" "monitoring.podMonitor and monitoring.serviceMonitor would both count the same pods: set one of them to enabled: false") -}}
+{{- end -}}
+{{- if and $monitoring.dashboards.grafanaOperator.enabled (not $monitoring.dashboards.enabled) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "monitoring.dashboards.grafanaOperator reads the dashboards' ConfigMaps: set monitoring.dashboards.enabled to true") -}}
+{{- end -}}
+{{- $rules := include "postern.ruleFiles" .root | fromYaml -}}
+{{- $names := list -}}
+{{- range $rules.groups }}{{ range .rules }}{{ with .alert }}{{ $names = append $names . }}{{ end }}{{ end }}{{ end -}}
+{{- range $name := concat (list) $monitoring.prometheusRule.disabled (keys $monitoring.prometheusRule.overrides) -}}
+{{- if not (has $name $names) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule names the alert %s, which there is not: set one of %s" $name ($names | uniq | sortAlpha | join ", "))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,79 @@
+{{/* Names and labels. Every template here takes the root, or a dict with root and plane ("gateway" or "console"). */}}
+
+{{- define "postern.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "postern.fullname" -}}
+{{- $name := include "postern.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.planeName" -}}
+{{- printf "%s-%s" (include "postern.fullname" .root) .plane -}}
+{{- end -}}
+
+{{- define "postern.selector" -}}
+app.kubernetes.io/name: {{ include "postern.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .plane }}
+{{- end -}}
+
+{{/* Without a plane: of an object that belongs to both. */}}
+{{- define "postern.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 }}
+app.kubernetes.io/name: {{ include "postern.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .plane }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/part-of: postern
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* metadata of an object: dict root, plane, name, and labels and annotations of its own */}}
+{{- define "postern.metadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "postern.labels" . | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "postern.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "postern.fullname" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.image" -}}
+{{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
+{{- with $registry }}{{ . }}/{{ end -}}
+{{- .Values.image.repository -}}
+{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
+{{- define "postern.planes" -}}
+{{- $planes := list -}}
+{{- if .Values.gateway.enabled }}{{ $planes = append $planes "gateway" }}{{ end -}}
+{{- if .Values.console.enabled }}{{ $planes = append $planes "console" }}{{ end -}}
+{{- $planes | join " " -}}
+{{- end -}}

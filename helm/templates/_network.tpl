@@ -1,0 +1,121 @@
+{{/* Ports for a rule, from values or else from addresses (with or without scheme): dict given, addresses, default. */}}
+{{- define "postern.portsOf" -}}
+{{- $ports := .given -}}
+{{- if not $ports -}}
+{{- range .addresses | splitList "," | compact -}}
+{{- $scheme := regexFind "^[A-Za-z]+://" . | trimSuffix "://" | lower -}}
+{{- $authority := regexReplaceAll "[/?#].*$" (regexReplaceAll "^([A-Za-z]+://)?([^/]*@)?" . "") "" -}}
+{{- $usual := get (dict "http" 80 "https" 443 "postgres" 5432 "postgresql" 5432) $scheme | default $.default -}}
+{{- $ports = append $ports (regexFind ":[0-9]+$" $authority | trimPrefix ":" | default $usual | int) -}}
+{{- end -}}
+{{- end -}}
+{{- if not $ports }}{{ $ports = list .default }}{{ end -}}
+{{- $ports | uniq | toJson -}}
+{{- end -}}
+
+{{/* One rule: dict direction ("to" or "from"), peers, ports, protocols. No peers: anybody. */}}
+{{- define "postern.networkRule" -}}
+- ports:
+  {{- range $port := .ports }}
+  {{- range $.protocols | default (list "TCP") }}
+    - { port: {{ $port }}, protocol: {{ . }} }
+  {{- end }}
+  {{- end }}
+  {{- with .peers }}
+  {{ $.direction }}:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{/* A rule out to somebody known by address: dict values, addresses, default. */}}
+{{- define "postern.egress" -}}
+{{- $ports := include "postern.portsOf" (dict "given" .values.ports "addresses" .addresses "default" .default) | fromJsonArray -}}
+{{- include "postern.networkRule" (dict "direction" "to" "peers" .values.to "ports" $ports) -}}
+{{- end -}}
+
+{{/* All addresses below a section of the settings, separated by commas; what stands in a list is one: dict node. */}}
+{{- define "postern.addresses" -}}
+{{- $found := list -}}
+{{- if kindIs "map" .node -}}
+{{- range .node }}{{ $found = append $found (include "postern.addresses" (dict "node" .)) }}{{ end -}}
+{{- else if kindIs "slice" .node -}}
+{{- range .node }}{{ $found = append $found (toString .) }}{{ end -}}
+{{- else if and (kindIs "string" .node) (contains "://" (toString .node)) -}}
+{{- $found = append $found .node -}}
+{{- end -}}
+{{- $found | compact | join "," -}}
+{{- end -}}
+
+{{/* Settings of a section whose name a reference hides are not known: then the usual port. */}}
+{{- define "postern.networkPolicy" -}}
+{{- $root := .root -}}
+{{- $policy := .root.Values.networkPolicy -}}
+{{- $settings := include "postern.settingsFile" . | fromYaml -}}
+{{- $http := include "postern.port" (merge (dict "listener" .plane) .) | int -}}
+{{- $ops := include "postern.port" (merge (dict "listener" "ops") .) | int -}}
+{{- $test := list (dict "podSelector" (dict "matchLabels" (include "postern.selector" (dict "root" .root "plane" "test") | fromYaml))) -}}
+{{- $gateways := list (dict "podSelector" (dict "matchLabels" (include "postern.selector" (dict "root" .root "plane" "gateway") | fromYaml))) -}}
+{{- $console := list (dict "podSelector" (dict "matchLabels" (include "postern.selector" (dict "root" .root "plane" "console") | fromYaml))) -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "postern.selector" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+    {{- $from := eq .plane "gateway" | ternary $policy.gatewayFrom $policy.consoleFrom }}
+    {{- include "postern.networkRule" (dict "direction" "from" "peers" $from "ports" (list $http)) | nindent 4 }}
+    {{- if and $from (eq .plane "console") $root.Values.gateway.enabled }}
+    {{- include "postern.networkRule" (dict "direction" "from" "peers" $gateways "ports" (list $http)) | nindent 4 }}
+    {{- end }}
+    {{- include "postern.networkRule" (dict "direction" "from" "peers" $policy.opsFrom "ports" (list $ops)) | nindent 4 }}
+    {{- if $root.Values.tests.enabled }}
+    {{- include "postern.networkRule" (dict "direction" "from" "peers" $test "ports" (list $http $ops)) | nindent 4 }}
+    {{- end }}
+    {{- with $policy.extraIngress }}
+    {{- tpl (toYaml .) $root | nindent 4 }}
+    {{- end }}
+  egress:
+    {{- include "postern.networkRule" (dict "direction" "to" "peers" $policy.dns.to "ports" $policy.dns.ports "protocols" (list "UDP" "TCP")) | nindent 4 }}
+    {{- if include "postern.usesRedis" . }}
+    {{- $sentinels := ($settings.redis.sentinel | default dict).urls }}
+    {{- include "postern.egress" (dict "values" $policy.redis "addresses" (include "postern.addresses" (dict "node" (omit $settings.redis "sentinel"))) "default" 6379) | nindent 4 }}
+    {{- if and $sentinels (not $policy.redis.ports) }}
+    {{- include "postern.egress" (dict "values" $policy.redis "addresses" ($sentinels | join ",") "default" 26379) | nindent 4 }}
+    {{- end }}
+    {{- end }}
+    {{- with include "postern.addresses" (dict "node" $settings.tracing) }}
+    {{- include "postern.egress" (dict "values" $policy.tracing "addresses" . "default" 4318) | nindent 4 }}
+    {{- end }}
+    {{- if eq .plane "gateway" }}
+    {{- include "postern.egress" (dict "values" $policy.upstream "addresses" (include "postern.at" (dict "tree" $settings "path" "upstream.url")) "default" 80) | nindent 4 }}
+    {{- if include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "origin.url") }}
+    {{- include "postern.egress" (dict "values" $policy.origin "addresses" (include "postern.at" (dict "tree" $settings "path" "origin.url")) "default" 80) | nindent 4 }}
+    {{- else if $root.Values.console.enabled }}
+    {{- $port := include "postern.port" (dict "root" $root "plane" "console" "listener" "console") | int }}
+    {{- include "postern.networkRule" (dict "direction" "to" "peers" $console "ports" (list $port)) | nindent 4 }}
+    {{- end }}
+    {{- else }}
+    {{- if eq (include "postern.database" $root) "postgres" }}
+    {{- include "postern.egress" (dict "values" $policy.database "addresses" (include "postern.at" (dict "tree" $settings "path" "database.url")) "default" 5432) | nindent 4 }}
+    {{- end }}
+    {{- with $policy.identityProvider }}
+    {{- if .ports }}
+    {{- include "postern.networkRule" (dict "direction" "to" "peers" .to "ports" .ports) | nindent 4 }}
+    {{- end }}
+    {{- end }}
+    {{- end }}
+    {{- with $policy.extraEgress }}
+    {{- tpl (toYaml .) $root | nindent 4 }}
+    {{- end }}
+{{- end -}}
+
+{{/* Whether a plane speaks with Redis at all: some address of it is given, here or by reference. */}}
+{{- define "postern.usesRedis" -}}
+{{- $redis := (include "postern.settingsFile" . | fromYaml).redis | default dict -}}
+{{- if include "postern.addresses" (dict "node" $redis) }}yes{{ end -}}
+{{- if regexMatch "[uU]rls?File" (toJson $redis) }}yes{{ end -}}
+{{- end -}}

@@ -1,0 +1,67 @@
+{{/* In a template of its own, so that a test can read it without a cluster. */}}
+{{- define "postern.notes" -}}
+Postern {{ .Chart.AppVersion }} is installed as {{ .Release.Name }}.
+{{- $gateway := include "postern.planeName" (dict "root" . "plane" "gateway") }}
+{{- $console := include "postern.planeName" (dict "root" . "plane" "console") }}
+{{- $generated := list }}
+{{- range $plane := include "postern.planes" . | splitList " " | compact }}
+{{- $generated = concat $generated (include "postern.wanting" (dict "root" $ "plane" $plane) | splitList " " | compact) }}
+{{- end }}
+{{- if .Values.gateway.enabled }}
+
+The public API, inside the cluster:  http://{{ $gateway }}.{{ .Release.Namespace }}.svc:{{ .Values.gateway.service.port }}/api/v1
+{{- end }}
+{{- if .Values.console.enabled }}
+
+The first key:
+
+  kubectl -n {{ .Release.Namespace }} port-forward service/{{ $console }} 8081:{{ .Values.console.service.port }} &
+{{- if has "console.adminToken" $generated }}
+  TOKEN=$(kubectl -n {{ .Release.Namespace }} get secret {{ include "postern.generatedName" . }} -o jsonpath='{.data.console-admin-token}' | base64 -d)
+{{- else }}
+  TOKEN=the admin token of your Secret
+{{- end }}
+  curl -sS -X POST http://127.0.0.1:8081/admin/v1/workspaces/ws_1/keys \
+    -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+    -d '{"name":"first","scopes":["workspace:read","files:read"]}'
+{{- end }}
+{{- if .Values.tests.enabled }}
+
+Whether it works:  helm -n {{ .Release.Namespace }} test {{ .Release.Name }}
+{{- end }}
+{{- with include "postern.warnings" (dict "root" . "generated" $generated) | fromYamlArray }}
+
+To be considered:
+{{- range . }}
+  - {{ . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Sentences that follow from the values, as a YAML list. */}}
+{{- define "postern.warnings" -}}
+{{- $values := .root.Values -}}
+{{- $say := list -}}
+{{- if .generated -}}
+{{- $say = append $say (printf "The Secret %s was made by the chart (%s). Keep a copy: without the signing secret no key is good." (include "postern.generatedName" .root) (.generated | uniq | join ", ")) -}}
+{{- end -}}
+{{- if $values.gateway.enabled -}}
+{{- $place := dict "root" .root "plane" "gateway" -}}
+{{- $settings := include "postern.settingsFile" $place | fromYaml -}}
+{{- $pods := $values.gateway.autoscaling.enabled | ternary $values.gateway.autoscaling.minReplicas $values.gateway.replicas | int -}}
+{{- if lt $pods 2 }}{{ $say = append $say "One gateway alone: requests are lost whenever it is replaced. Set gateway.replicas to 2 or more." }}{{ end -}}
+{{- if and (gt $pods 1) (not $values.gateway.podDisruptionBudget.enabled) }}{{ $say = append $say "No disruption budget: all gateways may go at once when nodes are emptied. Set gateway.podDisruptionBudget.enabled." }}{{ end -}}
+{{- if not (include "postern.usesRedis" $place) }}{{ $say = append $say "No Redis: gateways hear of no revocation and ask for each record again every second. Set secrets.redis.url.existingSecret." }}{{ end -}}
+{{- if not (or $values.console.enabled (include "postern.at" (dict "tree" $settings "path" "origin.url"))) }}{{ $say = append $say "Nobody here issues keys: set console.enabled, or config.origin.url to a key service of your own." }}{{ end -}}
+{{- if not (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled (ne $values.gateway.service.type "ClusterIP")) }}{{ $say = append $say "Nobody outside the cluster reaches the public API: set gateway.httpRoute or gateway.ingress." }}{{ end -}}
+{{- if and (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled) (not (include "postern.at" (dict "tree" $settings "path" "gateway.trustedProxies"))) }}{{ $say = append $say "The proxy in front is not believed about its clients' addresses: set config.gateway.trustedProxies to its CIDRs." }}{{ end -}}
+{{- if not (($values.gateway.resources.limits | default dict).memory) }}{{ $say = append $say "No memory limit: Node sizes its heap by the node's memory. Set gateway.resources.limits.memory." }}{{ end -}}
+{{- end -}}
+{{- if and $values.console.enabled (eq (include "postern.database" .root) "sqlite") }}{{ $say = append $say "The console keeps its keys in SQLite on one volume: back it up, or set secrets.database.url.existingSecret for PostgreSQL." }}{{ end -}}
+{{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster reaches these: set networkPolicy.enabled." }}{{ end -}}
+{{- if not $values.image.digest }}{{ $say = append $say "The image is named by a tag, which may change: set image.digest." }}{{ end -}}
+{{- range $switch, $kind := dict "podMonitor" "monitoring.coreos.com/v1/PodMonitor" "serviceMonitor" "monitoring.coreos.com/v1/ServiceMonitor" "prometheusRule" "monitoring.coreos.com/v1/PrometheusRule" -}}
+{{- if and (index $values.monitoring $switch).enabled (not (include "postern.hasApi" (dict "root" $.root "api" $kind))) }}{{ $say = append $say (printf "monitoring.%s is on, but the cluster has no %s: nothing was made. Install the Prometheus operator, or set monitoring.trustApis." $switch $kind) }}{{ end -}}
+{{- end -}}
+{{- toYaml $say -}}
+{{- end -}}

@@ -1,0 +1,295 @@
+{{/* The pod of a plane: dict root, plane, and data (name of a claim) where it keeps a file of its own. */}}
+{{- define "postern.podSettings" -}}
+{{- mergeOverwrite (deepCopy .root.Values.pod) (deepCopy (index .root.Values .plane).pod) | toYaml -}}
+{{- end -}}
+
+{{- define "postern.podTemplate" -}}
+{{- $root := .root -}}
+{{- $values := index .root.Values .plane -}}
+{{- $pod := include "postern.podSettings" . | fromYaml -}}
+{{- $references := (include "postern.references" . | fromYaml).found -}}
+{{- $generated := include "postern.wanting" . -}}
+metadata:
+  labels:
+    {{- include "postern.selector" . | nindent 4 }}
+    app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+    app.kubernetes.io/part-of: postern
+    {{- with $root.Values.commonLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- with $pod.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    checksum/config: {{ include "postern.settingsFile" . | sha256sum }}
+    {{- if $generated }}
+    checksum/secret: {{ include "postern.generatedData" $root | sha256sum }}
+    {{- end }}
+    kubectl.kubernetes.io/default-container: {{ .plane }}
+    {{- with $pod.annotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "postern.serviceAccountName" $root }}
+  automountServiceAccountToken: false
+  # Kubernetes would set POSTERN_… variables for the Services of this namespace, which are no settings.
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ kindIs "invalid" $pod.terminationGracePeriodSeconds | ternary (include "postern.drainSeconds" . | int) ($pod.terminationGracePeriodSeconds | default 0 | int) }}
+  {{- with concat (list) $root.Values.global.imagePullSecrets $root.Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- include "postern.securityContext" (dict "value" $pod.securityContext) | nindent 2 }}
+  {{- with $pod.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  {{- with $pod.runtimeClassName }}
+  runtimeClassName: {{ . }}
+  {{- end }}
+  {{- range $name := list "nodeSelector" "tolerations" "affinity" "hostAliases" "dnsConfig" }}
+  {{- with index $pod $name }}
+  {{ $name }}:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- end }}
+  {{- if $pod.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- toYaml $pod.topologySpreadConstraints | nindent 4 }}
+  {{- else if not .data }}
+  topologySpreadConstraints:
+    {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+    - topologyKey: {{ . }}
+      maxSkew: 1
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "postern.selector" $ | nindent 10 }}
+      matchLabelKeys: [pod-template-hash]
+    {{- end }}
+  {{- end }}
+  {{- with $pod.initContainers }}
+  initContainers:
+    {{- tpl (toYaml .) $root | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ .plane }}
+      image: {{ include "postern.image" $root }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      args: [{{ .plane }}]
+      {{- include "postern.securityContext" (dict "value" $pod.containerSecurityContext) | nindent 6 }}
+      env:
+        - name: POSTERN_CONFIG
+          value: /etc/postern/config/postern.yaml
+        {{- $names := list }}
+        {{- range $pod.extraEnv }}{{ $names = append $names .name }}{{ end }}
+        {{- $memory := ($values.resources.limits | default dict).memory }}
+        {{- if and $pod.heapPercent $memory (not (has "NODE_OPTIONS" $names)) }}
+        - name: NODE_OPTIONS
+          value: --max-old-space-size-percentage={{ $pod.heapPercent }}
+        {{- end }}
+        {{- with $pod.extraEnv }}
+        {{- tpl (toYaml .) $root | nindent 8 }}
+        {{- end }}
+      {{- with $pod.extraEnvFrom }}
+      envFrom:
+        {{- tpl (toYaml .) $root | nindent 8 }}
+      {{- end }}
+      ports:
+        - name: http
+          containerPort: {{ include "postern.port" (merge (dict "listener" .plane) .) }}
+          protocol: TCP
+        - name: ops
+          containerPort: {{ include "postern.port" (merge (dict "listener" "ops") .) }}
+          protocol: TCP
+      startupProbe:
+        httpGet: { path: /livez, port: ops }
+        {{- toYaml $pod.probes.startup | nindent 8 }}
+      livenessProbe:
+        httpGet: { path: /livez, port: ops }
+        {{- toYaml $pod.probes.liveness | nindent 8 }}
+      readinessProbe:
+        httpGet: { path: /readyz, port: ops }
+        {{- toYaml $pod.probes.readiness | nindent 8 }}
+      {{- with $values.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      volumeMounts:
+        - name: config
+          mountPath: /etc/postern/config
+          readOnly: true
+        {{- if $references }}
+        - name: secrets
+          mountPath: {{ include "postern.secretsDirectory" . }}
+          readOnly: true
+        {{- end }}
+        - name: tmp
+          mountPath: /tmp
+        {{- if .data }}
+        - name: data
+          mountPath: {{ include "postern.dataDirectory" . }}
+        {{- end }}
+        {{- with $pod.extraVolumeMounts }}
+        {{- tpl (toYaml .) $root | nindent 8 }}
+        {{- end }}
+    {{- with $pod.extraContainers }}
+    {{- tpl (toYaml .) $root | nindent 4 }}
+    {{- end }}
+  volumes:
+    - name: config
+      configMap:
+        name: {{ include "postern.planeName" . }}
+    {{- if $references }}
+    - name: secrets
+      projected:
+        # Where the group of the mounted files is not known, all who are in the container may read them.
+        defaultMode: {{ kindIs "invalid" ($pod.securityContext | default dict).fsGroup | ternary 0444 0440 }}
+        sources:
+          {{- range $references }}
+          - {{ .kind }}:
+              name: {{ tpl .name $root }}
+              items: [{ key: {{ .key | quote }}, path: {{ .path | quote }} }]
+          {{- end }}
+    {{- end }}
+    - name: tmp
+      emptyDir:
+        sizeLimit: {{ $pod.tmpSizeLimit }}
+    {{- with .data }}
+    - name: data
+      persistentVolumeClaim:
+        claimName: {{ . }}
+    {{- end }}
+    {{- with $pod.extraVolumes }}
+    {{- tpl (toYaml .) $root | nindent 4 }}
+    {{- end }}
+{{- end -}}
+
+{{/* Without what was set to null, for platforms that choose it. */}}
+{{- define "postern.securityContext" -}}
+{{- $kept := dict -}}
+{{- range $name, $value := .value }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $kept $name $value }}{{ end }}{{ end -}}
+securityContext:
+  {{- toYaml $kept | nindent 2 }}
+{{- end -}}
+
+{{- define "postern.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
+data:
+  postern.yaml: |
+    # Rendered from the chart's values. What is not here has the default of config/default.yaml.
+    {{- include "postern.settingsFile" . | nindent 4 }}
+{{- end -}}
+
+{{- define "postern.service" -}}
+{{- $service := (index .root.Values .plane).service -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "annotations" $service.annotations) .) | nindent 2 }}
+spec:
+  type: {{ $service.type }}
+  {{- with $service.spec }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  selector:
+    {{- include "postern.selector" . | nindent 4 }}
+  ports:
+    - name: http
+      port: {{ $service.port }}
+      targetPort: http
+      protocol: TCP
+      appProtocol: http
+{{- end -}}
+
+{{- define "postern.disruptionBudget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
+spec:
+  maxUnavailable: {{ (index .root.Values .plane).podDisruptionBudget.maxUnavailable }}
+  # A pod that is not ready must not keep its node from being emptied.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "postern.selector" . | nindent 6 }}
+{{- end -}}
+
+{{- define "postern.deployment" -}}
+{{- $values := index .root.Values .plane -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
+spec:
+  {{- if not (and (eq .plane "gateway") $values.autoscaling.enabled) }}
+  replicas: {{ $values.replicas }}
+  {{- end }}
+  revisionHistoryLimit: {{ $values.revisionHistoryLimit }}
+  minReadySeconds: {{ $values.minReadySeconds }}
+  strategy:
+    {{- toYaml $values.strategy | nindent 4 }}
+  selector:
+    matchLabels:
+      {{- include "postern.selector" . | nindent 6 }}
+  template:
+    {{- include "postern.podTemplate" . | nindent 4 }}
+{{- end -}}
+
+{{- define "postern.httpRoute" -}}
+{{- $route := (index .root.Values .plane).httpRoute -}}
+{{- $service := (index .root.Values .plane).service -}}
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "annotations" $route.annotations) .) | nindent 2 }}
+spec:
+  parentRefs:
+    {{- toYaml $route.parentRefs | nindent 4 }}
+  {{- with $route.hostnames }}
+  hostnames:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  rules:
+    {{- range $route.rules }}
+    {{- $rule := deepCopy . }}
+    {{- if not $rule.backendRefs }}
+    {{- $_ := set $rule "backendRefs" (list (dict "name" (include "postern.planeName" $) "port" $service.port)) }}
+    {{- end }}
+    - {{- toYaml $rule | nindent 6 }}
+    {{- end }}
+{{- end -}}
+
+{{- define "postern.ingress" -}}
+{{- $ingress := (index .root.Values .plane).ingress -}}
+{{- $everything := list (dict "path" (eq .plane "gateway" | ternary "/" "/admin") "pathType" "Prefix") -}}
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "annotations" $ingress.annotations) .) | nindent 2 }}
+spec:
+  {{- with $ingress.className }}
+  ingressClassName: {{ . }}
+  {{- end }}
+  {{- with $ingress.tls }}
+  tls:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  rules:
+    {{- range $ingress.hosts }}
+    - host: {{ .host | quote }}
+      http:
+        paths:
+          {{- range .paths | default $everything }}
+          - path: {{ .path }}
+            pathType: {{ .pathType | default "Prefix" }}
+            backend:
+              service:
+                name: {{ include "postern.planeName" $ }}
+                port: { name: http }
+          {{- end }}
+    {{- end }}
+{{- end -}}

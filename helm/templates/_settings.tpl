@@ -1,0 +1,181 @@
+{{/*
+The settings file of a plane. `files/settings.yaml`, which is made from the program's own schema, says which settings are
+secrets; nothing here knows one by name but those that the chart itself fills in.
+*/}}
+
+{{/* Settings that one plane has no business with: the gateway holds no database credential, the console no upstream. */}}
+{{- define "postern.foreignSections" -}}
+{{- if eq . "gateway" }}console database{{ else }}gateway upstream{{ end -}}
+{{- end -}}
+
+{{- define "postern.known" -}}
+{{- .Files.Get "files/settings.yaml" -}}
+{{- end -}}
+
+{{/* What values say for a plane: config under gateway.config, as YAML. */}}
+{{- define "postern.given" -}}
+{{- $given := mergeOverwrite (deepCopy .root.Values.config) (deepCopy (index .root.Values .plane).config) -}}
+{{- omit $given (include "postern.foreignSections" .plane | splitList " " | first) (include "postern.foreignSections" .plane | splitList " " | last) | toYaml -}}
+{{- end -}}
+
+{{/* The same over the program's defaults, of those settings that templates read. */}}
+{{- define "postern.effective" -}}
+{{- $defaults := (include "postern.known" .root | fromYaml).defaults -}}
+{{- mergeOverwrite $defaults (include "postern.given" . | fromYaml) | toYaml -}}
+{{- end -}}
+
+{{/* A setting by its path, empty where it is not given: dict tree, path. */}}
+{{- define "postern.at" -}}
+{{- $node := .tree -}}
+{{- range splitList "." .path -}}
+{{- if kindIs "map" $node }}{{ $node = get $node . }}{{ else }}{{ $node = "" }}{{ end -}}
+{{- end -}}
+{{- if kindIs "slice" $node }}{{ $node | join "," }}{{ else if not (kindIs "invalid" $node) }}{{ $node }}{{ end -}}
+{{- end -}}
+
+{{/* Sets a setting by its path: dict tree, path, value. */}}
+{{- define "postern.put" -}}
+{{- $node := .tree -}}
+{{- $parts := splitList "." .path -}}
+{{- range initial $parts -}}
+{{- if not (kindIs "map" (get $node .)) }}{{ $_ := set $node . dict }}{{ end -}}
+{{- $node = get $node . -}}
+{{- end -}}
+{{- $_ := set $node (last $parts) .value -}}
+{{- end -}}
+
+{{/* Collects the references of a tree: dict tree, path, into (a dict with the list `found`). */}}
+{{- define "postern.collect" -}}
+{{- range $name, $child := .tree -}}
+{{- $path := ternary $name (printf "%s.%s" $.path $name) (empty $.path) -}}
+{{- if kindIs "map" $child -}}
+{{- if or (hasKey $child "existingSecret") (hasKey $child "existingConfigMap") -}}
+{{- $key := $child.key | default ($path | replace "." "-" | kebabcase) -}}
+{{- with $child.existingSecret -}}
+{{- $_ := set $.into "found" (append $.into.found (dict "path" $path "kind" "secret" "name" . "key" $key)) -}}
+{{- end -}}
+{{- with $child.existingConfigMap -}}
+{{- $_ := set $.into "found" (append $.into.found (dict "path" $path "kind" "configMap" "name" . "key" $key)) -}}
+{{- end -}}
+{{- else -}}
+{{- include "postern.collect" (dict "tree" $child "path" $path "into" $.into) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* References that values name for a plane, as YAML `found: [{path, kind, name, key}]`. */}}
+{{- define "postern.named" -}}
+{{- $tree := mergeOverwrite (deepCopy .root.Values.secrets) (deepCopy (index .root.Values .plane).secrets) -}}
+{{- range include "postern.foreignSections" .plane | splitList " " }}{{ $_ := unset $tree . }}{{ end -}}
+{{- if and (eq .plane "console") $tree.origin }}{{ $_ := set $tree "origin" (pick $tree.origin "token") }}{{ end -}}
+{{- $into := dict "found" list -}}
+{{- include "postern.collect" (dict "tree" $tree "path" "" "into" $into) -}}
+{{- toYaml $into -}}
+{{- end -}}
+
+{{/* Whether a plane has a secret setting from anywhere but the generated Secret: dict root, plane, path. */}}
+{{- define "postern.has" -}}
+{{- $given := include "postern.given" . | fromYaml -}}
+{{- if include "postern.at" (dict "tree" $given "path" (printf "%sFile" .path)) }}file{{ end -}}
+{{- range (include "postern.named" . | fromYaml).found }}{{ if eq .path $.path }}reference{{ end }}{{ end -}}
+{{- end -}}
+
+{{/* Secrets that a plane needs and nobody names, by path, separated by blanks. */}}
+{{- define "postern.wanting" -}}
+{{- $wanting := list -}}
+{{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "keys.format") -}}
+{{- if and (or (eq .plane "console") (ne $format "opaque")) (not (include "postern.has" (merge (dict "path" "keys.signingSecrets") .))) -}}
+{{- $wanting = append $wanting "keys.signingSecrets" -}}
+{{- end -}}
+{{- if .root.Values.console.enabled -}}
+{{- if not (include "postern.has" (merge (dict "path" "origin.token") .)) }}{{ $wanting = append $wanting "origin.token" }}{{ end -}}
+{{- if and (eq .plane "console") (not (include "postern.has" (merge (dict "path" "console.adminToken") .))) -}}
+{{- $wanting = append $wanting "console.adminToken" -}}
+{{- end -}}
+{{- end -}}
+{{- $wanting | join " " -}}
+{{- end -}}
+
+{{- define "postern.generatedName" -}}
+{{- printf "%s-generated" (include "postern.fullname" .) -}}
+{{- end -}}
+
+{{/*
+The data of the generated Secret: what the cluster has, and what is missing made anew. Made once in a rendering: it is
+remembered in the values, because the Secret and the checksum of the pods must agree.
+*/}}
+{{- define "postern.generatedData" -}}
+{{- if not (hasKey .Values "generatedData") -}}
+{{- $existing := (lookup "v1" "Secret" .Release.Namespace (include "postern.generatedName" .)).data | default dict -}}
+{{- $data := deepCopy $existing -}}
+{{- if .Values.generatedSecret.enabled -}}
+{{- range $plane := include "postern.planes" . | splitList " " | compact -}}
+{{- range $path := include "postern.wanting" (dict "root" $ "plane" $plane) | splitList " " | compact -}}
+{{- $key := $path | replace "." "-" | kebabcase -}}
+{{- if not (hasKey $data $key) -}}
+{{- $_ := set $data $key (ternary (randBytes 32) (randAlphaNum 48) (eq $path "keys.signingSecrets") | b64enc) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set .Values "generatedData" $data -}}
+{{- end -}}
+{{- toYaml .Values.generatedData -}}
+{{- end -}}
+
+{{/* Every reference of a plane, the generated ones among them, as YAML `found: […]`. */}}
+{{- define "postern.references" -}}
+{{- $found := (include "postern.named" . | fromYaml).found -}}
+{{- range include "postern.wanting" . | splitList " " | compact -}}
+{{- $found = append $found (dict "path" . "kind" "secret" "name" (include "postern.generatedName" $.root) "key" (. | replace "." "-" | kebabcase)) -}}
+{{- end -}}
+{{- toYaml (dict "found" $found) -}}
+{{- end -}}
+
+{{- define "postern.secretsDirectory" -}}/etc/postern/secrets{{- end -}}
+{{- define "postern.dataDirectory" -}}/var/lib/postern{{- end -}}
+
+{{/* "sqlite" or "postgres". Whoever hides the address in a Secret has a server with a password. */}}
+{{- define "postern.database" -}}
+{{- $place := dict "root" . "plane" "console" -}}
+{{- $url := include "postern.at" (dict "tree" (include "postern.given" $place | fromYaml) "path" "database.url") -}}
+{{- if or (include "postern.has" (merge (dict "path" "database.url") $place)) (and $url (not (hasPrefix "sqlite:" $url))) }}postgres{{ else }}sqlite{{ end -}}
+{{- end -}}
+
+{{/* The settings file. */}}
+{{- define "postern.settingsFile" -}}
+{{- $tree := include "postern.given" . | fromYaml -}}
+{{- $secret := list -}}
+{{- range (include "postern.known" .root | fromYaml).secrets }}{{ $secret = append $secret .path }}{{ end -}}
+{{- if and (eq .plane "gateway") .root.Values.console.enabled (not (include "postern.at" (dict "tree" $tree "path" "origin.url"))) -}}
+{{- $url := printf "http://%s:%d" (include "postern.planeName" (dict "root" .root "plane" "console")) (int .root.Values.console.service.port) -}}
+{{- include "postern.put" (dict "tree" $tree "path" "origin.url" "value" $url) -}}
+{{- end -}}
+{{- if eq .plane "console" -}}
+{{- if $tree.origin }}{{ $_ := set $tree "origin" (pick $tree.origin "tokenFile") }}{{ end -}}
+{{- if and (eq (include "postern.database" .root) "sqlite") (not (include "postern.at" (dict "tree" $tree "path" "database.url"))) -}}
+{{- include "postern.put" (dict "tree" $tree "path" "database.url" "value" (printf "sqlite:%s/postern.db" (include "postern.dataDirectory" .))) -}}
+{{- end -}}
+{{- end -}}
+{{- range (include "postern.references" . | fromYaml).found -}}
+{{- $file := printf "%s/%s" (include "postern.secretsDirectory" $) .path -}}
+{{- if hasPrefix "upstream.headers." .path -}}
+{{- include "postern.put" (dict "tree" $tree "path" .path "value" (dict "file" $file)) -}}
+{{- else -}}
+{{- include "postern.put" (dict "tree" $tree "path" (ternary (printf "%sFile" .path) .path (has .path $secret)) "value" $file) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $tree -}}
+{{- end -}}
+
+{{/* Port of a listener in a plane's container: dict root, plane, listener. */}}
+{{- define "postern.port" -}}
+{{- include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" (printf "%s.port" .listener)) | int -}}
+{{- end -}}
+
+{{/* Least time that a pod's end may take: the drain's two parts, and 5 s to close what is left. */}}
+{{- define "postern.drainSeconds" -}}
+{{- $drain := (include "postern.effective" . | fromYaml).drain -}}
+{{- add (div (add (int64 $drain.delayMs) (int64 $drain.timeoutMs) 999) 1000) 5 -}}
+{{- end -}}

@@ -1,0 +1,39 @@
+import { type Static, type TSchema, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import type { AdminAnswer, AdminClient } from './admin-client.ts'
+
+/** What of the admin API's answers is shown to people. Fields that a newer console adds are no mistake. */
+const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
+const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
+
+const key = Type.Object({
+  id: Type.String(),
+  workspaceId: Type.String(),
+  name: Type.String(),
+  scopes: Type.Array(Type.String()),
+  hint: Type.String(),
+  createdAt: instant,
+  expiresAt: instant,
+  revokedAt: nullable(instant),
+  state: Type.String(),
+  lastUsedAt: nullable(instant),
+})
+export type ShownKey = Static<typeof key>
+
+/** The secret is null where an earlier answer had it: in the answer to a retry. */
+export const issuedAnswer = Type.Object({ key, secret: nullable(Type.String()) })
+export const rotatedAnswer = Type.Object({ key, secret: nullable(Type.String()), replaced: key })
+export const keyAnswer = Type.Object({ key })
+export const revokedAnswer = Type.Object({ key, announced: Type.Optional(Type.Boolean()) })
+export const keysAnswer = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
+const count = Type.Integer({ minimum: 0 })
+export const syncAnswer = Type.Object({ synced: count, total: count, cursor: Type.Optional(Type.String()) })
+
+export function readAnswer<Schema extends TSchema>(
+  client: AdminClient,
+  schema: Schema,
+  { json }: AdminAnswer,
+): Static<Schema> {
+  if (!Value.Check(schema, json)) throw client.notUnderstood()
+  return json
+}

@@ -1,0 +1,136 @@
+import { type Command, Option } from 'commander'
+import { isWorkspaceId } from '../domain/key-record.ts'
+import { EXIT, type Host } from '../run/host.ts'
+import { AdminClient } from './admin-client.ts'
+import { CliError } from './cli-error.ts'
+import { type AccessOptions, readConsoleAccess } from './console-access.ts'
+import { parseDuration } from './duration.ts'
+
+/** What each of the commands has in hand. */
+export interface KeysCommand {
+  readonly host: Host
+  readonly client: AdminClient
+  /** Print the admin API's own answer, for programs. */
+  readonly json: boolean
+}
+
+type CommonOptions = AccessOptions & { readonly json?: boolean }
+
+/** Adds `keys` and all below it: the registry through its admin API, from a shell. */
+export function addKeysCommand(program: Command, host: Host): void {
+  const keys = program.command('keys').description('issue, list, rotate and revoke keys, through the console')
+  keys.helpCommand(false).exitOverride(error => {
+    // commander has printed its message; help is no failure.
+    throw error.exitCode === 0 ? error : new CliError('', EXIT.usage)
+  })
+  const begin = (self: Command): KeysCommand => {
+    endQuietlyWhereNobodyReads(host)
+    const options = self.opts<CommonOptions>()
+    const client = new AdminClient(readConsoleAccess(options, host.environment))
+    return { host, client, json: options.json === true }
+  }
+  addIssue(keys, begin)
+  addList(keys, begin)
+  addRotate(keys, begin)
+  addRevoke(keys, begin)
+  addSync(keys, begin)
+}
+
+type Begin = (self: Command) => KeysCommand
+
+function addIssue(keys: Command, begin: Begin): void {
+  const issue = keys
+    .command('issue')
+    .description('make a new key; its secret is printed once, alone on standard output')
+    .requiredOption('--workspace <id>', 'the one workspace it is for')
+    .requiredOption('--scope <scope>', 'what it may do; once for each scope', collect)
+    .option('--name <name>', 'what people will know it by (default: "cli" and the time)')
+    .addOption(expiresIn())
+  type Options = { workspace: string; scope: string[]; name?: string; expiresIn?: number }
+  withAccess(issue).action(async (options: Options, self: Command) => {
+    const { issueKey } = await import('./keys-issue.ts')
+    await issueKey(begin(self), { ...options, workspace: checkWorkspace(options.workspace) })
+  })
+}
+
+function addList(keys: Command, begin: Begin): void {
+  const list = keys
+    .command('list')
+    .description('show the keys of a workspace, newest first')
+    .requiredOption('--workspace <id>', 'the workspace')
+  withAccess(list).action(async (options: { workspace: string }, self: Command) => {
+    const { listKeys } = await import('./keys-list.ts')
+    await listKeys(begin(self), checkWorkspace(options.workspace))
+  })
+}
+
+function addRotate(keys: Command, begin: Begin): void {
+  const rotate = keys
+    .command('rotate')
+    .description('make a successor with the same scopes; the old key works until the overlap ends')
+    .argument('<id>', 'the key’s id (key_…)')
+    .option('--overlap <duration>', 'how long the old key still works (default: 24h)', parseDuration)
+    .addOption(expiresIn())
+  type Options = { overlap?: number; expiresIn?: number }
+  withAccess(rotate).action(async (id: string, options: Options, self: Command) => {
+    const { rotateKey } = await import('./keys-rotate.ts')
+    await rotateKey(begin(self), { ...options, id: checkKeyId(id) })
+  })
+}
+
+function addRevoke(keys: Command, begin: Begin): void {
+  const revoke = keys
+    .command('revoke')
+    .description('refuse a key from now on, for good')
+    .argument('<id>', 'the key’s id (key_…)')
+    .option('--yes', 'do not ask')
+  withAccess(revoke).action(async (id: string, options: { yes?: boolean }, self: Command) => {
+    const { revokeKey } = await import('./keys-revoke.ts')
+    await revokeKey(begin(self), { id: checkKeyId(id), confirmed: options.yes === true })
+  })
+}
+
+function addSync(keys: Command, begin: Begin): void {
+  const sync = keys.command('sync').description('write every record in Redis anew, from the database')
+  withAccess(sync).action(async (_, self: Command) => {
+    const { syncKeys } = await import('./keys-sync.ts')
+    await syncKeys(begin(self))
+  })
+}
+
+function collect(value: string, before: readonly string[] = []): string[] {
+  return [...before, value]
+}
+
+/** What all of them take, after what each takes for itself. */
+function withAccess(command: Command): Command {
+  return command
+    .option('--json', 'print what the admin API answers')
+    .option('--url <address>', 'the console (POSTERN_CONSOLE_URL)')
+    .option('--token <token>', 'admin token; others can see it here: prefer POSTERN_ADMIN_TOKEN')
+    .option('--token-file <file>', 'file that holds it (POSTERN_ADMIN_TOKEN_FILE)')
+}
+
+function expiresIn(): Option {
+  return new Option('--expires-in <duration>', 'how long it will work (default: 90d)').argParser(
+    parseDuration,
+  )
+}
+
+function checkWorkspace(text: string): string {
+  if (isWorkspaceId(text)) return text
+  const expected = '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"'
+  throw new CliError(`--workspace must be ${expected}`, EXIT.usage)
+}
+
+/** Whoever pastes the key itself here must not find it in an error, an address or the console's log. */
+function checkKeyId(text: string): string {
+  if (/^key_[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) return text
+  const message = 'This is no id of a key: it begins with key_, and `postern keys list` shows it'
+  throw new CliError(message, EXIT.usage)
+}
+
+/** `postern keys list | head -1` is no fault. */
+function endQuietlyWhereNobodyReads(host: Host): void {
+  host.streams.output.on('error', () => host.exit(EXIT.unread))
+}

@@ -1,0 +1,52 @@
+import { systemClock } from '../domain/clock.ts'
+import { EXIT } from '../run/host.ts'
+import { keyAnswer, readAnswer, revokedAnswer, type ShownKey } from './admin-answers.ts'
+import { CliError } from './cli-error.ts'
+import { canAsk, confirm } from './confirm.ts'
+import { lastUseText, nameOf, paintFor, scopesText, stateText } from './key-text.ts'
+import type { KeysCommand } from './keys-command.ts'
+import { plainText } from './plain-text.ts'
+import { minuteOf } from './times.ts'
+
+const UNCONFIRMED = 'Nobody is here to confirm it: to revoke a key without a terminal, add --yes'
+const UNANNOUNCED =
+  'The gateways could not be told yet: the console goes on trying, and each refuses the key as soon as it asks again'
+
+/** `postern keys revoke` */
+export async function revokeKey(
+  command: KeysCommand,
+  { id, confirmed }: { id: string; confirmed: boolean },
+): Promise<void> {
+  const { client, host, json } = command
+  if (!confirmed) await askFirst(command, id)
+  const answer = await client.ask({ method: 'POST', path: `/keys/${id}/revoke` })
+  const { key, announced } = readAnswer(client, revokedAnswer, answer)
+  host.write(json ? `${answer.text}\n` : `${outcomeOf(key)}\n`)
+  if (announced === false) host.complain(`${UNANNOUNCED}.\n`)
+}
+
+async function askFirst({ client, host }: KeysCommand, id: string): Promise<void> {
+  if (!canAsk(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
+  const { key } = readAnswer(client, keyAnswer, await client.ask({ method: 'GET', path: `/keys/${id}` }))
+  // Nobody can use it: there is nothing to break, and nothing to ask.
+  if (key.state === 'revoked' || key.state === 'expired') return
+  const paint = paintFor(host.streams.errors, host)
+  const facts = [
+    ['name', plainText(key.name)],
+    ['workspace', plainText(key.workspaceId)],
+    ['scopes', scopesText(key)],
+    ['state', stateText(key, paint)],
+    ['last used', lastUseText(key, systemClock.wallMs())],
+  ]
+  host.complain(`${key.id} (${plainText(key.hint)}) would be revoked, for good:\n`)
+  for (const [label = '', fact] of facts) host.complain(`  ${paint('bold', label.padEnd(10))} ${fact}\n`)
+  host.complain('Whatever still uses it is refused within a second.\n')
+  if (await confirm(host.streams, 'Revoke it? [y/N] ')) return
+  throw new CliError('Nothing was revoked', EXIT.failure)
+}
+
+function outcomeOf(key: ShownKey): string {
+  const which = `${nameOf(key)} of workspace ${plainText(key.workspaceId)}`
+  if (key.revokedAt === null) return `Nothing to revoke: ${which} had expired.`
+  return `Revoked at ${minuteOf(key.revokedAt)} UTC: ${which}.`
+}

@@ -1,0 +1,33 @@
+import { readAnswer, syncAnswer } from './admin-answers.ts'
+import type { KeysCommand } from './keys-command.ts'
+import { createProgress } from './progress.ts'
+
+/** A page is many writes to Redis. */
+const PAGE_DEADLINE_MS = 60_000
+
+/** `postern keys sync`: page by page, so that none takes long, and whoever waits sees how far it is. */
+export async function syncKeys({ client, host, json }: KeysCommand): Promise<void> {
+  const progress = createProgress(host.streams.errors, json)
+  let synced = 0
+  let total = 0
+  let cursor: string | undefined
+  try {
+    do {
+      const body = cursor === undefined ? {} : { cursor }
+      const call = { method: 'POST', path: '/sync', body, deadlineMs: PAGE_DEADLINE_MS } as const
+      const page = readAnswer(client, syncAnswer, await client.ask(call))
+      if (page.cursor === cursor && cursor !== undefined) throw client.notUnderstood()
+      synced += page.synced
+      total = page.total
+      cursor = page.cursor
+      progress.show(synced, total)
+    } while (cursor !== undefined)
+  } finally {
+    progress.end()
+  }
+  host.write(
+    json
+      ? `${JSON.stringify({ synced, total })}\n`
+      : `Redis holds ${synced} keys as the database has them.\n`,
+  )
+}

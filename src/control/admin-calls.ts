@@ -1,0 +1,16 @@
+import type { Metrics } from '../observability/metrics.ts'
+import type { Call } from './http/calls.ts'
+import { auditCalls } from './registry/audit-calls.ts'
+import type { Registry } from './registry/registry.ts'
+import { keyCalls } from './registry/routes.ts'
+import { type SyncParts, syncCalls } from './registry/sync.ts'
+
+/** The admin API, without its prefix. What it counts starts at zero, so that a first request is a rise. */
+export function adminCalls(registry: Registry, metrics: Metrics, syncParts: SyncParts): Call[] {
+  const calls = [...keyCalls(registry, metrics), ...auditCalls(registry), ...syncCalls(syncParts)]
+  for (const { operation } of calls) {
+    const success = operation === 'issue' || operation === 'rotate' ? '201' : '200'
+    for (const code of [success, '500']) metrics.adminRequests.inc({ operation, code }, 0)
+  }
+  return calls
+}

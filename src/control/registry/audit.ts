@@ -1,0 +1,77 @@
+import type { KeyRecord } from '../../domain/key-record.ts'
+import type { Rotation } from '../../domain/rotate-key.ts'
+
+export type AuditAction = 'key.issued' | 'key.rotated' | 'key.revoked'
+
+/** Who asked for a change, and from where. */
+export interface Caller {
+  readonly actor: string
+  /** The peer's own: whoever stands in between is told by name elsewhere. */
+  readonly address: string
+  readonly requestId: string
+}
+
+export interface AuditEntry {
+  /** Grows with time. */
+  readonly id: string
+  readonly workspaceId: string
+  readonly atMs: number
+  readonly actor: string
+  readonly action: AuditAction
+  readonly keyId: string
+  readonly detail: AuditDetail
+}
+
+/** Small, and without anything that could be used as a key. */
+export type AuditDetail = Readonly<Record<string, string | number | readonly string[]>>
+
+export interface AuditPage {
+  readonly entries: readonly AuditEntry[]
+  /** The id to ask the next page with; null on the last. */
+  readonly nextAfterId: string | null
+}
+
+/** When and by whom. */
+export interface AuditContext {
+  readonly id: string
+  readonly atMs: number
+  readonly caller: Caller
+}
+
+export function auditIssue(record: KeyRecord, context: AuditContext): AuditEntry {
+  const { name, scopes } = record
+  return entryOf('key.issued', record, context, { name, scopes, expiresAt: instant(record.expiresAtMs) })
+}
+
+/** One entry, about the old key; it names the new one. */
+export function auditRotation(
+  { replaced, successor, overlapSeconds }: Rotation,
+  context: AuditContext,
+): AuditEntry {
+  return entryOf('key.rotated', replaced, context, {
+    name: replaced.name,
+    scopes: replaced.scopes,
+    overlapSeconds,
+    expiresAt: instant(replaced.expiresAtMs),
+    successor: successor.id,
+    successorExpiresAt: instant(successor.expiresAtMs),
+  })
+}
+
+export function auditRevocation(record: KeyRecord, context: AuditContext): AuditEntry {
+  return entryOf('key.revoked', record, context, { name: record.name, scopes: record.scopes })
+}
+
+function entryOf(
+  action: AuditAction,
+  { id: keyId, workspaceId }: KeyRecord,
+  { id, atMs, caller }: AuditContext,
+  about: AuditDetail,
+): AuditEntry {
+  const detail = { ...about, from: caller.address, requestId: caller.requestId }
+  return { id, workspaceId, atMs, actor: caller.actor, action, keyId, detail }
+}
+
+function instant(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,34 @@
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Dialect } from './database.ts'
+import type { Tables } from './tables.ts'
+
+/** A time of use is kept to the minute: that of a key in constant use is written once a minute, not with every report. */
+const ACCURACY_MS = 60_000
+
+/** In one statement and one order, so that two reports about the same keys never wait for each other in a circle. */
+export async function noteUse(
+  tx: Transaction<Tables>,
+  lastUsedMs: ReadonlyMap<string, number>,
+  dialect: Dialect,
+): Promise<void> {
+  const reported = JSON.stringify(Object.fromEntries(lastUsedMs))
+  const used =
+    dialect === 'sqlite'
+      ? sql`json_each(${reported}) as used`
+      : sql`json_each_text(${reported}::json) as used (key, value)`
+  await sql`
+    insert into key_use (key_id, last_used_at_ms)
+    select keys.id, cast(used.value as bigint) from ${used} join keys on keys.id = used.key
+    where true order by keys.id
+    on conflict (key_id) do update set last_used_at_ms = excluded.last_used_at_ms
+    where excluded.last_used_at_ms >= key_use.last_used_at_ms + ${ACCURACY_MS}`.execute(tx)
+}
+
+export async function lastUses(
+  database: Kysely<Tables>,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  if (ids.length === 0) return new Map()
+  const rows = await database.selectFrom('key_use').selectAll().where('key_id', 'in', ids).execute()
+  return new Map(rows.map(row => [row.key_id, row.last_used_at_ms]))
+}

@@ -1,0 +1,128 @@
+import type { KeyRecord, KeyState } from '../../domain/key-record.ts'
+import type { Secret } from '../../domain/secret.ts'
+import type { AuditEntry, Caller } from './audit.ts'
+import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from './key-repository.ts'
+import type { Outbox } from './outbox.ts'
+import { decodeOutcome, type EarlierAnswer, encodeOutcome, type Repetition } from './repetition.ts'
+
+/** Each lost race is a hint that was taken, or another change of the same key; a key has few in its life. */
+const MAX_ATTEMPTS = 8
+
+/** Who asks for an operation, and whether the request may be a repeated one. */
+export interface Asked {
+  readonly caller: Caller
+  /** Null where the request carries no Idempotency-Key. */
+  readonly repetition: Repetition | null
+}
+
+/** What an operation is going to do, decided from what is stored at this moment. */
+export interface Attempt {
+  readonly kind: 'planned'
+  readonly issued: StoredKey | null
+  readonly replaced: StoredKey | null
+  readonly audit: AuditEntry | null
+  /** The record that is answered. */
+  readonly record: KeyRecord
+  readonly digest: string
+  readonly secret: Secret | null
+}
+
+export type Refusal =
+  /** @property expected what the field must be, in words that follow `must be` */
+  | { readonly kind: 'invalid'; readonly field: string; readonly expected: string }
+  | { readonly kind: 'unknown_key' }
+  | { readonly kind: 'not_active'; readonly state: KeyState }
+  /** The Idempotency-Key belongs to a request that asked for something else. */
+  | { readonly kind: 'other_request' }
+
+export interface Done {
+  readonly kind: 'done'
+  readonly record: KeyRecord
+  /** The key that `record` succeeds. */
+  readonly replaced: KeyRecord | null
+  /** To be shown once; kept nowhere. */
+  readonly secret: Secret | null
+  /** False where there was nothing to change. */
+  readonly changed: boolean
+  /** Whether gateways were told; if not, they will be as soon as that is possible. */
+  readonly announced: boolean
+  /** Whether all this was done by an earlier request, whose answer this is. */
+  readonly replayed: boolean
+}
+
+interface Parts {
+  readonly repository: KeyRepository
+  readonly outbox: Outbox
+}
+
+/**
+ * Plan, save, announce; planned anew where somebody else was faster. A request that was acted on before is answered as
+ * it was then, also where it was another console that acted, and where both ran at the same time.
+ */
+export async function perform(
+  parts: Parts,
+  { repetition }: Asked,
+  plan: () => Promise<Attempt | Refusal>,
+): Promise<Done | Refusal> {
+  const { repository } = parts
+  const findEarlier = async () => (repetition === null ? null : repository.findAnswer(repetition))
+  const before = await findEarlier()
+  if (before !== null) return replay(parts, before)
+  let outcome: CommitOutcome['kind'] = 'committed'
+  for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
+    const attempt = await plan()
+    if (attempt.kind !== 'planned') {
+      // What stands in the way may be the work of the same request, which was committed in between.
+      const meanwhile = await findEarlier()
+      return meanwhile === null ? attempt : replay(parts, meanwhile)
+    }
+    const committed = await save(repository, attempt, repetition)
+    if (committed.kind === 'committed') return announce(parts, attempt, committed.notes)
+    if (committed.kind === 'repeated') return replay(parts, committed.earlier)
+    outcome = committed.kind
+  }
+  throw new Error(`No success in ${MAX_ATTEMPTS} attempts: ${SUSPICION[outcome]}`)
+}
+
+const SUSPICION: Readonly<Record<CommitOutcome['kind'], string>> = {
+  hint_taken: 'the hint of each new key is taken. Is the random generator broken?',
+  stale: 'others kept changing the key',
+  committed: '',
+  repeated: '',
+}
+
+/** Nothing to save where nothing changes, but for the answer to the next request like this. */
+async function save(
+  repository: KeyRepository,
+  { issued, replaced, audit, record }: Attempt,
+  repetition: Repetition | null,
+): Promise<CommitOutcome> {
+  if (issued === null && replaced === null && repetition === null) return { kind: 'committed', notes: [] }
+  const old = issued === null ? null : (replaced?.record ?? null)
+  const answer =
+    repetition === null ? null : { ...repetition, outcome: encodeOutcome({ record, replaced: old }) }
+  return repository.commit({ issued, replaced, audit, answer })
+}
+
+async function announce(
+  { outbox }: Parts,
+  { issued, replaced, record, digest, secret }: Attempt,
+  notes: readonly PendingChange[],
+): Promise<Done> {
+  const keys = [issued, replaced].filter(key => key !== null)
+  const told = keys.map((key, index) => outbox.announce(key, notes.slice(index, index + 1)))
+  const changed = keys.length > 0
+  const announced = changed ? (await Promise.all(told)).every(Boolean) : await outbox.settle({ digest })
+  const old = issued === null ? null : (replaced?.record ?? null)
+  return { kind: 'done', record, replaced: old, secret, changed, announced, replayed: false }
+}
+
+/** The records as they were then; whether they are announced, as it is now. */
+async function replay({ repository, outbox }: Parts, earlier: EarlierAnswer): Promise<Done | Refusal> {
+  if (earlier.kind === 'other_request') return earlier
+  const { record, replaced } = decodeOutcome(earlier.outcome)
+  const ids = replaced === null ? [record.id] : [record.id, replaced.id]
+  const keys = (await Promise.all(ids.map(id => repository.findById(id)))).filter(key => key !== null)
+  const announced = (await Promise.all(keys.map(key => outbox.settle(key)))).every(Boolean)
+  return { kind: 'done', record, replaced, secret: null, changed: false, announced, replayed: true }
+}

@@ -1,0 +1,109 @@
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Dialect } from './database.ts'
+import type { PendingChange, StoredKey } from './key-repository.ts'
+import type { OutboxRow, Tables } from './tables.ts'
+
+/** How long a console has to announce what it claimed, before another one may. */
+const CLAIM_MS = 2000
+
+export async function noteChange(
+  tx: Transaction<Tables>,
+  { digest, record }: StoredKey,
+  atMs: number,
+): Promise<PendingChange> {
+  const change = { digest, version: record.version, atMs }
+  await tx.insertInto('outbox').values(rowOf(change)).execute()
+  return change
+}
+
+/**
+ * Takes the oldest changes that no other console is announcing. Two consoles after an outage share the work; where one
+ * dies over it, the other goes on. A claim further ahead than any can be was made by a clock that is wrong.
+ */
+export async function claimChanges(
+  tx: Transaction<Tables>,
+  { me, nowMs, limit, dialect }: { me: string; nowMs: number; limit: number; dialect: Dialect },
+): Promise<PendingChange[]> {
+  const unlocked = dialect === 'postgres' ? sql`for update skip locked` : sql``
+  const { rows } = await sql<OutboxRow>`
+    update outbox set claimed_by = ${me}, claimed_until_ms = ${nowMs + CLAIM_MS}
+    where (digest, version) in (
+      select digest, version from outbox
+      where claimed_by = ${me} or claimed_until_ms <= ${nowMs} or claimed_until_ms > ${nowMs + 2 * CLAIM_MS}
+      order by at_ms, digest, version limit ${limit} ${unlocked})
+    returning digest, version, at_ms`.execute(tx)
+  return rows.map(changeOfRow).sort(byTime)
+}
+
+export async function pendingChangesOf(database: Kysely<Tables>, digest: string): Promise<PendingChange[]> {
+  const query = database.selectFrom('outbox').selectAll().where('digest', '=', digest)
+  return (await query.orderBy('version').execute()).map(changeOfRow)
+}
+
+export async function pendingSpan(
+  database: Kysely<Tables>,
+): Promise<{ oldestMs: number; newestMs: number } | null> {
+  const row = await database
+    .selectFrom('outbox')
+    .select(({ fn }) => [fn.min('at_ms').as('oldestMs'), fn.max('at_ms').as('newestMs')])
+    .executeTakeFirst()
+  // Over no rows SQL answers one row of nulls, which the types of the query don't say.
+  if (row === undefined || row.oldestMs === null) return null
+  return { oldestMs: Number(row.oldestMs), newestMs: Number(row.newestMs) }
+}
+
+export async function countPending(database: Kysely<Tables>): Promise<number> {
+  const query = database.selectFrom('outbox').select(({ fn }) => fn.countAll<number>().as('count'))
+  return (await query.executeTakeFirstOrThrow()).count
+}
+
+export async function deleteNotes(tx: Transaction<Tables>, changes: readonly PendingChange[]): Promise<void> {
+  for (const { digest, version } of changes) {
+    await tx.deleteFrom('outbox').where('digest', '=', digest).where('version', '=', version).execute()
+  }
+}
+
+/**
+ * Passes over a note that another console holds at this moment: that one deletes it, or announces it once more. To wait
+ * would be to wait in a circle some day. And nothing is lost where the deletion itself is: so the disk need not be synced.
+ */
+export async function deleteNotesUnlocked(
+  tx: Transaction<Tables>,
+  changes: readonly PendingChange[],
+): Promise<void> {
+  await sql`set local synchronous_commit = off`.execute(tx)
+  const digests = changes.map(change => change.digest)
+  const versions = changes.map(change => change.version)
+  await sql`
+    delete from outbox where (digest, version) in (
+      select digest, version from outbox
+      where (digest, version) in (select * from unnest(${digests}::text[], ${versions}::integer[]))
+      for update skip locked)`.execute(tx)
+}
+
+/**
+ * Notes again every change from a moment on. One that is noted still keeps its time. Keys that were only ever issued are
+ * passed over: a Redis that has lost them knows nothing of them, and who asks it is sent to the origin.
+ */
+export async function noteChangesSince(
+  tx: Transaction<Tables>,
+  { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
+): Promise<void> {
+  await sql`
+    insert into outbox (digest, version, at_ms)
+    select digest, version, ${sql.lit(nowMs)} from keys
+    where version > 1 and changed_at_ms >= ${sinceMs} order by digest
+    on conflict (digest, version) do nothing`.execute(tx)
+}
+
+function rowOf({ digest, version, atMs }: PendingChange): OutboxRow {
+  return { digest, version, at_ms: atMs, claimed_by: '', claimed_until_ms: 0 }
+}
+
+function changeOfRow({ digest, version, at_ms }: OutboxRow): PendingChange {
+  return { digest, version, atMs: at_ms }
+}
+
+function byTime(a: PendingChange, b: PendingChange): number {
+  return a.atMs - b.atMs || (a.digest < b.digest ? -1 : a.digest > b.digest ? 1 : a.version - b.version)
+}

@@ -1,0 +1,51 @@
+import { closeSync, openSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { Kysely, sql } from 'kysely'
+import type { Database } from './database.ts'
+import { migrate } from './migrations.ts'
+import { NodeSqliteDialect } from './sqlite-dialect.ts'
+import type { Tables } from './tables.ts'
+
+const IN_MEMORY = ':memory:'
+/** Another process may hold the write lock that long: a console that is being replaced. */
+const BUSY_TIMEOUT_MS = 2000
+
+export async function openSqlite(file: string): Promise<Database> {
+  const writer = connect(file)
+  try {
+    await migrate(writer, 'sqlite')
+    // A database in memory belongs to its one connection.
+    const reader = file === IN_MEMORY ? writer : connect(file)
+    // Kysely closes only what was used once.
+    await sql`select 1`.execute(reader)
+    return { dialect: 'sqlite', writer, reader, close: () => closeAll(new Set([reader, writer])) }
+  } catch (error) {
+    await writer.destroy()
+    throw error
+  }
+}
+
+function connect(file: string): Kysely<Tables> {
+  return new Kysely<Tables>({ dialect: new NodeSqliteDialect(openFile(file)) })
+}
+
+async function closeAll(connections: Iterable<Kysely<Tables>>): Promise<void> {
+  for (const connection of connections) await connection.destroy()
+}
+
+function openFile(file: string): DatabaseSync {
+  try {
+    if (file !== IN_MEMORY) createPrivately(file)
+    const database = new DatabaseSync(file, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS })
+    // FULL: a revocation that was answered must survive the machine losing power.
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
+    return database
+  } catch (cause) {
+    throw new Error(`database.url: cannot open the SQLite file ${file}`, { cause })
+  }
+}
+
+/** SQLite gives its side files the rights of the main one. An existing file keeps its own. */
+function createPrivately(file: string): void {
+  closeSync(openSync(file, 'a', 0o600))
+}

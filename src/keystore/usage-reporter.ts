@@ -1,0 +1,118 @@
+import type { Clock } from '../domain/clock.ts'
+import { isNotOffered } from './origin-answers.ts'
+import type { OriginClient } from './origin-client.ts'
+import { asError, type TroubleLog } from './trouble-log.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+/** Keys that are noted; of more than these the one noted first is forgotten. */
+const MAX_KEYS = 100_000
+const MAX_BATCH = 10_000
+const MAX_ANSWER_BYTES = 16 * 1024
+/** Nobody waits longer for the end of a process that is about to go. */
+const MAX_LAST_REPORT_MS = 2_000
+
+export interface UsageReporterParts {
+  readonly client: Pick<OriginClient, 'ask'>
+  readonly clock: Clock
+  readonly trouble: TroubleLog
+  readonly periodMs: number
+  /** For one call. */
+  readonly timeoutMs: number
+  readonly maxKeys?: number
+  /** From 0 to 1: when the first report goes, so that a fleet does not report as one. */
+  readonly random?: () => number
+}
+
+/**
+ * Tells the origin when keys were last used, to the minute. What it cannot tell it tells with the next report; lost is,
+ * at worst, what was noted since the last one.
+ */
+export class UsageReporter {
+  readonly #parts: UsageReporterParts
+  #noted = new Map<string, number>()
+  #restUntilMs = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | undefined
+  #report: Promise<void> | null = null
+  #lastDeadline: AbortSignal | null = null
+
+  constructor(parts: UsageReporterParts) {
+    this.#parts = parts
+  }
+
+  start(): void {
+    const { periodMs, random = Math.random } = this.#parts
+    const tick = () => {
+      this.#timer = setTimeout(tick, periodMs).unref()
+      void this.report()
+    }
+    this.#timer ??= setTimeout(tick, periodMs * random()).unref()
+  }
+
+  /** On the way of each request: it only notes. */
+  used(keyId: string): void {
+    const nowMs = this.#parts.clock.wallMs()
+    this.#noted.set(keyId, nowMs - (nowMs % MINUTE_MS))
+    if (this.#noted.size > (this.#parts.maxKeys ?? MAX_KEYS)) this.#forgetFirst()
+  }
+
+  /** Tells all that was noted. One at a time; it never rejects. */
+  report(): Promise<void> {
+    this.#report ??= this.#tell().finally(() => {
+      this.#report = null
+    })
+    return this.#report
+  }
+
+  /** The last report, within one deadline. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#lastDeadline = AbortSignal.timeout(Math.min(MAX_LAST_REPORT_MS, this.#parts.timeoutMs))
+    await this.#report
+    await this.report()
+  }
+
+  async #tell(): Promise<void> {
+    const { clock, trouble, timeoutMs } = this.#parts
+    const noted = this.#noted
+    this.#noted = new Map()
+    if (clock.monotonicMs() < this.#restUntilMs) return // Nobody wants it: forgotten.
+    try {
+      while (noted.size > 0) {
+        const batch = [...noted].slice(0, MAX_BATCH)
+        const isWanted = await this.#tellBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
+        if (!isWanted) return
+        for (const [keyId] of batch) noted.delete(keyId)
+      }
+      trouble.works()
+    } catch (error) {
+      trouble.failed(asError(error))
+      this.#keep(noted)
+    }
+  }
+
+  /** @returns false where the origin takes no reports: an own key service need not */
+  async #tellBatch(batch: [string, number][], deadline: AbortSignal): Promise<boolean> {
+    const body = { used: Object.fromEntries(batch) }
+    const request = { method: 'POST', path: '/usage', body, maxBytes: MAX_ANSWER_BYTES } as const
+    const reply = await this.#parts.client.ask(request, deadline)
+    if (isNotOffered(reply)) {
+      this.#restUntilMs = this.#parts.clock.monotonicMs() + HOUR_MS
+      return false
+    }
+    if (reply.status < 200 || reply.status > 299) throw new Error(`The origin answered ${reply.status}`)
+    return true
+  }
+
+  /** Behind what was noted since, which is newer and goes on counting; the oldest are the first to be forgotten. */
+  #keep(untold: Map<string, number>): void {
+    for (const [keyId, usedAtMs] of this.#noted) untold.set(keyId, Math.max(usedAtMs, untold.get(keyId) ?? 0))
+    this.#noted = untold
+    while (this.#noted.size > (this.#parts.maxKeys ?? MAX_KEYS)) this.#forgetFirst()
+  }
+
+  #forgetFirst(): void {
+    const [first] = this.#noted.keys()
+    if (first !== undefined) this.#noted.delete(first)
+  }
+}

@@ -1,0 +1,113 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import {
+  type Context,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api'
+import { parseTraceParent } from '@opentelemetry/core'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import {
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace'
+import type { TierName } from '../domain/lookup.ts'
+import type { RequestTrace, Tracing } from './tracing.ts'
+
+const EXPORT_TIMEOUT_MS = 5_000
+const STOP_TIMEOUT_MS = 3_000
+
+/** Spans by OpenTelemetry's SDK, made by hand: three of them, and no instrumentation that patches anything. */
+export class OpenTelemetryTracing implements Tracing {
+  readonly #provider: TracerProvider
+  readonly #tracer: Tracer
+
+  constructor(settings: { endpoint: string; sampleRatio: number; version: string }) {
+    const exporter = new OTLPTraceExporter({
+      url: tracesUrl(settings.endpoint),
+      timeoutMillis: EXPORT_TIMEOUT_MS,
+    })
+    this.#provider = new TracerProvider({
+      resource: resourceFromAttributes({ 'service.name': 'postern', 'service.version': settings.version }),
+      sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(settings.sampleRatio) }),
+      spanProcessors: [new BatchSpanProcessor({ exporter, exportTimeoutMillis: EXPORT_TIMEOUT_MS })],
+    })
+    this.#tracer = this.#provider.getTracer('postern')
+  }
+
+  begin(headers: IncomingHttpHeaders): RequestTrace {
+    return new OpenTelemetryRequest(this.#tracer, parentOf(headers))
+  }
+
+  async stop(): Promise<void> {
+    const deadline = new Promise<void>(resolve => setTimeout(resolve, STOP_TIMEOUT_MS).unref())
+    await Promise.race([this.#provider.shutdown(), deadline])
+  }
+}
+
+class OpenTelemetryRequest implements RequestTrace {
+  readonly #tracer: Tracer
+  readonly #server: Span
+  readonly #context: Context
+  #upstream: Span | null = null
+
+  constructor(tracer: Tracer, parent: Context) {
+    this.#tracer = tracer
+    this.#server = tracer.startSpan('request', { kind: SpanKind.SERVER }, parent)
+    this.#context = trace.setSpan(parent, this.#server)
+  }
+
+  get traceId(): string {
+    return this.#server.spanContext().traceId
+  }
+
+  get spanId(): string {
+    return this.#server.spanContext().spanId
+  }
+
+  lookedUp(tier: TierName | null, startedAtMs: number): void {
+    const startTime = performance.timeOrigin + startedAtMs
+    const attributes = { 'postern.key.tier': tier ?? 'none' }
+    this.#tracer.startSpan('key look-up', { startTime, attributes }, this.#context).end()
+  }
+
+  forwarding(): string {
+    this.#upstream = this.#tracer.startSpan('upstream', { kind: SpanKind.CLIENT }, this.#context)
+    const { traceId, spanId, traceFlags } = this.#upstream.spanContext()
+    return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`
+  }
+
+  forwarded(status: number, fault: string | null): void {
+    if (status !== 0) this.#upstream?.setAttribute('http.response.status_code', status)
+    if (fault !== null) this.#upstream?.setStatus({ code: SpanStatusCode.ERROR, message: fault })
+  }
+
+  end({ route, method, status, aborted, reason }: Parameters<RequestTrace['end']>[0]): void {
+    this.#server.updateName(`${method} ${route}`)
+    this.#server.setAttributes({
+      'http.request.method': method,
+      'http.route': route,
+      ...(aborted ? { 'postern.aborted': true } : { 'http.response.status_code': status }),
+      ...(reason === null ? {} : { 'postern.reason': reason }),
+    })
+    if (!aborted && status >= 500) this.#server.setStatus({ code: SpanStatusCode.ERROR })
+    this.#upstream?.end()
+    this.#server.end()
+  }
+}
+
+function parentOf({ traceparent }: IncomingHttpHeaders): Context {
+  const parent = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null
+  return parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...parent, isRemote: true })
+}
+
+function tracesUrl(endpoint: string): string {
+  const url = new URL(endpoint)
+  return url.pathname === '/' ? new URL('/v1/traces', url).href : url.href
+}

@@ -1,0 +1,38 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Config } from '../config/schema.ts'
+import type { TierName } from '../domain/lookup.ts'
+
+/** The spans of one request: its own, one of the key look-up, one of the upstream. */
+export interface RequestTrace {
+  readonly traceId: string
+  readonly spanId: string
+  /** @param tier null where nobody could say @param startedAtMs as `performance.now()` */
+  lookedUp(tier: TierName | null, startedAtMs: number): void
+  /** The upstream is being asked. @returns the `traceparent` under which it is told of it (W3C Trace Context, 3.2) */
+  forwarding(): string
+  /** @param status of the upstream's answer; 0 where there was none */
+  forwarded(status: number, fault: string | null): void
+  end(facts: { route: string; method: string; status: number; aborted: boolean; reason: string | null }): void
+}
+
+export interface Tracing {
+  begin(headers: IncomingHttpHeaders): RequestTrace
+  /** Sends what is left. */
+  stop(): Promise<void>
+}
+
+/** The SDK is only read where a collector is named: elsewhere tracing costs a comparison with null. */
+export async function createTracing(config: Config['tracing'], version: string): Promise<Tracing | null> {
+  const { endpoint, sampleRatio } = config
+  if (endpoint === undefined) return null
+  const { OpenTelemetryTracing } = await import('./open-telemetry.ts')
+  return new OpenTelemetryTracing({ endpoint, sampleRatio, version })
+}
+
+const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** The trace that the client says it is in; a log line is found by it also where there are no spans. */
+export function traceIdOf(headers: IncomingHttpHeaders): string | null {
+  const { traceparent } = headers
+  return typeof traceparent === 'string' ? (TRACEPARENT.exec(traceparent)?.[1] ?? null) : null
+}

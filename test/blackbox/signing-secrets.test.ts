@@ -1,0 +1,181 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { digestOf, importSigningSecret, isWellFormedKey, mintSecret } from '../../src/domain/secret.ts'
+import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import { freePort } from '../support/free-port.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { ask, type Replica, SteadyLoad } from '../support/steady-load.ts'
+import { until } from '../support/until.ts'
+
+// The runbook of config/rotate-signing-secrets.md, step by step.
+const A = randomBytes(32)
+const B = randomBytes(32)
+const list = (...secrets: Buffer[]) => secrets.map(secret => secret.toString('base64')).join(',')
+
+const directory = mkdtempSync(join(tmpdir(), 'postern-rotation-'))
+const adminToken = randomBytes(24).toString('base64url')
+let redis: RedisServer
+let env: Record<string, string>
+let console: Listening | undefined
+let gateways: { process: Listening; replica: Replica }[] = []
+let load: SteadyLoad
+
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  const port = String(await freePort())
+  env = {
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+    POSTERN_ORIGIN_URL: `http://127.0.0.1:${port}`,
+    POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
+    POSTERN_CONSOLE_PORT: port,
+    POSTERN_ADMIN_TOKEN: adminToken,
+    POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
+    POSTERN_DRAIN_DELAY_MS: '0',
+    // So that records are read again and again, and not once for the whole test.
+    POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.2',
+  }
+  load = new SteadyLoad(4)
+})
+afterAll(async () => {
+  await load.stop()
+  for (const { process } of gateways) await process.process.stop()
+  await console?.process.stop()
+  await redis.stop()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+test('a signing secret is replaced, and no client notices', { timeout: 120_000 }, async () => {
+  await restartConsole(list(A))
+  await replaceGateways(list(A))
+  const revoked = await issue('revoked before all')
+  await revoke(revoked.id)
+  hold('revoked', revoked.secret, 'key_revoked')
+  hold(
+    'forged',
+    mintSecret('wsk_', randomBytes(32), importSigningSecret(randomBytes(32))).reveal(),
+    'key_invalid',
+  )
+  const old = [await issue('old 1'), await issue('old 2'), await issue('old 3')]
+  for (const key of old) hold('old', key.secret)
+  await load.goOn()
+
+  // Everybody learns of B before anything is signed with it.
+  await replaceGateways(list(A, B))
+  await restartConsole(list(A, B))
+  const still = await issue('signed by A')
+  expect([isSignedBy(still.secret, A), await madeMacOf(still.secret)]).toEqual([true, 'A'])
+  hold('still', still.secret)
+  await load.goOn()
+
+  // B signs. Gateways come after the console here, and before it elsewhere: neither order matters any more.
+  await restartConsole(list(B, A))
+  const young = await issue('signed by B')
+  expect([isSignedBy(young.secret, B), await madeMacOf(young.secret)]).toEqual([true, 'B'])
+  hold('young', young.secret)
+  await load.goOn()
+  await replaceGateways(list(B, A))
+  await load.goOn()
+
+  // Records that Redis lost come back with a MAC by B; a gateway that was forgotten, and knows only A, asks the console.
+  await redis.admin.flushall()
+  await until('the records are back', async () => (await madeMacOf(old[0]?.secret ?? '')) === 'B')
+  const forgotten = await startGateway(list(A))
+  for (const key of [...old, still]) expect(await ask(forgotten.urls.gateway, key.secret)).toBe('200')
+  expect(await ask(forgotten.urls.gateway, revoked.secret)).toBe('key_revoked')
+  // What B has signed it cannot know: that is why everybody learns of B first.
+  expect(await ask(forgotten.urls.gateway, young.secret)).toBe('key_invalid')
+  await forgotten.process.stop()
+  await load.goOn()
+
+  // The clients change to keys of their own signed by B, and only then A goes.
+  for (const [number, key] of [...old, still].entries()) {
+    const successor = await issue(`successor ${number}`)
+    hold(`successor ${number}`, successor.secret)
+    drop(key.secret)
+    await revoke(key.id)
+  }
+  drop(revoked.secret)
+  await load.goOn()
+  await replaceGateways(list(B))
+  await restartConsole(list(B))
+  for (const key of old) hold('gone', key.secret, 'key_invalid')
+  await load.goOn()
+
+  await load.stop()
+  expect(load.wrong).toEqual([])
+  process.stdout.write(`Signing secret replaced under load: ${load.answered} answers, none of them wrong\n`)
+})
+
+function hold(name: string, secret: string, expected = '200'): void {
+  load.holders.push({ name, secret, expected })
+}
+
+function drop(secret: string): void {
+  const at = load.holders.findIndex(holder => holder.secret === secret)
+  load.holders.splice(at, 1)
+}
+
+/** One after another, each new one ready before the old one gets no more requests and is stopped. */
+async function replaceGateways(signingSecrets: string): Promise<void> {
+  const old = gateways
+  gateways = []
+  for (const number of [0, 1]) {
+    const started = await startGateway(signingSecrets)
+    gateways.push({ process: started, replica: load.join(started.urls.gateway) })
+    const gone = old[number]
+    if (gone === undefined) continue
+    await load.leave(gone.replica)
+    expect((await gone.process.process.stop('SIGTERM')).code).toBe(0)
+  }
+}
+
+async function startGateway(signingSecrets: string): Promise<Listening> {
+  const gateway = await startPostern('gateway', { ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
+  await until('the gateway hears', async () => {
+    const readiness = await fetch(`${gateway.urls.ops}/readyz`)
+    return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+  })
+  return gateway
+}
+
+/** There is one, with one database file: while it is away, gateways go on with what they have. */
+async function restartConsole(signingSecrets: string): Promise<void> {
+  if (console !== undefined) expect((await console.process.stop('SIGTERM')).code).toBe(0)
+  console = await startPostern('console', { ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
+}
+
+async function issue(name: string): Promise<{ id: string; secret: string }> {
+  const { key, secret } = await admin('/workspaces/ws_1/keys', { name, scopes: ['files:read'] })
+  return { id: (key as { id: string }).id, secret: String(secret) }
+}
+
+async function revoke(id: string): Promise<void> {
+  await admin(`/keys/${id}/revoke`)
+}
+
+async function admin(path: string, body: object = {}): Promise<Record<string, unknown>> {
+  const response = await fetch(`${env['POSTERN_ORIGIN_URL']}/admin/v1${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  if (!response.ok) throw new Error(`The console answered ${response.status}: ${await response.text()}`)
+  return (await response.json()) as Record<string, unknown>
+}
+
+function isSignedBy(key: string, secret: Buffer): boolean {
+  return isWellFormedKey(key, { kind: 'signed', prefix: 'wsk_', signingKeys: [importSigningSecret(secret)] })
+}
+
+/** Who made the MAC on the record in Redis. */
+async function madeMacOf(key: string): Promise<'A' | 'B' | 'nobody'> {
+  const digest = digestOf(key)
+  const text = (await redis.admin.get(redisKeyOf(digest))) ?? ''
+  if (decodeRecord(text, digest, [deriveRecordKey(A)]).ok) return 'A'
+  return decodeRecord(text, digest, [deriveRecordKey(B)]).ok ? 'B' : 'nobody'
+}

@@ -1,0 +1,153 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest'
+import { digestOf } from '../../src/domain/secret.ts'
+import { CHANGES_CHANNEL, decodeAnnouncement, decodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { until } from '../support/until.ts'
+import { startWorld, type World } from '../support/world.ts'
+import { CONTRACT, expectToFit, schema, schemaAt } from './contract.ts'
+import { startKeyService } from './example-key-service.ts'
+
+const DIGEST = digestOf('a key')
+const RECORD = {
+  id: 'k-1',
+  workspaceId: 'ws_1',
+  scopes: ['files:read'],
+  expiresAt: '2027-02-18T09:00:00Z',
+  version: 1,
+}
+
+test('the document is valid OpenAPI 3.1', async () => {
+  const validator = new Validator()
+  expect(await validator.validate(structuredClone(CONTRACT))).toEqual({ valid: true })
+  expect(validator.version).toBe('3.1')
+})
+
+describe('the document says of a record what the gateway thinks of it', () => {
+  const judge = schema('Record')
+
+  it.each([
+    ['the least', {}],
+    ['all of it', { hint: '…x7Qf', revokedAt: '2026-11-20T00:00:00.123Z', v: 1 }],
+    ['fields that nobody knows', { plan: 'gold' }],
+    ['no scopes', { scopes: [] }],
+    ['not revoked', { revokedAt: null }],
+    ['every kind of character', { id: '!k~', workspaceId: 'A-z_0.9~', scopes: ['!#[]~', 'a'.repeat(64)] }],
+    ['a name of dots', { workspaceId: '...' }],
+    ['version 0', { version: 0 }],
+  ])('good: %s', (_, changes) => {
+    expectToFit(judge, { ...RECORD, ...changes })
+    expect(decodeRecord(JSON.stringify({ ...RECORD, ...changes }), DIGEST, null).ok).toBe(true)
+  })
+
+  it.each<[string, object]>([
+    ...Object.keys(RECORD).map((name): [string, object] => [`no ${name}`, { [name]: undefined }]),
+    ['an id of many words', { id: 'k 1' }],
+    ['no id to speak of', { id: '' }],
+    ['an id that goes on', { id: 'k'.repeat(129) }],
+    ['a workspace that is a path', { workspaceId: '../x' }],
+    ['a dot', { workspaceId: '.' }],
+    ['two dots', { workspaceId: '..' }],
+    ['a workspace in other letters', { workspaceId: 'ä' }],
+    ['one scope for a list', { scopes: 'files:read' }],
+    ['a scope of two words', { scopes: ['files read'] }],
+    ['a scope with a quote', { scopes: ['"'] }],
+    ['too many scopes', { scopes: Array.from({ length: 65 }, (_, index) => `s${index}`) }],
+    ['a time of another zone', { expiresAt: '2027-02-18T09:00:00+01:00' }],
+    ['a day', { expiresAt: '2027-02-18' }],
+    ['a number for a time', { expiresAt: 1_800_000_000_000 }],
+    ['microseconds', { expiresAt: '2027-02-18T09:00:00.123456Z' }],
+    ['revoked: false', { revokedAt: false }],
+    ['a hint that goes on', { hint: 'x'.repeat(129) }],
+    ['a version of another kind', { version: '1' }],
+    ['half a version', { version: 1.5 }],
+    ['a version below none', { version: -1 }],
+    ['a form of tomorrow', { v: 2 }],
+  ])('bad: %s', (_, changes) => {
+    expect(judge({ ...RECORD, ...changes })).toBe(false)
+    expect(decodeRecord(JSON.stringify({ ...RECORD, ...changes }), DIGEST, null).ok).toBe(false)
+  })
+})
+
+describe('and of a message', () => {
+  it.each([
+    ['Change', { digest: DIGEST, version: 2, at: 1 }, true],
+    ['Change', { digest: DIGEST, version: 2, at: 1, note: 'x' }, true],
+    ['Beat', { beat: 'me', at: 1 }, true],
+    ['Change', { digest: DIGEST.toUpperCase(), version: 2, at: 1 }, false],
+    ['Change', { digest: DIGEST, at: 1 }, false],
+    ['Change', { digest: DIGEST, version: 2 }, false],
+    ['Change', { digest: DIGEST, version: 2, at: '2026-11-20T00:00:00Z' }, false],
+    ['Change', { digest: DIGEST, version: 2, at: 1, beat: 'me' }, false],
+    ['Beat', { beat: 'me', digest: DIGEST, at: 1 }, false],
+    ['Beat', { beat: 'me' }, false],
+  ])('%s %j: %s', (name, message, good) => {
+    expect(schema(name)(message)).toBe(good)
+    expect(decodeAnnouncement(JSON.stringify(message)) !== null).toBe(good)
+  })
+})
+
+describe('what really answers fits the document', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await startWorld()
+  })
+  afterAll(() => world.stop())
+
+  const responses = '/paths/~1internal~1v1~1keys~1{digest}/get/responses'
+  const body = (status: string) => schemaAt(`${responses}/${status}/content/application~1json/schema`)
+
+  async function lookUp(url: string, digest: string, token: string) {
+    const headers = { authorization: `Bearer ${token}` }
+    const response = await fetch(`${url}/internal/v1/keys/${digest}`, { headers })
+    return { status: response.status, json: (await response.json()) as Record<string, unknown> }
+  }
+
+  test('the console: a record, none, and a stranger', async () => {
+    const { secret } = await world.issue()
+    const token = world.env['POSTERN_ORIGIN_TOKEN'] ?? ''
+    const url = world.console.urls.console
+    const found = await lookUp(url, digestOf(secret), token)
+    expect(found.status).toBe(200)
+    expectToFit(body('200'), found.json)
+    const absent = await lookUp(url, DIGEST, token)
+    expect(absent).toMatchObject({ status: 404, json: { code: 'not_found' } })
+    expectToFit(body('404'), absent.json)
+    const stranger = await lookUp(url, DIGEST, 'not-the-token')
+    expect(stranger.status).toBe(401)
+    expectToFit(body('default'), stranger.json)
+    expectToFit(
+      schema('RedisRecord'),
+      JSON.parse((await world.redis.admin.get(redisKeyOf(digestOf(secret)))) ?? ''),
+    )
+  })
+
+  test('the console: what it says on the channel', async () => {
+    const said: Record<string, unknown>[] = []
+    const ear = world.redis.admin.duplicate()
+    ear.on('message', (_: string, text: string) => void said.push(JSON.parse(text)))
+    await ear.subscribe(CHANGES_CHANNEL)
+    const { secret, id } = await world.issue()
+    await world.revoke(id)
+    const versions = () =>
+      said.flatMap(message => (message['digest'] === digestOf(secret) ? [message['version']] : []))
+    // A change may be said more than once: what was not heard of for certain is said again.
+    await until('both changes are said', () => versions().includes(1) && versions().includes(2))
+    await until('a beat is sent', () => said.some(message => 'beat' in message))
+    for (const message of said) expectToFit(schema('beat' in message ? 'Beat' : 'Change'), message)
+    ear.disconnect()
+  })
+
+  test('the example: a record, none, and a stranger', async () => {
+    const service = await startKeyService({ token: 'the-token-of-a-test' })
+    const url = `http://127.0.0.1:${service.port}`
+    await service.put('a key', RECORD)
+    const found = await lookUp(url, DIGEST, 'the-token-of-a-test')
+    expect(found).toEqual({ status: 200, json: RECORD })
+    expectToFit(body('200'), found.json)
+    const absent = await lookUp(url, digestOf('another key'), 'the-token-of-a-test')
+    expect(absent).toMatchObject({ status: 404, json: { code: 'not_found' } })
+    expectToFit(body('404'), absent.json)
+    expect((await lookUp(url, DIGEST, 'not-the-token')).status).toBe(401)
+    await service.stop()
+  })
+})

@@ -1,0 +1,225 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { digestOf } from '../../src/domain/secret.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { RecordingUpstream } from '../support/recording-upstream.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { answer, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { until } from '../support/until.ts'
+import { type KeyRecord, startKeyService } from './example-key-service.ts'
+
+const TOKEN = randomBytes(24).toString('base64url')
+const STALE_SECONDS = 2
+const DAY_MS = 86_400_000
+
+let redis: RedisServer
+let upstream: RecordingUpstream
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  upstream = await RecordingUpstream.start()
+})
+afterAll(async () => {
+  await redis.stop()
+  await upstream.stop()
+})
+
+/** A key as some other service makes them. */
+const newKey = () => `live-${randomBytes(12).toString('hex')}`
+
+function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
+  const expiresAt = new Date(Date.now() + DAY_MS).toISOString()
+  return { id: 'k-1', workspaceId: 'ws_1', scopes: ['workspace:read'], expiresAt, version: 1, ...changes }
+}
+
+const revoked = (record: KeyRecord): KeyRecord => ({
+  ...record,
+  revokedAt: new Date().toISOString(),
+  version: record.version + 1,
+})
+
+function startGateway(originUrl: string, more: Record<string, string>): Promise<Listening> {
+  return startPostern('gateway', {
+    POSTERN_KEYS_FORMAT: 'opaque',
+    POSTERN_ORIGIN_URL: originUrl,
+    POSTERN_ORIGIN_TOKEN: TOKEN,
+    POSTERN_UPSTREAM_URL: upstream.url,
+    POSTERN_DRAIN_DELAY_MS: '0',
+    POSTERN_KEYS_STALE_SECONDS: String(STALE_SECONDS),
+    ...more,
+  })
+}
+
+async function untilItHears({ urls }: Listening): Promise<void> {
+  await until('the gateway hears', async () => {
+    const readiness = await fetch(`${urls.ops}/readyz`)
+    return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+  })
+}
+
+async function ask({ urls }: Listening, key: string, path = '/api/v1/auth') {
+  const headers = { authorization: `Bearer ${key}` }
+  const response = await fetch(`${urls.gateway}${path}`, { headers })
+  const json = (await response.json()) as Record<string, unknown>
+  return { status: response.status, code: json['code'], json }
+}
+
+describe.each([
+  {
+    how: 'with beats',
+    hears: true,
+    boundMs: 1000,
+    settings: () => ({ POSTERN_REDIS_URL: redis.url }),
+    beats: true,
+  },
+  {
+    how: 'without beats',
+    hears: true,
+    boundMs: 1000,
+    settings: () => ({ POSTERN_REDIS_URL: redis.url, POSTERN_REDIS_BEATS: 'false' }),
+    beats: false,
+  },
+  // Nothing is heard: each record is asked for again after a second.
+  { how: 'without Redis', hears: false, boundMs: 2000, settings: () => ({}), beats: false },
+])('a key service of one’s own, $how', ({ hears, boundMs, settings, beats }) => {
+  let service: Awaited<ReturnType<typeof startKeyService>>
+  let gateway: Listening
+
+  const startService = (port = 0) =>
+    startKeyService({ token: TOKEN, beats, port, ...(hears ? { redisUrl: redis.url } : {}) })
+
+  beforeEach(async () => {
+    service = await startService()
+    gateway = await startGateway(`http://127.0.0.1:${service.port}`, settings())
+    if (hears) await untilItHears(gateway)
+  })
+  afterEach(async () => {
+    await gateway.process.stop()
+    await service.stop()
+  })
+
+  test('a known key reaches its own workspace with its scopes, and nothing else', async () => {
+    const key = newKey()
+    await service.put(key, recordOf())
+    expect(await ask(gateway, key)).toMatchObject({
+      status: 200,
+      json: { workspaceId: 'ws_1', keyId: 'k-1', scopes: ['workspace:read'] },
+    })
+    expect((await ask(gateway, key, '/api/v1/workspaces/ws_1')).status).toBe(200)
+    expect(upstream.requests.at(-1)).toContain('k-1')
+    expect(upstream.requests.at(-1)).not.toContain(key)
+    expect((await ask(gateway, key, '/api/v1/workspaces/ws_2')).code).toBe('not_found')
+    expect((await ask(gateway, key, '/api/v1/workspaces/ws_1/files')).code).toBe('scope_missing')
+  })
+
+  test('a key that is not known is refused, until it is', async () => {
+    const key = newKey()
+    expect(await ask(gateway, key)).toMatchObject({ status: 401, code: 'key_invalid' })
+    await service.put(key, recordOf())
+    await until('the key works', async () => (await ask(gateway, key)).status === 200)
+  })
+
+  test('a revoked key is refused within the bound', async () => {
+    const key = newKey()
+    await service.put(key, recordOf())
+    expect((await ask(gateway, key)).status).toBe(200)
+    const beganMs = performance.now()
+    await service.put(key, revoked(recordOf()))
+    await until('the key is refused', async () => (await ask(gateway, key)).code === 'key_revoked')
+    expect(performance.now() - beganMs).toBeLessThan(boundMs)
+  })
+
+  test('a key that has expired is refused, also where it was good a moment ago', async () => {
+    const key = newKey()
+    await service.put(key, recordOf({ expiresAt: new Date(Date.now() - 1000).toISOString() }))
+    expect(await ask(gateway, key)).toMatchObject({ status: 401, code: 'key_expired' })
+    const short = newKey()
+    await service.put(short, recordOf({ expiresAt: new Date(Date.now() + 1500).toISOString() }))
+    expect((await ask(gateway, short)).status).toBe(200)
+    await until('it has expired', async () => (await ask(gateway, short)).code === 'key_expired')
+  })
+
+  test('while the service is down known keys work for a while, then nobody can say; none is ever called bad', async () => {
+    const key = newKey()
+    await service.put(key, recordOf())
+    await gateway.process.stop()
+    // Or else a replica that hears goes on trusting what it remembers for half a minute.
+    gateway = await startGateway(`http://127.0.0.1:${service.port}`, {
+      ...settings(),
+      POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.5',
+    })
+    expect((await ask(gateway, key)).status).toBe(200)
+    const { port } = service
+    await service.stop()
+    const beganMs = performance.now()
+    expect(await ask(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
+
+    const seen = new Set<string>()
+    await until('nobody can say any more', async () => {
+      const { status, code } = await ask(gateway, key)
+      seen.add(code === undefined ? `${status}` : `${status} ${code}`)
+      return status === 503
+    })
+    expect([...seen]).toEqual(['200', '503 key_store_unavailable'])
+    expect(performance.now() - beganMs).toBeLessThan((STALE_SECONDS + 1) * 1000)
+
+    service = await startService(port)
+    await service.put(key, recordOf())
+    await until('the key works', async () => (await ask(gateway, key)).status === 200)
+  })
+})
+
+test('a key that is revoked while Redis is away is refused all the same', async () => {
+  const service = await startKeyService({ token: TOKEN, redisUrl: redis.url })
+  const gateway = await startGateway(`http://127.0.0.1:${service.port}`, { POSTERN_REDIS_URL: redis.url })
+  await untilItHears(gateway)
+  const key = newKey()
+  await service.put(key, recordOf())
+  expect((await ask(gateway, key)).status).toBe(200)
+  redis.freeze()
+  const beganMs = performance.now()
+  await service.put(key, revoked(recordOf()))
+  await until('the key is refused', async () => (await ask(gateway, key)).code === 'key_revoked')
+  expect(performance.now() - beganMs).toBeLessThan(2000)
+  redis.thaw()
+  await gateway.process.stop()
+  await service.stop()
+})
+
+describe('an origin in trouble never makes a key bad', () => {
+  let origin: ScriptedOrigin
+  let gateway: Listening
+  beforeAll(async () => {
+    origin = await ScriptedOrigin.start()
+    gateway = await startGateway(origin.url, {})
+  })
+  afterAll(async () => {
+    await gateway.process.stop()
+    await origin.stop()
+  })
+
+  test.each([
+    ['500', 500, '{"code":"internal_error","error":"x"}'],
+    ['500 that says not_found', 500, '{"code":"not_found","error":"x"}'],
+    ['404 of another server', 404, '<h1>Not Found</h1>'],
+    ['404 without a code', 404, '{"error":"no route"}'],
+    ['404 with another code', 404, '{"code":"unknown_path","error":"x"}'],
+    ['401, for the token is wrong', 401, '{"code":"unauthenticated","error":"x"}'],
+    ['204', 204, ''],
+    ['200 with nothing', 200, '{}'],
+    ['200 with null', 200, 'null'],
+    ['200 with a record that lacks its expiry', 200, JSON.stringify({ ...recordOf(), expiresAt: undefined })],
+  ])('%s is 503', async (_, status, body) => {
+    origin.script = (_request, response) => answer(response, status, body)
+    expect(await ask(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
+  })
+
+  test('a key is asked for by its digest, with the token, and is in no request itself', async () => {
+    const key = newKey()
+    origin.script = (_request, response) => answer(response, 404, '{"code":"not_found","error":"x"}')
+    expect((await ask(gateway, key)).code).toBe('key_invalid')
+    expect(origin.requests.at(-1)).toEqual({
+      path: `/internal/v1/keys/${digestOf(key)}`,
+      authorization: `Bearer ${TOKEN}`,
+    })
+  })
+})

@@ -1,0 +1,54 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CHANGES_CHANNEL, decodeAnnouncement } from '../../src/domain/wire.ts'
+import { configOf, fileWith } from '../config/examples.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { until } from '../support/until.ts'
+import { expectToFit, schema } from './contract.ts'
+
+const PAGE = readFileSync(new URL('../../config/bring-your-own-keys.md', import.meta.url), 'utf8')
+const blocks = (language: string) =>
+  [...PAGE.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
+    ([, text = '']) => text,
+  )
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+test('the digest that stands on the page is the one that its commands print', () => {
+  const [digest = ''] = blocks('sh')
+  const printed = execFileSync('sh', ['-c', digest], { encoding: 'utf8' }).trim()
+  expect(printed).toMatch(/^[0-9a-f]{64}$/)
+  expect(digest).toContain(`# ${printed}\n`)
+  expect(PAGE).toContain(`GET /internal/v1/keys/${printed.slice(0, 8)}…`)
+})
+
+test('the record on the page is one', () => {
+  const [record = ''] = blocks('json')
+  expectToFit(schema('Record'), JSON.parse(record))
+})
+
+test('its commands publish a change and a beat that a gateway understands', async () => {
+  const heard: string[] = []
+  const ear = redis.admin.duplicate()
+  ear.on('message', (_: string, text: string) => void heard.push(text))
+  await ear.subscribe(CHANGES_CHANNEL)
+  const script = blocks('sh').join('\n').replaceAll('redis-cli', `redis-cli -p ${redis.port}`)
+  execFileSync('sh', ['-e', '-c', script])
+  await until('both are heard', () => heard.length === 2)
+  expect(heard.map(text => decodeAnnouncement(text)?.kind)).toEqual(['change', 'beat'])
+  expectToFit(schema('Change'), JSON.parse(heard[0] ?? ''))
+  expectToFit(schema('Beat'), JSON.parse(heard[1] ?? ''))
+  ear.disconnect()
+})
+
+test('its settings are settings', () => {
+  const [yaml = ''] = blocks('yaml')
+  const file = yaml.replace('/run/secrets/origin-token', fileWith('the-token-of-the-origin'))
+  const config = configOf({ file, planes: ['gateway'] })
+  expect([config.keys.format, config.origin.token]).toEqual(['opaque', 'the-token-of-the-origin'])
+})

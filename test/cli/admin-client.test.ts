@@ -1,0 +1,62 @@
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { AdminClient, type NoAnswerError } from '../../src/cli/admin-client.ts'
+import { makeCertificates } from '../support/certificates.ts'
+import { runPostern } from '../support/postern-process.ts'
+import { ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
+
+async function startAdmin(): Promise<ScriptedAdmin> {
+  const admin = await ScriptedAdmin.start()
+  onTestFinished(() => admin.stop())
+  return admin
+}
+
+test('a console that does not answer is given up, and what was asked may have happened', async () => {
+  const admin = await startAdmin()
+  admin.answers(() => {})
+  const client = new AdminClient({ url: admin.url, token: TOKEN })
+  const error: NoAnswerError = await client.ask({ method: 'POST', path: '/sync', deadlineMs: 50 }).then(
+    () => expect.unreachable(),
+    error => error,
+  )
+  expect(error.message).toBe(`The console at ${admin.url} did not answer within 0.05 seconds`)
+  expect([error.exitCode, error.mayHaveHappened]).toEqual([69, true])
+})
+
+test('nor is a body awaited for ever', async () => {
+  const admin = await startAdmin()
+  admin.answers((_, response) => void response.writeHead(200).write('{'))
+  const client = new AdminClient({ url: admin.url, token: TOKEN })
+  await expect(client.ask({ method: 'GET', path: '/keys', deadlineMs: 50 })).rejects.toThrow(/did not answer/)
+})
+
+test('the idempotency key of each command is its own', async () => {
+  const admin = await startAdmin()
+  admin.answers(says(201, {}))
+  const client = new AdminClient({ url: admin.url, token: TOKEN })
+  for (let i = 0; i < 2; i++) await client.ask({ method: 'POST', path: '/x', once: true })
+  await client.ask({ method: 'POST', path: '/x' })
+  const [first, second, third] = admin.requests.map(({ headers }) => headers['idempotency-key'])
+  expect(first).not.toBe(second)
+  expect(third).toBeUndefined()
+})
+
+test('over TLS the console is verified, and its authority may be named', async () => {
+  const certificates = makeCertificates()
+  const server = createServer(certificates.server, (_, response) => {
+    response.end('{"keys":[]}')
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    server.close()
+    certificates.remove()
+  })
+  await once(server, 'listening')
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const env = { POSTERN_CONSOLE_URL: url, POSTERN_ADMIN_TOKEN: TOKEN }
+  const list = ['keys', 'list', '--workspace', 'ws_1']
+  const refused = await runPostern(list, env)
+  expect(refused).toMatchObject({ code: 69, stderr: expect.stringContaining('NODE_EXTRA_CA_CERTS') })
+  expect((await runPostern(list, { ...env, NODE_EXTRA_CA_CERTS: certificates.caFile })).code).toBe(0)
+})

@@ -1,0 +1,423 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { fileWith } from '../config/examples.ts'
+import { runPostern } from '../support/postern-process.ts'
+import { breaksOff, keyJson, refuses, ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
+
+const SECRET = 'wsk_SecretOfATestThatIsShownOnceAndNowhereElse0123456789abc'
+const ID = 'key_01JD0000000000000000000000'
+const OTHER_ID = 'key_01JD0000000000000000000001'
+const ISSUE = ['keys', 'issue', '--workspace', 'ws_1', '--scope', 'files:read']
+const issued = { key: keyJson(), secret: SECRET }
+
+let admin: ScriptedAdmin
+beforeAll(async () => {
+  admin = await ScriptedAdmin.start()
+})
+afterAll(() => admin.stop())
+beforeEach(() => admin.answers(says(200, { keys: [] })))
+
+const postern = (...args: string[]) => runPostern(args, admin.env)
+
+describe('issue', () => {
+  test('prints the secret alone on standard output, and everything about it on the other stream', async () => {
+    admin.answers(says(201, issued))
+    const exit = await postern(...ISSUE)
+    expect(exit).toMatchObject({ code: 0, stdout: SECRET })
+    expect(exit.stderr).toContain(`${ID} (wsk_…x7Qf, billing importer) for workspace ws_1`)
+    expect(exit.stderr).toContain('shown this once')
+    expect(exit.stderr).not.toContain(SECRET)
+  })
+
+  test('asks for what the words say, once, with the admin token', async () => {
+    admin.answers(says(201, issued))
+    const words = ['--scope', 'workspace:read', '--name', 'billing importer', '--expires-in', '12h']
+    await postern(...ISSUE, ...words)
+    const [request, ...more] = admin.requests
+    expect(more).toEqual([])
+    expect(request).toMatchObject({
+      method: 'POST',
+      path: '/admin/v1/workspaces/ws_1/keys',
+      body: { name: 'billing importer', scopes: ['files:read', 'workspace:read'], expiresInDays: 0.5 },
+    })
+    expect(request?.headers.authorization).toBe(`Bearer ${TOKEN}`)
+    expect(request?.headers['idempotency-key']).toMatch(/^[0-9a-f-]{36}$/)
+  })
+
+  test('leaves the expiry to the console, and finds a name, where none is given', async () => {
+    admin.answers(says(201, issued))
+    await postern(...ISSUE)
+    expect(admin.requests[0]?.body).toEqual({
+      name: expect.stringMatching(/^cli \d{4}-\d\d-\d\d \d\d:\d\d$/),
+      scopes: ['files:read'],
+    })
+  })
+
+  test('--json prints what the admin API answers, and nothing else', async () => {
+    admin.answers(says(201, { ...issued, aFieldOfTomorrow: 1 }))
+    const exit = await postern(...ISSUE, '--json')
+    expect(JSON.parse(exit.stdout)).toEqual({ ...issued, aFieldOfTomorrow: 1 })
+    expect([exit.code, exit.stderr]).toEqual([0, ''])
+  })
+
+  test('asks once more after a connection that broke, as the same request', async () => {
+    admin.answers(breaksOff, says(201, issued))
+    expect(await postern(...ISSUE)).toMatchObject({ code: 0, stdout: SECRET })
+    const keys = admin.requests.map(({ headers }) => headers['idempotency-key'])
+    expect(keys).toHaveLength(2)
+    expect(new Set(keys).size).toBe(1)
+  })
+
+  test('says that the secret is lost where the answer to the second has none, and how to get another', async () => {
+    admin.answers(breaksOff, says(201, { ...issued, secret: null }))
+    const exit = await postern(...ISSUE)
+    expect([exit.code, exit.stdout]).toEqual([1, ''])
+    expect(exit.stderr).toContain(`before the secret of ${ID} arrived`)
+    expect(exit.stderr).toContain(`postern keys rotate ${ID} --overlap 0s`)
+  })
+
+  test('does not ask a third time, and says that nobody knows whether there is a key', async () => {
+    admin.answers(breaksOff)
+    const exit = await postern(...ISSUE)
+    expect([exit.code, exit.stdout, admin.requests.length]).toEqual([69, '', 2])
+    expect(exit.stderr).toContain('postern keys list --workspace ws_1')
+  })
+})
+
+describe('list', () => {
+  const at = (days: number) => new Date(Date.now() + days * 86_400_000 + 60_000).toISOString()
+
+  test('shows one line for each key, with all that tells them apart', async () => {
+    admin.answers(
+      says(200, {
+        keys: [
+          keyJson({ expiresAt: at(89), lastUsedAt: at(-3) }),
+          keyJson({ id: OTHER_ID, name: 'old', state: 'revoked', scopes: ['files:read'] }),
+        ],
+      }),
+    )
+    const exit = await postern('keys', 'list', '--workspace', 'ws_1')
+    const [head, first, second, ...more] = exit.stdout.split('\n')
+    expect(more).toEqual([])
+    expect(head).toMatch(/^ID +HINT +NAME +SCOPES +STATE +CREATED +EXPIRES \(UTC\) +LAST USED$/)
+    expect(first).toMatch(
+      /^key_\w{26} {2}wsk_…x7Qf {2}billing importer {2}files:read workspace:read {2}active +2026-11-01 {2}\d{4}-\d\d-\d\d \d\d:\d\d, in 89 days +2 days ago$/,
+    )
+    expect(second).toMatch(/ old +files:read +revoked .* never$/)
+    expect([exit.code, exit.stderr]).toEqual([0, ''])
+  })
+
+  test('follows the cursor to the last page, also for programs', async () => {
+    const pages = () =>
+      admin.answers(
+        says(200, { keys: [keyJson()], cursor: ID }),
+        says(200, { keys: [keyJson({ id: OTHER_ID })] }),
+      )
+    pages()
+    const shown = await postern('keys', 'list', '--workspace', 'ws_1')
+    expect(shown.stdout.match(/^key_\w+/gm)).toEqual([ID, OTHER_ID])
+    pages()
+    const exit = await postern('keys', 'list', '--workspace', 'ws_1', '--json')
+    expect(JSON.parse(exit.stdout)).toEqual({ keys: [keyJson(), keyJson({ id: OTHER_ID })] })
+    expect(admin.requests.map(({ path }) => path)).toEqual([
+      '/admin/v1/workspaces/ws_1/keys?limit=200',
+      `/admin/v1/workspaces/ws_1/keys?limit=200&cursor=${ID}`,
+    ])
+  })
+
+  test('does not ask for one page for ever', async () => {
+    admin.answers(says(200, { keys: [], cursor: ID }))
+    expect((await postern('keys', 'list', '--workspace', 'ws_1')).code).toBe(69)
+  })
+
+  test('keeps for programs what this version does not know of a key', async () => {
+    admin.answers(says(200, { keys: [keyJson({ aFieldOfTomorrow: 1 })] }))
+    const exit = await postern('keys', 'list', '--workspace', 'ws_1', '--json')
+    expect(JSON.parse(exit.stdout)).toEqual({ keys: [keyJson({ aFieldOfTomorrow: 1 })] })
+  })
+
+  test('says that there are none on the stream that no program reads', async () => {
+    const exit = await postern('keys', 'list', '--workspace', 'ws_1')
+    expect(exit).toEqual({ code: 0, stdout: '', stderr: 'Workspace ws_1 has no keys.\n' })
+  })
+
+  test('lets no name of a key do anything to the terminal', async () => {
+    admin.answers(says(200, { keys: [keyJson({ name: 'a\x1b[2J\x07b' })] }))
+    const exit = await postern('keys', 'list', '--workspace', 'ws_1')
+    expect(exit.stdout).not.toMatch(/[\x07\x1b]/)
+  })
+})
+
+describe('rotate', () => {
+  const replaced = keyJson({ expiresAt: '2999-01-01T00:00:00.000Z', state: 'retiring' })
+  const rotated = { key: keyJson({ id: OTHER_ID }), secret: SECRET, replaced }
+
+  test('prints the new secret alone, and until when the old key works', async () => {
+    admin.answers(says(201, rotated))
+    const exit = await postern('keys', 'rotate', ID, '--overlap', '2h', '--expires-in', '36h')
+    expect(exit).toMatchObject({ code: 0, stdout: SECRET })
+    expect(exit.stderr).toContain(
+      `replaces ${ID} (wsk_…x7Qf, billing importer), which works until 2999-01-01`,
+    )
+    expect(admin.requests).toMatchObject([
+      { path: `/admin/v1/keys/${ID}/rotate`, body: { overlapSeconds: 7200, expiresInDays: 1.5 } },
+    ])
+    expect(admin.requests[0]?.headers['idempotency-key']).toBeDefined()
+  })
+
+  test('leaves overlap and expiry to the console where none is given, and tells an overlap of nothing from that', async () => {
+    admin.answers(says(201, rotated))
+    await postern('keys', 'rotate', ID)
+    await postern('keys', 'rotate', ID, '--overlap', '0')
+    expect(admin.requests.map(({ body }) => body)).toEqual([{}, { overlapSeconds: 0 }])
+  })
+
+  test('of a key that is not active is refused, in the console’s words', async () => {
+    admin.answers(refuses(409, 'conflict', 'Only an active key can be rotated'))
+    const exit = await postern('keys', 'rotate', ID)
+    expect([exit.code, exit.stdout]).toEqual([65, ''])
+    expect(exit.stderr).toContain('refused: Only an active key can be rotated (409 conflict)')
+  })
+
+  test('whose secret was lost names the successor', async () => {
+    admin.answers(breaksOff, says(201, { ...rotated, secret: null }))
+    const exit = await postern('keys', 'rotate', ID, '--json')
+    expect(exit.code).toBe(1)
+    expect(JSON.parse(exit.stdout)).toEqual({ ...rotated, secret: null })
+    expect(exit.stderr).toContain(`postern keys rotate ${OTHER_ID} --overlap 0s`)
+  })
+})
+
+describe('revoke', () => {
+  const revoked = {
+    key: keyJson({ state: 'revoked', revokedAt: '2026-11-20T00:00:00.000Z' }),
+    announced: true,
+  }
+
+  test('without a terminal wants --yes, and asks the console nothing', async () => {
+    const exit = await postern('keys', 'revoke', ID)
+    expect(exit).toMatchObject({ code: 64, stdout: '', stderr: expect.stringContaining('--yes') })
+    expect(admin.requests).toEqual([])
+  })
+
+  test('with --yes says what was revoked', async () => {
+    admin.answers(says(200, revoked))
+    const exit = await postern('keys', 'revoke', ID, '--yes')
+    expect(exit).toEqual({
+      code: 0,
+      stdout: `Revoked at 2026-11-20 00:00 UTC: ${ID} (wsk_…x7Qf, billing importer) of workspace ws_1.`,
+      stderr: '',
+    })
+    expect(admin.requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      `POST /admin/v1/keys/${ID}/revoke`,
+    ])
+  })
+
+  test('says where gateways could not be told yet', async () => {
+    admin.answers(says(200, { ...revoked, announced: false }))
+    const exit = await postern('keys', 'revoke', ID, '--yes', '--json')
+    expect(JSON.parse(exit.stdout)).toEqual({ ...revoked, announced: false })
+    expect(exit).toMatchObject({ code: 0, stderr: expect.stringContaining('could not be told yet') })
+  })
+
+  test('of a key that had expired says so', async () => {
+    admin.answers(says(200, { key: keyJson({ state: 'expired' }), announced: true }))
+    expect((await postern('keys', 'revoke', ID, '--yes')).stdout).toMatch(
+      /^Nothing to revoke: .* had expired\.$/,
+    )
+  })
+})
+
+describe('sync', () => {
+  const pages = () =>
+    admin.answers(
+      says(200, { synced: 40, total: 100, cursor: 'a' }),
+      says(200, { synced: 40, total: 100, cursor: 'b' }),
+      says(200, { synced: 20, total: 100 }),
+    )
+
+  test('goes from page to page until there is none, and tells a log how far it is', async () => {
+    pages()
+    const exit = await postern('keys', 'sync')
+    expect(admin.requests.map(({ path, body }) => [path, body])).toEqual([
+      ['/admin/v1/sync', {}],
+      ['/admin/v1/sync', { cursor: 'a' }],
+      ['/admin/v1/sync', { cursor: 'b' }],
+    ])
+    expect(exit).toEqual({
+      code: 0,
+      stdout: 'Redis holds 100 keys as the database has them.',
+      stderr: '40 of 100 keys written\n80 of 100 keys written\n100 of 100 keys written\n',
+    })
+  })
+
+  test('--json sums the pages up', async () => {
+    pages()
+    const exit = await postern('keys', 'sync', '--json')
+    expect(exit).toEqual({ code: 0, stdout: '{"synced":100,"total":100}', stderr: '' })
+  })
+
+  test('of a registry without keys ends well', async () => {
+    admin.answers(says(200, { synced: 0, total: 0 }))
+    expect((await postern('keys', 'sync')).code).toBe(0)
+  })
+
+  test('that breaks off in the middle says so, and is no success', async () => {
+    admin.answers(
+      says(200, { synced: 40, total: 100, cursor: 'a' }),
+      refuses(503, 'unavailable', 'Redis is not connected'),
+    )
+    const exit = await postern('keys', 'sync')
+    expect([exit.code, exit.stdout]).toEqual([69, ''])
+    expect(exit.stderr).toContain('could not do it: Redis is not connected (503 unavailable)')
+  })
+})
+
+describe('what goes wrong is said in a sentence, with an exit code', () => {
+  const LIST = ['keys', 'list', '--workspace', 'ws_1']
+
+  test.each([
+    [400, 'invalid_request', 65],
+    [401, 'unauthenticated', 77],
+    [403, 'forbidden', 77],
+    [404, 'not_found', 65],
+    [409, 'conflict', 65],
+    [422, 'idempotency_mismatch', 65],
+    [429, 'rate_limited', 69],
+    [500, 'internal_error', 69],
+  ])('%d %s: %d', async (status, code, exitCode) => {
+    admin.answers(refuses(status, code, 'Such are the console’s words'))
+    const exit = await postern(...LIST)
+    expect([exit.code, exit.stdout]).toEqual([exitCode, ''])
+    expect(exit.stderr).toContain(`Such are the console’s words (${status} ${code})`)
+    expect(exit.stderr.trim().split('\n')).toHaveLength(1)
+  })
+
+  test('nobody listens', async () => {
+    const gone = await ScriptedAdmin.start()
+    const { env, url } = gone
+    await gone.stop()
+    const exit = await runPostern(LIST, env)
+    expect(exit).toMatchObject({ code: 69, stdout: '' })
+    expect(exit.stderr).toBe(
+      `The console at ${url} cannot be reached: nobody listens there. Is it running, and the address right?\n`,
+    )
+  })
+
+  test.each([
+    ['an HTML page', (_: unknown, response: import('node:http').ServerResponse) => response.end('<html>')],
+    ['another service’s 404', says(404, { message: 'no route' })],
+    [
+      'a redirect, which is not followed',
+      (_: unknown, response: import('node:http').ServerResponse) =>
+        response.writeHead(302, { location: '/elsewhere' }).end(),
+    ],
+  ])('what answers is no console: %s', async (_, script) => {
+    admin.answers(script)
+    const exit = await postern(...LIST)
+    expect(exit).toMatchObject({ code: 69, stdout: '' })
+    expect(exit.stderr).toContain('is no console of Postern')
+    expect(admin.requests).toHaveLength(1)
+  })
+
+  test('an answer that this version does not know', async () => {
+    admin.answers(says(200, { keys: [{ id: 1 }] }))
+    const exit = await postern(...LIST)
+    expect(exit).toMatchObject({ code: 69, stderr: expect.stringContaining('of one version?') })
+  })
+
+  test('the console’s words cannot do anything to the terminal', async () => {
+    admin.answers(refuses(400, 'x\x1b]0;', 'y\x1b[2J\nz'))
+    expect((await postern(...LIST)).stderr.slice(0, -1)).not.toMatch(/[\x00-\x1f]/)
+  })
+
+  test.each([
+    ['no workspace', ['keys', 'list']],
+    ['no scope', ['keys', 'issue', '--workspace', 'ws_1']],
+    ['a workspace that cannot be one', ['keys', 'list', '--workspace', '../ws_1']],
+    ['a lifetime in no unit', [...ISSUE, '--expires-in', '90']],
+    ['an unknown flag', [...LIST, '--al']],
+    ['a word too many', [...LIST, 'more']],
+    ['no command', ['keys']],
+    ['an unknown command', ['keys', 'bake']],
+  ])('a wrong command line is 64, and nothing is asked: %s', async (_, args) => {
+    expect(await postern(...args)).toMatchObject({ code: 64, stdout: '' })
+    expect(admin.requests).toEqual([])
+  })
+
+  test('help is no failure', async () => {
+    const exit = await postern('keys', 'issue', '--help')
+    expect(exit).toMatchObject({ code: 0, stdout: expect.stringContaining('--workspace <id>') })
+  })
+
+  test('a key that was pasted for its id is in no message and no address', async () => {
+    for (const command of ['revoke', 'rotate']) {
+      const exit = await postern('keys', command, SECRET)
+      expect(exit.code).toBe(64)
+      expect(exit.stderr).not.toContain(SECRET)
+    }
+    expect(admin.requests).toEqual([])
+  })
+
+  test('nor is what follows the name of a flag that does not exist', async () => {
+    const exit = await postern(...LIST, `--tokn=${TOKEN}`)
+    expect(exit).toMatchObject({ code: 64, stderr: expect.stringContaining('--tokn') })
+    expect(exit.stderr).not.toContain(TOKEN)
+  })
+})
+
+describe('where the console is, and what opens it', () => {
+  const LIST = ['keys', 'list', '--workspace', 'ws_1']
+  const authorization = () => admin.requests.at(-1)?.headers.authorization
+
+  test('comes from flags before the environment', async () => {
+    const env = { POSTERN_CONSOLE_URL: 'http://127.0.0.1:9', POSTERN_ADMIN_TOKEN: 'another-token-entirely' }
+    const exit = await runPostern([...LIST, '--url', `${admin.url}/`, '--token', TOKEN], env)
+    expect([exit.code, authorization()]).toEqual([0, `Bearer ${TOKEN}`])
+  })
+
+  test.each(['flag', 'variable'])('the token may stand in a file: %s', async way => {
+    const file = fileWith(`${TOKEN}\n`)
+    const env: Record<string, string> = { POSTERN_CONSOLE_URL: admin.url }
+    if (way === 'variable') env['POSTERN_ADMIN_TOKEN_FILE'] = file
+    const exit = await runPostern([...LIST, ...(way === 'flag' ? ['--token-file', file] : [])], env)
+    expect([exit.code, authorization()]).toEqual([0, `Bearer ${TOKEN}`])
+  })
+
+  test('a path in the address is kept, as behind an ingress', async () => {
+    await runPostern([...LIST, '--url', `${admin.url}/postern/`], admin.env)
+    expect(admin.requests[0]?.path).toBe('/postern/admin/v1/workspaces/ws_1/keys?limit=200')
+  })
+
+  test('no setting of gateway or console is needed, and none is judged', async () => {
+    const exit = await runPostern(LIST, {
+      ...admin.env,
+      POSTERN_NO_SUCH_SETTING: '1',
+      POSTERN_LOG_LEVEL: 'loud',
+      POSTERN_CONFIG: '/nowhere',
+    })
+    expect(exit.code).toBe(0)
+  })
+
+  test.each([
+    ['no address', { POSTERN_CONSOLE_URL: '' }, /--url or POSTERN_CONSOLE_URL/],
+    ['an address that is none', { POSTERN_CONSOLE_URL: 'canary' }, /^POSTERN_CONSOLE_URL must be/],
+    ['a password in it', { POSTERN_CONSOLE_URL: 'http://u:canary@h' }, /^POSTERN_CONSOLE_URL must be/],
+    ['no token', { POSTERN_ADMIN_TOKEN: '' }, /POSTERN_ADMIN_TOKEN_FILE/],
+    [
+      'a token that no header can hold',
+      { POSTERN_ADMIN_TOKEN: 'canary\ncanary' },
+      /^POSTERN_ADMIN_TOKEN holds no token/,
+    ],
+    ['a token twice', { POSTERN_ADMIN_TOKEN_FILE: '/canary' }, /twice/],
+    [
+      'a token where its file’s name belongs',
+      { POSTERN_ADMIN_TOKEN: '', POSTERN_ADMIN_TOKEN_FILE: 'canary-canary' },
+      /^POSTERN_ADMIN_TOKEN_FILE names a file that cannot be read: ENOENT/,
+    ],
+  ])('%s is 64, and repeats nothing that may be secret', async (_, env, message) => {
+    const exit = await runPostern(LIST, { ...admin.env, ...env })
+    expect(exit).toMatchObject({ code: 64, stdout: '', stderr: expect.stringMatching(message) })
+    expect(exit.stderr).not.toContain('canary')
+    expect(admin.requests).toEqual([])
+  })
+})

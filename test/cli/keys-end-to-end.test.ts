@@ -1,0 +1,94 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ENTRY, runPostern } from '../support/postern-process.ts'
+import { until } from '../support/until.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await startWorld()
+})
+afterAll(() => world.stop())
+
+const postern = (...args: string[]) => runPostern(args, world.cliEnv)
+
+async function ask(secret: string): Promise<{ status: number; json: Record<string, unknown> }> {
+  const headers = { authorization: `Bearer ${secret}` }
+  const response = await fetch(`${world.gateway.urls.gateway}/api/v1/auth`, { headers })
+  return { status: response.status, json: (await response.json()) as Record<string, unknown> }
+}
+
+test('a key that is issued works, is listed, and once revoked is refused by the gateway', async () => {
+  const words = [
+    '--workspace',
+    'ws_life',
+    '--scope',
+    'files:read',
+    '--name',
+    'importer',
+    '--expires-in',
+    '2h',
+  ]
+  const issued = await postern('keys', 'issue', ...words)
+  expect(issued.code).toBe(0)
+  const secret = issued.stdout
+  const { status, json } = await ask(secret)
+  expect([status, json['workspaceId'], json['scopes']]).toEqual([200, 'ws_life', ['files:read']])
+  const id = String(json['keyId'])
+  expect(issued.stderr).toContain(id)
+
+  const listed = await postern('keys', 'list', '--workspace', 'ws_life')
+  expect(listed.stdout).toMatch(
+    new RegExp(`^${id} .* importer +files:read +active .* in 1 hour +(?:never|just now)$`, 'm'),
+  )
+  expect(listed.stdout + listed.stderr + issued.stderr).not.toContain(secret)
+
+  const revoked = await postern('keys', 'revoke', id, '--yes')
+  expect(revoked).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(id) })
+  await until('the key is refused', async () => (await ask(secret)).json['code'] === 'key_revoked')
+  expect(await postern('keys', 'revoke', id, '--yes')).toEqual(revoked)
+})
+
+test('--json is what the admin API says of the same key', async () => {
+  const exit = await postern('keys', 'issue', '--workspace', 'ws_json', '--scope', 'files:read', '--json')
+  const { key, secret } = JSON.parse(exit.stdout) as { key: Record<string, unknown>; secret: string }
+  expect((await world.admin('GET', `/keys/${key['id']}`)).json).toEqual({ key })
+  const listed = await postern('keys', 'list', '--workspace', 'ws_json', '--json')
+  expect(JSON.parse(listed.stdout)).toEqual({ keys: [key] })
+  expect((await ask(secret)).status).toBe(200)
+})
+
+test('the shortest lifetime that the console allows can be said, and a shorter one is refused in its words', async () => {
+  const issue = ['keys', 'issue', '--workspace', 'ws_1', '--scope', 'files:read', '--expires-in']
+  expect((await postern(...issue, '1m')).code).toBe(0)
+  const refused = await postern(...issue, '59s')
+  expect(refused).toMatchObject({ code: 65, stdout: '' })
+  expect(refused.stderr).toContain('expiresInDays must be a number of days, from 1 minute')
+})
+
+test('a list of more than a page is whole', async () => {
+  const count = 205
+  for (let i = 0; i < count; i++) await world.issue({ workspaceId: 'ws_many' })
+  const exit = await postern('keys', 'list', '--workspace', 'ws_many')
+  expect(new Set(exit.stdout.match(/^key_\w+/gm)).size).toBe(count)
+})
+
+test('a reader that has seen enough is no fault', async () => {
+  const child = spawn(process.execPath, [ENTRY, 'keys', 'list', '--workspace', 'ws_many'], {
+    env: { PATH: process.env['PATH'], ...world.cliEnv },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  child.stdout.destroy()
+  const closed = once(child, 'close')
+  expect(await text(child.stderr)).toBe('')
+  expect(await closed).toEqual([141, null])
+})
+
+test('a key that is not there, and a token that is not the console’s', async () => {
+  const unknown = await postern('keys', 'revoke', 'key_00000000000000000000000000', '--yes')
+  expect(unknown).toMatchObject({ code: 65, stderr: expect.stringContaining('There is no such key') })
+  const list = ['keys', 'list', '--workspace', 'ws_1', '--token', 'not-the-token-of-this-console']
+  expect(await postern(...list)).toMatchObject({ code: 77, stdout: '' })
+})

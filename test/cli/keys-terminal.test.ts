@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { keyJson, ScriptedAdmin, says } from '../support/scripted-admin.ts'
+import { CTRL_C, CTRL_D, Terminal } from '../support/terminal.ts'
+import { has, SCRIPT } from '../support/tools.ts'
+
+const ID = 'key_01JD0000000000000000000000'
+const REVOKE = ['keys', 'revoke', ID]
+const LIST = ['keys', 'list', '--workspace', 'ws_1']
+const revoked = keyJson({ state: 'revoked', revokedAt: '2026-11-20T00:00:00.000Z' })
+
+let admin: ScriptedAdmin
+beforeAll(async () => {
+  admin = await ScriptedAdmin.start()
+})
+afterAll(() => admin.stop())
+
+const asked = () => admin.requests.map(({ method }) => method)
+
+describe.skipIf(!has(SCRIPT))('before a key is revoked at a terminal', () => {
+  async function untilAsked(redirect = ''): Promise<Terminal> {
+    const lastUsedAt = new Date(Date.now() - 200_000).toISOString()
+    admin.answers(says(200, { key: keyJson({ lastUsedAt }) }), says(200, { key: revoked, announced: true }))
+    const terminal = new Terminal(REVOKE, admin.env, { redirect })
+    await terminal.shows('Revoke it? [y/N]')
+    return terminal
+  }
+
+  test('a person is told what will break', async () => {
+    const terminal = await untilAsked()
+    for (const fact of ['billing importer', 'ws_1', 'files:read workspace:read', 'active', '3 minutes ago']) {
+      expect(terminal.shown).toContain(fact)
+    }
+    terminal.type(CTRL_C)
+    await terminal.exited
+  })
+
+  test.each(['y', 'yes', 'Y'])('%s revokes it', async word => {
+    const terminal = await untilAsked()
+    terminal.type(`${word}\r`)
+    expect(await terminal.exited).toBe(0)
+    expect(terminal.shown).toContain(`Revoked at 2026-11-20 00:00 UTC: ${ID}`)
+    expect(asked()).toEqual(['GET', 'POST'])
+  })
+
+  test.each([
+    ['no', 'n\r', 1],
+    ['nothing', '\r', 1],
+    ['something else', 'ye\r', 1],
+    ['the end of input', CTRL_D, 1],
+    ['Ctrl-C', CTRL_C, 130],
+  ])('%s leaves it as it is', async (_, keys, code) => {
+    const terminal = await untilAsked()
+    terminal.type(keys)
+    expect(await terminal.exited).toBe(code)
+    expect(asked()).toEqual(['GET'])
+  })
+
+  test('the question goes past standard output, which stays for the outcome', async () => {
+    const terminal = await untilAsked('>/dev/null')
+    terminal.type('y\r')
+    expect(await terminal.exited).toBe(0)
+    expect(terminal.shown).not.toContain('Revoked at')
+  })
+
+  test('--yes is not asked, nor is a key that nobody can use any more', async () => {
+    admin.answers(says(200, { key: revoked, announced: true }))
+    expect(await new Terminal([...REVOKE, '--yes'], admin.env).exited).toBe(0)
+    expect(asked()).toEqual(['POST'])
+    expect(await new Terminal(REVOKE, admin.env).exited).toBe(0)
+    expect(asked()).toEqual(['POST', 'GET', 'POST'])
+  })
+
+  test('who cannot see the question is not asked', async () => {
+    admin.answers(says(200, { key: keyJson() }))
+    expect(await new Terminal(REVOKE, admin.env, { redirect: '2>/dev/null' }).exited).toBe(64)
+    expect(asked()).toEqual([])
+  })
+})
+
+describe.skipIf(!has(SCRIPT))('the table at a terminal', () => {
+  async function shown(env: Record<string, string> = {}, columns = 200): Promise<string> {
+    admin.answers(says(200, { keys: [keyJson()] }))
+    const terminal = new Terminal(LIST, { ...admin.env, ...env }, { columns })
+    expect(await terminal.exited).toBe(0)
+    return terminal.shown
+  }
+
+  test('has colour', async () => {
+    expect(await shown()).toContain('\x1b[32mactive\x1b[39m')
+  })
+
+  test.each([{ NO_COLOR: '1' }, { TERM: 'dumb' }])('has none with %o', async env => {
+    expect(await shown(env)).not.toContain('\x1b')
+  })
+
+  test('is one line for each key where it fits, and otherwise a block that does', async () => {
+    expect((await shown({ NO_COLOR: '1' })).trim().split('\r\n')).toHaveLength(2)
+    const narrow = (await shown({ NO_COLOR: '1' }, 80)).trim().split('\r\n')
+    expect(narrow.map(line => line.slice(0, 15).trim())).toEqual([
+      'ID',
+      'HINT',
+      'NAME',
+      'SCOPES',
+      'STATE',
+      'CREATED',
+      'EXPIRES (UTC)',
+      'LAST USED',
+    ])
+    for (const line of narrow) expect(line.length).toBeLessThanOrEqual(80)
+  })
+})
+
+describe.skipIf(!has(SCRIPT))('sync at a terminal', () => {
+  test('shows a bar, on the stream that no program reads', async () => {
+    admin.answers(says(200, { synced: 40, total: 100, cursor: 'a' }), says(200, { synced: 60, total: 100 }))
+    const terminal = new Terminal(['keys', 'sync'], admin.env, { redirect: '>/dev/null' })
+    expect(await terminal.exited).toBe(0)
+    expect(terminal.shown).toMatch(/█+ 100 % \| 100 of 100 /)
+  })
+
+  test('Ctrl-C ends it, and not only the bar, and leaves the terminal as it was', async () => {
+    admin.answers(says(200, { synced: 40, total: 100, cursor: 'a' }), () => {})
+    const terminal = new Terminal(['keys', 'sync'], admin.env)
+    await terminal.shows('40 of 100')
+    terminal.type(CTRL_C)
+    expect(await terminal.exited).toBe(130)
+    expect(terminal.shown).not.toContain('\x1b[?')
+  })
+})

@@ -1,0 +1,141 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import { rowOf } from '../../src/control/registry/key-rows.ts'
+import { residentMegabytes } from '../support/memory-of.ts'
+import { startPostern } from '../support/postern-process.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { someKey } from '../support/stored-keys.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { has, POSTGRES } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+
+const KEYS = 100_000
+const ROWS_AT_ONCE = 500
+const OPERATIONS = 1000
+const CLIENTS = 32
+const TOKEN = 'admin-token-of-the-figures'
+const DAY_MS = 86_400_000
+/** What a machine that others use at the same time must reach; the figure itself is printed. */
+const LEAST_PER_SECOND = 20
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+const report = (line: string) => process.stdout.write(`figure: ${line}\n`)
+
+async function startOn(databaseUrl: string) {
+  const { process: console, urls } = await startPostern('console', {
+    POSTERN_DATABASE_URL: databaseUrl,
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_ADMIN_TOKEN: TOKEN,
+    POSTERN_KEYS_SIGNING_SECRETS: Buffer.alloc(32, 7).toString('base64'),
+    POSTERN_DRAIN_DELAY_MS: '0',
+  })
+  const post = async (path: string, body: object) => {
+    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
+    const response = await fetch(`${urls.console}/admin/v1${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    })
+    return { status: response.status, json: (await response.json()) as Record<string, unknown> }
+  }
+  await until('it can write to Redis', async () => (await post('/sync', { limit: 1 })).status === 200)
+  return { console, post }
+}
+
+async function fill(databaseUrl: string): Promise<void> {
+  const { writer, close } = await openDatabase(databaseUrl)
+  const expiresAtMs = Date.now() + 90 * DAY_MS
+  await writer.transaction().execute(async tx => {
+    for (let made = 0; made < KEYS; made += ROWS_AT_ONCE) {
+      const rows = Array.from({ length: ROWS_AT_ONCE }, () => rowOf(someKey({ expiresAtMs }), Date.now()))
+      await tx.insertInto('keys').values(rows).execute()
+    }
+  })
+  await close()
+}
+
+async function inParallel(count: number, work: (index: number) => Promise<void>): Promise<number> {
+  const startedAtMs = performance.now()
+  let next = 0
+  const worker = async () => {
+    while (next < count) await work(next++)
+  }
+  await Promise.all(Array.from({ length: CLIENTS }, worker))
+  return Math.round(count / ((performance.now() - startedAtMs) / 1000))
+}
+
+function describeFigures(database: string, freshUrl: () => Promise<string>): void {
+  test(`${database}: a sync of ${KEYS} keys takes under 20 s and under 200 MB`, {
+    timeout: 180_000,
+  }, async () => {
+    const url = await freshUrl()
+    await fill(url)
+    await redis.admin.flushall()
+    const { console, post } = await startOn(url)
+    const pid = console.child.pid ?? 0
+    try {
+      const memory = [residentMegabytes(pid)]
+      const startedAtMs = performance.now()
+      let synced = 0
+      let cursor: unknown
+      do {
+        const { status, json } = await post('/sync', cursor === undefined ? {} : { cursor })
+        expect(status).toBe(200)
+        expect(json['total']).toBe(KEYS)
+        synced += Number(json['synced'])
+        cursor = json['cursor']
+        memory.push(residentMegabytes(pid))
+      } while (cursor !== undefined)
+      const seconds = (performance.now() - startedAtMs) / 1000
+      const grown = Math.max(...memory) - (memory[0] ?? 0)
+      report(
+        `${database}: sync of ${KEYS} keys in ${seconds.toFixed(1)} s, ${grown.toFixed(0)} MB more memory`,
+      )
+      expect(synced).toBe(KEYS)
+      expect(await redis.admin.dbsize()).toBe(KEYS)
+      expect(seconds).toBeLessThan(20)
+      expect(grown).toBeLessThan(200)
+    } finally {
+      await console.stop()
+    }
+  })
+
+  test(`${database}: keys issued and revoked per second`, { timeout: 180_000 }, async () => {
+    await redis.admin.flushall()
+    const { console, post } = await startOn(await freshUrl())
+    try {
+      const ids: string[] = []
+      const issued = await inParallel(OPERATIONS, async () => {
+        const body = { name: 'figure', scopes: ['files:read'] }
+        const { status, json } = await post('/workspaces/ws_1/keys', body)
+        expect(status).toBe(201)
+        ids.push((json['key'] as { id: string }).id)
+      })
+      const revoked = await inParallel(OPERATIONS, async index => {
+        expect((await post(`/keys/${ids[index]}/revoke`, {})).status).toBe(200)
+      })
+      report(`${database}: ${issued} keys issued and ${revoked} revoked per second, by ${CLIENTS} clients`)
+      expect(Math.min(issued, revoked)).toBeGreaterThan(LEAST_PER_SECOND)
+    } finally {
+      await console.stop()
+    }
+  })
+}
+
+describeFigures('SQLite', async () => `sqlite:${join(temporaryDirectory(), 'keys.db')}`)
+
+describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
+  let server: PostgresServer
+  beforeAll(async () => {
+    server = await PostgresServer.started()
+  })
+  afterAll(() => server.stop())
+  describeFigures('PostgreSQL', () => server.database())
+})

@@ -1,0 +1,65 @@
+import { beforeEach, expect, test } from 'vitest'
+import type { KeyRepository } from '../../src/control/registry/key-repository.ts'
+import { type Attempt, perform } from '../../src/control/registry/operation.ts'
+import { Outbox } from '../../src/control/registry/outbox.ts'
+import { encodeOutcome } from '../../src/control/registry/repetition.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
+import { insert, openRepository } from '../support/repository.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+
+const clock = { wallMs: () => NOW_MS, monotonicMs: () => NOW_MS }
+const repetition = { id: 'a', request: 'r' }
+const asked = { caller: { actor: 'a', address: '::1', requestId: '1' }, repetition }
+let repository: KeyRepository
+let outbox: Outbox
+
+beforeEach(async () => {
+  repository = await openRepository('sqlite::memory:', clock)
+  const parts = { timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
+  outbox = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...parts })
+})
+
+test('what stands in the way of a repeated request may be the work of the first: it is answered as that was', async () => {
+  const old = someKey()
+  await insert(repository, old)
+  const plan = async () => {
+    // The first request is committed between the two looks at what was answered before.
+    const outcome = encodeOutcome({ record: old.record, replaced: null })
+    await repository.commit({ issued: null, replaced: null, audit: null, answer: { ...repetition, outcome } })
+    return { kind: 'not_active', state: 'retiring' } as const
+  }
+  const result = await perform({ repository, outbox }, asked, plan)
+  expect(result).toMatchObject({ kind: 'done', record: old.record, secret: null, replayed: true })
+})
+
+test('a plan that somebody else overtakes is made anew, from what is stored by then', async () => {
+  const key = someKey()
+  await insert(repository, key)
+  const plans: Attempt[] = []
+  const plan = async () => {
+    const stored = (await repository.findById(key.record.id)) ?? key
+    const replaced = revoked(stored, NOW_MS + plans.length)
+    const shared = { kind: 'planned', issued: null, audit: null, secret: null, digest: key.digest } as const
+    plans.push({ ...shared, replaced, record: replaced.record })
+    if (plans.length === 1) {
+      await repository.commit({ issued: null, replaced: revoked(key), audit: null, answer: null })
+    }
+    return plans.at(-1) ?? { kind: 'unknown_key' as const }
+  }
+  const result = await perform({ repository, outbox }, { ...asked, repetition: null }, plan)
+  expect(plans).toHaveLength(2)
+  expect(result).toMatchObject({ kind: 'done', changed: true, record: { version: 3 } })
+})
+
+test('an operation that others overtake for ever ends in a fault, and not never', async () => {
+  const key = someKey()
+  await insert(repository, key)
+  const late = revoked(revoked(key))
+  const attempt = { kind: 'planned', issued: null, replaced: late, record: late.record } as const
+  const plan = async () => ({ ...attempt, digest: key.digest, audit: null, secret: null })
+  await expect(perform({ repository, outbox }, asked, plan)).rejects.toThrow(
+    /8 attempts.*others kept changing/,
+  )
+})

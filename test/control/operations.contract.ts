@@ -1,0 +1,478 @@
+import { describe, expect, test } from 'vitest'
+import { digestOf } from '../../src/domain/secret.ts'
+import { type Answer, type RunningConsole, startConsole } from '../support/console.ts'
+
+const KEYS = '/admin/v1/workspaces/ws_1/keys'
+const AUDIT = '/admin/v1/workspaces/ws_1/audit'
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const request = { name: 'build server', scopes: ['workspace:read'] }
+const START_MS = Date.parse('2026-11-20T09:00:00Z')
+
+/**
+ * What a program may rely on, whichever database is behind the console.
+ * @param freshUrl the address of a database that is empty
+ * @param severalConsoles whether it is for more than one console in one process
+ */
+export function describeOperations(
+  database: string,
+  freshUrl: () => Promise<string>,
+  severalConsoles: boolean,
+): void {
+  const started = async (url?: string) => {
+    const time = { nowMs: START_MS }
+    const clock = { wallMs: () => time.nowMs, monotonicMs: () => time.nowMs }
+    const running = await startConsole({ databaseUrl: url ?? (await freshUrl()), parts: { clock } })
+    return { ...running, time }
+  }
+  const issue = async ({ ask }: RunningConsole, change: object = {}) => {
+    const { status, body } = await ask('POST', KEYS, { ...request, ...change })
+    expect(status).toBe(201)
+    return body
+  }
+  const passTime = ({ time }: { time: { nowMs: number } }, ms: number) => {
+    time.nowMs += ms
+  }
+  const rotate = ({ ask }: RunningConsole, id: string, body?: object, headers = {}) =>
+    ask('POST', `/admin/v1/keys/${id}/rotate`, body, { headers })
+  const revoke = ({ ask }: RunningConsole, id: string, headers = {}) =>
+    ask('POST', `/admin/v1/keys/${id}/revoke`, undefined, { headers })
+  const get = async ({ ask }: RunningConsole, id: string) =>
+    (await ask('GET', `/admin/v1/keys/${id}`)).body.key
+  const audit = async ({ ask }: RunningConsole) => (await ask('GET', AUDIT)).body.entries
+  const statuses = (answers: readonly Answer[]) => answers.map(answer => answer.status).toSorted()
+
+  describe(`rotating a key, in ${database}`, () => {
+    test('gives a successor that may do the same, and lets the old key work until the overlap ends', async () => {
+      const running = await started()
+      const { key: old } = await issue(running, { expiresInDays: 30 })
+      running.time.nowMs += HOUR_MS
+      const { status, body } = await rotate(running, old.id)
+      expect(status).toBe(201)
+      const { workspaceId, name, scopes } = old
+      expect(body.key).toMatchObject({ workspaceId, name, scopes, rotatedFrom: old.id, replacedBy: null })
+      expect(body.key).toMatchObject({ version: 1, state: 'active', expiresAt: '2027-02-18T10:00:00.000Z' })
+      expect(body.secret).toMatch(/^wsk_[0-9A-Za-z]{54}$/)
+      expect(body.key.hint).toBe(`wsk_…${body.secret.slice(43, 47)}`)
+      const retiring = { expiresAt: '2026-11-21T10:00:00.000Z', replacedBy: body.key.id, version: 2 }
+      expect(body.replaced).toEqual({ ...old, ...retiring, state: 'retiring' })
+      expect(await get(running, old.id)).toEqual(body.replaced)
+      running.time.nowMs += DAY_MS
+      expect((await get(running, old.id)).state).toBe('expired')
+      expect((await get(running, body.key.id)).state).toBe('active')
+    })
+
+    test('without an overlap ends the old key at once', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      const { body } = await rotate(running, key.id, { overlapSeconds: 0, expiresInDays: 7 })
+      expect(body.replaced).toMatchObject({ state: 'expired', expiresAt: '2026-11-20T09:00:00.000Z' })
+      expect(body.key.expiresAt).toBe('2026-11-27T09:00:00.000Z')
+    })
+
+    test('never lengthens the life of the old key', async () => {
+      const running = await started()
+      const { key } = await issue(running, { expiresInDays: 1 / 24 })
+      const { body } = await rotate(running, key.id, { overlapSeconds: 30 * 86_400 })
+      expect(body.replaced.expiresAt).toBe(key.expiresAt)
+    })
+
+    test.each<
+      [string, (running: RunningConsole & { time: { nowMs: number } }, id: string) => Promise<unknown>]
+    >([
+      ['retiring', (running, id) => rotate(running, id)],
+      ['revoked', (running, id) => revoke(running, id)],
+      ['expired', async running => passTime(running, 91 * DAY_MS)],
+    ])('that is %s is refused, and changes nothing', async (state, become) => {
+      const running = await started()
+      const { key } = await issue(running)
+      await become(running, key.id)
+      const before = await get(running, key.id)
+      const { status, body } = await rotate(running, key.id)
+      expect({ status, code: body.code }).toEqual({ status: 409, code: 'conflict' })
+      expect(body.error).toContain(state)
+      expect(await get(running, key.id)).toEqual(before)
+    })
+
+    test('by eight at once makes one successor', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      const answers = await Promise.all(Array.from({ length: 8 }, () => rotate(running, key.id)))
+      expect(statuses(answers)).toEqual([201, ...Array(7).fill(409)])
+      const { keys } = (await running.ask('GET', KEYS)).body
+      expect(keys).toHaveLength(2)
+      expect((await audit(running)).map((entry: { action: string }) => entry.action)).toEqual([
+        'key.rotated',
+        'key.issued',
+      ])
+    })
+
+    test.each([
+      [{ overlapSeconds: -1 }, /^overlapSeconds must be/],
+      [{ overlapSeconds: 30 * 86_400 + 1 }, /^overlapSeconds must be/],
+      [{ overlapSeconds: '60' }, /^overlapSeconds must be/],
+      [{ overlapSeconds: null }, /^overlapSeconds must be/],
+      [{ expiresInDays: 0 }, /^expiresInDays must be/],
+      [{ expiresInDays: 1, expiresAt: '2026-12-01T00:00:00Z' }, /^expiresAt must be absent/],
+      [{ workspaceId: 'ws_2' }, /^Unknown field workspaceId$/],
+      [{ scopes: ['files:read'] }, /^Unknown field scopes$/],
+      [[], /^The body must be/],
+    ])('with %j is refused by the name of the field', async (body, text) => {
+      const running = await started()
+      const { key } = await issue(running)
+      const answer = await rotate(running, key.id, body)
+      expect({ status: answer.status, code: answer.body.code }).toEqual({
+        status: 400,
+        code: 'invalid_request',
+      })
+      expect(answer.body.error).toMatch(text)
+      expect(await get(running, key.id)).toEqual(key)
+    })
+
+    test.each(['key_00000000000000000000000000', '__proto__', '%00'])(
+      '%s, which is none, is 404',
+      async id => {
+        const { status, body } = await rotate(await started(), id)
+        expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
+      },
+    )
+  })
+
+  describe(`the audit log, in ${database}`, () => {
+    test('says who did what to which key, when and from where; newest first, and never a secret', async () => {
+      const running = await started()
+      const { key, secret } = await issue(running)
+      running.time.nowMs += 1000
+      const rotated = (await rotate(running, key.id, { overlapSeconds: 60 }, { 'x-request-id': 'req-7' }))
+        .body
+      running.time.nowMs += 1000
+      await revoke(running, rotated.key.id)
+      await revoke(running, rotated.key.id)
+      const { body, text } = await running.ask('GET', AUDIT)
+      const { name, scopes } = request
+      const from = { from: '127.0.0.1', requestId: expect.any(String) }
+      const by = { actor: 'admin-token' }
+      expect(body).toEqual({
+        entries: [
+          {
+            ...by,
+            at: '2026-11-20T09:00:02.000Z',
+            action: 'key.revoked',
+            keyId: rotated.key.id,
+            detail: { name, scopes, ...from },
+          },
+          {
+            ...by,
+            at: '2026-11-20T09:00:01.000Z',
+            action: 'key.rotated',
+            keyId: key.id,
+            detail: {
+              name,
+              scopes,
+              overlapSeconds: 60,
+              expiresAt: '2026-11-20T09:01:01.000Z',
+              successor: rotated.key.id,
+              successorExpiresAt: rotated.key.expiresAt,
+              ...from,
+              requestId: 'req-7',
+            },
+          },
+          {
+            ...by,
+            at: '2026-11-20T09:00:00.000Z',
+            action: 'key.issued',
+            keyId: key.id,
+            detail: { name, scopes, expiresAt: key.expiresAt, ...from },
+          },
+        ],
+      })
+      for (const part of [secret, rotated.secret, digestOf(secret)]) expect(text).not.toContain(part)
+    })
+
+    test('is read page by page, unmoved by what happens meanwhile, and by workspace', async () => {
+      const running = await started()
+      await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)
+      const ids: string[] = []
+      for (let index = 0; index < 5; index++) ids.unshift((await issue(running)).key.id)
+      const seen: string[] = []
+      let cursor = ''
+      for (let page = 0; page < 3; page++) {
+        const { body } = await running.ask('GET', `${AUDIT}?limit=2${cursor}`)
+        seen.push(...body.entries.map((entry: { keyId: string }) => entry.keyId))
+        await issue(running)
+        cursor = body.cursor === undefined ? '' : `&cursor=${body.cursor}`
+      }
+      expect(seen).toEqual(ids)
+      expect(cursor).toBe('')
+    })
+
+    test.each(['limit=0', 'limit=201', 'cursor=key_00000000000000000000000000', 'keyId=a'])(
+      'with ?%s is refused',
+      async query => {
+        const { status } = await (await started()).ask('GET', `${AUDIT}?${query}`)
+        expect(status).toBe(400)
+      },
+    )
+  })
+
+  describe(`a request that is sent again with its Idempotency-Key, in ${database}`, () => {
+    const again = { 'idempotency-key': 'deploy-2026-11-20/1' }
+
+    test('issues no second key: the answer is the same, without the secret', async () => {
+      const running = await started()
+      const send = (body: object) => running.ask('POST', KEYS, body, { headers: again })
+      const first = await send(request)
+      expect(first.headers['idempotency-replayed']).toBeUndefined()
+      running.time.nowMs += 24 * HOUR_MS - 1
+      const second = await send({ scopes: request.scopes, name: request.name })
+      expect(second.status).toBe(201)
+      expect(second.body).toEqual({ ...first.body, secret: null })
+      expect(second.headers['idempotency-replayed']).toBe('true')
+      expect((await running.ask('GET', KEYS)).body.keys).toHaveLength(1)
+      expect(await audit(running)).toHaveLength(1)
+      running.time.nowMs += 1
+      const dayLater = await send(request)
+      expect(dayLater.body.key.id).not.toBe(first.body.key.id)
+      expect(dayLater.body.secret).toMatch(/^wsk_/)
+    })
+
+    test('rotates no second time, though the key is retiring by then', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      const first = await rotate(running, key.id, {}, again)
+      const second = await rotate(running, key.id, undefined, again)
+      expect({ status: second.status, body: second.body }).toEqual({
+        status: 201,
+        body: { ...first.body, secret: null },
+      })
+    })
+
+    test('revokes once, also where there was nothing left to revoke', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      await revoke(running, key.id)
+      const first = await revoke(running, key.id, again)
+      expect(first.headers['idempotency-replayed']).toBeUndefined()
+      const second = await revoke(running, key.id, again)
+      expect(second.body).toEqual(first.body)
+      expect(second.headers['idempotency-replayed']).toBe('true')
+    })
+
+    test.each<[string, string, object]>([
+      ['another body', KEYS, { ...request, name: 'another' }],
+      ['another workspace', '/admin/v1/workspaces/ws_2/keys', request],
+    ])('but with %s is refused, and does nothing', async (_, url, body) => {
+      const running = await started()
+      await running.ask('POST', KEYS, request, { headers: again })
+      const { status, body: refusal } = await running.ask('POST', url, body, { headers: again })
+      expect({ status, code: refusal.code }).toEqual({ status: 422, code: 'idempotency_mismatch' })
+      expect((await running.ask('GET', url)).body.keys).toHaveLength(url === KEYS ? 1 : 0)
+    })
+
+    test('but for another operation is refused', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      await rotate(running, key.id, undefined, again)
+      expect((await revoke(running, key.id, again)).status).toBe(422)
+    })
+
+    test('by ten at the same time acts once; the others are answered the same', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      const sends = [
+        () => running.ask('POST', KEYS, request, { headers: again }),
+        () => rotate(running, key.id, undefined, { 'idempotency-key': 'rotate' }),
+        () => revoke(running, key.id, { 'idempotency-key': 'revoke' }),
+      ]
+      for (const send of sends) {
+        const answers = await Promise.all(Array.from({ length: 10 }, send))
+        expect(new Set(answers.map(answer => answer.body.key.id)).size).toBe(1)
+        expect(new Set(answers.map(answer => answer.status)).size).toBe(1)
+        expect(answers.filter(answer => answer.headers['idempotency-replayed'] === undefined)).toHaveLength(1)
+        const secrets = answers.flatMap(answer => answer.body.secret ?? [])
+        expect(secrets.length).toBeLessThanOrEqual(1)
+      }
+      expect(await audit(running)).toHaveLength(4)
+    })
+
+    test('after a refusal may be sent anew: nothing was done', async () => {
+      const running = await started()
+      const refused = await running.ask('POST', KEYS, { ...request, scopes: ['no:such'] }, { headers: again })
+      expect(refused.status).toBe(400)
+      expect((await running.ask('POST', KEYS, request, { headers: again })).status).toBe(201)
+    })
+
+    test.each(['', 'a b', 'ü', 'x'.repeat(256)])('is refused where that is “%s”', async sent => {
+      const running = await started()
+      const headers = { 'idempotency-key': sent }
+      const { status, body } = await running.ask('POST', KEYS, request, { headers })
+      expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
+      expect(body.error).toMatch(/^Idempotency-Key must be 1 to 255/)
+    })
+  })
+
+  describe(`the last use of a key, in ${database}`, () => {
+    const report = ({ ask }: RunningConsole, used: object) => ask('POST', '/internal/v1/usage', { used })
+
+    test('is what gateways say, moves only forward and by the minute, and is no change to the key', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      running.time.nowMs += HOUR_MS
+      const nowMs = running.time.nowMs
+      const lastUse = async () => (await get(running, key.id)).lastUsedAt
+      expect(await lastUse()).toBeNull()
+      const reported = async (ms: number) => {
+        expect((await report(running, { [key.id]: ms })).status).toBe(204)
+        const at = await lastUse()
+        return Date.parse(at) - nowMs
+      }
+      expect(await reported(nowMs - 300_000)).toBe(-300_000)
+      expect(await reported(nowMs - 400_000)).toBe(-300_000)
+      expect(await reported(nowMs - 300_000 + 59_999)).toBe(-300_000)
+      expect(await reported(nowMs - 240_000)).toBe(-240_000)
+      expect(await reported(nowMs + DAY_MS)).toBe(0)
+      expect(await get(running, key.id)).toEqual({ ...key, lastUsedAt: new Date(nowMs).toISOString() })
+      expect((await running.ask('GET', KEYS)).body.keys[0].lastUsedAt).toBe(new Date(nowMs).toISOString())
+    })
+
+    test('of ten thousand keys is taken in one report; ids that nobody knows are passed over', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      const stranger = (index: number) => `key_${String(index).padStart(26, '0')}`
+      const others = Object.fromEntries(
+        Array.from({ length: 9998 }, (_, index) => [stranger(index), START_MS]),
+      )
+      const { status } = await report(running, { ...others, 'a\u0000b': START_MS, [key.id]: START_MS })
+      expect(status).toBe(204)
+      expect((await get(running, key.id)).lastUsedAt).toBe('2026-11-20T09:00:00.000Z')
+    })
+
+    test('by two reports in different order is taken from both', async () => {
+      const running = await started()
+      const keys = await Promise.all(Array.from({ length: 20 }, () => issue(running)))
+      const ids: string[] = keys.map(({ key }) => key.id)
+      const used = (order: readonly string[]) => Object.fromEntries(order.map(id => [id, START_MS]))
+      const answers = await Promise.all(
+        Array.from({ length: 10 }, (_, index) =>
+          report(running, used(index % 2 === 0 ? ids : ids.toReversed())),
+        ),
+      )
+      expect(new Set(statuses(answers))).toEqual(new Set([204]))
+    })
+
+    test.each([
+      [{}],
+      [{ used: [] }],
+      [{ used: { key_1: -1 } }],
+      [{ used: { key_1: 'now' } }],
+      [{ used: { key_1: 1.5 } }],
+      [{ used: { key_1: 1 }, more: 1 }],
+      [{ used: Object.fromEntries(Array.from({ length: 10_001 }, (_, index) => [`key_${index}`, 1])) }],
+    ])('is refused in another form', async body => {
+      const { status, body: refusal } = await (await started()).ask('POST', '/internal/v1/usage', body)
+      expect({ status, code: refusal.code }).toEqual({ status: 400, code: 'invalid_request' })
+    })
+  })
+
+  describe(`a look-up of many keys, in ${database}`, () => {
+    const lookUp = ({ ask }: RunningConsole, digests: unknown) =>
+      ask('POST', '/internal/v1/lookups', { digests })
+
+    test('answers for each what a look-up of one does, and null where there is no such key', async () => {
+      const running = await started()
+      const digests = [digestOf((await issue(running)).secret), digestOf((await issue(running)).secret)]
+      const unknown = '0'.repeat(64)
+      const single = async (digest: string) => (await running.ask('GET', `/internal/v1/keys/${digest}`)).body
+      const { status, headers, body } = await lookUp(running, [...digests, unknown, unknown])
+      expect(status).toBe(200)
+      expect(headers['content-type']).toBe('application/json; charset=utf-8')
+      const [first = '', second = ''] = digests
+      expect(body).toEqual({
+        records: { [first]: await single(first), [second]: await single(second), [unknown]: null },
+      })
+    })
+
+    test.each([
+      [[]],
+      [['0'.repeat(63)]],
+      [['A'.repeat(64)]],
+      ['0'.repeat(64)],
+      [Array.from({ length: 257 }, (_, index) => String(index).padStart(64, '0'))],
+    ])('is refused where the list is not one of 1 to 256 digests', async digests => {
+      const { status, body } = await lookUp(await started(), digests)
+      expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
+    })
+
+    test('and a report of use need the origin’s token', async () => {
+      const { ask } = await started()
+      for (const path of ['/internal/v1/lookups', '/internal/v1/usage']) {
+        const headers = { authorization: 'Bearer admin-token-of-the-tests' }
+        expect((await ask('POST', path, {}, { headers })).status).toBe(401)
+      }
+    })
+  })
+
+  test(`a registry in ${database} issues keys side by side whose hints all differ`, async () => {
+    // Two random bytes decide a hint: of 200 draws many are the same.
+    const randomBytes = (size: number) => {
+      const bytes = new Uint8Array(size)
+      bytes.set(size < 2 ? [Math.random() * 256] : [0, Math.random() * 64], Math.max(0, size - 2))
+      return bytes
+    }
+    const { ask } = await startConsole({ databaseUrl: await freshUrl(), parts: { randomBytes } })
+    const answers = await Promise.all(Array.from({ length: 12 }, () => ask('POST', KEYS, request)))
+    const hints = answers.flatMap(answer => (answer.status === 201 ? [answer.body.key.hint] : []))
+    expect(new Set(hints).size).toBe(hints.length)
+    expect(hints.length).toBeGreaterThan(1)
+  })
+
+  describe.skipIf(!severalConsoles)(`two consoles on ${database}`, () => {
+    const two = async () => {
+      const url = await freshUrl()
+      return [await started(url), await started(url)] as const
+    }
+
+    test('make one successor of a key that eight rotate at once', async () => {
+      const [a, b] = await two()
+      for (let round = 0; round < 5; round++) {
+        const { key } = await issue(a)
+        const answers = await Promise.all(
+          Array.from({ length: 8 }, (_, index) => rotate(index % 2 ? a : b, key.id)),
+        )
+        expect(statuses(answers)).toEqual([201, ...Array(7).fill(409)])
+        const winner = answers.find(answer => answer.status === 201)?.body
+        expect(await get(b, key.id)).toEqual(winner.replaced)
+      }
+    })
+
+    test('act once on a request that both are sent at the same time', async () => {
+      const consoles = await two()
+      for (let round = 0; round < 5; round++) {
+        const headers = { 'idempotency-key': `round-${round}` }
+        const answers = await Promise.all(
+          Array.from({ length: 8 }, (_, index) =>
+            consoles[index % 2 ? 1 : 0].ask('POST', KEYS, request, { headers }),
+          ),
+        )
+        expect(new Set(statuses(answers))).toEqual(new Set([201]))
+        expect(new Set(answers.map(answer => answer.body.key.id)).size).toBe(1)
+        expect(answers.filter(answer => answer.body.secret !== null)).toHaveLength(1)
+        const other = await consoles[1].ask('POST', KEYS, { ...request, name: 'other' }, { headers })
+        expect(other.status).toBe(422)
+      }
+      expect(await audit(consoles[0])).toHaveLength(5)
+    })
+
+    test('end with a revoked key where one revokes and the other rotates', async () => {
+      const [a, b] = await two()
+      for (let round = 0; round < 10; round++) {
+        const { key } = await issue(a)
+        const [revocation, rotation] = await Promise.all([revoke(a, key.id), rotate(b, key.id)])
+        expect(revocation.status).toBe(200)
+        const after = await get(b, key.id)
+        expect(after.state).toBe('revoked')
+        expect(after.version).toBe(rotation.status === 201 ? 3 : 2)
+      }
+    })
+  })
+}

@@ -1,0 +1,164 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { startBeats } from '../../src/control/registry/beats.ts'
+import type { KeyRepository, StoredKey } from '../../src/control/registry/key-repository.ts'
+import { Outbox } from '../../src/control/registry/outbox.ts'
+import { digestOf } from '../../src/domain/secret.ts'
+import {
+  CHANGES_CHANNEL,
+  decodeAnnouncement,
+  decodeRecord,
+  deriveRecordKey,
+  redisKeyOf,
+} from '../../src/domain/wire.ts'
+import { SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
+import { insert, openRepository, replace } from '../support/repository.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { until } from '../support/until.ts'
+
+const MINUTE_MS = 60_000
+
+describe('when Redis is there again', () => {
+  let repository: KeyRepository
+  let announcer: ScriptedAnnouncer
+  let outbox: Outbox
+  let stopBeats: () => void
+  const timers = new ManualTimers()
+  const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
+
+  beforeEach(async () => {
+    repository = await openRepository('sqlite::memory:', clock)
+    announcer = new ScriptedAnnouncer()
+    const parts = { repository, announcer, clock, timers, logger: silentLogger }
+    outbox = new Outbox({ ...parts, random: () => 0 })
+    stopBeats = startBeats({ ...parts, outbox, sender: 'console-1' })
+  })
+  afterEach(async () => {
+    stopBeats()
+    await outbox.stop()
+    await repository.close()
+  })
+
+  const letPass = async (ms: number) => {
+    timers.advance(ms)
+    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
+  }
+  const tell = async (key: StoredKey, note: Awaited<ReturnType<typeof insert>>) => {
+    expect(note !== null && (await outbox.announce(key, [note]))).toBe(true)
+  }
+  const issueAndRevoke = async () => {
+    const key = someKey()
+    await tell(key, await insert(repository, key))
+    await tell(revoked(key), await replace(repository, revoked(key)))
+    return key
+  }
+  const reconnect = () => {
+    announcer.told.length = 0
+    announcer.puts.length = 0
+    announcer.set('down')
+    announcer.set('ready')
+  }
+  const told = () => announcer.told.map(decodeAnnouncement)
+
+  test('what was revoked is told once more, before any beat says that all is told', async () => {
+    const key = await issueAndRevoke()
+    await letPass(60 * MINUTE_MS)
+    reconnect()
+    await letPass(300)
+    await letPass(300)
+    expect(announcer.puts).toEqual([revoked(key)])
+    expect(told().map(message => message?.kind)).toEqual(['change', 'beat', 'beat'].slice(0, told().length))
+    expect(told()[0]).toMatchObject({ kind: 'change', digest: key.digest, version: 2 })
+    expect(told().length).toBeGreaterThan(1)
+  })
+
+  test('what was only issued is not: a Redis that lost it knows nothing of it, and the origin does', async () => {
+    const key = someKey()
+    await tell(key, await insert(repository, key))
+    reconnect()
+    await letPass(300)
+    expect(announcer.puts).toEqual([])
+  })
+
+  test('what was told more than 65 minutes before Redis was last alive is not', async () => {
+    await issueAndRevoke()
+    await letPass(66 * MINUTE_MS)
+    reconnect()
+    await letPass(300)
+    expect(announcer.puts).toEqual([])
+  })
+
+  test('the time that it was away does not count, however long', async () => {
+    const key = await issueAndRevoke()
+    await letPass(60 * MINUTE_MS)
+    announcer.set('down')
+    for (let minutes = 0; minutes < 60; minutes++) await letPass(10 * MINUTE_MS)
+    reconnect()
+    await letPass(300)
+    expect(announcer.puts).toEqual([revoked(key)])
+  })
+
+  test('no beat is sent until all of that is told, also where Redis refuses to take it', async () => {
+    const key = await issueAndRevoke()
+    announcer.refusesWrites = true
+    reconnect()
+    for (let beat = 0; beat < 20; beat++) await letPass(300)
+    expect(announcer.told).toEqual([])
+    announcer.refusesWrites = false
+    for (let beat = 0; beat < 20; beat++) await letPass(300)
+    expect(told()[0]).toMatchObject({ kind: 'change', digest: key.digest })
+    expect(told().at(-1)).toMatchObject({ kind: 'beat' })
+  })
+
+  test('a connection that is lost again in the middle of it begins it anew', async () => {
+    const key = await issueAndRevoke()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    reconnect()
+    announcer.stalled = promise
+    await letPass(0)
+    announcer.set('down')
+    announcer.set('ready')
+    announcer.stalled = null
+    resolve()
+    await letPass(300)
+    expect(announcer.puts).toEqual([revoked(key), revoked(key)])
+  })
+
+  test('nothing is told twice where the connection is only slow', async () => {
+    await issueAndRevoke()
+    announcer.puts.length = 0
+    for (let beat = 0; beat < 10; beat++) await letPass(300)
+    expect(announcer.puts).toEqual([])
+  })
+})
+
+test('a real Redis that lost a revocation in a failover is told of it before gateways hear a beat', async () => {
+  const redis = await ThrowawayRedis.started()
+  try {
+    const running = await startConsole({ redisUrl: redis.url })
+    await until('it is connected', async () => (await running.health()).checks.announcer === 'ready')
+    const keys = '/admin/v1/workspaces/ws_1/keys'
+    const { body } = await running.ask('POST', keys, { name: 'a', scopes: ['files:read'] })
+    const name = redisKeyOf(digestOf(body.secret))
+    const before = (await redis.client().get(name)) ?? ''
+    expect((await running.ask('POST', `/admin/v1/keys/${body.key.id}/revoke`)).body.announced).toBe(true)
+    const subscriber = redis.client()
+    const heard: string[] = []
+    subscriber.on('message', async (_, text: string) => {
+      const held = await redis.client().get(name)
+      const decoded = decodeRecord(held ?? '', digestOf(body.secret), [deriveRecordKey(SIGNING_SECRET)])
+      heard.push(`${decodeAnnouncement(text)?.kind} ${decoded.ok && decoded.grant.version}`)
+    })
+    await subscriber.subscribe(CHANGES_CHANNEL)
+    // What a replica that lagged behind holds when it takes over, on the connections that are made to it then.
+    await redis.client().multi().set(name, before).call('CLIENT', 'KILL', 'TYPE', 'normal').exec()
+    heard.length = 0
+    await until('a beat is heard', () => heard.some(message => message.startsWith('beat')))
+    expect(heard.filter(message => message.startsWith('beat') && message !== 'beat 2')).toEqual([])
+  } finally {
+    await redis.stop()
+  }
+})

@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs'
+import { DEFAULTS_FILE } from '../../src/config/load.ts'
+import { configSchema } from '../../src/config/schema.ts'
+import { settingByPath, settings } from '../../src/config/settings.ts'
+import { type Layer, layerOfFile } from '../../src/config/sources.ts'
+import { isAddress } from './chart-settings.ts'
+
+/** JSON Schema as plain data. */
+export type JsonSchema = { [keyword: string]: unknown }
+
+/**
+ * The program's own formats as patterns that Helm understands (RE2, no lookahead). They may let through what the program
+ * then refuses, and never refuse what it takes: a test holds the two to each other.
+ */
+export const PATTERNS: Readonly<Record<string, string>> = {
+  'http-url': '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s?#@]+$',
+  'redis-url': '^[Rr][Ee][Dd][Ii][Ss][Ss]?://\\S+$',
+  'redis-node': '^([Rr][Ee][Dd][Ii][Ss][Ss]?://)?[A-Za-z0-9._\\[\\]:-]+$',
+  'database-url': '^(sqlite:|[Pp][Oo][Ss][Tt][Gg][Rr][Ee][Ss]([Qq][Ll])?://)\\S+$',
+  cidr: '^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$',
+  scope: '^[\\x21\\x23-\\x5b\\x5d-\\x7e]{1,64}$',
+  'forwardable-header': '^[A-Za-z0-9-]{1,128}$',
+  'path-template': '^(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))+$',
+  'signing-secret': '^[A-Za-z0-9+/_-]+={0,2}$',
+}
+
+/** Where settings may stand in values: every one optional, no other, secrets only as the name of a file or an address. */
+export function configValuesSchema(): JsonSchema {
+  const defaults = layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', [])
+  return section(plain(configSchema), '', defaults)
+}
+
+/** The same tree with a reference to a Secret in place of each secret and each file. */
+export function referencesSchema(): JsonSchema {
+  const root: JsonSchema = closed('References by the path of the setting', {})
+  for (const { path, secret, schema } of settings) {
+    if (!secret && !path.endsWith('File')) continue
+    const parts = path.split('.')
+    const leaf = parts.pop() ?? path
+    let parent = root
+    for (const part of parts) {
+      const properties = propertiesOf(parent)
+      properties[part] ??= closed(`References below ${part}`, {})
+      // Made one line above, or by an earlier setting, as a section.
+      parent = properties[part] as JsonSchema
+    }
+    const referenceTo = secret ? '#/$defs/secretReference' : '#/$defs/fileReference'
+    propertiesOf(parent)[leaf] =
+      path === 'upstream.headers'
+        ? {
+            type: 'object',
+            description: schema.description,
+            patternProperties: { '^[A-Za-z0-9-]{1,128}$': { $ref: referenceTo } },
+            additionalProperties: false,
+          }
+        : { $ref: referenceTo }
+  }
+  return root
+}
+
+export const referenceDefinitions: JsonSchema = {
+  secretReference: closed('A key of a Secret that exists', {
+    existingSecret: { type: 'string' },
+    key: { type: 'string' },
+  }),
+  fileReference: closed('A key of a Secret or ConfigMap that exists', {
+    existingSecret: { type: 'string' },
+    existingConfigMap: { type: 'string' },
+    key: { type: 'string' },
+  }),
+}
+
+function section(schema: JsonSchema, prefix: string, defaults: Layer): JsonSchema {
+  const properties: JsonSchema = {}
+  for (const [name, child] of Object.entries(propertiesOf(schema))) {
+    const path = prefix === '' ? name : `${prefix}.${name}`
+    const setting = settingByPath.get(path)
+    // Every child of a schema is one.
+    if (setting === undefined) properties[name] = section(child as JsonSchema, path, defaults)
+    else if (setting.secret && path !== 'upstream.headers') {
+      // A secret itself is refused by a guard of the chart, in a sentence that no schema could say.
+      properties[name] = isAddress(setting)
+        ? inChart(child as JsonSchema)
+        : { description: `${setting.schema.description ?? ''}: only by reference, in \`secrets.${path}\`` }
+      properties[`${name}File`] = {
+        type: 'string',
+        minLength: 1,
+        description: `File that holds ${path}, mounted by other means than \`secrets\``,
+      }
+    } else {
+      const byDefault = defaults.get(path)?.value
+      properties[name] = {
+        ...inChart(child as JsonSchema),
+        ...(byDefault === undefined ? {} : { default: byDefault }),
+      }
+    }
+  }
+  return closed(prefix === '' ? 'Settings of the program' : `Settings below ${prefix}`, properties)
+}
+
+/** Our own keywords left out, our own formats as patterns. */
+function inChart(schema: JsonSchema): JsonSchema {
+  const kept = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
+    if (keyword === 'secret' || keyword === 'environment') return []
+    if (keyword === 'format') {
+      const pattern = PATTERNS[String(value)]
+      if (pattern === undefined) throw new Error(`PATTERNS lacks the format ${String(value)}`)
+      return [['pattern', pattern]]
+    }
+    return [[keyword, inner(keyword, value)]]
+  })
+  return Object.fromEntries(kept)
+}
+
+function inner(keyword: string, value: unknown): unknown {
+  if (keyword === 'properties' || keyword === 'patternProperties') {
+    return Object.fromEntries(
+      Object.entries(value as JsonSchema).map(([name, child]) => [name, inChart(child as JsonSchema)]),
+    )
+  }
+  if (keyword === 'items') return inChart(value as JsonSchema)
+  if (keyword === 'anyOf') return (value as JsonSchema[]).map(inChart)
+  return value
+}
+
+export function closed(description: string, properties: JsonSchema, more: JsonSchema = {}): JsonSchema {
+  return { type: 'object', description, properties, additionalProperties: false, ...more }
+}
+
+function propertiesOf(schema: JsonSchema): JsonSchema {
+  // What is read here are sections, made above or by TypeBox.
+  return schema['properties'] as JsonSchema
+}
+
+/** Without what TypeBox keeps beside the schema. */
+function plain(schema: unknown): JsonSchema {
+  return JSON.parse(JSON.stringify(schema)) as JsonSchema
+}

@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs'
+import { stringify } from 'yaml'
+import { DEFAULTS_FILE } from '../../src/config/load.ts'
+import { type Setting, settings } from '../../src/config/settings.ts'
+import { layerOfFile } from '../../src/config/sources.ts'
+
+/** Defaults that templates of the chart reckon with; all others are the program's own business. */
+const READ_BY_TEMPLATES = [
+  'gateway.port',
+  'console.port',
+  'ops.port',
+  'keys.format',
+  'drain.delayMs',
+  'drain.timeoutMs',
+]
+
+/** What the chart's templates must know of the settings, as the text of `helm/files/settings.yaml`. */
+export function chartSettings(): string {
+  const byDefault = layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', [])
+  const defaults: Record<string, Record<string, unknown>> = {}
+  for (const path of READ_BY_TEMPLATES) {
+    const [section = '', name = ''] = path.split('.')
+    defaults[section] = { ...defaults[section], [name]: byDefault.get(path)?.value }
+  }
+  const secrets = settings
+    .filter(setting => setting.secret)
+    .map(setting => ({
+      path: setting.path,
+      environment: setting.environment,
+      address: isAddress(setting),
+    }))
+  return `# Written by npm run docs from the program's own schema of settings: not to be edited.\n${stringify({ secrets, defaults })}`
+}
+
+/** An address is only secret where it holds a password: without one it may stand in the chart's values. */
+export function isAddress({ schema }: Setting): boolean {
+  return (schema.format ?? schema.items?.format ?? '').endsWith('-url')
+}

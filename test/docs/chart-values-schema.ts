@@ -1,0 +1,245 @@
+import {
+  closed,
+  configValuesSchema,
+  type JsonSchema,
+  referenceDefinitions,
+  referencesSchema,
+} from './chart-config-schema.ts'
+
+const text = { type: 'string' }
+const flag = { type: 'boolean' }
+const texts = { type: 'object', additionalProperties: { type: 'string' } }
+const list = { type: 'array' }
+const objects = { type: 'array', items: { type: 'object' } }
+/** Kubernetes knows best what may stand in its own parts. */
+const map = { type: 'object' }
+const config = { $ref: '#/$defs/config' }
+const secrets = { $ref: '#/$defs/secrets' }
+const pod = { $ref: '#/$defs/pod' }
+const duration = { type: 'string', pattern: '^([0-9]+(ms|s|m|h))+$' }
+const quantity = { type: ['string', 'integer'], pattern: '^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$' }
+const portNumber = { type: 'integer', minimum: 1, maximum: 65_535 }
+const whole = (minimum: number, maximum = 1_000_000) => ({ type: 'integer', minimum, maximum })
+const countOrShare = { anyOf: [whole(0), { type: 'string', pattern: '^[0-9]{1,3}%$' }] }
+const oneOf = (...values: string[]) => ({ enum: values })
+const orNull = (schema: JsonSchema) => ({ ...schema, type: [schema['type'], 'null'] })
+const within = (properties: JsonSchema) => closed('', properties)
+
+const probe = within({
+  initialDelaySeconds: whole(0),
+  periodSeconds: whole(1),
+  timeoutSeconds: whole(1),
+  failureThreshold: whole(1),
+  successThreshold: whole(1),
+})
+
+const peers = within({ to: objects, ports: { type: 'array', items: portNumber } })
+
+const imagePullSecrets = { type: 'array', items: closed('', { name: text }, { required: ['name'] }) }
+
+const environment = {
+  type: 'array',
+  items: closed('', { name: text, value: text, valueFrom: map }, { required: ['name'] }),
+}
+
+const podSchema = within({
+  labels: texts,
+  annotations: texts,
+  heapPercent: orNull(whole(10, 95)),
+  tmpSizeLimit: quantity,
+  terminationGracePeriodSeconds: orNull(whole(1)),
+  securityContext: map,
+  containerSecurityContext: map,
+  probes: within({ startup: probe, liveness: probe, readiness: probe }),
+  topologySpreadConstraints: objects,
+  nodeSelector: texts,
+  tolerations: objects,
+  affinity: map,
+  priorityClassName: text,
+  runtimeClassName: text,
+  hostAliases: objects,
+  dnsConfig: map,
+  extraEnv: environment,
+  extraEnvFrom: objects,
+  extraVolumes: objects,
+  extraVolumeMounts: objects,
+  initContainers: objects,
+  extraContainers: objects,
+})
+
+const resources = within({ requests: map, limits: map, claims: list })
+const strategy = within({
+  type: oneOf('RollingUpdate', 'Recreate'),
+  rollingUpdate: within({ maxUnavailable: countOrShare, maxSurge: countOrShare }),
+})
+
+const plane = {
+  enabled: flag,
+  replicas: whole(1, 1000),
+  config,
+  secrets,
+  pod,
+  resources,
+  strategy,
+  minReadySeconds: whole(0),
+  revisionHistoryLimit: whole(0),
+  podDisruptionBudget: within({ enabled: flag, maxUnavailable: countOrShare }),
+  service: within({
+    type: oneOf('ClusterIP', 'NodePort', 'LoadBalancer'),
+    port: portNumber,
+    annotations: texts,
+    spec: map,
+  }),
+  httpRoute: within({
+    enabled: flag,
+    annotations: texts,
+    parentRefs: objects,
+    hostnames: { type: 'array', items: text },
+    rules: objects,
+  }),
+  ingress: within({
+    enabled: flag,
+    className: text,
+    annotations: texts,
+    hosts: {
+      type: 'array',
+      items: closed(
+        '',
+        {
+          host: text,
+          paths: {
+            type: 'array',
+            items: within({
+              path: text,
+              pathType: oneOf('Prefix', 'Exact', 'ImplementationSpecific'),
+            }),
+          },
+        },
+        { required: ['host'] },
+      ),
+    },
+    tls: objects,
+  }),
+}
+
+const monitor = within({
+  enabled: flag,
+  labels: texts,
+  interval: duration,
+  scrapeTimeout: duration,
+  relabelings: objects,
+  metricRelabelings: objects,
+})
+
+const properties: JsonSchema = {
+  // What Helm itself puts there where this is a part of another chart.
+  enabled: flag,
+  tags: map,
+  global: { type: 'object', properties: { imageRegistry: text, imagePullSecrets } },
+  nameOverride: text,
+  fullnameOverride: text,
+  commonLabels: texts,
+  commonAnnotations: texts,
+  image: within({
+    registry: text,
+    repository: { type: 'string', minLength: 1 },
+    tag: { type: 'string', not: { const: 'latest' } },
+    digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
+    pullPolicy: oneOf('Always', 'IfNotPresent', 'Never'),
+  }),
+  imagePullSecrets,
+  config,
+  secrets,
+  generatedSecret: within({ enabled: flag, annotations: texts }),
+  pod,
+  gateway: within({
+    ...plane,
+    autoscaling: within({
+      enabled: flag,
+      minReplicas: whole(1, 1000),
+      maxReplicas: whole(1, 1000),
+      targetCPUUtilizationPercentage: orNull(whole(1, 100)),
+      metrics: objects,
+      behavior: map,
+    }),
+  }),
+  console: within({
+    ...plane,
+    persistence: within({
+      existingClaim: text,
+      storageClassName: text,
+      accessModes: {
+        type: 'array',
+        minItems: 1,
+        items: oneOf('ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany'),
+      },
+      size: quantity,
+      annotations: texts,
+    }),
+  }),
+  networkPolicy: within({
+    enabled: flag,
+    gatewayFrom: objects,
+    consoleFrom: objects,
+    opsFrom: objects,
+    dns: peers,
+    redis: peers,
+    upstream: peers,
+    origin: peers,
+    database: peers,
+    identityProvider: peers,
+    tracing: peers,
+    extraIngress: objects,
+    extraEgress: objects,
+  }),
+  monitoring: within({
+    trustApis: flag,
+    podMonitor: monitor,
+    serviceMonitor: monitor,
+    prometheusRule: within({
+      enabled: flag,
+      labels: texts,
+      alertLabels: texts,
+      disabled: { type: 'array', items: text },
+      overrides: {
+        type: 'object',
+        additionalProperties: within({ for: duration, expr: text, labels: texts, annotations: texts }),
+      },
+      runbookUrl: text,
+      extraGroups: objects,
+    }),
+    dashboards: within({
+      enabled: flag,
+      labels: texts,
+      annotations: texts,
+      grafanaOperator: within({ enabled: flag, instanceSelector: map }),
+    }),
+  }),
+  serviceAccount: within({ create: flag, name: text, annotations: texts }),
+  tests: within({ enabled: flag, resources }),
+  extraObjects: { type: 'array', items: { type: ['object', 'string'] } },
+}
+
+/** The text of `helm/values.schema.json`. */
+export function chartValuesSchema(): string {
+  const schema = {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'Values of the Postern chart',
+    ...withoutEmptyDescriptions(closed('', properties)),
+    $defs: {
+      ...referenceDefinitions,
+      config: configValuesSchema(),
+      secrets: referencesSchema(),
+      pod: withoutEmptyDescriptions(podSchema),
+    },
+  }
+  return `${JSON.stringify(schema, null, 2)}\n`
+}
+
+function withoutEmptyDescriptions(schema: JsonSchema): JsonSchema {
+  return JSON.parse(
+    JSON.stringify(schema, (name, value: unknown) =>
+      name === 'description' && value === '' ? undefined : value,
+    ),
+  ) as JsonSchema
+}

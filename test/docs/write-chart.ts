@@ -1,0 +1,4 @@
+import { writeFileSync } from 'node:fs'
+import { chartFiles } from './chart-files.ts'
+
+for (const { file, make } of chartFiles) writeFileSync(file, make())

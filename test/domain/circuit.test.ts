@@ -1,0 +1,78 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Circuit } from '../../src/domain/circuit.ts'
+
+const SETTINGS = { failures: 3, openMs: 1000 }
+
+function opened(): Circuit {
+  const circuit = new Circuit(SETTINGS)
+  for (let failure = 0; failure < SETTINGS.failures; failure++) circuit.failed(0)
+  return circuit
+}
+
+describe('a circuit', () => {
+  it('is closed, and stays so over failures that are not in a row', () => {
+    const circuit = new Circuit(SETTINGS)
+    for (let round = 0; round < 10; round++) {
+      circuit.failed(round)
+      circuit.failed(round)
+      circuit.succeeded()
+    }
+    expect(circuit.state(10)).toBe('closed')
+    expect(circuit.admits(10)).toBe(true)
+  })
+
+  it('opens with the last of so many failures in a row, and says how long', () => {
+    const circuit = opened()
+    expect([circuit.state(0), circuit.admits(0), circuit.waitMs(400)]).toEqual(['open', false, 600])
+    expect(circuit.admits(999)).toBe(false)
+  })
+
+  it('lets one probe through after that time, and only one', () => {
+    const circuit = opened()
+    expect(circuit.state(1000)).toBe('half_open')
+    expect([circuit.admits(1000), circuit.admits(1000), circuit.admits(5000)]).toEqual([true, false, false])
+  })
+
+  it('closes when the probe is answered', () => {
+    const circuit = opened()
+    circuit.admits(1000)
+    circuit.succeeded()
+    expect([circuit.state(1001), circuit.admits(1001), circuit.admits(1001)]).toEqual(['closed', true, true])
+  })
+
+  it('opens for as long again when the probe fails', () => {
+    const circuit = opened()
+    circuit.admits(1500)
+    circuit.failed(1500)
+    expect([circuit.admits(2499), circuit.admits(2500)]).toEqual([false, true])
+  })
+
+  it('lets another probe through where the first one’s client left', () => {
+    const circuit = opened()
+    circuit.admits(1000)
+    circuit.abandoned()
+    expect(circuit.admits(1001)).toBe(true)
+  })
+
+  it('always comes to let something through again, whatever happened', () => {
+    const step = fc.constantFrom('admits', 'succeeded', 'failed', 'abandoned')
+    fc.assert(
+      fc.property(fc.array(fc.tuple(step, fc.nat(3000))), steps => {
+        const circuit = new Circuit(SETTINGS)
+        let nowMs = 0
+        let out = 0
+        for (const [name, waitMs] of steps) {
+          nowMs += waitMs
+          if (name === 'admits') out += circuit.admits(nowMs) ? 1 : 0
+          else if (out > 0) {
+            out--
+            circuit[name](nowMs)
+          }
+        }
+        for (; out > 0; out--) circuit.failed(nowMs)
+        expect(circuit.admits(nowMs + SETTINGS.openMs)).toBe(true)
+      }),
+    )
+  })
+})

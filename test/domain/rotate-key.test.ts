@@ -1,0 +1,58 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { keyState } from '../../src/domain/key-record.ts'
+import { MAX_OVERLAP_SECONDS, planRotation } from '../../src/domain/rotate-key.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+
+const context = { id: 'key_next', hint: 'wsk_…next', createdBy: 'ada', nowMs: NOW_MS }
+const DAY_MS = 86_400_000
+
+test('a successor may do what the key may, and lives for 90 days of its own', () => {
+  const { record } = someKey({ expiresAtMs: NOW_MS + DAY_MS, version: 4, rotatedFrom: 'key_before' })
+  const planned = planRotation(record, {}, context)
+  const { workspaceId, name, scopes } = record
+  const own = { id: 'key_next', hint: 'wsk_…next', createdBy: 'ada', createdAtMs: NOW_MS, version: 1 }
+  const links = { rotatedFrom: record.id, replacedBy: null, revokedAtMs: null }
+  expect(planned).toMatchObject({
+    kind: 'planned',
+    rotation: {
+      successor: { workspaceId, name, scopes, ...own, ...links, expiresAtMs: NOW_MS + 90 * DAY_MS },
+      replaced: { ...record, replacedBy: 'key_next', expiresAtMs: NOW_MS + DAY_MS, version: 5 },
+      overlapSeconds: 86_400,
+    },
+  })
+})
+
+test('whatever the overlap, the old key ends with it or by itself, whichever comes first', () => {
+  const overlaps = fc.double({ min: 0, max: MAX_OVERLAP_SECONDS, noNaN: true })
+  const lives = fc.integer({ min: 1, max: 366 * DAY_MS })
+  fc.assert(
+    fc.property(overlaps, lives, (overlapSeconds, lifeMs) => {
+      const { record } = someKey({ expiresAtMs: NOW_MS + lifeMs })
+      const planned = planRotation(record, { overlapSeconds }, context)
+      if (planned.kind !== 'planned') throw new Error('It was refused')
+      const { replaced } = planned.rotation
+      expect(replaced.expiresAtMs).toBe(
+        Math.min(record.expiresAtMs, NOW_MS + Math.round(overlapSeconds * 1000)),
+      )
+      expect(['retiring', 'expired']).toContain(keyState(replaced, NOW_MS))
+      expect(keyState(replaced, replaced.expiresAtMs)).toBe('expired')
+    }),
+  )
+})
+
+test.each([
+  ['retiring', someKey({ replacedBy: 'key_x' })],
+  ['revoked', revoked(someKey())],
+  ['expired', someKey({ expiresAtMs: NOW_MS })],
+] as const)('a key that is %s has no successor', (state, { record }) => {
+  expect(planRotation(record, {}, context)).toEqual({ kind: 'not_active', state })
+})
+
+test.each([-1, MAX_OVERLAP_SECONDS + 1, Number.NaN, Number.POSITIVE_INFINITY])(
+  'an overlap of %d seconds is refused, whatever the state of the key',
+  overlapSeconds => {
+    const planned = planRotation(revoked(someKey()).record, { overlapSeconds }, context)
+    expect(planned).toMatchObject({ kind: 'invalid', field: 'overlapSeconds' })
+  },
+)

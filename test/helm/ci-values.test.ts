@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Plane } from '../../src/config/rules.ts'
+import { CHART, CI_FILES, loadRendered, readCi, render, runHelm } from '../support/chart.ts'
+import { installSchemas, schemaMistakes } from '../support/kubernetes-schemas.ts'
+import { at, textAt } from '../support/manifests.ts'
+import { HELM, has, PYTHON } from '../support/tools.ts'
+
+const SIGNING_SECRET = randomBytes(32).toString('base64')
+
+/** What somebody would have put into the Secrets that the examples name. */
+function contentsOf(file: string): string {
+  if (file === 'keys.signingSecrets') return SIGNING_SECRET
+  if (file === 'redis.url') return 'rediss://:pass@redis:6380'
+  if (file === 'database.url') return 'postgres://postern:pass@postgres:5432/postern'
+  return 'a-secret-of-more-than-16-characters\n'
+}
+
+function planesOf(file: string): Plane[] {
+  const names = render({}, { files: [file] })
+    .all('ConfigMap')
+    .map(object => textAt(object, 'metadata.name'))
+  return (['gateway', 'console'] as const).filter(plane => names.some(name => name.endsWith(`-${plane}`)))
+}
+
+describe.skipIf(!has(HELM))('each example of values', () => {
+  it('says what it is an example of', () => {
+    expect(CI_FILES.length).toBeGreaterThan(5)
+    for (const file of CI_FILES) expect(readCi(file)).toMatch(/^# .+\.$/m)
+  })
+
+  it.each(CI_FILES)('%s passes the linter, which sees no warning in it', file => {
+    const { ok, stdout, stderr } = runHelm(['lint', '--strict', CHART, '-f', `${CHART}ci/${file}`])
+    expect(stdout + stderr).not.toMatch(/\[(?:WARNING|ERROR)\]/)
+    expect(ok).toBe(true)
+  })
+
+  it.each(CI_FILES)('%s renders objects of different names, all in the namespace of the release', file => {
+    const { objects, stderr } = render({}, { files: [file], args: ['--namespace', 'edge'] })
+    const names = objects.map(object => `${textAt(object, 'kind')} ${textAt(object, 'metadata.name')}`)
+    expect(names.length, stderr).toBeGreaterThan(5)
+    expect(new Set(names).size).toBe(names.length)
+    for (const object of objects) {
+      // Those of extraObjects are as their writer wrote them.
+      const { namespace, labels } = at(object, 'metadata')
+      if (labels !== undefined) expect(namespace).toBe('edge')
+    }
+  })
+
+  it.each(CI_FILES)('%s makes settings that the program starts with', file => {
+    const planes = planesOf(file)
+    expect(planes).not.toEqual([])
+    for (const plane of planes) {
+      const loaded = loadRendered(render({}, { files: [file] }), plane, contentsOf)
+      const mistakes = loaded.ok ? [] : loaded.mistakes
+      // Until this version knows PostgreSQL.
+      const others = mistakes.filter(({ problem }) => !problem.includes('knows no other database'))
+      expect(others).toEqual([])
+    }
+  })
+
+  it.each(CI_FILES)('%s gives each plane nothing of the other one’s', file => {
+    for (const plane of planesOf(file)) {
+      const text = textAt(render({}, { files: [file] }).get('ConfigMap', `-${plane}`), 'data', 'postern.yaml')
+      expect(text).not.toMatch(plane === 'gateway' ? /^(?:console|database):/m : /^(?:gateway|upstream):/m)
+    }
+  })
+})
+
+describe.skipIf(!has(HELM) || !has(PYTHON))(
+  'Kubernetes takes what is rendered, and knows every field of it',
+  () => {
+    beforeAll(installSchemas, 300_000)
+
+    const cases = CI_FILES.flatMap(file => ['1.30', '1.37'].map(version => [file, version] as const))
+    it.each(cases)('%s on Kubernetes %s', (file, version) => {
+      const { objects } = render({}, { files: [file] })
+      expect(objects.length).toBeGreaterThan(5)
+      expect(schemaMistakes(objects, version)).toEqual([])
+    })
+
+    it('and would refuse a field that it does not know', () => {
+      const object = { apiVersion: 'v1', kind: 'Service', metadata: { name: 's' }, spec: { prots: [] } }
+      expect(schemaMistakes([object], '1.30').join()).toContain('prots')
+    })
+  },
+)

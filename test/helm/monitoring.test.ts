@@ -1,0 +1,193 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { CHART, MINIMAL, NAME, render, type Values } from '../support/chart.ts'
+import { at, listAt, textAt, valueAt } from '../support/manifests.ts'
+import { HELM, has } from '../support/tools.ts'
+
+const API = 'monitoring.coreos.com/v1'
+const RULES = `
+groups:
+  - name: postern-test
+    interval: 30s
+    rules:
+      - record: job:postern:ratio
+        expr: vector(1)
+      - alert: PosternOne
+        expr: up == 0
+        for: 5m
+        labels: { severity: critical }
+        annotations:
+          summary: One
+          description: It is {{ $value }} on {{ $labels.pod }}.
+          runbook_url: https://postern.example/runbooks
+      - alert: PosternTwo
+        expr: vector(1) > 2
+        labels: { severity: warning }
+`
+const UNIT_TEST = 'rule_files: [rules.yaml]\ntests: []\n'
+const DASHBOARD = '{\n  "title": "Postern",\n  "legend": "{{pod}}"\n}\n'
+
+/** The chart with rules and a dashboard of the tests' own. */
+let chart = ''
+
+beforeAll(() => {
+  chart = join(mkdtempSync(join(tmpdir(), 'postern-chart-')), 'helm')
+  cpSync(CHART, chart, { recursive: true })
+  for (const directory of ['alerts', 'dashboards']) {
+    rmSync(join(chart, directory), { recursive: true, force: true })
+    mkdirSync(join(chart, directory))
+  }
+  writeFileSync(join(chart, 'alerts/rules.yaml'), RULES)
+  writeFileSync(join(chart, 'alerts/rules_test.yaml'), UNIT_TEST)
+  writeFileSync(join(chart, 'dashboards/gateway.json'), DASHBOARD)
+})
+afterAll(() => rmSync(join(chart, '..'), { recursive: true, force: true }))
+
+const on = (monitoring: object, values: Values = MINIMAL, args: string[] = ['--api-versions', API]) =>
+  render({ ...values, monitoring }, { chart, args: args.flatMap(arg => (arg === API ? kinds() : [arg])) })
+
+/** As a cluster with the Prometheus operator says it. */
+function kinds(): string[] {
+  return [`${API},${API}/PodMonitor,${API}/ServiceMonitor,${API}/PrometheusRule`]
+}
+
+describe.skipIf(!has(HELM))('what an operator serves is made', () => {
+  const everything = {
+    podMonitor: { enabled: true },
+    prometheusRule: { enabled: true },
+    dashboards: { enabled: true, grafanaOperator: { enabled: true } },
+  }
+  const made = (monitoring: object, args: string[]) =>
+    on(monitoring, MINIMAL, args)
+      .objects.map(({ kind }) => String(kind))
+      .filter(kind => /Monitor|Rule|GrafanaDashboard/.test(kind))
+      .sort()
+
+  it('where the cluster has its kinds', () => {
+    expect(made(everything, ['--api-versions', API])).toEqual(['PodMonitor', 'PrometheusRule'])
+  })
+
+  it('not where it has not, so that an installation does not fail', () => {
+    expect(made(everything, [])).toEqual([])
+  })
+
+  it('where it is said to have them', () => {
+    const trusted = { ...everything, trustApis: true }
+    expect(made(trusted, [])).toEqual(['GrafanaDashboard', 'PodMonitor', 'PrometheusRule'])
+  })
+
+  it('not unless asked for', () => {
+    expect(made({ trustApis: true }, [])).toEqual([])
+  })
+})
+
+describe.skipIf(!has(HELM))('Prometheus', () => {
+  const both = { ...MINIMAL, console: { enabled: true } }
+
+  it('finds each plane’s pods by their ops port', () => {
+    const rendering = on({ podMonitor: { enabled: true, labels: { release: 'p' }, interval: '15s' } }, both)
+    for (const plane of ['gateway', 'console']) {
+      const monitor = rendering.get('PodMonitor', `-${plane}`)
+      expect(textAt(monitor, 'metadata.labels', 'release')).toBe('p')
+      expect(valueAt(monitor, 'spec.selector.matchLabels', 'app.kubernetes.io/component')).toBe(plane)
+      expect(listAt(monitor, 'spec.podMetricsEndpoints')).toEqual([
+        { port: 'ops', path: '/metrics', interval: '15s', scrapeTimeout: '10s' },
+      ])
+    }
+  })
+
+  it('finds them by a headless Service of their own, where that is wanted', () => {
+    const rendering = on({ serviceMonitor: { enabled: true } }, both)
+    expect(rendering.all('PodMonitor')).toEqual([])
+    for (const plane of ['gateway', 'console']) {
+      const wanted = at(rendering.get('ServiceMonitor', `-${plane}`), 'spec.selector.matchLabels')
+      const found = rendering
+        .all('Service')
+        .filter(service =>
+          Object.entries(wanted).every(([label, value]) => at(service, 'metadata.labels')[label] === value),
+        )
+      expect(found.map(service => textAt(service, 'metadata.name'))).toEqual([`${NAME}-${plane}-ops`])
+      expect(at(found[0], 'spec')).toMatchObject({ clusterIP: 'None', ports: [{ name: 'ops', port: 9090 }] })
+    }
+  })
+})
+
+describe.skipIf(!has(HELM))('the rules', () => {
+  const groupsOf = (prometheusRule: object) =>
+    listAt(on({ prometheusRule: { enabled: true, ...prometheusRule } }).get('PrometheusRule'), 'spec.groups')
+  const rulesOf = (prometheusRule: object) =>
+    groupsOf(prometheusRule).flatMap(group => listAt(group, 'rules'))
+
+  it('are those of the files, word for word', () => {
+    const [group, ...others] = groupsOf({})
+    expect(others).toEqual([])
+    expect(group).toMatchObject({ name: 'postern-test', interval: '30s' })
+    expect(rulesOf({})).toMatchObject([
+      { record: 'job:postern:ratio', expr: 'vector(1)' },
+      { alert: 'PosternOne', annotations: { description: 'It is {{ $value }} on {{ $labels.pod }}.' } },
+      { alert: 'PosternTwo' },
+    ])
+  })
+
+  it('are left out by name', () => {
+    expect(rulesOf({ disabled: ['PosternTwo'] }).map(({ alert }) => alert)).toEqual([undefined, 'PosternOne'])
+  })
+
+  it('are changed by name, and keep what is not named', () => {
+    const overrides = { PosternOne: { for: '10m', expr: 'up == 2', labels: { severity: 'warning' } } }
+    expect(rulesOf({ overrides })[1]).toEqual({
+      alert: 'PosternOne',
+      expr: 'up == 2',
+      for: '10m',
+      labels: { severity: 'warning' },
+      annotations: {
+        summary: 'One',
+        description: 'It is {{ $value }} on {{ $labels.pod }}.',
+        runbook_url: 'https://postern.example/runbooks',
+      },
+    })
+  })
+
+  it('carry one’s own labels, runbooks and further groups', () => {
+    const extra = { name: 'own', rules: [{ record: 'a:b:c', expr: '1' }] }
+    const prometheusRule = {
+      alertLabels: { team: 'edge' },
+      runbookUrl: 'https://wiki/{alert}#{anchor}',
+      extraGroups: [extra],
+    }
+    const rules = rulesOf(prometheusRule)
+    expect(rules[1]).toMatchObject({
+      labels: { severity: 'critical', team: 'edge' },
+      annotations: { summary: 'One', runbook_url: 'https://wiki/PosternOne#posternone' },
+    })
+    expect(rules[0]).not.toHaveProperty('labels')
+    expect(groupsOf(prometheusRule).at(-1)).toEqual(extra)
+  })
+
+  it('cannot be named wrongly', () => {
+    const rendering = on({ prometheusRule: { disabled: ['PosternThree'] } })
+    expect(rendering.stderr).toContain(
+      'names the alert PosternThree, which there is not: set one of PosternOne, PosternTwo',
+    )
+  })
+})
+
+describe.skipIf(!has(HELM))('a dashboard', () => {
+  it('is found by Grafana’s sidecar, in a folder of its own, byte for byte', () => {
+    const board = on({ dashboards: { enabled: true } }).get('ConfigMap', '-dashboard-gateway')
+    expect(at(board, 'metadata.labels')['grafana_dashboard']).toBe('1')
+    expect(at(board, 'metadata.annotations')).toEqual({ grafana_folder: 'Postern' })
+    expect(at(board, 'data')).toEqual({ 'gateway.json': DASHBOARD })
+  })
+
+  it('is known to the Grafana operator too', () => {
+    const monitoring = { trustApis: true, dashboards: { enabled: true, grafanaOperator: { enabled: true } } }
+    const board = on(monitoring).get('GrafanaDashboard')
+    expect(at(board, 'spec')['configMapRef']).toEqual({
+      name: `${NAME}-dashboard-gateway`,
+      key: 'gateway.json',
+    })
+  })
+})

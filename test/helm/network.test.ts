@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'vitest'
+import type { Plane } from '../../src/config/rules.ts'
+import { MINIMAL, NAME, type Rendering, render, type Values } from '../support/chart.ts'
+import { at, listAt, type Manifest, valueAt } from '../support/manifests.ts'
+import { HELM, has } from '../support/tools.ts'
+
+const ON = { networkPolicy: { enabled: true } }
+const GATEWAYS = { podSelector: { matchLabels: labelsOf('gateway') } }
+const CONSOLE = { podSelector: { matchLabels: labelsOf('console') } }
+const TEST = { podSelector: { matchLabels: labelsOf('test') } }
+const MONITORING = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }
+const KUBE_SYSTEM = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }
+
+function labelsOf(component: string): Record<string, string> {
+  return {
+    'app.kubernetes.io/name': 'postern',
+    'app.kubernetes.io/instance': 'acme',
+    'app.kubernetes.io/component': component,
+  }
+}
+
+/** Rules as [ports, peers], of peers `anybody` where none is named. */
+function rulesOf(rendering: Rendering, plane: Plane, direction: 'ingress' | 'egress'): [unknown, unknown][] {
+  const policy = rendering.get('NetworkPolicy', `-${plane}`)
+  return listAt(policy, `spec.${direction}`).map(rule => [
+    listAt(rule, 'ports').map(({ port, protocol }) => (protocol === 'UDP' ? `${port}/udp` : port)),
+    rule[direction === 'ingress' ? 'from' : 'to'] ?? 'anybody',
+  ])
+}
+
+const egressOf = (values: Values, plane: Plane = 'gateway') =>
+  rulesOf(render({ ...values, ...ON }), plane, 'egress').slice(1)
+
+describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
+  it('is not there unless asked for', () => {
+    expect(render(MINIMAL).all('NetworkPolicy')).toEqual([])
+  })
+
+  it('governs both directions', () => {
+    const policy = render({ ...MINIMAL, ...ON }).get('NetworkPolicy')
+    expect(valueAt(policy, 'spec.policyTypes')).toEqual(['Ingress', 'Egress'])
+  })
+
+  it('lets in who is named: callers to http, Prometheus to ops, the release’s own test to both', () => {
+    const ingress = [{ namespaceSelector: { matchLabels: { name: 'ingress' } } }]
+    const values = { ...MINIMAL, networkPolicy: { enabled: true, gatewayFrom: ingress } }
+    expect(rulesOf(render(values), 'gateway', 'ingress')).toEqual([
+      [[8080], ingress],
+      [[9090], [MONITORING]],
+      [[8080, 9090], [TEST]],
+    ])
+  })
+
+  it('lets the release’s gateways reach the console, beside those who are named', () => {
+    const people = [{ ipBlock: { cidr: '10.1.0.0/16' } }]
+    const values = {
+      ...MINIMAL,
+      console: { enabled: true },
+      tests: { enabled: false },
+      networkPolicy: { enabled: true, consoleFrom: people },
+    }
+    expect(rulesOf(render(values), 'console', 'ingress')).toEqual([
+      [[8081], people],
+      [[8081], [GATEWAYS]],
+      [[9090], [MONITORING]],
+    ])
+  })
+
+  it('lets out to names, Redis and the upstream, and to nothing else', () => {
+    const values = { ...MINIMAL, ...ON }
+    expect(rulesOf(render(values), 'gateway', 'egress')).toEqual([
+      [['53/udp', 53], [KUBE_SYSTEM]],
+      [[6379], 'anybody'],
+      [[8080], 'anybody'],
+    ])
+  })
+
+  it('lets the gateway reach this release’s console, on the port of its container', () => {
+    const values = {
+      ...MINIMAL,
+      console: { enabled: true },
+      config: { ...MINIMAL.config, console: { port: 9000 } },
+    }
+    expect(egressOf(values).at(-1)).toEqual([[9000], [CONSOLE]])
+  })
+
+  it.each([
+    ['http://workspaces', 80],
+    ['https://workspaces', 443],
+    ['https://workspaces:8443/base', 8443],
+    ['http://[2001:db8::1]:81', 81],
+    ['HTTPS://workspaces/base:9', 443],
+  ])('reads the port of the upstream from %s', (url, port) => {
+    expect(egressOf({ ...MINIMAL, config: { upstream: { url } } }).at(-1)).toEqual([[port], 'anybody'])
+  })
+
+  it('reads the port of Redis where its address is no secret', () => {
+    const config = { ...MINIMAL.config, redis: { url: 'rediss://redis:6380' } }
+    expect(egressOf({ config })[0]).toEqual([[6380], 'anybody'])
+  })
+
+  it('lets the gateway reach a key service of one’s own', () => {
+    expect(rulesOf(render({}, { files: ['bring-your-own-keys.yaml'] }), 'gateway', 'egress').at(-1)).toEqual([
+      [443],
+      'anybody',
+    ])
+  })
+
+  it('lets the console reach Redis and PostgreSQL, and not the upstream', () => {
+    expect(rulesOf(render({}, { files: ['console-postgres.yaml'] }), 'console', 'egress')).toEqual([
+      [['53/udp', 53], [KUBE_SYSTEM]],
+      [[6379], 'anybody'],
+      [[6432], [{ ipBlock: { cidr: '10.20.0.0/16' } }]],
+    ])
+  })
+
+  it('needs no way out to a database that is a file', () => {
+    expect(egressOf({ ...MINIMAL, console: { enabled: true } }, 'console')).toEqual([[[6379], 'anybody']])
+  })
+
+  it('names the identity provider and whatever else is added', () => {
+    const egress = rulesOf(render({}, { files: ['everything-on.yaml'] }), 'console', 'egress')
+    expect(egress).toContainEqual([[443], [{ ipBlock: { cidr: '192.0.2.0/24' } }]])
+    expect(egress).toContainEqual([[4318], [{ podSelector: { matchLabels: { app: 'collector' } } }]])
+  })
+})
+
+describe.skipIf(!has(HELM))('ways in from outside', () => {
+  const rendering = () => render({}, { files: ['everything-on.yaml'] })
+
+  it('the Service of a plane has one port, and that is not the one of probes and metrics', () => {
+    for (const service of rendering().all('Service')) {
+      if (valueAt(service, 'metadata.annotations', 'helm.sh/hook') === 'test') continue
+      expect(listAt(service, 'spec.ports').map(({ targetPort }) => targetPort)).toEqual(['http'])
+    }
+  })
+
+  it('a route leads to the Service of its own plane and to nothing else', () => {
+    for (const plane of ['gateway', 'console']) {
+      const route = rendering().get('HTTPRoute', `-${plane}`)
+      const backends = listAt(route, 'spec.rules').flatMap(rule => listAt(rule, 'backendRefs'))
+      expect(backends).toEqual([{ name: `${NAME}-${plane}`, port: 80 }])
+      const ingress = rendering().get('Ingress', `-${plane}`)
+      const paths = listAt(ingress, 'spec.rules').flatMap(rule => listAt(rule, 'http.paths'))
+      expect(paths.map(path => at(path, 'backend.service'))).toEqual([
+        { name: `${NAME}-${plane}`, port: { name: 'http' } },
+      ])
+    }
+  })
+
+  it('a route keeps its rules, parents and host names', () => {
+    expect(at(rendering().get('HTTPRoute', '-gateway'), 'spec')).toMatchObject({
+      parentRefs: [{ name: 'public', namespace: 'gateways' }],
+      hostnames: ['api.example.com'],
+      rules: [
+        { matches: [{ path: { type: 'PathPrefix', value: '/api/v1' } }], timeouts: { request: '90s' } },
+      ],
+    })
+  })
+
+  it('what gateways ask of the console is not routed to from outside, unless one says so', () => {
+    const pathsOf = (object: Manifest) => JSON.stringify(object['spec']).match(/"\/[^"]*"/g)
+    expect(pathsOf(rendering().get('HTTPRoute', '-console'))).toEqual(['"/admin"'])
+    const values = {
+      ...MINIMAL,
+      console: { enabled: true, ingress: { enabled: true, hosts: [{ host: 'k' }] } },
+    }
+    expect(pathsOf(render(values).get('Ingress'))).toEqual(['"/admin"'])
+  })
+})

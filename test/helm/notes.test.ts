@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import { MINIMAL, NAME, render, type Values } from '../support/chart.ts'
+import { textAt } from '../support/manifests.ts'
+import { HELM, has } from '../support/tools.ts'
+
+/** `helm template` prints no notes: a further object reads them out. */
+const READER = `
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: notes }
+data:
+  text: |-
+    {{- include "postern.notes" . | nindent 4 }}
+`
+
+function notesOf(values: Values): string {
+  return textAt(render({ ...values, extraObjects: [READER] }).get('ConfigMap', 'notes'), 'data.text')
+}
+
+const QUIET = {
+  ...MINIMAL,
+  config: { ...MINIMAL.config, gateway: { trustedProxies: ['10.0.0.0/8'] } },
+  secrets: {
+    ...MINIMAL.secrets,
+    keys: { signingSecrets: { existingSecret: 'keys' } },
+    origin: { token: { existingSecret: 'keys' } },
+    console: { adminToken: { existingSecret: 'admin' } },
+    database: { url: { existingSecret: 'database' } },
+  },
+  image: { digest: `sha256:${'0'.repeat(64)}` },
+  networkPolicy: { enabled: true },
+  console: { enabled: true },
+  gateway: { ingress: { enabled: true, hosts: [{ host: 'api.example.com' }] } },
+}
+
+describe.skipIf(!has(HELM))('the notes of an installation', () => {
+  it('say where the API is, how the first key is made, and how to test it', () => {
+    const notes = notesOf({ ...MINIMAL, console: { enabled: true } })
+    expect(notes).toContain(`http://${NAME}-gateway.default.svc:80/api/v1`)
+    expect(notes).toContain(`port-forward service/${NAME}-console 8081:80`)
+    expect(notes).toContain(`get secret ${NAME}-generated -o jsonpath='{.data.console-admin-token}'`)
+    expect(notes).toContain('/admin/v1/workspaces/ws_1/keys')
+    expect(notes).toContain('helm -n default test acme')
+  })
+
+  it('speak of no console where there is none, and say that nobody issues keys', () => {
+    const notes = notesOf(MINIMAL)
+    expect(notes).not.toContain('The first key')
+    expect(notes).toContain('Nobody here issues keys')
+  })
+
+  it('have nothing to warn of where nothing is to be warned of', () => {
+    expect(notesOf(QUIET)).not.toContain('To be considered')
+  })
+
+  it.each([
+    ['one pod', { gateway: { ...QUIET.gateway, replicas: 1 } }, 'Set gateway.replicas to 2 or more'],
+    [
+      'no disruption budget',
+      { gateway: { ...QUIET.gateway, podDisruptionBudget: { enabled: false } } },
+      'Set gateway.podDisruptionBudget.enabled',
+    ],
+    ['no Redis', { secrets: { ...QUIET.secrets, redis: {} } }, 'Set secrets.redis.url.existingSecret'],
+    ['no way in', { gateway: {} }, 'set gateway.httpRoute or gateway.ingress'],
+    ['a proxy that nobody believes', { config: MINIMAL.config }, 'set config.gateway.trustedProxies'],
+    ['no NetworkPolicy', { networkPolicy: { enabled: false } }, 'set networkPolicy.enabled'],
+    ['a tag', { image: {} }, 'set image.digest'],
+    [
+      'no memory limit',
+      { gateway: { ...QUIET.gateway, resources: { limits: null } } },
+      'Set gateway.resources.limits.memory',
+    ],
+    ['SQLite', { secrets: { ...QUIET.secrets, database: {} } }, 'back it up'],
+    [
+      'a monitor that could not be made',
+      { monitoring: { podMonitor: { enabled: true } } },
+      'the cluster has no monitoring.coreos.com/v1/PodMonitor: nothing was made',
+    ],
+    ['secrets that the chart made', { secrets: MINIMAL.secrets }, 'Keep a copy'],
+  ])('warn of %s', (_, values, sentence) => {
+    expect(notesOf({ ...QUIET, ...values })).toContain(sentence)
+  })
+})

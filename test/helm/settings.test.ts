@@ -1,0 +1,189 @@
+import { describe, expect, it } from 'vitest'
+import { MINIMAL, mountedSecrets, NAME, podOf, render, settingsOf, type Values } from '../support/chart.ts'
+import { at, textAt, valueAt } from '../support/manifests.ts'
+import { HELM, has } from '../support/tools.ts'
+
+function checksums(values: Values): { config: string; secret: unknown } {
+  const annotations = at(podOf(render(values), 'gateway').metadata, 'annotations')
+  return { config: textAt(annotations, 'checksum/config'), secret: annotations['checksum/secret'] }
+}
+
+const withConfig = (config: object) => ({
+  ...MINIMAL,
+  config: { ...MINIMAL.config, ...config },
+})
+
+describe.skipIf(!has(HELM))('the settings file', () => {
+  it('is named to the program, and holds what was given and nothing else', () => {
+    const rendering = render(MINIMAL)
+    expect(settingsOf(rendering, 'gateway')).toEqual({
+      upstream: { url: 'http://workspaces:8080' },
+      redis: { urlFile: '/etc/postern/secrets/redis.url' },
+      keys: { signingSecretsFile: '/etc/postern/secrets/keys.signingSecrets' },
+    })
+    expect(valueAt(podOf(rendering, 'gateway').spec, 'containers', '0', 'env', '0')).toEqual({
+      name: 'POSTERN_CONFIG',
+      value: '/etc/postern/config/postern.yaml',
+    })
+  })
+
+  it('keeps numbers, switches and texts as they are', () => {
+    const gateway = { maxInFlight: 1_000_000, trustedProxies: ['10.0.0.0/8', '2001:db8::/32'] }
+    const settings = settingsOf(
+      render(withConfig({ gateway, keys: { prefix: 'yes_', staleSeconds: 0.5 } })),
+      'gateway',
+    )
+    expect(settings['gateway']).toEqual(gateway)
+    expect(settings['keys']).toMatchObject({ prefix: 'yes_', staleSeconds: 0.5 })
+  })
+
+  it('takes what one plane is given over what both are', () => {
+    const values = {
+      ...withConfig({ redis: { url: 'redis://redis', beats: true }, log: { level: 'warn' } }),
+      secrets: {},
+      gateway: { config: { redis: { beats: false }, log: { level: 'debug' } } },
+      console: { enabled: true },
+    }
+    const rendering = render(values)
+    expect(settingsOf(rendering, 'gateway')).toMatchObject({
+      redis: { url: 'redis://redis', beats: false },
+      log: { level: 'debug' },
+    })
+    expect(settingsOf(rendering, 'console')).toMatchObject({
+      redis: { url: 'redis://redis', beats: true },
+      log: { level: 'warn' },
+    })
+  })
+
+  it('tells the gateway where the console is, unless it is told otherwise', () => {
+    const console = { enabled: true, service: { port: 8081 } }
+    expect(settingsOf(render({ ...MINIMAL, console }), 'gateway')['origin']).toEqual({
+      url: `http://${NAME}-console:8081`,
+      tokenFile: '/etc/postern/secrets/origin.token',
+    })
+    const elsewhere = render({ ...withConfig({ origin: { url: 'https://keys.example' } }), console })
+    expect(settingsOf(elsewhere, 'gateway')['origin']).toMatchObject({ url: 'https://keys.example' })
+    expect(settingsOf(elsewhere, 'console')['origin']).toEqual({
+      tokenFile: '/etc/postern/secrets/origin.token',
+    })
+  })
+
+  it('names the mounted file of every reference: secrets, certificates, headers', () => {
+    const rendering = render({}, { files: ['upstream-own-ca.yaml'] })
+    const directory = '/etc/postern/secrets'
+    expect(settingsOf(rendering, 'gateway')['upstream']).toEqual({
+      url: 'https://workspaces.internal.example:8443/base',
+      headersTimeoutMs: 20_000,
+      headers: { 'X-Service-Token': { file: `${directory}/upstream.headers.X-Service-Token` } },
+      tls: {
+        caFile: `${directory}/upstream.tls.caFile`,
+        certFile: `${directory}/upstream.tls.certFile`,
+        keyFile: `${directory}/upstream.tls.keyFile`,
+      },
+    })
+    expect(mountedSecrets(rendering, 'gateway')).toMatchObject({
+      'upstream.headers.X-Service-Token': 'workspaces-token/token',
+      'upstream.tls.caFile': 'internal-ca/ca.crt',
+      'upstream.tls.keyFile': 'postern-client-tls/tls.key',
+      'redis.url': 'postern-redis/redis-url',
+    })
+  })
+
+  it('names a file that was mounted by other means', () => {
+    const values = withConfig({ redis: { urlFile: '/vault/redis' } })
+    expect(settingsOf(render({ ...values, secrets: {} }), 'gateway')['redis']).toEqual({
+      urlFile: '/vault/redis',
+    })
+  })
+})
+
+describe.skipIf(!has(HELM))('pods are made anew', () => {
+  it('when their settings change, and only then', () => {
+    const before = checksums(MINIMAL).config
+    expect(checksums(withConfig({ drain: { delayMs: 6000 } })).config).not.toBe(before)
+    expect(checksums({ ...MINIMAL, gateway: { replicas: 3 } }).config).toBe(before)
+    expect(checksums({ ...MINIMAL, console: { config: { log: { level: 'warn' } } } }).config).toBe(before)
+  })
+
+  it('when a secret that the chart made changes; of others it knows nothing', () => {
+    expect(checksums(MINIMAL).secret).toMatch(/^[0-9a-f]{64}$/)
+    const secrets = { ...MINIMAL.secrets, keys: { signingSecrets: { existingSecret: 'own' } } }
+    expect(checksums({ ...MINIMAL, secrets }).secret).toBeUndefined()
+  })
+})
+
+describe.skipIf(!has(HELM))('secrets that nobody names', () => {
+  const kept = { 'helm.sh/resource-policy': 'keep' }
+
+  it('are made once: a signing secret of 32 random bytes, and with a console the two tokens', () => {
+    const alone = render(MINIMAL).get('Secret')
+    expect(Object.keys(at(alone, 'data'))).toEqual(['keys-signing-secrets'])
+    const both = render({ ...MINIMAL, console: { enabled: true } }).get('Secret')
+    expect(Object.keys(at(both, 'data')).sort()).toEqual([
+      'console-admin-token',
+      'keys-signing-secrets',
+      'origin-token',
+    ])
+    const plain = (key: string) => Buffer.from(textAt(both, 'data', key), 'base64').toString()
+    expect(Buffer.from(plain('keys-signing-secrets'), 'base64')).toHaveLength(32)
+    expect(plain('origin-token')).toMatch(/^[A-Za-z0-9]{48}$/)
+    expect(plain('origin-token')).not.toBe(plain('console-admin-token'))
+  })
+
+  it('outlive an upgrade and an uninstallation', () => {
+    expect(at(render(MINIMAL).get('Secret'), 'metadata')['annotations']).toMatchObject(kept)
+  })
+
+  it('are the same for both planes', () => {
+    const rendering = render({ ...MINIMAL, console: { enabled: true } })
+    for (const file of ['keys.signingSecrets', 'origin.token']) {
+      expect(mountedSecrets(rendering, 'gateway')[file]).toBe(mountedSecrets(rendering, 'console')[file])
+    }
+  })
+
+  it('are not made where all are named, nor a signing secret for keys of another form', () => {
+    expect(render({}, { files: ['console-postgres.yaml'] }).all('Secret')).toEqual([])
+    expect(render({}, { files: ['bring-your-own-keys.yaml'] }).all('Secret')).toEqual([])
+  })
+})
+
+describe.skipIf(!has(HELM))(
+  'names of Secrets, environment, volumes and further objects are templates',
+  () => {
+    it('that are rendered', () => {
+      const rendering = render({}, { files: ['everything-on.yaml'] })
+      const { spec } = podOf(rendering, 'gateway')
+      expect(mountedSecrets(rendering, 'gateway')['redis.url']).toBe('acme-redis/redis-url')
+      expect(valueAt(spec, 'containers', '0', 'env')).toContainEqual({ name: 'RELEASE', value: 'acme' })
+      expect(valueAt(spec, 'volumes')).toContainEqual({ name: 'notes', configMap: { name: 'acme-notes' } })
+      expect(at(rendering.get('ConfigMap', 'acme-notes'), 'data')).toEqual({ version: '0.1.0' })
+      expect(rendering.get('ConfigMap', 'acme-further')).toBeDefined()
+    })
+  },
+)
+
+describe.skipIf(!has(HELM))('the heap', () => {
+  const optionsOf = (values: Values) =>
+    (
+      valueAt(podOf(render(values), 'gateway').spec, 'containers', '0', 'env') as {
+        name: string
+        value: string
+      }[]
+    )
+      .filter(({ name }) => name === 'NODE_OPTIONS')
+      .map(({ value }) => value)
+
+  it('is a part of the memory limit', () => {
+    expect(optionsOf(MINIMAL)).toEqual(['--max-old-space-size-percentage=75'])
+    expect(optionsOf({ ...MINIMAL, pod: { heapPercent: 60 } })).toEqual([
+      '--max-old-space-size-percentage=60',
+    ])
+  })
+
+  it('is left to Node without a limit, by null, and where the options are given', () => {
+    expect(optionsOf({ ...MINIMAL, gateway: { resources: { limits: null } } })).toEqual([])
+    expect(optionsOf({ ...MINIMAL, pod: { heapPercent: null } })).toEqual([])
+    const extraEnv = [{ name: 'NODE_OPTIONS', value: '--enable-source-maps' }]
+    expect(optionsOf({ ...MINIMAL, pod: { extraEnv } })).toEqual(['--enable-source-maps'])
+  })
+})

@@ -1,0 +1,127 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { canConfine, ImageTree, USER } from '../support/image-tree.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { RecordingUpstream } from '../support/recording-upstream.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { until } from '../support/until.ts'
+
+const REVISION = '0123456789abcdef'
+const PROGRAM = '/app/dist/main.js'
+
+describe.skipIf(!canConfine())(
+  'what the image holds, on a read-only root as its own user (wants root and mount)',
+  () => {
+    let tree: ImageTree
+    let redis: RedisServer
+    let upstream: RecordingUpstream
+    beforeAll(async () => {
+      tree = new ImageTree(REVISION)
+      redis = await RedisServer.start()
+      upstream = await RecordingUpstream.start()
+    }, 180_000)
+    afterAll(async () => {
+      await Promise.all([redis.stop(), upstream.stop()])
+      tree.remove()
+    })
+
+    /** Node's own words in the tree, run to their end. */
+    function run(...args: string[]): Promise<{ code: unknown; output: string }> {
+      const [program = '', ...words] = tree.launcher
+      const { promise, resolve } = Promise.withResolvers<{ code: unknown; output: string }>()
+      execFile(
+        program,
+        [...words, ...args],
+        { env: { PATH: process.env['PATH'] } },
+        (error, stdout, stderr) =>
+          resolve({ code: error === null ? 0 : error.code, output: stdout + stderr }),
+      )
+      return promise
+    }
+
+    it('can be written nowhere but in /tmp and the volume', async () => {
+      const tryIn = (place: string) => run('-e', `require('fs').writeFileSync('${place}/x', '')`)
+      for (const place of ['/app', '/app/dist', '/nodejs/bin', '/', '/usr/lib']) {
+        expect((await tryIn(place)).output).toMatch(/EROFS/)
+      }
+      const free = `const fs = require('fs'); for (const p of ['/tmp/x', '/var/lib/postern/x']) { fs.writeFileSync(p, ''); fs.rmSync(p) }`
+      expect(await run('-e', free)).toEqual({ code: 0, output: '' })
+    })
+
+    it('has no package that only development needs, and every one that the program needs', async () => {
+      const packages = readdirSync(join(tree.root, 'app/node_modules'))
+      expect(packages).toContain('fastify')
+      for (const name of ['vitest', 'typescript', 'node', 'fast-check']) expect(packages).not.toContain(name)
+      expect(await run(PROGRAM, '--version')).toEqual({ code: 0, output: '0.1.0\n' })
+    })
+
+    it('refuses wrong settings with their code', async () => {
+      const { code, output } = await run(PROGRAM, 'gateway')
+      expect(code).toBe(78)
+      expect(output).toContain('upstream.url: is required')
+    })
+
+    it('runs both planes, answers a request with a key that it issued, and ends in order', async () => {
+      const before = tree.files()
+      const adminToken = randomBytes(24).toString('base64url')
+      const shared = {
+        POSTERN_REDIS_URL: redis.url,
+        POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+        POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
+        POSTERN_DRAIN_DELAY_MS: '0',
+      }
+      const launcher = [...tree.launcher, PROGRAM]
+      const console = await startPostern(
+        'console',
+        {
+          ...shared,
+          POSTERN_ADMIN_TOKEN: adminToken,
+          POSTERN_DATABASE_URL: 'sqlite:/var/lib/postern/postern.db',
+        },
+        [],
+        launcher,
+      )
+      const gateway = await startPostern(
+        'gateway',
+        { ...shared, POSTERN_UPSTREAM_URL: upstream.url, POSTERN_ORIGIN_URL: console.urls.console },
+        [],
+        launcher,
+      )
+      onTestFinished(() => {
+        for (const plane of [console, gateway]) plane.process.child.kill('SIGKILL')
+      })
+      for (const plane of [console, gateway])
+        expect(rightsOf(plane)).toEqual([String(USER), '0000000000000000'])
+      await until('the gateway is ready', async () => (await fetch(`${gateway.urls.ops}/readyz`)).ok)
+      const metrics = await (await fetch(`${gateway.urls.ops}/metrics`)).text()
+      expect(metrics).toContain(`revision="${REVISION}"`)
+
+      const issued = await fetch(`${console.urls.console}/admin/v1/workspaces/ws_1/keys`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ name: 'first', scopes: ['workspace:read'] }),
+      })
+      const { secret } = (await issued.json()) as { secret: string }
+      const headers = { authorization: `Bearer ${secret}` }
+      const answer = await fetch(`${gateway.urls.gateway}/api/v1/workspaces/ws_1`, { headers })
+      expect(answer.status).toBe(200)
+      expect(upstream.requests).toHaveLength(1)
+
+      for (const plane of [gateway, console]) {
+        expect(await plane.process.stop('SIGTERM')).toMatchObject({ code: 0, stderr: '' })
+      }
+      expect(statSync(join(tree.data, 'postern.db')).uid).toBe(USER)
+      expect(readdirSync(tree.tmp)).toEqual([])
+      expect(tree.files()).toEqual(before)
+    })
+
+    /** User and capabilities of a process, as the kernel says them. */
+    function rightsOf({ process: { child } }: Listening): unknown[] {
+      const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
+      return [/^Uid:\t(\d+)/m.exec(status)?.[1], /^CapEff:\t(\S+)/m.exec(status)?.[1]]
+    }
+  },
+)

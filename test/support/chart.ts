@@ -1,0 +1,164 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parse, parseAllDocuments, stringify } from 'yaml'
+import { type LoadedConfig, loadConfig } from '../../src/config/load.ts'
+import type { Plane } from '../../src/config/rules.ts'
+import { settingByPath } from '../../src/config/settings.ts'
+import { at, listAt, type Manifest, textAt } from './manifests.ts'
+
+export const CHART = fileURLToPath(new URL('../../helm/', import.meta.url))
+export const RELEASE = 'acme'
+/** Name of what the chart makes in this release. */
+export const NAME = `${RELEASE}-postern`
+const SECRETS = '/etc/postern/secrets'
+
+/** The least of values, beside which a test gives its own. */
+export const MINIMAL = {
+  config: { upstream: { url: 'http://workspaces:8080' } },
+  secrets: { redis: { url: { existingSecret: 'postern-redis' } } },
+}
+
+/** The examples of `ci/`; those for a kind of Redis that the program does not know yet wait for it. */
+export const CI_FILES: readonly string[] = readdirSync(join(CHART, 'ci'))
+  .filter(file => !/^redis-/.test(file) || settingByPath.has('redis.sentinel.name'))
+  .sort()
+
+export type Values = Readonly<Record<string, unknown>>
+
+export interface Rendering {
+  readonly ok: boolean
+  readonly stderr: string
+  readonly objects: readonly Manifest[]
+  /** The one object of a kind, by the end of its name. @throws where there is none or more than one */
+  get(kind: string, nameEnd?: string): Manifest
+  all(kind: string): readonly Manifest[]
+}
+
+export interface RenderOptions {
+  /** Names below `ci/`. */
+  readonly files?: readonly string[]
+  readonly args?: readonly string[]
+  readonly chart?: string
+  readonly helm?: string
+}
+
+const rendered = new Map<string, Rendering>()
+
+/** What `helm template` makes of values, each set of them once. */
+export function render(values: Values = {}, options: RenderOptions = {}): Rendering {
+  const key = JSON.stringify([values, options])
+  const known = rendered.get(key) ?? renderAnew(values, options)
+  rendered.set(key, known)
+  return known
+}
+
+function renderAnew(
+  values: Values,
+  { files = [], args = [], chart = CHART, helm }: RenderOptions,
+): Rendering {
+  const named = files.flatMap(file => ['-f', join(CHART, 'ci', file)])
+  const { ok, stdout, stderr } = runHelm(
+    ['template', RELEASE, chart, '--kube-version', '1.31.0', ...named, '-f', '-', ...args],
+    stringify(values),
+    helm,
+  )
+  // Helm's templates print JSON objects; a document that is empty is none.
+  const objects = ok
+    ? parseAllDocuments(stdout)
+        .map(document => document.toJS() as Manifest | null)
+        .filter(object => object !== null)
+    : []
+  const all = (kind: string) => objects.filter(object => object['kind'] === kind)
+  const get = (kind: string, nameEnd = '') => {
+    const found = all(kind).filter(object => textAt(object, 'metadata.name').endsWith(nameEnd))
+    const [only] = found
+    if (only === undefined || found.length > 1) {
+      throw new Error(`${found.length} objects of the kind ${kind} and the name …${nameEnd}\n${stderr}`)
+    }
+    return only
+  }
+  return { ok, stderr, objects, all, get }
+}
+
+export function runHelm(
+  args: readonly string[],
+  input = '',
+  helm = 'helm',
+): { ok: boolean; stdout: string; stderr: string } {
+  const { status, stdout, stderr } = spawnSync(helm, args, {
+    input,
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  })
+  return { ok: status === 0, stdout, stderr }
+}
+
+/** Pods of a rendering by what makes them: the planes' and the test's. */
+export function podsOf(rendering: Rendering): { owner: string; metadata: Manifest; spec: Manifest }[] {
+  return rendering.objects.flatMap(object => {
+    const owner = `${textAt(object, 'kind')} ${textAt(object, 'metadata.name')}`
+    if (object['kind'] === 'Pod')
+      return [{ owner, metadata: at(object, 'metadata'), spec: at(object, 'spec') }]
+    if (object['kind'] !== 'Deployment' && object['kind'] !== 'StatefulSet') return []
+    return [{ owner, metadata: at(object, 'spec.template.metadata'), spec: at(object, 'spec.template.spec') }]
+  })
+}
+
+/** The pod of a plane. */
+export function podOf(rendering: Rendering, plane: Plane): { metadata: Manifest; spec: Manifest } {
+  const pod = podsOf(rendering).find(({ owner }) => owner.endsWith(`-${plane}`))
+  if (pod === undefined) throw new Error(`There is no pod of the ${plane}\n${rendering.stderr}`)
+  return pod
+}
+
+export function settingsText(rendering: Rendering, plane: Plane): string {
+  return textAt(rendering.get('ConfigMap', `${NAME}-${plane}`), 'data', 'postern.yaml')
+}
+
+export function settingsOf(rendering: Rendering, plane: Plane): Manifest {
+  return parse(settingsText(rendering, plane)) as Manifest
+}
+
+/** Files that a plane finds in its directory of secrets, and where each comes from: `postern-redis/redis-url`. */
+export function mountedSecrets(rendering: Rendering, plane: Plane): Record<string, string> {
+  const volume = listAt(podOf(rendering, plane).spec, 'volumes').find(({ name }) => name === 'secrets')
+  if (volume === undefined) return {}
+  const sources = listAt(volume, 'projected.sources').flatMap(source => {
+    const kind = 'secret' in source ? 'secret' : 'configMap'
+    const name = textAt(source, `${kind}.name`)
+    return listAt(source, `${kind}.items`).map(item => [
+      textAt(item, 'path'),
+      `${name}/${textAt(item, 'key')}`,
+    ])
+  })
+  return Object.fromEntries(sources) as Record<string, string>
+}
+
+/**
+ * The program reads what the chart renders for a plane: the settings file, beside the files that the pod has mounted.
+ * @param contents of the mounted files, by name
+ */
+export function loadRendered(
+  rendering: Rendering,
+  plane: Plane,
+  contents: (file: string) => string,
+): LoadedConfig {
+  const directory = mkdtempSync(join(tmpdir(), 'postern-chart-'))
+  try {
+    for (const file of Object.keys(mountedSecrets(rendering, plane))) {
+      writeFileSync(join(directory, file), contents(file))
+    }
+    const configFile = join(directory, 'postern.yaml')
+    writeFileSync(configFile, settingsText(rendering, plane).replaceAll(SECRETS, directory))
+    return loadConfig({ environment: {}, configFile, planes: [plane] })
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+export function readCi(file: string): string {
+  return readFileSync(join(CHART, 'ci', file), 'utf8')
+}

@@ -1,0 +1,58 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Manifest } from './manifests.ts'
+
+/** Brings the schemas of every Kubernetes since 1.25 along. */
+const PACKAGE = 'kubernetes-validate==1.37.0'
+const HOME = join(tmpdir(), `postern-${PACKAGE}`)
+
+/** Kinds that an operator brings, of which Kubernetes itself knows nothing. */
+export const FOREIGN_KINDS = [
+  'PodMonitor',
+  'ServiceMonitor',
+  'PrometheusRule',
+  'HTTPRoute',
+  'GrafanaDashboard',
+]
+
+const PROGRAM = `
+import json, sys
+import kubernetes_validate as kv
+asked = json.load(sys.stdin)
+wrong = []
+for object in asked["objects"]:
+    try:
+        kv.validate(object, asked["version"], strict=True)
+    except Exception as error:
+        wrong.append(f"{object['kind']} {object['metadata']['name']}: {error.message} {list(getattr(error, 'path', []))}")
+print(json.dumps(wrong))
+`
+
+/** What Kubernetes of that version would refuse in the objects, unknown fields included. */
+export function schemaMistakes(objects: readonly Manifest[], version: string): string[] {
+  const own = objects.filter(({ kind }) => !FOREIGN_KINDS.includes(String(kind)))
+  const { status, stdout, stderr } = spawnSync(join(HOME, 'bin/python3'), ['-c', PROGRAM], {
+    input: JSON.stringify({ objects: own, version }),
+    encoding: 'utf8',
+  })
+  if (status !== 0) throw new Error(stderr)
+  return JSON.parse(stdout) as string[]
+}
+
+/** Once on a machine: an environment of Python's own, put in its place only when it is whole. */
+export function installSchemas(): void {
+  if (existsSync(HOME)) return
+  const making = mkdtempSync(join(tmpdir(), 'postern-venv-'))
+  execFileSync('python3', ['-m', 'venv', making], { stdio: ['ignore', 'ignore', 'inherit'] })
+  execFileSync(join(making, 'bin/python3'), ['-m', 'pip', 'install', '--quiet', PACKAGE], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  try {
+    renameSync(making, HOME)
+  } catch {
+    // Another run was first.
+    rmSync(making, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,7 @@
+import { readFileSync } from 'node:fs'
+
+/** Resident memory of a process on this machine, in megabytes. */
+export function residentMegabytes(pid: number): number {
+  const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return Number(kilobytes) / 1024
+}

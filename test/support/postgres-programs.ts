@@ -1,0 +1,13 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+
+const DEBIAN = '/usr/lib/postgresql'
+
+/** The newest of Debian's packages that is there; null where none is. */
+export function postgresPrograms(): string | null {
+  if (!existsSync(DEBIAN)) return null
+  const directories = readdirSync(DEBIAN)
+    .toSorted((a, b) => Number(b) - Number(a))
+    .map(version => join(DEBIAN, version, 'bin'))
+  return directories.find(directory => existsSync(join(directory, 'initdb'))) ?? null
+}

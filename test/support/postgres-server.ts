@@ -1,0 +1,132 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { freePort } from './free-port.ts'
+import { postgresPrograms } from './postgres-programs.ts'
+import { until } from './until.ts'
+
+/** PostgreSQL refuses to run as root; Debian's package brings this user. */
+const UNPRIVILEGED = 'postgres'
+
+/** A real PostgreSQL: the one of POSTERN_TEST_DATABASE_URL, or one of the suite's own that keeps nothing. */
+export class PostgresServer {
+  readonly #adminUrl: string
+  readonly #process: ChildProcess | null
+  readonly #directory: string | null
+  readonly #databases: string[] = []
+
+  private constructor(adminUrl: string, process: ChildProcess | null, directory: string | null) {
+    this.#adminUrl = adminUrl
+    this.#process = process
+    this.#directory = directory
+  }
+
+  static async started(): Promise<PostgresServer> {
+    const given = process.env['POSTERN_TEST_DATABASE_URL']
+    const server =
+      given === undefined || given === '' ? await startCluster() : new PostgresServer(given, null, null)
+    await until('PostgreSQL answers', () =>
+      server.#run('select 1').then(
+        () => true,
+        () => false,
+      ),
+    )
+    return server
+  }
+
+  static ofCluster(url: string, process: ChildProcess, directory: string): PostgresServer {
+    return new PostgresServer(url, process, directory)
+  }
+
+  /** The address of an empty database that nobody else uses. */
+  async database(): Promise<string> {
+    const name = `postern_test_${randomBytes(6).toString('hex')}`
+    await this.#run(`create database ${name}`)
+    this.#databases.push(name)
+    const url = new URL(this.#adminUrl)
+    url.pathname = `/${name}`
+    return url.href
+  }
+
+  /** Nothing is answered, connections stay open. */
+  freeze(): void {
+    for (const pid of this.#pids()) process.kill(pid, 'SIGSTOP')
+  }
+
+  thaw(): void {
+    for (const pid of this.#pids()) process.kill(pid, 'SIGCONT')
+  }
+
+  async stop(): Promise<void> {
+    if (this.#process === null) {
+      for (const name of this.#databases) await this.#run(`drop database if exists ${name} with (force)`)
+      return
+    }
+    if (this.#process.exitCode === null) {
+      const exited = once(this.#process, 'exit')
+      this.#process.kill('SIGINT')
+      await exited
+    }
+    if (this.#directory !== null) rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  /** The server and its children, which serve one connection each. */
+  #pids(): number[] {
+    const parent = this.#process?.pid
+    if (parent === undefined) throw new Error('Only a server of the suite’s own can be frozen')
+    const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(parent)], { encoding: 'utf8' })
+    return [parent, ...children.split('\n').flatMap(line => (line.trim() === '' ? [] : [Number(line)]))]
+  }
+
+  async #run(statement: string): Promise<void> {
+    const client = new pg.Client({ connectionString: this.#adminUrl, connectionTimeoutMillis: 2000 })
+    client.on('error', () => {})
+    await client.connect()
+    try {
+      await client.query(statement)
+    } finally {
+      await client.end()
+    }
+  }
+}
+
+async function startCluster(): Promise<PostgresServer> {
+  const programs = postgresPrograms()
+  if (programs === null) throw new Error('The tests need a real PostgreSQL (Debian: postgresql)')
+  const directory = mkdtempSync(join(tmpdir(), 'postern-postgres-'))
+  const password = randomBytes(12).toString('hex')
+  const passwordFile = join(directory, 'password')
+  writeFileSync(passwordFile, password)
+  const owner = unprivilegedUser()
+  for (const path of [directory, passwordFile]) if (owner !== null) chownSync(path, owner.uid, owner.gid)
+  const data = join(directory, 'data')
+  const authentication = ['--username=postern', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
+  const initdb = [`--pgdata=${data}`, '--no-sync', '--encoding=UTF8', '--locale=C.UTF-8', ...authentication]
+  execFileSync(join(programs, 'initdb'), initdb, { ...owner, stdio: 'ignore', cwd: '/' })
+  const port = await freePort()
+  const settings = {
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    fsync: 'off',
+    port: String(port),
+  }
+  const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const server = spawn(join(programs, 'postgres'), ['-D', data, ...flags], {
+    ...owner,
+    stdio: 'ignore',
+    cwd: '/',
+  })
+  const url = `postgres://postern:${password}@127.0.0.1:${port}/postgres`
+  return PostgresServer.ofCluster(url, server, directory)
+}
+
+/** @returns null where the tests themselves have no rights to give up */
+function unprivilegedUser(): { uid: number; gid: number } | null {
+  if (process.getuid?.() !== 0) return null
+  const idOf = (flag: string) => Number(execFileSync('id', [flag, UNPRIVILEGED], { encoding: 'utf8' }))
+  return { uid: idOf('-u'), gid: idOf('-g') }
+}

@@ -1,0 +1,30 @@
+import { openDatabase } from '../../src/control/registry/database.ts'
+import type {
+  Change,
+  KeyRepository,
+  PendingChange,
+  StoredKey,
+} from '../../src/control/registry/key-repository.ts'
+import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import type { Clock } from '../../src/domain/clock.ts'
+
+const NOTHING: Change = { issued: null, replaced: null, audit: null, answer: null }
+
+export async function openRepository(url: string, clock: Clock, me = 'console-1'): Promise<KeyRepository> {
+  return createKeyRepository(await openDatabase(url), clock, me)
+}
+
+/** @returns the note of the change; null where the hint is taken */
+export function insert(repository: KeyRepository, issued: StoredKey): Promise<PendingChange | null> {
+  return commit(repository, { issued })
+}
+
+/** @returns the note of the change; null where somebody else was faster */
+export function replace(repository: KeyRepository, replaced: StoredKey): Promise<PendingChange | null> {
+  return commit(repository, { replaced })
+}
+
+async function commit(repository: KeyRepository, change: Partial<Change>): Promise<PendingChange | null> {
+  const outcome = await repository.commit({ ...NOTHING, ...change })
+  return outcome.kind === 'committed' ? (outcome.notes[0] ?? null) : null
+}
