@@ -3,6 +3,8 @@ import { connect } from 'node:net'
 
 /** So many requests are written before the answers to them are waited for. */
 const BATCH = 250
+const STATUS_LINE = /HTTP\/1\.1 (\d{3}) /g
+const STATUS_LENGTH = 'HTTP/1.1 200 '.length
 
 /**
  * Sends requests over a few connections, many in a row on each, as fast as they are taken. None of them may be one that
@@ -42,12 +44,15 @@ async function talk(url: string, take: () => string[], statuses: Map<number, num
   }
   socket.on('data', chunk => {
     rest += chunk.toString('latin1')
-    for (const [, status] of rest.matchAll(/HTTP\/1\.1 (\d{3}) /g)) {
-      statuses.set(Number(status), (statuses.get(Number(status)) ?? 0) + 1)
+    let read = 0
+    for (const match of rest.matchAll(STATUS_LINE)) {
+      const status = Number(match[1])
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
       owed--
+      read = match.index + STATUS_LENGTH
     }
     // What may be the beginning of a status line that goes on in the next chunk.
-    rest = rest.slice(Math.max(rest.lastIndexOf('HTTP/1.1 ') + 9, rest.length - 12))
+    rest = rest.slice(Math.max(read, rest.length - STATUS_LENGTH + 1))
     if (owed === 0) write()
   })
   socket.on('error', reject)

@@ -12,6 +12,7 @@ const MAY_STAY_ZERO = new Set(['Audit trail, failed writes'])
 const EXPECTED = [
   'PosternErrorBudgetBurnFast',
   'PosternUpstreamDown',
+  'PosternUpstreamCircuitOpen',
   'PosternUpstreamQueueing',
   'PosternRevocationStreamDown',
   'PosternKeyStoreUnavailable',
