@@ -13,16 +13,19 @@
 {{- toYaml (dict "groups" $groups) -}}
 {{- end -}}
 
+{{/* dict root, plane, monitor. The rules know their targets by a job with "postern" in it, whatever the release is called. */}}
 {{- define "postern.endpoint" -}}
+{{- $name := include "postern.planeName" . -}}
 port: ops
 path: /metrics
-interval: {{ .interval }}
-scrapeTimeout: {{ .scrapeTimeout }}
-{{- with .relabelings }}
+interval: {{ .monitor.interval }}
+scrapeTimeout: {{ .monitor.scrapeTimeout }}
 relabelings:
+  - { targetLabel: job, replacement: {{ contains "postern" $name | ternary $name (printf "postern-%s" $name) }} }
+  {{- with .monitor.relabelings }}
   {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .metricRelabelings }}
+  {{- end }}
+{{- with .monitor.metricRelabelings }}
 metricRelabelings:
   {{- toYaml . | nindent 2 }}
 {{- end }}

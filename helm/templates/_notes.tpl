@@ -13,17 +13,12 @@ The public API, inside the cluster:  http://{{ $gateway }}.{{ .Release.Namespace
 {{- end }}
 {{- if .Values.console.enabled }}
 
-The first key:
+The first key, made in the console's own pod, whose mounted admin token it uses:
 
-  kubectl -n {{ .Release.Namespace }} port-forward service/{{ $console }} 8081:{{ .Values.console.service.port }} &
-{{- if has "console.adminToken" $generated }}
-  TOKEN=$(kubectl -n {{ .Release.Namespace }} get secret {{ include "postern.generatedName" . }} -o jsonpath='{.data.console-admin-token}' | base64 -d)
-{{- else }}
-  TOKEN=the admin token of your Secret
-{{- end }}
-  curl -sS -X POST http://127.0.0.1:8081/admin/v1/workspaces/ws_1/keys \
-    -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"name":"first","scopes":["workspace:read","files:read"]}'
+  kubectl -n {{ .Release.Namespace }} exec {{ eq (include "postern.database" .) "sqlite" | ternary "statefulset" "deployment" }}/{{ $console }} -- \
+    /nodejs/bin/node /app/dist/main.js keys issue --name first --workspace ws_1 --scope workspace:read --scope files:read \
+    --url http://127.0.0.1:{{ include "postern.port" (dict "root" . "plane" "console" "listener" "console") }} \
+    --token-file {{ include "postern.secretsDirectory" . }}/console.adminToken
 {{- end }}
 {{- if .Values.tests.enabled }}
 
@@ -59,6 +54,9 @@ To be considered:
 {{- end -}}
 {{- if and $values.console.enabled (eq (include "postern.database" .root) "sqlite") }}{{ $say = append $say "The console keeps its keys in SQLite on one volume: back it up, or set secrets.database.url.existingSecret for PostgreSQL." }}{{ end -}}
 {{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster reaches these: set networkPolicy.enabled." }}{{ end -}}
+{{- with $values.monitoring.prometheusRule -}}
+{{- if and .enabled (not .runbookUrl) }}{{ $say = append $say "Alerts carry no link to what to do: set monitoring.prometheusRule.runbookUrl to where you keep runbooks/." }}{{ end -}}
+{{- end -}}
 {{- if not $values.image.digest }}{{ $say = append $say "The image is named by a tag, which may change: set image.digest." }}{{ end -}}
 {{- range $switch, $kind := dict "podMonitor" "monitoring.coreos.com/v1/PodMonitor" "serviceMonitor" "monitoring.coreos.com/v1/ServiceMonitor" "prometheusRule" "monitoring.coreos.com/v1/PrometheusRule" -}}
 {{- if and (index $values.monitoring $switch).enabled (not (include "postern.hasApi" (dict "root" $.root "api" $kind))) }}{{ $say = append $say (printf "monitoring.%s is on, but the cluster has no %s: nothing was made. Install the Prometheus operator, or set monitoring.trustApis." $switch $kind) }}{{ end -}}

@@ -1,3 +1,4 @@
+import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { parseTemplate, WORKSPACE_PARAMETER } from '../domain/route.ts'
 import type { Config } from './schema.ts'
 import type { Mistake } from './sources.ts'
@@ -11,6 +12,7 @@ export function checkRules(config: Config, planes: readonly Plane[]): Mistake[] 
     ...(planes.length > 0 ? checkKeys(config) : []),
     ...(planes.includes('gateway') ? checkGateway(config) : []),
     ...(planes.includes('console') ? checkConsole(config) : []),
+    ...checkRedis(config),
     ...checkPorts(config, planes),
     ...config.routes.flatMap(route => checkRoute(config, route)),
     ...checkUnique(config),
@@ -31,7 +33,7 @@ function checkGateway({ upstream, redis, origin }: Config): Mistake[] {
       mistake('upstream.url', 'is required (POSTERN_UPSTREAM_URL): the address of the service behind'),
     )
   }
-  if (redis.url === undefined && origin.url === undefined) {
+  if (redisTopologyOf(redis) === null && origin.url === undefined) {
     mistakes.push(
       mistake('redis.url, origin.url', 'at least one is required: nobody could say which keys are good'),
     )
@@ -56,6 +58,49 @@ function checkConsole({ keys }: Config): Mistake[] {
     )
   }
   return mistakes
+}
+
+/** One kind of Redis or none; half a kind would be none, unnoticed. */
+function checkRedis({ redis: { url, sentinel, cluster } }: Config): Mistake[] {
+  const places = [
+    ...(url === undefined ? [] : ['redis.url']),
+    ...(sentinel.name === undefined && sentinel.urls.length === 0 ? [] : ['redis.sentinel']),
+    ...(cluster.urls.length === 0 ? [] : ['redis.cluster.urls']),
+  ]
+  const mistakes: Mistake[] = []
+  if (places.length > 1) {
+    mistakes.push(
+      mistake(
+        places.join(', '),
+        'contradict each other: set redis.url for a single server, redis.sentinel.name and redis.sentinel.urls for Sentinel, or redis.cluster.urls for Redis Cluster',
+      ),
+    )
+  }
+  if (sentinel.name !== undefined && sentinel.urls.length === 0) {
+    mistakes.push(
+      mistake('redis.sentinel.urls', 'is required with redis.sentinel.name: where the Sentinels are'),
+    )
+  }
+  if (sentinel.urls.length > 0 && sentinel.name === undefined) {
+    mistakes.push(
+      mistake(
+        'redis.sentinel.name',
+        'is required with redis.sentinel.urls: the name of the primary (often mymaster)',
+      ),
+    )
+  }
+  return [
+    ...mistakes,
+    ...checkOneScheme('redis.sentinel.urls', sentinel.urls),
+    ...checkOneScheme('redis.cluster.urls', cluster.urls),
+  ]
+}
+
+/** What is learnt from these nodes has no scheme of its own: it is spoken to as they are. */
+function checkOneScheme(spelling: string, urls: readonly string[]): Mistake[] {
+  const encrypted = urls.filter(url => url.startsWith('rediss:')).length
+  if (encrypted === 0 || encrypted === urls.length) return []
+  return [mistake(spelling, 'must be rediss: addresses all of them, or none')]
 }
 
 function checkPorts(config: Config, planes: readonly Plane[]): Mistake[] {

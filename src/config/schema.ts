@@ -1,26 +1,24 @@
-import { type Static, type TSchema, Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { SCOPE_TOKEN } from '../domain/scope.ts'
+import { route } from './route-schema.ts'
+import {
+  file,
+  host,
+  httpUrl,
+  mapOf,
+  milliseconds,
+  optional,
+  port,
+  redisNodes,
+  seconds,
+  secret,
+  section,
+} from './schema-parts.ts'
 
 /**
  * Every setting once: type, bounds, unit, one line of documentation. The defaults stand in `config/default.yaml`.
  * `secret` settings may come from a file, are never printed, and never logged.
  */
-const secret = { secret: true }
-const milliseconds = (description: string, minimum = 1) =>
-  Type.Integer({ minimum, maximum: 3_600_000, description: `${description} (ms)` })
-const seconds = (description: string, minimum: number, maximum: number) =>
-  Type.Number({ minimum, maximum, description: `${description} (s)` })
-const port = (description: string) => Type.Integer({ minimum: 0, maximum: 65_535, description })
-const host = (description: string) => Type.String({ minLength: 1, maxLength: 255, description })
-const httpUrl = (description: string) => Type.String({ format: 'http-url', description })
-const file = (description: string) => Type.String({ minLength: 1, description })
-const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>
-  Type.Object(properties, { additionalProperties: false })
-const optional = Type.Optional
-/** A map whose names must all be of the pattern: without `additionalProperties` the others would go unchecked. */
-const mapOf = <Value extends TSchema>(pattern: string, value: Value, options = {}) =>
-  Type.Record(Type.String({ pattern }), value, { additionalProperties: false, ...options })
-
 const gateway = section({
   host: host('Address that the public API listens on'),
   port: port('Port of the public API; 0 takes a free one'),
@@ -100,10 +98,35 @@ const redis = section({
   url: optional(
     Type.String({
       format: 'redis-url',
-      description: 'Shared cache of key records; without it there are memory and origin only',
+      description:
+        'Shared cache of key records, a single server; with none of the three kinds of Redis there are memory and origin only',
       ...secret,
     }),
   ),
+  sentinel: section({
+    name: optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        pattern: '^[A-Za-z0-9._-]+$',
+        description: 'Name under which the Sentinels watch the primary, often `mymaster`',
+      }),
+    ),
+    urls: redisNodes(
+      'The Sentinels, in place of `redis.url`; `rediss:` means TLS to them and to the servers they name',
+    ),
+    username: optional(
+      Type.String({ minLength: 1, maxLength: 256, description: 'ACL user at the Sentinels' }),
+    ),
+    password: optional(
+      Type.String({ minLength: 1, maxLength: 1024, description: 'Password at the Sentinels', ...secret }),
+    ),
+  }),
+  cluster: section({
+    urls: redisNodes(
+      'Some nodes of a Redis Cluster, in place of `redis.url`; the others are learnt from them',
+    ),
+  }),
   username: optional(Type.String({ minLength: 1, maxLength: 256, description: 'ACL user' })),
   password: optional(Type.String({ minLength: 1, maxLength: 1024, description: 'Its password', ...secret })),
   caFile: optional(file('Certificate authority of Redis (PEM), for `rediss:` addresses')),
@@ -154,29 +177,6 @@ const keys = section({
     0,
     3600,
   ),
-})
-
-const queryRule = Type.Union([
-  section({
-    type: Type.Literal('integer'),
-    minimum: Type.Integer({ minimum: 0, maximum: 999_999_999_999_999 }),
-    maximum: Type.Integer({ minimum: 0, maximum: 999_999_999_999_999 }),
-  }),
-  section({ type: Type.Literal('token'), maxLength: Type.Integer({ minimum: 1, maximum: 1024 }) }),
-  section({
-    type: Type.Literal('choice'),
-    values: Type.Array(Type.String({ pattern: '^[A-Za-z0-9._~-]{1,128}$' }), { minItems: 1, maxItems: 64 }),
-  }),
-])
-
-const route = section({
-  name: Type.String({ pattern: '^[a-z][a-z0-9-]{0,31}$' }),
-  summary: optional(Type.String({ maxLength: 200 })),
-  path: Type.String({ format: 'path-template' }),
-  answeredBy: optional(Type.Union([Type.Literal('gateway'), Type.Literal('upstream')])),
-  scope: optional(Type.String({ format: 'scope' })),
-  upstreamPath: optional(Type.String({ format: 'path-template' })),
-  query: optional(mapOf('^[A-Za-z][A-Za-z0-9_-]{0,63}$', queryRule)),
 })
 
 export const configSchema = section({

@@ -72,13 +72,16 @@ export function spellings(
   return [own, [name + (kind === 'flag' ? '-file' : '_FILE'), { path: `${setting.path}File`, setting }]]
 }
 
-/** Text of an environment variable or flag as the value that the setting's type wants; what cannot be read stays text. */
+/**
+ * Text of an environment variable or flag as the value that the setting's type wants; what cannot be read stays text.
+ * A list may be JSON; what goes on behind the bracket, as `[::1]:6379` does, is no JSON.
+ */
 export function parseText(setting: Setting, path: string, text: string): unknown {
   if (path !== setting.path) return text
   const { type } = setting.schema
   if (type === 'integer' || type === 'number') return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text
   if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text
-  if (type === 'array' && !text.trimStart().startsWith('[')) return splitList(text)
+  if (type === 'array' && !/^\s*\[(?![^\]]*\]\s*[:,])/.test(text)) return splitList(text)
   return type === 'array' || type === 'object' ? parseYamlOrText(text) : text
 }
 

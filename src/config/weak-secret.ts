@@ -8,12 +8,11 @@ const PLACEHOLDER =
  * Whether a secret is obviously not random: one byte over and over, a short pattern repeated, a run such as 0, 1, 2…, or a
  * placeholder out of an example. A secret that passes may still be a bad one: this catches what people forget, and not
  * what they plan.
- * @param text as it was written; somebody may have taken a phrase that happens to be base64
- * @param bytes what it stands for
+ * It is warned of and not refused: a gateway that will not start is no safer for those whose keys it has to check.
+ * @param secret base64, as it was written; somebody may have taken a phrase that happens to be that
  */
-export function isObviouslyWeak(text: string, bytes: Uint8Array): boolean {
-  const characters = Buffer.from(text)
-  return [characters, bytes].some(
+export function isObviouslyWeak(secret: string): boolean {
+  return [Buffer.from(secret), Buffer.from(secret, 'base64')].some(
     values =>
       isPattern(values) || isRun(values) || new Set(values).size < LEAST_DIFFERENT || isPlaceholder(values),
   )

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
+import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { Metrics } from '../observability/metrics.ts'
@@ -58,7 +59,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const { config, metrics, logger, clock, randomBytes, timers = systemTimers } = parts
   const { signingKey, recordKeys } = importSecrets(config)
   const random = () => (randomBytes(1)[0] ?? 0) / 256
-  const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys, random)
+  const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys)
   const me = Buffer.from(randomBytes(4)).toString('hex')
   const repository = createKeyRepository(await openDatabase(config.database.url), clock, me)
   const outbox = new Outbox({ repository, announcer, clock, timers, logger, random })
@@ -154,11 +155,10 @@ function importSecrets({ keys }: Config): {
 function createConfiguredAnnouncer(
   { config, metrics, logger }: ConsoleParts,
   recordKeys: RecordKeys,
-  random: () => number,
 ): Announcer {
-  const { url, commandTimeoutMs } = config.redis
-  if (url === undefined) return createSilentAnnouncer()
-  const connection = createRedisConnection({ url, config: config.redis, metrics, logger, random })
+  if (redisTopologyOf(config.redis) === null) return createSilentAnnouncer()
+  const connection = createRedisConnection({ config: config.redis, metrics, logger })
+  const { commandTimeoutMs } = config.redis
   return createRedisAnnouncer({ connection, commandTimeoutMs, recordKeys, metrics })
 }
 

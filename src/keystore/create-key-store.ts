@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
+import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import {
   COMMAND_OUTCOMES,
@@ -120,9 +121,9 @@ function createMemory({ config, metrics }: Deps): MemoryStore {
 
 function createRedis(deps: Deps, changes: Changes): RedisSide | null {
   const { redis, keys } = deps.config
-  if (redis.url === undefined) return null
+  if (redisTopologyOf(redis) === null) return null
   const recordKeys = deps.recordKeys === undefined ? recordKeysOf(keys) : deps.recordKeys
-  return new RedisSide({ ...deps, settings: { ...redis, url: redis.url }, recordKeys, changes })
+  return new RedisSide({ ...deps, settings: redis, recordKeys, changes })
 }
 
 interface OriginSide {

@@ -1,7 +1,8 @@
+import type { Redis } from 'ioredis'
 import type { Clock } from '../domain/clock.ts'
 import { CHANGES_CHANNEL } from '../domain/wire.ts'
+import type { ConnectionEvents, RedisConnection } from '../redis/redis-connection.ts'
 import type { Changes } from './changes.ts'
-import type { RedisConnection, RedisEvents } from './redis-connection.ts'
 import { asError, type TroubleLog } from './trouble-log.ts'
 
 /** A connection that is open and on which nothing is heard is made again; less and less often while that is no help. */
@@ -9,11 +10,11 @@ const PATIENCE_MS = 2_000
 const MAX_PATIENCE_MS = 30_000
 
 /** Brings the announcements of Redis to the ear. Its connection is for nothing else. */
-export class RedisChangeSource implements RedisEvents {
+export class RedisChangeSource implements ConnectionEvents {
   readonly #changes: Changes
   readonly #clock: Clock
   readonly #trouble: TroubleLog
-  #connection: RedisConnection | null = null
+  #connection: RedisConnection<Redis> | null = null
   #subscription = 0
   #deafSinceMs: number
   #patienceMs = PATIENCE_MS
@@ -26,9 +27,9 @@ export class RedisChangeSource implements RedisEvents {
   }
 
   /** @param connection made with this source as its events, not yet started */
-  attach(connection: RedisConnection): void {
+  attach(connection: RedisConnection<Redis>): void {
     this.#connection = connection
-    connection.redis.on('message', (_channel: string, text: string) => this.#changes.hear(text))
+    connection.client.on('message', (_channel: string, text: string) => this.#changes.hear(text))
   }
 
   onReady(): void {
@@ -57,7 +58,7 @@ export class RedisChangeSource implements RedisEvents {
   async #subscribe(): Promise<void> {
     const subscription = ++this.#subscription
     try {
-      await this.#connection?.redis.subscribe(CHANGES_CHANNEL)
+      await this.#connection?.client.subscribe(CHANGES_CHANNEL)
       if (subscription !== this.#subscription) return // The answer of a connection that is gone.
       this.#changes.subscribed()
     } catch (error) {
@@ -65,7 +66,7 @@ export class RedisChangeSource implements RedisEvents {
     }
   }
 
-  #remake(connection: RedisConnection, nowMs: number): void {
+  #remake(connection: RedisConnection<Redis>, nowMs: number): void {
     this.#deafSinceMs = nowMs
     this.#patienceMs = Math.min(MAX_PATIENCE_MS, this.#patienceMs * 2)
     this.#trouble.failed(new Error('Redis is connected, but no beat of the key service is heard'))

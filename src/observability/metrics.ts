@@ -145,7 +145,7 @@ function declareChanges(registers: Registry[]) {
     invalidations: counter('postern_key_invalidations_total', 'Change messages handled', ['result']),
     invalidationLag: histogram(
       'postern_key_invalidation_lag_seconds',
-      'From the commit of a change to its eviction here',
+      'From the commit of a change to its eviction here, of what was heard while not deaf',
     ),
     invalidationConnected: gauge(
       'postern_key_invalidation_connected',

@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import { printConfig } from '../config/print.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
+import { isObviouslyWeak } from '../config/weak-secret.ts'
 import { describeCertificates, describeProcess } from '../observability/describe-process.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
@@ -49,6 +50,13 @@ export function createFrame(host: Host, version: string, config: Config, planes:
   const revision = readRevision()
   describeProcess(metrics, { version, revision, node: host.nodeVersion, planes, configHash })
   describeCertificates(metrics, planes, config)
+  if (config.keys.signingSecrets.some(isObviouslyWeak)) {
+    const setting = 'keys.signingSecrets'
+    logger.warn(
+      { setting },
+      'a signing secret is obviously not random: make one with openssl rand -base64 32',
+    )
+  }
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
   return { host, version, config, logger, metrics, drain }
 }

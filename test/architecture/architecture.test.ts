@@ -51,11 +51,15 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
   domain: { values: [], types: [] },
   config: { values: ['domain/'], types: [] },
   observability: { values: ['domain/'], types: ['config/'] },
+  redis: { values: ['domain/'], types: ['config/'] },
   keystore: {
-    values: ['domain/', 'observability/metrics.ts', 'observability/logger.ts'],
+    values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/logger.ts'],
     types: ['config/'],
   },
-  control: { values: ['domain/', 'observability/metrics.ts', 'observability/logger.ts'], types: ['config/'] },
+  control: {
+    values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/logger.ts'],
+    types: ['config/'],
+  },
   gateway: { values: ['domain/', 'observability/', 'keystore/key-store.ts'], types: ['config/'] },
 }
 
@@ -109,6 +113,12 @@ describe('the parts know of each other only what they must', () => {
         layer === 'domain' && path !== 'domain/clock.ts' && impure.test(codeOf(text)),
     )
     expect(found.map(file => file.path)).toEqual([])
+  })
+
+  it('clients of Redis are made in one place, so that none waits or repeats where the others do not', () => {
+    const makers = FILES.filter(({ text }) => /\bnew (?:Redis|Cluster)\b/.test(codeOf(text)))
+    expect(makers.map(file => file.layer)).toEqual(makers.map(() => 'redis'))
+    expect(makers).not.toEqual([])
   })
 
   it('only one file forwards, and only the metrics know their library', () => {

@@ -228,3 +228,21 @@ describe('an address', () => {
     ).toHaveLength(1)
   })
 })
+
+describe('the console’s database', () => {
+  it.each(['sqlite:/data/keys.db', 'postgres://postern:s3cret@db:5432/postern', 'postgresql://db/postern'])(
+    'may be %s',
+    url => {
+      expect(configOf({ environment: { POSTERN_DATABASE_URL: url } }).database.url).toBe(url)
+    },
+  )
+
+  it.each(['mysql://postern:s3cret@db/postern', 'postgres:', 'sqlite:'])(
+    'is refused where it is another, without the address in the sentence: %s',
+    url => {
+      const mistakes = mistakesOf({ environment: { POSTERN_DATABASE_URL: url } })
+      expect(mistakes).toEqual([expect.stringMatching(/database\.url|POSTERN_DATABASE_URL/)])
+      expect(mistakes.join()).not.toContain('s3cret')
+    },
+  )
+})

@@ -287,6 +287,9 @@ describe('who has no token', () => {
     ['GET', KEYS],
     ['GET', '/admin/v1/keys/key_1'],
     ['POST', '/admin/v1/keys/key_1/revoke'],
+    ['POST', '/admin/v1/keys/key_1/rotate'],
+    ['GET', '/admin/v1/workspaces/ws_1/audit'],
+    ['POST', '/admin/v1/sync'],
     ['GET', '/admin/v1/nothing/here'],
   ] as const
   const tokens = [
@@ -368,6 +371,26 @@ describe('every answer', () => {
     expect(text).toContain('postern_admin_requests_total{operation="get",code="404"} 1')
     expect(text).toContain('postern_key_operations_total{operation="issue",outcome="ok"} 1')
     expect(text).toContain('postern_key_operations_total{operation="revoke",outcome="unchanged"} 0')
+  })
+
+  test('is counted from zero, so that a first one is a rise', async () => {
+    const text = await running.metrics.registry.metrics()
+    for (const operation of ['issue', 'rotate', 'revoke']) {
+      for (const outcome of ['ok', 'replayed', 'invalid', 'not_found', 'conflict', 'failed']) {
+        expect(text).toContain(
+          `postern_key_operations_total{operation="${operation}",outcome="${outcome}"} 0`,
+        )
+      }
+    }
+    for (const operation of ['issue', 'list', 'get', 'rotate', 'revoke', 'audit', 'sync']) {
+      expect(text).toContain(`postern_admin_requests_total{operation="${operation}",code="500"} 0`)
+    }
+    const { id } = (await issue()).body.key
+    await running.ask('POST', `/admin/v1/keys/${id}/rotate`)
+    await running.ask('POST', `/admin/v1/keys/${id}/rotate`)
+    const later = await running.metrics.registry.metrics()
+    expect(later).toContain('postern_key_operations_total{operation="rotate",outcome="ok"} 1')
+    expect(later).toContain('postern_key_operations_total{operation="rotate",outcome="conflict"} 1')
   })
 })
 

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe } from 'vitest'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { has, POSTGRES } from '../support/tools.ts'
+import { describeKeyLife } from './key-life.contract.ts'
 import { describeKeyRepository } from './key-repository.contract.ts'
 import { describeOperations } from './operations.contract.ts'
 
@@ -17,11 +18,14 @@ for (const describeOn of databases) {
   describeOn('an SQLite file', async () => `sqlite:${join(directory, `${++files}.db`)}`, false)
 }
 
+describeKeyLife('SQLite', async () => 'sqlite::memory:', 60)
+
 describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   let server: PostgresServer
   beforeAll(async () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
+  describeKeyLife('PostgreSQL', () => server.database(), 8)
   for (const describeOn of databases) describeOn('PostgreSQL', () => server.database(), true)
 })

@@ -335,6 +335,14 @@ export function describeOperations(
       expect((await running.ask('GET', KEYS)).body.keys[0].lastUsedAt).toBe(new Date(nowMs).toISOString())
     })
 
+    test('is never before the key was made, whatever a gateway says that notes whole minutes', async () => {
+      const running = await started()
+      running.time.nowMs += 45_000
+      const { key } = await issue(running)
+      await report(running, { [key.id]: START_MS })
+      expect((await get(running, key.id)).lastUsedAt).toBe(key.createdAt)
+    })
+
     test('of ten thousand keys is taken in one report; ids that nobody knows are passed over', async () => {
       const running = await started()
       const { key } = await issue(running)

@@ -11,6 +11,7 @@ import { createRedisAnnouncer } from '../../src/control/registry/redis-announcer
 import { createRedisConnection } from '../../src/control/registry/redis-connection.ts'
 import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
+import { consoleConfig } from '../support/console.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { ThrowawayRedis } from '../support/throwaway-redis.ts'
@@ -104,8 +105,8 @@ describe('a record in a real Redis', () => {
   beforeAll(async () => {
     redis = await ThrowawayRedis.started()
     const metrics = createMetrics()
-    const config = { beats: true, commandTimeoutMs: 2000, connectTimeoutMs: 2000 }
-    const parts = { url: redis.url, config, metrics, logger: silentLogger, random: () => 0 }
+    const config = { ...consoleConfig({ redisUrl: redis.url }).redis, commandTimeoutMs: 2000 }
+    const parts = { config, metrics, logger: silentLogger }
     const connection = createRedisConnection(parts)
     announcer = createRedisAnnouncer({ connection, commandTimeoutMs: 2000, recordKeys, metrics })
     announcer.start()

@@ -206,6 +206,7 @@ const properties: JsonSchema = {
         additionalProperties: within({ for: duration, expr: text, labels: texts, annotations: texts }),
       },
       runbookUrl: text,
+      dashboardUrl: text,
       extraGroups: objects,
     }),
     dashboards: within({

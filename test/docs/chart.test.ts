@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
@@ -31,7 +32,11 @@ const EXAMPLES: Readonly<Record<string, { taken: string[]; refused: string[] }>>
   'forwardable-header': { taken: ['X-Thing', 'traceparent'], refused: ['X Thing', 'X:Y', ''] },
   'path-template': { taken: ['/a/{b}/c.d~e', '/a'], refused: ['a', '/a/', '/{}', '/a?b'] },
   'signing-secret': {
-    taken: ['q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=', 'q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA'],
+    taken: [
+      randomBytes(32).toString('base64'),
+      randomBytes(40).toString('base64'),
+      randomBytes(32).toString('base64url'),
+    ],
     refused: ['not base64!', ''],
   },
 }

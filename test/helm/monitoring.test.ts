@@ -21,10 +21,14 @@ groups:
         annotations:
           summary: One
           description: It is {{ $value }} on {{ $labels.pod }}.
-          runbook_url: https://postern.example/runbooks
+          runbook_url: https://postern.example/runbooks/keys.md#posternone
+          dashboard_url: https://grafana.example/d/postern-keys
       - alert: PosternTwo
         expr: vector(1) > 2
         labels: { severity: warning }
+      - alert: PosternSlowDrain
+        expr: postern_draining == 1
+        for: 35s
 `
 const UNIT_TEST = 'rule_files: [rules.yaml]\ntests: []\n'
 const DASHBOARD = '{\n  "title": "Postern",\n  "legend": "{{pod}}"\n}\n'
@@ -93,9 +97,20 @@ describe.skipIf(!has(HELM))('Prometheus', () => {
       expect(textAt(monitor, 'metadata.labels', 'release')).toBe('p')
       expect(valueAt(monitor, 'spec.selector.matchLabels', 'app.kubernetes.io/component')).toBe(plane)
       expect(listAt(monitor, 'spec.podMetricsEndpoints')).toEqual([
-        { port: 'ops', path: '/metrics', interval: '15s', scrapeTimeout: '10s' },
+        {
+          port: 'ops',
+          path: '/metrics',
+          interval: '15s',
+          scrapeTimeout: '10s',
+          relabelings: [{ targetLabel: 'job', replacement: `${NAME}-${plane}` }],
+        },
       ])
     }
+  })
+
+  it('knows them by a job that the rules match, whatever the release is called', () => {
+    const rendering = on({ podMonitor: { enabled: true } }, { ...MINIMAL, fullnameOverride: 'edge' })
+    expect(JSON.stringify(rendering.get('PodMonitor'))).toContain('"replacement":"postern-edge-gateway"')
   })
 
   it('finds them by a headless Service of their own, where that is wanted', () => {
@@ -128,11 +143,16 @@ describe.skipIf(!has(HELM))('the rules', () => {
       { record: 'job:postern:ratio', expr: 'vector(1)' },
       { alert: 'PosternOne', annotations: { description: 'It is {{ $value }} on {{ $labels.pod }}.' } },
       { alert: 'PosternTwo' },
+      { alert: 'PosternSlowDrain', for: '35s' },
     ])
   })
 
   it('are left out by name', () => {
-    expect(rulesOf({ disabled: ['PosternTwo'] }).map(({ alert }) => alert)).toEqual([undefined, 'PosternOne'])
+    expect(rulesOf({ disabled: ['PosternTwo'] }).map(({ alert }) => alert)).toEqual([
+      undefined,
+      'PosternOne',
+      'PosternSlowDrain',
+    ])
   })
 
   it('are changed by name, and keep what is not named', () => {
@@ -145,7 +165,6 @@ describe.skipIf(!has(HELM))('the rules', () => {
       annotations: {
         summary: 'One',
         description: 'It is {{ $value }} on {{ $labels.pod }}.',
-        runbook_url: 'https://postern.example/runbooks',
       },
     })
   })
@@ -154,22 +173,33 @@ describe.skipIf(!has(HELM))('the rules', () => {
     const extra = { name: 'own', rules: [{ record: 'a:b:c', expr: '1' }] }
     const prometheusRule = {
       alertLabels: { team: 'edge' },
-      runbookUrl: 'https://wiki/{alert}#{anchor}',
+      runbookUrl: 'https://wiki/{page}#{anchor}',
+      dashboardUrl: 'https://grafana/d/{page}',
       extraGroups: [extra],
     }
     const rules = rulesOf(prometheusRule)
     expect(rules[1]).toMatchObject({
       labels: { severity: 'critical', team: 'edge' },
-      annotations: { summary: 'One', runbook_url: 'https://wiki/PosternOne#posternone' },
+      annotations: {
+        summary: 'One',
+        runbook_url: 'https://wiki/keys.md#posternone',
+        dashboard_url: 'https://grafana/d/postern-keys',
+      },
     })
     expect(rules[0]).not.toHaveProperty('labels')
     expect(groupsOf(prometheusRule).at(-1)).toEqual(extra)
   })
 
+  it('count with the drain that is set', () => {
+    const config = { ...MINIMAL.config, drain: { delayMs: 10_000, timeoutMs: 50_000 } }
+    const rendering = on({ prometheusRule: { enabled: true } }, { ...MINIMAL, config })
+    expect(JSON.stringify(rendering.get('PrometheusRule'))).toContain('"for":"60s"')
+  })
+
   it('cannot be named wrongly', () => {
     const rendering = on({ prometheusRule: { disabled: ['PosternThree'] } })
     expect(rendering.stderr).toContain(
-      'names the alert PosternThree, which there is not: set one of PosternOne, PosternTwo',
+      'names the alert PosternThree, which there is not: set one of PosternOne, PosternSlowDrain, PosternTwo',
     )
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Plane } from '../../src/config/rules.ts'
-import { MINIMAL, NAME, type Rendering, render, type Values } from '../support/chart.ts'
+import { CI_FILES, MINIMAL, NAME, type Rendering, render, type Values } from '../support/chart.ts'
 import { at, listAt, type Manifest, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
@@ -117,6 +117,23 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
   it('needs no way out to a database that is a file', () => {
     expect(egressOf({ ...MINIMAL, console: { enabled: true } }, 'console')).toEqual([[[6379], 'anybody']])
   })
+
+  it('lets spans reach their collector', () => {
+    const tracing = { endpoint: 'http://collector:4318' }
+    expect(egressOf({ ...MINIMAL, config: { ...MINIMAL.config, tracing } })).toContainEqual([
+      [4318],
+      'anybody',
+    ])
+  })
+
+  it.each(CI_FILES.filter(file => file === 'redis-sentinel.yaml'))(
+    'lets reach Sentinels and servers: %s',
+    file => {
+      const egress = rulesOf(render({}, { files: [file] }), 'gateway', 'egress')
+      expect(egress).toContainEqual([[6379], 'anybody'])
+      expect(egress).toContainEqual([[26_379], 'anybody'])
+    },
+  )
 
   it('names the identity provider and whatever else is added', () => {
     const egress = rulesOf(render({}, { files: ['everything-on.yaml'] }), 'console', 'egress')

@@ -1,5 +1,6 @@
+import { basename } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { MINIMAL, NAME, render, type Values } from '../support/chart.ts'
+import { MINIMAL, mountedSecrets, NAME, render, type Values } from '../support/chart.ts'
 import { textAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
@@ -37,9 +38,12 @@ describe.skipIf(!has(HELM))('the notes of an installation', () => {
   it('say where the API is, how the first key is made, and how to test it', () => {
     const notes = notesOf({ ...MINIMAL, console: { enabled: true } })
     expect(notes).toContain(`http://${NAME}-gateway.default.svc:80/api/v1`)
-    expect(notes).toContain(`port-forward service/${NAME}-console 8081:80`)
-    expect(notes).toContain(`get secret ${NAME}-generated -o jsonpath='{.data.console-admin-token}'`)
-    expect(notes).toContain('/admin/v1/workspaces/ws_1/keys')
+    expect(notes).toContain(`exec statefulset/${NAME}-console -- `)
+    expect(notes).toContain('--url http://127.0.0.1:8081')
+    const file = /--token-file (\S+)/.exec(notes)?.[1] ?? ''
+    const rendering = render({ ...MINIMAL, console: { enabled: true } })
+    expect(mountedSecrets(rendering, 'console')).toHaveProperty([basename(file)])
+    expect(notesOf(QUIET)).toContain(`exec deployment/${NAME}-console -- `)
     expect(notes).toContain('helm -n default test acme')
   })
 
@@ -75,6 +79,11 @@ describe.skipIf(!has(HELM))('the notes of an installation', () => {
       'a monitor that could not be made',
       { monitoring: { podMonitor: { enabled: true } } },
       'the cluster has no monitoring.coreos.com/v1/PodMonitor: nothing was made',
+    ],
+    [
+      'alerts without runbooks',
+      { monitoring: { prometheusRule: { enabled: true } } },
+      'set monitoring.prometheusRule.runbookUrl',
     ],
     ['secrets that the chart made', { secrets: MINIMAL.secrets }, 'Keep a copy'],
   ])('warn of %s', (_, values, sentence) => {

@@ -203,6 +203,25 @@ describe('a Redis that freezes', () => {
   })
 })
 
+describe('the use of keys', () => {
+  test('is told to the origin, at the latest when the gateway ends', async () => {
+    start({ usageSeconds: 60 })
+    running.used('key_1')
+    await running.stop()
+    expect(origin.used).toHaveLength(1)
+    const usedAtMs = origin.used[0]?.['key_1'] ?? 0
+    expect(Date.now() - usedAtMs).toBeLessThan(120_000)
+    expect(usedAtMs % 60_000).toBe(0)
+  })
+
+  test('is not told where 0 says so', async () => {
+    start({ usageSeconds: 0 })
+    running.used('key_1')
+    await running.stop()
+    expect(origin.used).toEqual([])
+  })
+})
+
 describe('a key service that sends no beats', () => {
   test('is heard while the subscription stands', async () => {
     console_.stopBeating()

@@ -4,14 +4,14 @@ import { createKeyStore } from '../../src/keystore/create-key-store.ts'
 import { MemoryStore } from '../../src/keystore/memory-store.ts'
 import { OriginClient } from '../../src/keystore/origin-client.ts'
 import { OriginStore } from '../../src/keystore/origin-store.ts'
-import { RedisConnection } from '../../src/keystore/redis-connection.ts'
-import { redisOptions } from '../../src/keystore/redis-options.ts'
 import { RedisReader } from '../../src/keystore/redis-reader.ts'
 import { RedisStore } from '../../src/keystore/redis-store.ts'
 import { TroubleLog } from '../../src/keystore/trouble-log.ts'
 import { withMetrics } from '../../src/keystore/with-metrics.ts'
 import { withTroubleLog } from '../../src/keystore/with-trouble-log.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
+import { createServerClient, findServer } from '../../src/redis/clients.ts'
+import { RedisConnection } from '../../src/redis/redis-connection.ts'
 import { ChaosTier } from '../support/chaos-tier.ts'
 import { describeKeyLookup, type LookupUnderTest } from '../support/key-lookup-contract.ts'
 import { grantOf, RECORD_KEY } from '../support/key-records.ts'
@@ -35,8 +35,7 @@ async function redis(): Promise<LookupUnderTest> {
   const server = await RedisServer.start()
   const metrics = createMetrics()
   const { redis } = keyStoreConfig({ redisUrl: server.url })
-  const trouble = new TroubleLog('redis reader', new LogSpy(), systemClock)
-  const connection = new RedisConnection(redisOptions({ ...redis, url: server.url }), { metrics, trouble })
+  const connection = new RedisConnection(createServerClient(redis, findServer(redis)), {})
   const deps = { metrics, clock: systemClock, commandTimeoutMs: redis.commandTimeoutMs }
   const store = new RedisStore(new RedisReader(connection, deps), [RECORD_KEY])
   connection.start()

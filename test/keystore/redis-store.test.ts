@@ -1,13 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/domain/clock.ts'
 import { encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
-import { RedisConnection } from '../../src/keystore/redis-connection.ts'
-import { redisOptions } from '../../src/keystore/redis-options.ts'
 import { RedisReader } from '../../src/keystore/redis-reader.ts'
 import { RedisStore } from '../../src/keystore/redis-store.ts'
 import { TroubleLog } from '../../src/keystore/trouble-log.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
+import { createServerClient, findServer } from '../../src/redis/clients.ts'
+import { RedisConnection } from '../../src/redis/redis-connection.ts'
 import { digestNo, OTHER_RECORD_KEY, RECORD_KEY, recordOf } from '../support/key-records.ts'
+import { keyStoreConfig } from '../support/key-store-config.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -42,16 +43,13 @@ afterEach(() => {
 function connect(password: string): void {
   metrics = createMetrics()
   log = new LogSpy()
-  const options = redisOptions({
-    url: server.url,
-    username: 'gateway',
-    password,
-    beats: true,
-    commandTimeoutMs: COMMAND_TIMEOUT_MS,
-    connectTimeoutMs: 500,
-  })
+  const settings = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password }).redis
   const trouble = new TroubleLog('redis reader', log, systemClock)
-  connection = new RedisConnection(options, { metrics, trouble })
+  connection = new RedisConnection(createServerClient(settings, findServer(settings)), {
+    onReady: () => trouble.works(),
+    onTrouble: error => trouble.failed(error),
+    onAgain: () => metrics.redisReconnects.inc(),
+  })
   const deps = { metrics, clock: systemClock, commandTimeoutMs: COMMAND_TIMEOUT_MS }
   store = new RedisStore(new RedisReader(connection, deps), [RECORD_KEY])
   connection.start()

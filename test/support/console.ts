@@ -13,6 +13,8 @@ export const SIGNING_SECRET = Buffer.alloc(32, 7)
 export interface ConsoleOptions {
   readonly databaseUrl?: string
   readonly redisUrl?: string
+  /** In place of the address, where it takes more to say which Redis. */
+  readonly redis?: Partial<Config['redis']>
   readonly adminToken?: string | null
   readonly parts?: Partial<ConsoleParts>
 }
@@ -66,7 +68,12 @@ function parsed(text: string): unknown {
   }
 }
 
-export function consoleConfig({ databaseUrl, redisUrl, adminToken = ADMIN_TOKEN }: ConsoleOptions): Config {
+export function consoleConfig({
+  databaseUrl,
+  redisUrl,
+  redis,
+  adminToken = ADMIN_TOKEN,
+}: ConsoleOptions): Config {
   return {
     gateway: {
       host: '127.0.0.1',
@@ -92,10 +99,13 @@ export function consoleConfig({ databaseUrl, redisUrl, adminToken = ADMIN_TOKEN 
       tls: {},
     },
     redis: {
+      sentinel: { urls: [] },
+      cluster: { urls: [] },
       beats: true,
       commandTimeoutMs: 500,
       connectTimeoutMs: 500,
       ...(redisUrl === undefined ? {} : { url: redisUrl }),
+      ...redis,
     },
     origin: { token: ORIGIN_TOKEN, timeoutMs: 1000 },
     keys: {

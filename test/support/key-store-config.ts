@@ -1,9 +1,12 @@
 import type { KeyStoreSettings } from '../../src/keystore/create-key-store.ts'
 import { SIGNING_SECRET } from './key-records.ts'
+import { NOWHERE, type Place } from './redis-group.ts'
 import { ORIGIN_TOKEN } from './scripted-origin.ts'
 
 export interface ConfigChanges {
   readonly redisUrl?: string
+  /** In place of the address, where it takes more to say which Redis. */
+  readonly place?: Place
   readonly username?: string
   readonly password?: string
   readonly beats?: boolean
@@ -22,6 +25,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       ...(redisUrl === undefined ? {} : { url: redisUrl }),
       ...(username === undefined ? {} : { username }),
       ...(password === undefined ? {} : { password }),
+      ...(changes.place ?? NOWHERE),
       beats: changes.beats ?? true,
       commandTimeoutMs: 250,
       connectTimeoutMs: 500,

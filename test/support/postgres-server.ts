@@ -52,15 +52,6 @@ export class PostgresServer {
     return url.href
   }
 
-  /** Nothing is answered, connections stay open. */
-  freeze(): void {
-    for (const pid of this.#pids()) process.kill(pid, 'SIGSTOP')
-  }
-
-  thaw(): void {
-    for (const pid of this.#pids()) process.kill(pid, 'SIGCONT')
-  }
-
   async stop(): Promise<void> {
     if (this.#process === null) {
       for (const name of this.#databases) await this.#run(`drop database if exists ${name} with (force)`)
@@ -72,14 +63,6 @@ export class PostgresServer {
       await exited
     }
     if (this.#directory !== null) rmSync(this.#directory, { recursive: true, force: true })
-  }
-
-  /** The server and its children, which serve one connection each. */
-  #pids(): number[] {
-    const parent = this.#process?.pid
-    if (parent === undefined) throw new Error('Only a server of the suite’s own can be frozen')
-    const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(parent)], { encoding: 'utf8' })
-    return [parent, ...children.split('\n').flatMap(line => (line.trim() === '' ? [] : [Number(line)]))]
   }
 
   async #run(statement: string): Promise<void> {

@@ -10,6 +10,9 @@ import { until } from './until.ts'
 export interface RedisServerOptions {
   /** Settings as on the command line: `['--maxmemory', '1mb']`. */
   readonly settings?: readonly string[]
+  /** In place of all else that would stand on the command line: a file that names this port, too. */
+  readonly command?: readonly string[]
+  readonly port?: number
 }
 
 /** A real redis-server of its own, on a free port, that keeps nothing. */
@@ -18,13 +21,14 @@ export class RedisServer {
   /** Somebody who may do everything; for what a test wants of the server. */
   readonly admin: Redis
   readonly #directory: string
-  readonly #settings: readonly string[]
+  readonly #command: readonly string[]
   #process: ChildProcess
 
-  private constructor(port: number, directory: string, settings: readonly string[]) {
+  private constructor(port: number, directory: string, { settings = [], command }: RedisServerOptions) {
     this.port = port
     this.#directory = directory
-    this.#settings = settings
+    const fixed = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory]
+    this.#command = command ?? [...fixed, '--save', '', '--appendonly', 'no', ...settings]
     this.#process = this.#spawn()
     this.admin = new Redis({
       port,
@@ -38,7 +42,7 @@ export class RedisServer {
 
   static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
     const directory = await mkdtemp(join(tmpdir(), 'postern-redis-'))
-    const server = new RedisServer(await freePort(), directory, options.settings ?? [])
+    const server = new RedisServer(options.port ?? (await freePort()), directory, options)
     await server.#untilItAnswers()
     return server
   }
@@ -67,9 +71,13 @@ export class RedisServer {
     this.#process.kill('SIGCONT')
   }
 
+  get isRunning(): boolean {
+    return this.#process.exitCode === null && this.#process.signalCode === null
+  }
+
   /** Ends the server; what was in it is lost. */
   async kill(): Promise<void> {
-    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return
+    if (!this.isRunning) return
     const exited = once(this.#process, 'exit')
     this.#process.kill('SIGKILL')
     await exited
@@ -88,9 +96,7 @@ export class RedisServer {
   }
 
   #spawn(): ChildProcess {
-    const fixed = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#directory]
-    const nothingKept = ['--save', '', '--appendonly', 'no']
-    return spawn('redis-server', [...fixed, ...nothingKept, ...this.#settings], { stdio: 'ignore' })
+    return spawn('redis-server', [...this.#command], { stdio: 'ignore' })
   }
 
   async #untilItAnswers(): Promise<void> {

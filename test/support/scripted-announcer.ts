@@ -6,6 +6,8 @@ export class ScriptedAnnouncer implements Announcer {
   readonly told: string[] = []
   readonly puts: StoredKey[] = []
   refusesWrites = false
+  /** How many writes were. */
+  refused = 0
   refusesPublishing = false
   /** Nothing is answered while this is set, as by a frozen server. */
   stalled: Promise<void> | null = null
@@ -30,7 +32,10 @@ export class ScriptedAnnouncer implements Announcer {
 
   async put(key: StoredKey): Promise<void> {
     await this.stalled
-    if (this.refusesWrites) throw new Error('READONLY')
+    if (this.refusesWrites) {
+      this.refused++
+      throw new Error('READONLY')
+    }
     this.puts.push(key)
   }
 

@@ -14,6 +14,8 @@ export class ScriptedOrigin {
   readonly requests: { path: string; authorization: string | undefined }[] = []
   /** Digests of each call for many, as they came. */
   readonly batches: string[][] = []
+  /** Each report of usage, as it came: key ids, and when they were last used. */
+  readonly used: Record<string, number>[] = []
   script: Script = (request, response) => this.byTheContract(request, response)
   readonly #server: Server
 
@@ -40,6 +42,7 @@ export class ScriptedOrigin {
   byTheContract(request: IncomingMessage, response: ServerResponse): void {
     const name = request.url?.split('/').at(-1) ?? ''
     if (name === 'lookups') void this.#answerMany(request, response)
+    else if (name === 'usage') void this.#noteUsage(request, response)
     else this.#answerOne(name, response)
   }
 
@@ -47,6 +50,12 @@ export class ScriptedOrigin {
     const record = this.records.get(digest)
     if (record === undefined) answer(response, 404, '{"code":"not_found","error":"No such key"}')
     else answer(response, 200, encodeRecord(record, digest, null))
+  }
+
+  async #noteUsage(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { used } = (await json(request)) as { used: Record<string, number> }
+    this.used.push(used)
+    response.writeHead(204).end()
   }
 
   async #answerMany(request: IncomingMessage, response: ServerResponse): Promise<void> {

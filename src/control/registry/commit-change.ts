@@ -18,14 +18,14 @@ class Abandoned extends Error {
   }
 }
 
-/** @param nowMs when it is committed */
+/** @param now asked once the transaction has begun: in a burst it waits, and that time is no age of the change */
 export async function commitChange(
   writer: ChangeWriter,
   change: Change,
-  { nowMs, dialect }: { nowMs: number; dialect: Dialect },
+  { now, dialect }: { now: () => number; dialect: Dialect },
 ): Promise<CommitOutcome> {
   try {
-    const notes = await writer.run(tx => write(tx, change, nowMs, dialect))
+    const notes = await writer.run(tx => write(tx, change, now(), dialect))
     return { kind: 'committed', notes }
   } catch (error) {
     if (error instanceof Abandoned) return error.outcome

@@ -5,7 +5,10 @@ import type { Tables } from './tables.ts'
 /** A time of use is kept to the minute: that of a key in constant use is written once a minute, not with every report. */
 const ACCURACY_MS = 60_000
 
-/** In one statement and one order, so that two reports about the same keys never wait for each other in a circle. */
+/**
+ * A gateway that notes whole minutes may put a first use before the key was made: that moment is the earliest there is.
+ * In one statement and one order, so that two reports about the same keys never wait for each other in a circle.
+ */
 export async function noteUse(
   tx: Transaction<Tables>,
   lastUsedMs: ReadonlyMap<string, number>,
@@ -16,9 +19,10 @@ export async function noteUse(
     dialect === 'sqlite'
       ? sql`json_each(${reported}) as used`
       : sql`json_each_text(${reported}::json) as used (key, value)`
+  const usedAtMs = sql`cast(used.value as bigint)`
   await sql`
     insert into key_use (key_id, last_used_at_ms)
-    select keys.id, cast(used.value as bigint) from ${used} join keys on keys.id = used.key
+    select keys.id, case when ${usedAtMs} < created_at_ms then created_at_ms else ${usedAtMs} end from ${used} join keys on keys.id = used.key
     where true order by keys.id
     on conflict (key_id) do update set last_used_at_ms = excluded.last_used_at_ms
     where excluded.last_used_at_ms >= key_use.last_used_at_ms + ${ACCURACY_MS}`.execute(tx)

@@ -18,7 +18,7 @@ export function createKeyRepository(database: Database, clock: Clock, me: string
   const writer = createChangeWriter(database)
   const now = () => clock.wallMs()
   return {
-    commit: change => commitChange(writer, change, { nowMs: now(), dialect }),
+    commit: change => commitChange(writer, change, { now, dialect }),
     findById: id => findKey(reader, 'id', id),
     findByDigest: digest => findKey(reader, 'digest', digest),
     findByDigests: digests => findKeys(reader, digests),

@@ -66,6 +66,7 @@ export function mustReplace(
   recordKeys: RecordKeys,
 ): boolean {
   if (heldText === nextText) return false
+  if (heldText === '') return true
   const held = decodeRecord(heldText, key.digest, recordKeys)
   return !held.ok || held.grant.version <= key.record.version
 }

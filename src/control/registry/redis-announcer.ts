@@ -1,8 +1,9 @@
-import { type Redis, ReplyError } from 'ioredis'
+import { ReplyError } from 'ioredis'
 import { CHANGES_CHANNEL, redisKeyOf } from '../../domain/wire.ts'
 import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
 import type { Announcer } from './announcer.ts'
 import { project, projectAll, type RecordKeys, type RecordSlots } from './projection.ts'
+import type { AnnouncingRedis } from './redis-connection.ts'
 
 /** Far more than a record takes. Of a longer entry the beginning is enough to see that it is none of ours. */
 const LAST_BYTE_READ = 65_535
@@ -18,7 +19,7 @@ return 1`
 const COMMANDS = ['getrange', 'eval', 'publish'] as const
 
 export interface RedisAnnouncerParts {
-  readonly connection: Redis
+  readonly connection: AnnouncingRedis
   readonly commandTimeoutMs: number
   readonly recordKeys: RecordKeys
   readonly metrics: Metrics
@@ -54,7 +55,7 @@ function createRedisSlots(parts: RedisAnnouncerParts): RecordSlots {
   }
 }
 
-async function readText(connection: Redis, key: string): Promise<Uint8Array> {
+async function readText(connection: AnnouncingRedis, key: string): Promise<Uint8Array> {
   try {
     return await connection.getrangeBuffer(key, 0, LAST_BYTE_READ)
   } catch (error) {

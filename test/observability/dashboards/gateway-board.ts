@@ -276,7 +276,8 @@ const cache: Row = {
     },
     {
       title: 'From revocation to its effect',
-      description: 'From the commit of a change to its eviction here. The promise: within a second.',
+      description:
+        'From the commit of a change to its eviction here, of changes heard while not deaf. The promise: within a second.',
       kind: 'timeseries',
       unit: 's',
       width: 12,

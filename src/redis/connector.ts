@@ -1,0 +1,40 @@
+import { connect as connectPlain, Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectEncrypted } from 'node:tls'
+import { AbstractConnector } from 'ioredis'
+import { type Endpoint, type FindServer, servernameOf } from './endpoint.ts'
+
+/**
+ * Connects to whatever server is found at the time. Where none is, that is a connection that failed, after which
+ * ioredis tries again by its strategy; if it threw instead, ioredis would give up for good.
+ */
+export function connectorTo(find: FindServer, tls: ConnectionOptions | null, disconnectTimeoutMs: number) {
+  return class extends AbstractConnector {
+    constructor() {
+      super(disconnectTimeoutMs)
+    }
+
+    async connect(): Promise<Socket> {
+      this.connecting = true
+      this.stream = await this.#open().catch((error: Error) => {
+        this.firstError = error
+        return new Socket().destroy()
+      })
+      return this.stream
+    }
+
+    async #open(): Promise<Socket> {
+      const server = await find()
+      // Called off while it was looked for.
+      if (!this.connecting) throw new Error('Connection is closed.')
+      // ioredis listens for the first error only; a second one would end the process.
+      return openSocket(server, tls).on('error', () => {})
+    }
+  }
+}
+
+function openSocket(server: Endpoint, tls: ConnectionOptions | null): Socket {
+  const { host, port } = server
+  if (tls === null) return connectPlain({ host, port })
+  const servername = servernameOf(server)
+  return connectEncrypted({ ...tls, host, port, ...(servername === undefined ? {} : { servername }) })
+}

@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs'
+import type { ConnectionOptions } from 'node:tls'
+import type { RedisOptions as IoredisOptions } from 'ioredis'
+import type { Config } from '../config/schema.ts'
+import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
+import { isEncrypted } from './endpoint.ts'
+
+export type RedisSettings = Config['redis']
+
+/** Without the mapping of RESP3 replies: RESP2 is spoken. */
+export type RedisOptions = Omit<IoredisOptions, 'replyMapping'>
+
+const RETRY_MIN_MS = 50
+const RETRY_MAX_MS = 1_000
+const TCP_KEEP_ALIVE_MS = 5_000
+/** A connection that owes an answer for this long is made again: the address may lead elsewhere by now. */
+const SILENCE_MS = 1_000
+
+/** Who signs in to what, and how it is encrypted. */
+export interface Access {
+  readonly username?: string
+  readonly password?: string
+  readonly db?: number
+  readonly tls: ConnectionOptions | null
+}
+
+/**
+ * Options under which a connection never waits long, never repeats a command, and needs no right but those to the
+ * commands it is for. Where to connect is not among them.
+ */
+export function safeOptions(settings: RedisSettings, access: Access): RedisOptions {
+  const { username, password, db, tls } = access
+  return {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...(tls === null ? {} : { tls }),
+    db: db ?? 0,
+    lazyConnect: true,
+    protocol: 2,
+    connectTimeout: settings.connectTimeoutMs,
+    commandTimeout: settings.commandTimeoutMs,
+    socketTimeout: Math.max(SILENCE_MS, settings.commandTimeoutMs),
+    // A frozen server never answers our FIN: without this it would be held for two seconds more.
+    disconnectTimeout: settings.commandTimeoutMs,
+    keepAlive: TCP_KEEP_ALIVE_MS,
+    retryStrategy: retryDelayMs,
+    // What outlives its connection is a failure, not something to ask the next connection.
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    // Subscribing again is ours: whoever does it must know that something may have been missed.
+    autoResubscribe: false,
+    // INFO and CLIENT SETINFO are not in anybody's ACL.
+    enableReadyCheck: false,
+    disableClientInfo: true,
+  }
+}
+
+/** Spread, so that a fleet does not return as one; bounded, and never giving up. */
+export function retryDelayMs(attempt: number, random: () => number = Math.random): number {
+  const ceilingMs = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(attempt, 10))
+  return Math.round(RETRY_MIN_MS + random() * (ceilingMs - RETRY_MIN_MS))
+}
+
+/** The kind of Redis, for code that is reached only where there is one. */
+export function topologyOf(settings: RedisSettings): RedisTopology {
+  const topology = redisTopologyOf(settings)
+  if (topology === null) throw new Error('No Redis is configured')
+  return topology
+}
+
+/**
+ * Access to the servers that hold the keys. The address is taken apart here and not by ioredis, which would let its
+ * query string override any option.
+ */
+export function serverAccess(settings: RedisSettings): Access {
+  const topology = topologyOf(settings)
+  const address = topology.kind === 'standalone' ? new URL(topology.url) : null
+  const username = settings.username ?? decode(address?.username ?? '')
+  const password = settings.password ?? decode(address?.password ?? '')
+  return {
+    ...(username === '' ? {} : { username }),
+    ...(password === '' ? {} : { password }),
+    db: Number(address?.pathname.slice(1) ?? 0) || 0,
+    tls: tlsOf(topology, settings),
+  }
+}
+
+/** Access to the Sentinels, which have users of their own. */
+export function sentinelAccess(settings: RedisSettings): Access {
+  const { username, password } = settings.sentinel
+  return {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    tls: tlsOf(topologyOf(settings), settings),
+  }
+}
+
+function tlsOf(topology: RedisTopology, { caFile }: RedisSettings): ConnectionOptions | null {
+  const urls = topology.kind === 'standalone' ? [topology.url] : topology.urls
+  if (!urls.some(isEncrypted)) return null
+  return caFile === undefined ? {} : { ca: readFileSync(caFile) }
+}
+
+/** A percent sign that encodes nothing stands for itself. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

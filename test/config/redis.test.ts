@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest'
+import { redisTopologyOf } from '../../src/domain/redis-topology.ts'
+import { configOf, mistakesOf } from './examples.ts'
+
+/** In the examples Redis is a single server unless a test says otherwise. */
+const NO_URL = { POSTERN_REDIS_URL: '' }
+const SENTINELS = 'redis-0:26379, redis-1:26379'
+
+function topologyOf(environment: NodeJS.ProcessEnv) {
+  return redisTopologyOf(configOf({ environment }).redis)
+}
+
+function problemsOf(environment: NodeJS.ProcessEnv): string[] {
+  return mistakesOf({ environment: { ...NO_URL, ...environment } })
+}
+
+describe('Redis is', () => {
+  it('a single server where POSTERN_REDIS_URL says so, as it always was', () => {
+    const url = 'rediss://user:p%40ss@redis.internal:6380/2'
+    expect(topologyOf({ POSTERN_REDIS_URL: url })).toEqual({ kind: 'standalone', url })
+  })
+
+  it('Sentinels and the name of a primary', () => {
+    expect(
+      topologyOf({
+        ...NO_URL,
+        POSTERN_REDIS_SENTINEL_NAME: 'mymaster',
+        POSTERN_REDIS_SENTINEL_URLS: SENTINELS,
+      }),
+    ).toEqual({ kind: 'sentinel', name: 'mymaster', urls: ['redis-0:26379', 'redis-1:26379'] })
+  })
+
+  it('some nodes of a cluster', () => {
+    const urls = 'redis://10.0.0.1:6379,redis://[::1]:7000'
+    expect(topologyOf({ ...NO_URL, POSTERN_REDIS_CLUSTER_URLS: urls })).toEqual({
+      kind: 'cluster',
+      urls: ['redis://10.0.0.1:6379', 'redis://[::1]:7000'],
+    })
+  })
+
+  it('not there where nothing of that is set: the origin alone answers then', () => {
+    const origin = { POSTERN_ORIGIN_URL: 'http://console:8081', POSTERN_ORIGIN_TOKEN: 'a'.repeat(16) }
+    expect(topologyOf({ ...NO_URL, ...origin })).toBeNull()
+  })
+})
+
+describe('a gateway without an origin', () => {
+  it.each([
+    { POSTERN_REDIS_SENTINEL_NAME: 'm', POSTERN_REDIS_SENTINEL_URLS: 's' },
+    { POSTERN_REDIS_CLUSTER_URLS: 'node' },
+  ])('is content with any kind of Redis: %j', environment => {
+    expect(problemsOf(environment)).toEqual([])
+  })
+
+  it('says that one of them is required', () => {
+    expect(problemsOf({})).toEqual([
+      expect.stringMatching(/^redis\.url, origin\.url at least one is required/),
+    ])
+  })
+})
+
+describe('settings that contradict each other are refused, and it is said what to set', () => {
+  it.each([
+    [
+      { POSTERN_REDIS_URL: 'redis://r', POSTERN_REDIS_CLUSTER_URLS: 'node' },
+      /^redis\.url, redis\.cluster\.urls contradict each other: set redis\.url for a single server/,
+    ],
+    [
+      { POSTERN_REDIS_URL: 'redis://r', POSTERN_REDIS_SENTINEL_NAME: 'm', POSTERN_REDIS_SENTINEL_URLS: 's' },
+      /^redis\.url, redis\.sentinel contradict each other/,
+    ],
+    [
+      {
+        POSTERN_REDIS_CLUSTER_URLS: 'node',
+        POSTERN_REDIS_SENTINEL_NAME: 'm',
+        POSTERN_REDIS_SENTINEL_URLS: 's',
+      },
+      /^redis\.sentinel, redis\.cluster\.urls contradict each other/,
+    ],
+    [{ POSTERN_REDIS_SENTINEL_NAME: 'm' }, /^redis\.sentinel\.urls is required with redis\.sentinel\.name/],
+    [
+      { POSTERN_REDIS_SENTINEL_URLS: 's' },
+      /^redis\.sentinel\.name is required with redis\.sentinel\.urls.*mymaster/,
+    ],
+    [
+      { POSTERN_REDIS_CLUSTER_URLS: 'rediss://a,redis://b' },
+      /^POSTERN_REDIS_CLUSTER_URLS must be rediss: addresses all of them, or none/,
+    ],
+  ])('%j', (environment, problem) => {
+    expect(problemsOf(environment)).toEqual([expect.stringMatching(problem)])
+  })
+})
+
+describe('the address of a Sentinel or node', () => {
+  it.each([
+    'redis-0',
+    'redis-0:26379',
+    '10.0.0.1:1',
+    '[::1]:26379',
+    'redis://h',
+    'rediss://redis.internal:6379',
+  ])('may be %s', url => {
+    expect(problemsOf({ POSTERN_REDIS_CLUSTER_URLS: url })).toEqual([])
+  })
+
+  it.each([
+    'redis://user:hunter2@h',
+    'hunter2@h',
+    'h:0',
+    'h:65536',
+    'h:',
+    'http://h',
+    'redis://h/1',
+    'redis://h?x=y',
+    'unix:/run/redis',
+  ])('is host and port and nothing more: %s is refused, and not repeated', url => {
+    const problems = problemsOf({ POSTERN_REDIS_CLUSTER_URLS: JSON.stringify([url]) })
+    expect(problems).toEqual([
+      expect.stringMatching(/^POSTERN_REDIS_CLUSTER_URLS, at 0 must be host:port, or a redis: or rediss:/),
+    ])
+    expect(problems.join()).not.toContain('hunter2')
+  })
+})

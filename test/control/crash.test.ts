@@ -1,0 +1,192 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import { digestOf } from '../../src/domain/secret.ts'
+import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import { startPostern } from '../support/postern-process.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { has, POSTGRES } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+
+const ROUNDS = 5
+const CLIENTS = 8
+const MAX_ANSWERS = 60
+const TOKEN = 'admin-token-of-the-crashes'
+const SIGNING_SECRET = Buffer.alloc(32, 7)
+const recordKeys = [deriveRecordKey(SIGNING_SECRET)]
+
+interface Key {
+  readonly id: string
+  readonly version: number
+  readonly state: string
+  readonly replacedBy: string | null
+  readonly revokedAt: string | null
+}
+
+/** What clients were told, and so may rely on. */
+interface Acknowledged {
+  /** By the id of the key. */
+  readonly secrets: Map<string, string>
+  readonly issued: Set<string>
+  /** From the old key to the new one. */
+  readonly rotated: Map<string, string>
+  readonly revoked: Map<string, string>
+}
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+async function start(databaseUrl: string) {
+  const { process: console, urls } = await startPostern('console', {
+    POSTERN_DATABASE_URL: databaseUrl,
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_ADMIN_TOKEN: TOKEN,
+    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+    // The machine is busy with other tests: what is tested is not how fast Redis is.
+    POSTERN_REDIS_COMMAND_TIMEOUT_MS: '2000',
+  })
+  const ask = async (method: 'GET' | 'POST', path: string, body?: object) => {
+    const type = body === undefined ? {} : { 'content-type': 'application/json' }
+    const response = await fetch(`${urls.console}/admin/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${TOKEN}`, ...type },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of an answer; types cannot
+    return { status: response.status, json: (await response.json()) as any }
+  }
+  return { ask, kill: () => console.stop('SIGKILL') }
+}
+
+type Running = Awaited<ReturnType<typeof start>>
+
+/** Issues, rotates and revokes until the console is killed in the middle of it. */
+async function loadUntilKilled(running: Running, acknowledged: Acknowledged): Promise<void> {
+  let answersLeft = 1 + Math.floor(Math.random() * MAX_ANSWERS)
+  let killed: Promise<unknown> | null = null
+  const acknowledge = () => {
+    if (--answersLeft === 0) killed = running.kill()
+  }
+  const live: string[] = []
+  const issue = async () => {
+    const { status, json } = await running.ask('POST', '/workspaces/ws_1/keys', {
+      name: 'a',
+      scopes: ['files:read'],
+    })
+    expect(status).toBe(201)
+    acknowledged.issued.add(json.key.id)
+    acknowledged.secrets.set(json.key.id, json.secret)
+    live.push(json.key.id)
+  }
+  const rotate = async (id: string) => {
+    const { status, json } = await running.ask('POST', `/keys/${id}/rotate`, {})
+    expect(status).toBe(201)
+    acknowledged.rotated.set(id, json.key.id)
+    acknowledged.secrets.set(json.key.id, json.secret)
+    live.push(json.key.id)
+  }
+  const revoke = async (id: string) => {
+    const { status, json } = await running.ask('POST', `/keys/${id}/revoke`)
+    expect(status).toBe(200)
+    acknowledged.revoked.set(id, json.key.revokedAt)
+  }
+  const client = async () => {
+    while (killed === null) {
+      const draw = Math.random()
+      const id = draw < 0.4 ? undefined : live.pop()
+      try {
+        await (id === undefined ? issue() : draw < 0.7 ? rotate(id) : revoke(id))
+      } catch (error) {
+        // Nobody answers any more; what was asked may have been done or not.
+        if (killed !== null || (error instanceof TypeError && error.message === 'fetch failed')) return
+        throw error
+      }
+      acknowledge()
+    }
+  }
+  await Promise.all(Array.from({ length: CLIENTS }, client))
+  await killed
+}
+
+async function all(running: Running, path: string, name: string): Promise<unknown[]> {
+  const found: unknown[] = []
+  let cursor: string | undefined
+  do {
+    const more = cursor === undefined ? '' : `&cursor=${cursor}`
+    const { json } = await running.ask('GET', `${path}?limit=200${more}`)
+    found.push(...json[name])
+    cursor = json.cursor
+  } while (cursor !== undefined)
+  return found
+}
+
+async function expectNothingLost(running: Running, acknowledged: Acknowledged): Promise<void> {
+  const keys = new Map(
+    (await all(running, '/workspaces/ws_1/keys', 'keys')).map(key => [(key as Key).id, key as Key]),
+  )
+  const entries = (await all(running, '/workspaces/ws_1/audit', 'entries')).map(entry => {
+    const { action, keyId, detail } = entry as {
+      action: string
+      keyId: string
+      detail: { successor?: string }
+    }
+    return `${action} ${keyId} ${detail.successor ?? ''}`.trim()
+  })
+  for (const id of acknowledged.issued) expect(keys.has(id)).toBe(true)
+  for (const [id, successor] of acknowledged.rotated) expect(keys.get(id)?.replacedBy).toBe(successor)
+  for (const [id, at] of acknowledged.revoked) expect(keys.get(id)?.revokedAt).toBe(at)
+  // What was done is all audited, and nothing else is: also of what nobody was told.
+  const done = [...keys.values()].flatMap(key => [
+    ...([...keys.values()].some(other => other.replacedBy === key.id) ? [] : [`key.issued ${key.id}`]),
+    ...(key.replacedBy === null ? [] : [`key.rotated ${key.id} ${key.replacedBy}`]),
+    ...(key.revokedAt === null ? [] : [`key.revoked ${key.id}`]),
+  ])
+  expect(entries.toSorted()).toEqual(done.toSorted())
+  for (const [id, secret] of acknowledged.secrets) {
+    const digest = digestOf(secret)
+    const decoded = decodeRecord((await redis.admin.get(redisKeyOf(digest))) ?? '', digest, recordKeys)
+    expect(decoded).toMatchObject({ ok: true, grant: { id, version: keys.get(id)?.version } })
+  }
+}
+
+function describeCrashes(database: string, freshUrl: () => Promise<string>): void {
+  test(`on ${database}, nothing that was answered is lost when the console is killed in the middle of work`, {
+    timeout: 180_000,
+  }, async () => {
+    const url = await freshUrl()
+    const acknowledged: Acknowledged = {
+      secrets: new Map(),
+      issued: new Set(),
+      rotated: new Map(),
+      revoked: new Map(),
+    }
+    for (let round = 0; round < ROUNDS; round++) await loadUntilKilled(await start(url), acknowledged)
+    const last = await start(url)
+    const { reader, close } = await openDatabase(url)
+    try {
+      const pending = async () => (await reader.selectFrom('outbox').selectAll().execute()).length
+      await until('all is announced', async () => (await pending()) === 0)
+      await expectNothingLost(last, acknowledged)
+    } finally {
+      await close()
+      await last.kill()
+    }
+    expect(acknowledged.issued.size).toBeGreaterThan(0)
+  })
+}
+
+describeCrashes('SQLite', async () => `sqlite:${join(temporaryDirectory(), 'keys.db')}`)
+
+describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
+  let server: PostgresServer
+  beforeAll(async () => {
+    server = await PostgresServer.started()
+  })
+  afterAll(() => server.stop())
+  describeCrashes('PostgreSQL', () => server.database())
+})

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import { startHousekeeping } from '../../src/control/registry/housekeeping.ts'
+import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { insert } from '../support/repository.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, someKey } from '../support/stored-keys.ts'
+import { until } from '../support/until.ts'
+
+const DAY_MS = 86_400_000
+
+async function started() {
+  const timers = new ManualTimers()
+  const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
+  const database = await openDatabase('sqlite::memory:')
+  const repository = createKeyRepository(database, clock, 'console-1')
+  const metrics = createMetrics()
+  const stop = startHousekeeping({ repository, metrics, clock, timers, logger: silentLogger })
+  return { database, repository, metrics, timers, stop }
+}
+
+test('what is still to be announced is counted every five seconds', async () => {
+  const { repository, metrics, timers, stop } = await started()
+  for (let keys = 0; keys < 3; keys++) await insert(repository, someKey())
+  timers.advance(5000)
+  await until('it is counted', async () => (await metricValue(metrics.outboxPending)) === 3)
+  await repository.forgetChanges(await repository.claimChanges(10))
+  timers.advance(5000)
+  await until('it is counted again', async () => (await metricValue(metrics.outboxPending)) === 0)
+  stop()
+  expect(timers.nextDelayMs).toBeNull()
+})
+
+test('answers are kept for a day and deleted then, however many there are', async () => {
+  const { database, repository, timers, stop } = await started()
+  const kept = async () => (await database.reader.selectFrom('answers').select('id').execute()).length
+  for (let answers = 0; answers < 2500; answers++) {
+    const answer = { id: `a${answers}`, request: 'r', outcome: '{}' }
+    await repository.commit({ issued: null, replaced: null, audit: null, answer })
+  }
+  timers.advance(DAY_MS - 60_000)
+  await until('it is done', async () => (await kept()) === 2500)
+  await until('they are deleted', async () => {
+    timers.advance(60_000)
+    return (await kept()) === 0
+  })
+  stop()
+})

@@ -1,0 +1,174 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import { digestOf } from '../../src/domain/secret.ts'
+import { decodeAnnouncement } from '../../src/domain/wire.ts'
+import { type RunningConsole, startConsole } from '../support/console.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { has, POSTGRES } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+
+const KEYS = '/admin/v1/workspaces/ws_1/keys'
+const request = { name: 'build server', scopes: ['workspace:read'] }
+
+describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
+  let server: PostgresServer
+  beforeAll(async () => {
+    server = await PostgresServer.started()
+  })
+  afterAll(() => server.stop())
+
+  const issue = async ({ ask }: RunningConsole) => {
+    const { status, body } = await ask('POST', KEYS, request)
+    expect(status).toBe(201)
+    return body
+  }
+  const revoke = ({ ask }: RunningConsole, id: string) => ask('POST', `/admin/v1/keys/${id}/revoke`)
+
+  test('that starts with three others makes the schema once', async () => {
+    const url = await server.database()
+    const databases = await Promise.all(Array.from({ length: 4 }, () => openDatabase(url)))
+    const [first] = databases
+    expect(await first?.reader.selectFrom('kysely_migration').selectAll().execute()).toHaveLength(2)
+    for (const database of databases) await database.close()
+  })
+
+  test('refuses a schema that is newer than the program, and says what to do', async () => {
+    const url = await server.database()
+    const database = await openDatabase(url)
+    await sql`insert into kysely_migration values ('9999_from_the_future', '2030-01-01')`.execute(
+      database.writer,
+    )
+    await database.close()
+    await expect(openDatabase(url)).rejects.toThrow(/newer Postern.*9999.*Start that newer version/)
+  })
+
+  test('that may not sign in says so, without the password', async () => {
+    const url = new URL(await server.database())
+    url.password = 'hunter2'
+    const refusal = await openDatabase(url.href).catch((error: unknown) => error)
+    expect(String(refusal)).toMatch(/PostgreSQL cannot be reached: .*authentication failed/)
+    const { inspect } = await import('node:util')
+    expect(inspect(refusal, { depth: 9 })).not.toContain('hunter2')
+  })
+
+  test('gives times as numbers', async () => {
+    const { reader, close } = await openDatabase(await server.database())
+    const { rows } = await sql<{
+      at: number
+    }>`select 1795163696789::bigint as at, count(*) from keys`.execute(reader)
+    expect(rows).toEqual([{ at: 1_795_163_696_789, count: 0 }])
+    await close()
+  })
+
+  test('does not let a change wait for ever: a statement that is held up fails, and the next one works', async () => {
+    const url = await server.database()
+    const running = await startConsole({ databaseUrl: url })
+    const { key } = await issue(running)
+    const other = await openDatabase(url)
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
+    const { promise: locked, resolve: hasLock } = Promise.withResolvers<void>()
+    const holding = other.writer.transaction().execute(async tx => {
+      await sql`select * from keys for update`.execute(tx)
+      hasLock()
+      await held
+    })
+    await locked
+    const answer = await revoke(running, key.id)
+    expect({ status: answer.status, code: answer.body.code }).toEqual({ status: 500, code: 'internal_error' })
+    letGo()
+    await holding.catch(() => {})
+    await other.close()
+    expect((await revoke(running, key.id)).body.key.state).toBe('revoked')
+  })
+
+  test('survives the server’s ending all of its connections', async () => {
+    const url = await server.database()
+    const running = await startConsole({ databaseUrl: url })
+    const { key } = await issue(running)
+    const other = await openDatabase(url)
+    const end = sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`
+    await end.execute(other.reader)
+    await until('it works again', async () => (await revoke(running, key.id)).status === 200)
+    await until('it is ready', async () => (await running.health()).ready)
+    await other.close()
+  })
+
+  test('holds few connections, however many ask at once', async () => {
+    const url = await server.database()
+    const running = await startConsole({ databaseUrl: url })
+    const answers = await Promise.all(Array.from({ length: 200 }, () => running.ask('POST', KEYS, request)))
+    expect(answers.filter(answer => answer.status === 201)).toHaveLength(200)
+    const other = await openDatabase(url)
+    const count = sql<{ count: number }>`
+      select count(*) from pg_stat_activity
+      where datname = current_database() and application_name = 'postern-console'`
+    // One is the one that asks.
+    expect((await count.execute(other.reader)).rows[0]?.count).toBeLessThanOrEqual(11)
+    await other.close()
+  })
+
+  describe('together with another one', () => {
+    test('announces what the other one cannot', async () => {
+      const url = await server.database()
+      const [cutOff, well] = [new ScriptedAnnouncer(), new ScriptedAnnouncer()]
+      cutOff.set('down')
+      const first = await startConsole({ databaseUrl: url, parts: { announcer: cutOff } })
+      await startConsole({ databaseUrl: url, parts: { announcer: well } })
+      const { key, secret } = await issue(first)
+      expect((await revoke(first, key.id)).body.announced).toBe(false)
+      const change = { kind: 'change', digest: digestOf(secret), version: 2 }
+      await until('the other one tells', () =>
+        well.told
+          .map(decodeAnnouncement)
+          .some(message => message?.kind === 'change' && message.version === 2),
+      )
+      expect(well.told.map(decodeAnnouncement)).toContainEqual(expect.objectContaining(change))
+      await until('the answer says so', async () => (await revoke(first, key.id)).body.announced)
+    })
+
+    test('sends no beat while a change of the other one is undelivered', async () => {
+      const url = await server.database()
+      const [cutOff, refused] = [new ScriptedAnnouncer(), new ScriptedAnnouncer()]
+      cutOff.set('down')
+      const first = await startConsole({ databaseUrl: url, parts: { announcer: cutOff } })
+      const second = await startConsole({ databaseUrl: url, parts: { announcer: refused } })
+      const beats = () => refused.told.filter(text => decodeAnnouncement(text)?.kind === 'beat').length
+      await until('a beat is sent', () => beats() > 0)
+      refused.refusesWrites = true
+      await issue(first)
+      await until('it is noticed', () => second.log.some(line => line['reason'] === 'change_undelivered'))
+      const before = beats()
+      const attempts = refused.refused
+      await until('several attempts were made', () => refused.refused >= attempts + 5)
+      expect(beats()).toBe(before)
+      refused.refusesWrites = false
+      await until('beats are sent again', () => beats() > before)
+    })
+
+    test('tells all of what happened while Redis was away, and neither waits for the other', async () => {
+      const redis = await ThrowawayRedis.absent()
+      try {
+        const url = await server.database()
+        const options = { databaseUrl: url, redisUrl: redis.url }
+        const [first, second] = [await startConsole(options), await startConsole(options)]
+        const issued = await Promise.all(
+          Array.from({ length: 100 }, (_, index) => issue(index % 2 ? first : second)),
+        )
+        await Promise.all(issued.map(({ key }, index) => revoke(index % 2 ? second : first, key.id)))
+        await redis.start()
+        const client = redis.client()
+        await until('every record is there', async () => (await client.dbsize()) === 100)
+        for (const { key } of issued) {
+          await until('it is announced', async () => (await revoke(first, key.id)).body.announced)
+        }
+      } finally {
+        await redis.stop()
+      }
+    })
+  })
+})

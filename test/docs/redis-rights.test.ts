@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { CONSOLE_RIGHTS, GATEWAY_RIGHTS, SENTINEL_RIGHTS } from '../support/redis-users.ts'
+import { README } from './settings-section.ts'
+
+const ROWS = readFileSync(README, 'utf8')
+  .split('\n')
+  .filter(line => line.startsWith('  | '))
+  .map(line => line.replaceAll('\\|', 'I').split('|').slice(1, 4))
+
+function rightsIn(where: string): (readonly string[])[] {
+  const cells = ROWS.find(([first]) => first?.includes(where))?.slice(1) ?? []
+  return cells.map(cell =>
+    [...cell.matchAll(/`([^`]*)`/g)].flatMap(([, text = '']) => text.replaceAll('I', '|').split(' ')),
+  )
+}
+
+it('the README grants the users of Redis what the tests run with', () => {
+  const single = [GATEWAY_RIGHTS.standalone, CONSOLE_RIGHTS.standalone]
+  expect(rightsIn('single server')).toEqual(single)
+  expect([GATEWAY_RIGHTS.sentinel, CONSOLE_RIGHTS.sentinel]).toEqual(single)
+  const more = rightsIn('node of a cluster')
+  expect([GATEWAY_RIGHTS.cluster, CONSOLE_RIGHTS.cluster]).toEqual(
+    single.map((rights, plane) => [...rights, ...(more[plane] ?? [])]),
+  )
+  expect(rightsIn('each Sentinel')).toEqual([SENTINEL_RIGHTS, SENTINEL_RIGHTS])
+})

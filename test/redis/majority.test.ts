@@ -1,0 +1,33 @@
+import { describe, expect, test } from 'vitest'
+import type { Endpoint } from '../../src/redis/endpoint.ts'
+import { majorityOf } from '../../src/redis/sentinels.ts'
+
+const PAST: Endpoint = { host: '10.0.0.1', port: 6379 }
+const PRESENT: Endpoint = { host: '10.0.0.2', port: 6379 }
+const NEVER = new Promise<Endpoint>(() => {})
+
+function later(endpoint: Endpoint): Promise<Endpoint> {
+  return new Promise(resolve => setImmediate(() => resolve(endpoint)))
+}
+
+describe('of what Sentinels say', () => {
+  test('the word of one that answers first counts no more than that of another', async () => {
+    expect(await majorityOf([Promise.resolve(PAST), later(PRESENT), later(PRESENT)])).toEqual(PRESENT)
+  })
+
+  test('the majority is enough: nobody waits for one that says nothing', async () => {
+    expect(await majorityOf([NEVER, later(PRESENT), later(PRESENT)])).toEqual(PRESENT)
+  })
+
+  test('the most frequent word is taken where too few answer for a majority', async () => {
+    const failed = () => Promise.reject<Endpoint>(new Error('refused'))
+    expect(await majorityOf([failed(), failed(), later(PRESENT)])).toEqual(PRESENT)
+    const five = [failed(), failed(), Promise.resolve(PAST), later(PRESENT), later(PRESENT)]
+    expect(await majorityOf(five)).toEqual(PRESENT)
+  })
+
+  test('none means that there is no primary, and why', async () => {
+    const failed = () => Promise.reject<Endpoint>(new Error('connect ECONNREFUSED'))
+    await expect(majorityOf([failed(), failed()])).rejects.toThrow(/^No Sentinel names.*ECONNREFUSED$/)
+  })
+})

@@ -1,0 +1,115 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { findServer } from '../../src/redis/clients.ts'
+import { servernameOf } from '../../src/redis/endpoint.ts'
+import {
+  type RedisSettings,
+  retryDelayMs,
+  safeOptions,
+  sentinelAccess,
+  serverAccess,
+} from '../../src/redis/options.ts'
+import { keyStoreConfig } from '../support/key-store-config.ts'
+
+function settingsOf(changes: Partial<RedisSettings>): RedisSettings {
+  return { ...keyStoreConfig({}).redis, commandTimeoutMs: 100, ...changes }
+}
+
+function accessOf(changes: Partial<RedisSettings>) {
+  return serverAccess(settingsOf(changes))
+}
+
+describe('the address of a single Redis', () => {
+  test('may hold user, password and database', async () => {
+    const url = 'redis://a%20user:pass%2Fword@redis.internal:6380/2'
+    expect(accessOf({ url })).toEqual({ username: 'a user', password: 'pass/word', db: 2, tls: null })
+    expect(await findServer(settingsOf({ url }))()).toEqual({ host: 'redis.internal', port: 6380 })
+  })
+
+  test('yields to the settings for user and password', () => {
+    const login = { username: 'gateway', password: 'secret' }
+    expect(accessOf({ url: 'redis://a:b@redis', ...login })).toMatchObject(login)
+  })
+
+  test('may hold a password with a percent sign in it that nobody encoded', () => {
+    expect(accessOf({ url: 'redis://:100%zz@redis' })).toMatchObject({ password: '100%zz' })
+  })
+
+  test.each([
+    ['redis://redis', { host: 'redis', port: 6379 }],
+    ['redis://[::1]:7000', { host: '::1', port: 7000 }],
+  ])('%s is %j', async (url, server) => {
+    expect(await findServer(settingsOf({ url }))()).toEqual(server)
+  })
+
+  test('cannot override how the connection behaves', () => {
+    const settings = settingsOf({ url: 'redis://redis?commandTimeout=99999&enableOfflineQueue=true' })
+    expect(safeOptions(settings, serverAccess(settings))).toMatchObject({
+      commandTimeout: 100,
+      enableOfflineQueue: false,
+    })
+  })
+})
+
+describe('TLS', () => {
+  test('is verified, against the given authority where there is one', () => {
+    const caFile = join(tmpdir(), `postern-ca-${process.pid}.pem`)
+    writeFileSync(caFile, 'of a test')
+    const ca = Buffer.from('of a test')
+    expect(accessOf({ url: 'rediss://redis.internal', caFile }).tls).toEqual({ ca })
+    expect(accessOf({ url: 'rediss://redis.internal' }).tls).toEqual({})
+    expect(accessOf({ url: 'redis://redis.internal', caFile }).tls).toBeNull()
+    rmSync(caFile)
+  })
+
+  test('is spoken to Sentinels and nodes, and to what is learnt from them, where their addresses say rediss:', () => {
+    const sentinel = { name: 'primary', urls: ['rediss://a', 'rediss://b'] }
+    expect(accessOf({ sentinel }).tls).toEqual({})
+    expect(sentinelAccess(settingsOf({ sentinel })).tls).toEqual({})
+    expect(accessOf({ cluster: { urls: ['rediss://a'] } }).tls).toEqual({})
+    expect(accessOf({ cluster: { urls: ['a:6379'] } }).tls).toBeNull()
+  })
+
+  test('asks for the name that was configured, also where the address behind it is known already', () => {
+    expect(servernameOf({ host: 'redis.internal', port: 1 })).toBe('redis.internal')
+    expect(servernameOf({ host: '10.0.0.1', port: 1, servername: 'redis.internal' })).toBe('redis.internal')
+    expect(servernameOf({ host: '10.0.0.1', port: 1 })).toBeUndefined()
+  })
+})
+
+test('Sentinels have users and passwords of their own', () => {
+  const sentinel = { name: 'primary', urls: ['a'], username: 'watcher', password: 'of the watcher' }
+  const settings = settingsOf({ sentinel, username: 'gateway', password: 'of the gateway' })
+  expect(sentinelAccess(settings)).toMatchObject({ username: 'watcher', password: 'of the watcher' })
+  expect(serverAccess(settings)).toMatchObject({ username: 'gateway', password: 'of the gateway' })
+})
+
+test('a lost Redis is tried again within 50 ms to a second, for ever, and not by all replicas at once', () => {
+  for (const attempt of [1, 2, 5, 10, 1_000, 1e9]) {
+    expect(retryDelayMs(attempt, () => 0)).toBe(50)
+    expect(retryDelayMs(attempt, () => 1)).toBeLessThanOrEqual(1_000)
+  }
+  expect(retryDelayMs(100, () => 1)).toBe(1_000)
+  expect(retryDelayMs(1, () => 1)).toBe(100)
+})
+
+test('in a cluster each connection that hears or publishes goes to another node than the one before', async () => {
+  const urls = ['a:1', 'b:2', 'c:3']
+  const known = [
+    { host: 'd', port: 4 },
+    { host: 'e', port: 5 },
+  ]
+  const asStarted = findServer(settingsOf({ cluster: { urls } }))
+  const asLearnt = findServer(settingsOf({ cluster: { urls } }), () => known)
+  for (const [find, count] of [
+    [asStarted, 3],
+    [asLearnt, 2],
+  ] as const) {
+    const visited: string[] = []
+    for (let time = 0; time < 100; time++) visited.push((await find()).host)
+    expect(new Set(visited).size).toBe(count)
+    expect(visited.some((host, index) => host === visited[index + 1])).toBe(false)
+  }
+})

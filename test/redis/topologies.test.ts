@@ -1,0 +1,83 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { digestOf } from '../../src/domain/secret.ts'
+import { startConsole } from '../support/console.ts'
+import { ClusterGroup } from '../support/redis-cluster.ts'
+import { Fleet, Replica } from '../support/redis-fleet.ts'
+import { addUser, type RedisGroup } from '../support/redis-group.ts'
+import { SentinelGroup } from '../support/redis-sentinel.ts'
+import { startStandalone } from '../support/redis-standalone.ts'
+import { CONSOLE_RIGHTS, CONSOLE_USER, GATEWAY_RIGHTS, GATEWAY_USER } from '../support/redis-users.ts'
+import { until } from '../support/until.ts'
+
+const printed = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'error'), vi.spyOn(process, 'emitWarning')]
+afterEach(() => {
+  for (const spy of printed) expect(spy).not.toHaveBeenCalled()
+})
+
+describe.each([
+  ['a single Redis', () => startStandalone()],
+  ['Redis with Sentinels', () => SentinelGroup.start()],
+  ['a Redis Cluster', () => ClusterGroup.start({ replicas: 1 })],
+] as const)('over %s, with the rights of the README and no other', (_, start) => {
+  let group: RedisGroup
+  beforeAll(async () => {
+    group = await start()
+  })
+  afterAll(() => group.stop())
+
+  test('gateways find the keys that a console issues, and refuse those that it revokes', async () => {
+    const fleet = await Fleet.start(group, { origin: false })
+    const keys = await Promise.all(Array.from({ length: 20 }, () => fleet.issue()))
+    for (const { digest } of keys) await fleet.allJudge(digest, 'good')
+    for (const { id } of keys) expect(await fleet.revoke(id)).toMatchObject({ announced: true })
+    for (const { digest } of keys) await fleet.allJudge(digest, 'revoked', 1_000)
+    expect(await group.refused()).toEqual([])
+    for (const { log } of fleet.replicas) expect(log.lines).toEqual([])
+    expect(fleet.console.log.filter(line => Number(line['level']) > 30)).toEqual([])
+  })
+
+  test.each([
+    ['gateway', GATEWAY_USER, GATEWAY_RIGHTS],
+    ['console', CONSOLE_USER, CONSOLE_RIGHTS],
+  ] as const)(
+    'none of the rights of the %s is too many: without it something is refused',
+    {
+      timeout: 120_000,
+    },
+    async (_plane, user, rights) => {
+      for (const right of rights[group.kind]) {
+        // Of these one is the floor of all others, and one is needed when a replica takes a primary's place.
+        if (right === '-@all' || right === '+readwrite') continue
+        const others = rights[group.kind].filter(other => other !== right)
+        for (const server of group.servers) await addUser(server, user, others)
+        const { stop, issue } = await startPlanes()
+        await until(`something is refused without ${right}`, async () => {
+          await issue()
+          return (await group.refused()).some(refusal => refusal.startsWith(right.replace('*', '')))
+        })
+        await stop()
+        for (const server of group.servers) {
+          await addUser(server, user, rights[group.kind])
+          await server.admin.call('ACL', 'LOG', 'RESET')
+        }
+      }
+    },
+  )
+
+  /** One console and one gateway, of which neither need get far. */
+  async function startPlanes() {
+    const { place } = group
+    const console = await startConsole({ redis: { ...place, ...CONSOLE_USER } })
+    const replica = new Replica({ place, ...GATEWAY_USER })
+    return {
+      async issue() {
+        const request = { name: 'of a test', scopes: ['workspace:read'] }
+        const { body } = await console.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)
+        await replica.judge(digestOf(body.secret))
+      },
+      async stop() {
+        await Promise.all([console.stop(), replica.running.stop()])
+      },
+    }
+  }
+})

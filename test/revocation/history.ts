@@ -1,0 +1,125 @@
+/** One request and its answer, as a client saw them. Times are of one clock, in ms since the epoch. */
+export interface Sample {
+  readonly key: string
+  readonly replica: number
+  /** When it was written to the connection. */
+  readonly sentAtMs: number
+  readonly answeredAtMs: number
+  /** 0 where there was no answer. */
+  readonly status: number
+  /** The `code` of a refusal; '' where there is none. */
+  readonly code: string
+}
+
+export interface Revocation {
+  /** When the console was asked for it: no key may be refused as revoked before. */
+  readonly askedAtMs: number
+  /** When it was true, at the earliest: what the record itself says. */
+  readonly committedAtMs: number
+}
+
+export interface History {
+  readonly replicas: number
+  readonly samples: readonly Sample[]
+  /** By key. */
+  readonly revocations: ReadonlyMap<string, Revocation>
+}
+
+export type Violation =
+  /** A request sent later than the bound after the revocation was accepted. */
+  | { readonly kind: 'accepted_late'; readonly lateByMs: number; readonly sample: Sample }
+  /** A replica that had refused the key accepted it again. */
+  | { readonly kind: 'accepted_again'; readonly sample: Sample }
+  /** A good key was refused; or one before anybody asked for its revocation. */
+  | { readonly kind: 'refused_wrongly'; readonly sample: Sample }
+  /** A revoked key was refused as something else: what should have been 503 passed for knowledge. */
+  | { readonly kind: 'refused_for_another_reason'; readonly sample: Sample }
+  /** No answer, or one that is neither acceptance nor refusal. */
+  | { readonly kind: 'failed'; readonly sample: Sample }
+  /** Nobody asked after the bound, so that nothing is shown. */
+  | { readonly kind: 'not_shown'; readonly key: string; readonly replica: number }
+
+/** Everything in a history that the promise on revocation forbids. */
+export function findViolations(history: History, boundMs: number): Violation[] {
+  return [...violationsOfSamples(history, boundMs), ...notShown(history, boundMs)]
+}
+
+function* violationsOfSamples({ samples, revocations }: History, boundMs: number): Iterable<Violation> {
+  /** By key and replica: when it was first known to the client that this replica refuses it. */
+  const refusedAtMs = new Map<string, number>()
+  for (const sample of samples.toSorted((a, b) => a.answeredAtMs - b.answeredAtMs)) {
+    if (!isRefusal(sample)) continue
+    const pair = pairOf(sample.key, sample.replica)
+    if (!refusedAtMs.has(pair)) refusedAtMs.set(pair, sample.answeredAtMs)
+  }
+  for (const sample of samples) {
+    const revocation = revocations.get(sample.key)
+    if (isAcceptance(sample)) {
+      if (revocation === undefined) continue
+      const lateByMs = sample.sentAtMs - revocation.committedAtMs - boundMs
+      if (lateByMs > 0) yield { kind: 'accepted_late', lateByMs, sample }
+      const refused = refusedAtMs.get(pairOf(sample.key, sample.replica)) ?? Number.POSITIVE_INFINITY
+      if (sample.sentAtMs > refused) yield { kind: 'accepted_again', sample }
+    } else if (sample.status !== 401) yield { kind: 'failed', sample }
+    else if (revocation === undefined || sample.answeredAtMs < revocation.askedAtMs) {
+      yield { kind: 'refused_wrongly', sample }
+    } else if (!isRefusal(sample)) yield { kind: 'refused_for_another_reason', sample }
+  }
+}
+
+function* notShown({ samples, revocations, replicas }: History, boundMs: number): Iterable<Violation> {
+  const shown = new Set<string>()
+  for (const { key, replica, sentAtMs } of samples) {
+    const committedAtMs = revocations.get(key)?.committedAtMs ?? Number.POSITIVE_INFINITY
+    if (sentAtMs > committedAtMs + boundMs) shown.add(pairOf(key, replica))
+  }
+  for (const key of revocations.keys()) {
+    for (let replica = 0; replica < replicas; replica++) {
+      if (!shown.has(pairOf(key, replica))) yield { kind: 'not_shown', key, replica }
+    }
+  }
+}
+
+export interface Lags {
+  /** From the revocation to the first answer that refuses the key. */
+  readonly firstRefusalMs: readonly number[]
+  /** From the revocation to the sending of the last request that was accepted; 0 where none was. */
+  readonly lastAcceptanceMs: readonly number[]
+}
+
+/** One entry per revoked key, ascending; of one replica, or of all. */
+export function lagsOf({ samples, revocations }: History, replica?: number): Lags {
+  const firstRefusal = new Map<string, number>()
+  const lastAcceptance = new Map<string, number>()
+  for (const sample of samples) {
+    const revocation = revocations.get(sample.key)
+    if (revocation === undefined || (replica !== undefined && sample.replica !== replica)) continue
+    const pair = pairOf(sample.key, sample.replica)
+    if (isRefusal(sample)) {
+      const lagMs = sample.answeredAtMs - revocation.committedAtMs
+      firstRefusal.set(pair, Math.min(lagMs, firstRefusal.get(pair) ?? Number.POSITIVE_INFINITY))
+    } else if (isAcceptance(sample)) {
+      const lagMs = Math.max(0, sample.sentAtMs - revocation.committedAtMs)
+      lastAcceptance.set(pair, Math.max(lagMs, lastAcceptance.get(pair) ?? 0))
+    }
+  }
+  const ascending = (lags: Map<string, number>) => [...lags.values()].sort((a, b) => a - b)
+  return { firstRefusalMs: ascending(firstRefusal), lastAcceptanceMs: ascending(lastAcceptance) }
+}
+
+/** @param ascending sorted; the share of 1 is its greatest value */
+export function quantile(ascending: readonly number[], share: number): number {
+  return ascending[Math.max(0, Math.ceil(ascending.length * share) - 1)] ?? Number.NaN
+}
+
+function isAcceptance({ status }: Sample): boolean {
+  return status === 200
+}
+
+function isRefusal({ status, code }: Sample): boolean {
+  return status === 401 && code === 'key_revoked'
+}
+
+function pairOf(key: string, replica: number): string {
+  return `${replica} ${key}`
+}

@@ -1,0 +1,130 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
+import type { Fleet, Revoked } from '../support/fleet.ts'
+import type { IssuedKey } from '../support/world.ts'
+import { findViolations, type History, lagsOf, quantile, type Revocation } from './history.ts'
+import { Load } from './load.ts'
+
+/** Once it was refused, a key is asked for less and less often; until then often enough to tell when. */
+const PROBE_MS = 5
+const REPROBE_MS = 150
+/** A request must be sent after the bound, so that something is shown. */
+const BEYOND_MS = 200
+const BACKGROUND_PER_SECOND = 150
+
+export interface Scenario {
+  readonly name: string
+  readonly boundMs: number
+  /** Keys that are revoked, each watched on each replica. */
+  readonly keys: number
+  readonly revocationsPerSecond: number
+  /** Begins when all keys are in the memory of all replicas and under load. */
+  readonly fault?: (fleet: Fleet) => void | Promise<void>
+  /** In place of `fleet.revoke` for each key. */
+  readonly revoke?: (key: IssuedKey) => Promise<Revoked>
+  /** With the fault, when all was revoked and watched. */
+  readonly meanwhile?: (fleet: Fleet, revoked: readonly Revoked[]) => void | Promise<void>
+  readonly mend?: (fleet: Fleet) => void | Promise<void>
+}
+
+export interface Outcome {
+  readonly history: History
+  readonly revoked: readonly Revoked[]
+}
+
+/**
+ * Revokes keys under load while something is broken, mends it, and holds what all clients saw to the promise. Other keys
+ * are used all the while, and none of them may be refused.
+ */
+export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Scenario): Promise<Outcome> {
+  await fleet.untilHealthy()
+  const keys = await fleet.issue(scenario.keys)
+  const load = new Load(fleet.replicas.map(({ urls }) => urls.gateway))
+  const revocations = new Map<string, Revocation>()
+  let mend = async () => {
+    mend = async () => {}
+    await scenario.mend?.(fleet)
+  }
+  try {
+    await load.askAll([...good, ...keys])
+    load.keepAsking(good, BACKGROUND_PER_SECOND)
+    await scenario.fault?.(fleet)
+    const revoked = await revokeAndWatch(fleet, load, keys, scenario, revocations)
+    await scenario.meanwhile?.(fleet, revoked)
+    await mend()
+    await fleet.untilHealthy()
+    await load.askAll([...good, ...keys])
+    await load.stop()
+    const history = { replicas: fleet.replicas.length, samples: load.samples, revocations }
+    report(scenario, history)
+    expect(summary(findViolations(history, scenario.boundMs))).toEqual({})
+    return { history, revoked }
+  } finally {
+    await load.stop()
+    await load.close()
+    await mend()
+  }
+}
+
+async function revokeAndWatch(
+  fleet: Fleet,
+  load: Load,
+  keys: readonly IssuedKey[],
+  { revocationsPerSecond, boundMs, revoke = key => fleet.revoke(key) }: Scenario,
+  revocations: Map<string, Revocation>,
+): Promise<Revoked[]> {
+  const startMs = performance.now()
+  const begun = keys.map(async (key, index) => {
+    await pause(Math.max(0, startMs + (index * 1000) / revocationsPerSecond - performance.now()))
+    const watches = load.replicas.map(replica => watch(load, key, replica, revocations, boundMs))
+    const revoked = await revoke(key)
+    revocations.set(key.id, revoked)
+    await Promise.all(watches)
+    return revoked
+  })
+  return Promise.all(begun)
+}
+
+/** From just before the revocation until a request was sent after its bound. */
+async function watch(
+  load: Load,
+  key: IssuedKey,
+  replica: number,
+  revocations: ReadonlyMap<string, Revocation>,
+  boundMs: number,
+): Promise<void> {
+  const beganAtMs = Date.now()
+  for (;;) {
+    const { status, sentAtMs } = await load.ask(key, replica)
+    const committedAtMs = revocations.get(key.id)?.committedAtMs ?? Number.POSITIVE_INFINITY
+    if (sentAtMs > committedAtMs + boundMs) return
+    const elapsedMs = Date.now() - beganAtMs
+    const nextMs = status === 200 ? Math.max(PROBE_MS, elapsedMs / 10) : Math.max(REPROBE_MS, elapsedMs / 2)
+    const leftMs = committedAtMs + boundMs + BEYOND_MS - Date.now()
+    await pause(Math.max(1, Math.min(nextMs, leftMs)))
+  }
+}
+
+/** A few of each kind are enough to read. */
+function summary(violations: ReturnType<typeof findViolations>): Record<string, unknown> {
+  const byKind = Map.groupBy(violations, ({ kind }) => kind)
+  return Object.fromEntries(
+    [...byKind].map(([kind, all]) => [kind, { count: all.length, first: all.slice(0, 3) }]),
+  )
+}
+
+function report({ name, boundMs }: Scenario, history: History): void {
+  const ofReplica = Array.from({ length: history.replicas }, (_, replica) => {
+    const { firstRefusalMs: lag } = lagsOf(history, replica)
+    return [0.5, 0.99, 1].map(share => quantile(lag, share)).join('/')
+  })
+  const { lastAcceptanceMs } = lagsOf(history)
+  const failed = history.samples.filter(({ status }) => status !== 200 && status !== 401).length
+  process.stdout.write(
+    [
+      `revocation, ${name}: ${history.revocations.size} keys, ${history.samples.length} requests, ${failed} failed;`,
+      `refused after p50/p99/max ms per replica ${ofReplica.join(' ')};`,
+      `accepted until ${quantile(lastAcceptanceMs, 1)} ms (bound ${boundMs})\n`,
+    ].join(' '),
+  )
+}

@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Fleet } from '../support/fleet.ts'
+import { scrape, sumOf } from '../support/scrape.ts'
+import { until } from '../support/until.ts'
+import type { IssuedKey } from '../support/world.ts'
+import { quantile } from './history.ts'
+import { Load } from './load.ts'
+
+const KEYS = 1_000
+const PER_SECOND = 2_000
+const LOOKUPS = 'postern_key_cache_lookups_total'
+/** On a machine that is shared it may take its time. */
+const PATIENCE_MS = 40_000
+
+/** A thousand keys in use at full load, while what Redis knows is lost, and while nothing is heard. */
+export function describeThousandKeys(): void {
+  describe('with a thousand keys in use at full load', () => {
+    let fleet: Fleet
+    let keys: readonly IssuedKey[]
+    let load: Load
+
+    beforeAll(async () => {
+      // A short life in memory, so that every key is verified again within a test.
+      fleet = await Fleet.start(3, { POSTERN_KEYS_MEMORY_TTL_SECONDS: '3' })
+      keys = await fleet.issue(KEYS)
+      load = new Load(fleet.replicas.map(({ urls }) => urls.gateway))
+      await load.askAll(keys)
+    })
+    afterAll(async () => {
+      await load.close()
+      await fleet.stop()
+    })
+
+    /** Look-ups of each replica in a tier. */
+    function lookupsIn(tier: 'redis' | 'origin'): Promise<number[]> {
+      return Promise.all(
+        fleet.replicas.map(async ({ urls }) => sumOf(await scrape(urls.ops), LOOKUPS, `tier="${tier}"`)),
+      )
+    }
+
+    /** Calls that replicas make of the console from now on, whatever is in them. */
+    function countCalls(): () => number {
+      let calls = 0
+      for (const { toOrigin } of fleet.replicas) {
+        toOrigin.onPiece = (direction, bytes) => {
+          if (direction === 'forth' && bytes.includes(' /internal/v1/')) calls++
+        }
+      }
+      return () => calls
+    }
+
+    /** Asks with all keys, under a fault, until the condition holds. @returns what clients saw, and what it cost */
+    async function underLoad(name: string, begin: () => Promise<unknown>, end: () => Promise<boolean>) {
+      load.samples.length = 0
+      load.keepAsking(keys, PER_SECOND)
+      await until('all keys were asked with', () => load.samples.length > KEYS * fleet.replicas.length)
+      const [origin, calls, startMs] = [await lookupsIn('origin'), countCalls(), performance.now()]
+      const before = load.samples.length
+      try {
+        await begin()
+        await until('it is over', end, PATIENCE_MS)
+      } finally {
+        await load.stop()
+      }
+      const seen = load.samples.slice(before)
+      const seconds = (performance.now() - startMs) / 1000
+      const lookups = (await lookupsIn('origin')).map((count, replica) => count - (origin[replica] ?? 0))
+      const tookMs = seen.map(({ sentAtMs, answeredAtMs }) => answeredAtMs - sentAtMs).sort((a, b) => a - b)
+      const failed = seen.filter(({ status }) => status !== 200)
+      process.stdout.write(
+        `${name}: ${KEYS} keys, ${Math.round(seen.length / seconds)} requests/s for ${seconds.toFixed(1)} s, ` +
+          `${failed.length} failed, p50/p99/max ${[0.5, 0.99, 1].map(share => quantile(tookMs, share)).join('/')} ms; ` +
+          `origin look-ups per replica ${lookups.join(' ')}, in ${calls()} calls\n`,
+      )
+      return { failed, lookups, calls: calls() }
+    }
+
+    test('a Redis that loses everything at full load costs no request, and one look-up per key and replica', async () => {
+      const before = await lookupsIn('redis')
+      const { failed, lookups } = await underLoad(
+        'FLUSHALL at load',
+        () => fleet.redis.admin.flushall(),
+        // Each key is sought in Redis first.
+        async () =>
+          (await lookupsIn('redis')).every((count, replica) => count - (before[replica] ?? 0) > 2 * KEYS),
+      )
+      expect(failed).toEqual([])
+      for (const count of lookups) expect(count).toBeLessThanOrEqual(KEYS)
+    })
+
+    test('three deaf replicas with a thousand keys in use do not drown the console', async () => {
+      const before = await lookupsIn('origin')
+      const { failed, lookups, calls } = await underLoad(
+        'Redis stopped at load',
+        () => fleet.redis.kill(),
+        async () =>
+          (await lookupsIn('origin')).every((count, replica) => count - (before[replica] ?? 0) > 3 * KEYS),
+      )
+      await fleet.redis.revive()
+      expect(failed).toEqual([])
+      expect(calls).toBeLessThan(lookups.reduce((sum, count) => sum + count))
+    })
+  })
+}

@@ -1,0 +1,165 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Pool } from 'undici'
+import { type Listening, startPostern } from './postern-process.ts'
+import { RecordingUpstream } from './recording-upstream.ts'
+import { RedisServer } from './redis-server.ts'
+import { TcpProxy } from './tcp-proxy.ts'
+import { until } from './until.ts'
+import { ALL_SCOPES, type IssuedKey } from './world.ts'
+
+/** A gateway, and the ways on which it hears and asks. */
+export interface Replica extends Listening {
+  readonly toRedis: TcpProxy
+  readonly toOrigin: TcpProxy
+}
+
+export interface Revoked {
+  readonly askedAtMs: number
+  /** As the record says: before the commit, by a little. */
+  readonly committedAtMs: number
+  readonly announced: boolean
+}
+
+const RECOVERY_MS = 20_000
+/** Measured is the way from the commit on: the disk of a machine that is shared may take a second for it. */
+const DATABASES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+
+/** Redis, console and gateways as processes, with a proxy on each way between them. */
+export class Fleet {
+  readonly redis: RedisServer
+  readonly console: Listening
+  readonly consoleToRedis: TcpProxy
+  readonly replicas: readonly Replica[]
+  readonly #adminToken: string
+  readonly #admin: Pool
+  readonly #close: () => Promise<void>
+
+  private constructor(parts: {
+    redis: RedisServer
+    console: Listening
+    consoleToRedis: TcpProxy
+    replicas: readonly Replica[]
+    adminToken: string
+    close: () => Promise<void>
+  }) {
+    this.redis = parts.redis
+    this.console = parts.console
+    this.consoleToRedis = parts.consoleToRedis
+    this.replicas = parts.replicas
+    this.#adminToken = parts.adminToken
+    this.#admin = new Pool(parts.console.urls.console, { connections: 16 })
+    this.#close = parts.close
+  }
+
+  /** @param settings for the gateways */
+  static async start(count: number, settings: Readonly<Record<string, string>> = {}): Promise<Fleet> {
+    const directory = await mkdtemp(join(DATABASES, 'postern-fleet-'))
+    const redis = await RedisServer.start()
+    const upstream = await RecordingUpstream.start()
+    const consoleToRedis = await TcpProxy.start(redis.url)
+    const adminToken = randomBytes(24).toString('base64url')
+    const shared = {
+      POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+      POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
+      POSTERN_DRAIN_DELAY_MS: '0',
+      POSTERN_LOG_LEVEL: 'warn',
+    }
+    const console = await startPostern('console', {
+      ...shared,
+      POSTERN_REDIS_URL: urlOf(consoleToRedis, 'redis'),
+      POSTERN_ADMIN_TOKEN: adminToken,
+      POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
+    })
+    const replicas = await Promise.all(
+      Array.from({ length: count }, async () => {
+        const toRedis = await TcpProxy.start(redis.url)
+        const toOrigin = await TcpProxy.start(console.urls.console)
+        const gateway = await startPostern('gateway', {
+          ...shared,
+          POSTERN_REDIS_URL: urlOf(toRedis, 'redis'),
+          POSTERN_ORIGIN_URL: urlOf(toOrigin, 'http'),
+          POSTERN_UPSTREAM_URL: upstream.url,
+          ...settings,
+        })
+        return { ...gateway, toRedis, toOrigin }
+      }),
+    )
+    const close = async () => {
+      const processes = [console, ...replicas].map(({ process }) => process)
+      for (const { child } of processes) child.kill('SIGCONT')
+      await Promise.all(processes.map(process => process.stop()))
+      const proxies = [consoleToRedis, ...replicas.flatMap(({ toRedis, toOrigin }) => [toRedis, toOrigin])]
+      await Promise.all(proxies.map(proxy => proxy.stop()))
+      await upstream.stop()
+      await redis.stop()
+      await rm(directory, { recursive: true, force: true })
+    }
+    const fleet = new Fleet({ redis, console, consoleToRedis, replicas, adminToken, close })
+    await fleet.untilHealthy()
+    return fleet
+  }
+
+  /** Every replica hears and reads Redis, and the console announces. */
+  async untilHealthy(): Promise<void> {
+    for (const { urls } of this.replicas) {
+      await until(
+        'the gateway hears',
+        async () => {
+          const { changes, redis } = await readiness(urls.ops)
+          return changes === 'hearing' && redis === 'ok'
+        },
+        RECOVERY_MS,
+      )
+    }
+    await until('the console announces', async () => {
+      return (await readiness(this.console.urls.ops))['announcer'] === 'ready'
+    })
+  }
+
+  async issue(count: number): Promise<IssuedKey[]> {
+    return Promise.all(
+      Array.from({ length: count }, async () => {
+        const body = { name: 'of a fleet', scopes: ALL_SCOPES }
+        const { key, secret } = await this.#post('/workspaces/ws_1/keys', 201, body)
+        return { id: String((key as { id: string }).id), secret: String(secret) }
+      }),
+    )
+  }
+
+  async revoke({ id }: IssuedKey): Promise<Revoked> {
+    const askedAtMs = Date.now()
+    const { key, announced } = await this.#post(`/keys/${id}/revoke`, 200)
+    const { revokedAt } = key as { revokedAt: string }
+    return { askedAtMs, committedAtMs: Date.parse(revokedAt), announced: announced === true }
+  }
+
+  async stop(): Promise<void> {
+    await this.#admin.destroy()
+    await this.#close()
+  }
+
+  async #post(path: string, expected: number, body?: unknown): Promise<Record<string, unknown>> {
+    const json = body === undefined ? {} : { 'content-type': 'application/json' }
+    const answer = await this.#admin.request({
+      method: 'POST',
+      path: `/admin/v1${path}`,
+      headers: { authorization: `Bearer ${this.#adminToken}`, ...json },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = await answer.body.text()
+    if (answer.statusCode !== expected) throw new Error(`The console answered ${answer.statusCode}: ${text}`)
+    return JSON.parse(text) as Record<string, unknown>
+  }
+}
+
+async function readiness(opsUrl: string): Promise<Record<string, unknown>> {
+  return (await (await fetch(`${opsUrl}/readyz`)).json()) as Record<string, unknown>
+}
+
+function urlOf(proxy: TcpProxy, scheme: 'redis' | 'http'): string {
+  return `${scheme}://127.0.0.1:${proxy.port}`
+}

@@ -1,0 +1,149 @@
+import { redisKeyOf } from '../../src/domain/wire.ts'
+import { freePort } from './free-port.ts'
+import { addUsers, NOWHERE, type Place, type RedisGroup, refusedBy } from './redis-group.ts'
+import { RedisServer } from './redis-server.ts'
+import { CONSOLE_RIGHTS, GATEWAY_RIGHTS } from './redis-users.ts'
+import { until } from './until.ts'
+
+const SLOTS = 16_384
+const PRIMARIES = 3
+const RIGHTS = { gateway: GATEWAY_RIGHTS.cluster, console: CONSOLE_RIGHTS.cluster }
+/** After this long without an answer a node is taken for dead. */
+const NODE_TIMEOUT_MS = 1_000
+
+export interface ClusterOptions {
+  /** Of each primary. */
+  readonly replicas: 0 | 1
+}
+
+/** Three primaries, each with a replica where wanted: real ones, on loopback. */
+export class ClusterGroup implements RedisGroup {
+  readonly kind = 'cluster'
+  readonly servers: readonly RedisServer[]
+
+  private constructor(servers: readonly RedisServer[]) {
+    this.servers = servers
+  }
+
+  static async start({ replicas }: ClusterOptions): Promise<ClusterGroup> {
+    const nodes = await Promise.all(Array.from({ length: PRIMARIES * (1 + replicas) }, startNode))
+    const [first] = nodes
+    for (const [index, { server }] of nodes.entries()) {
+      await server.admin.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
+      const range = rangeOf(index)
+      if (range !== null) await server.admin.call('CLUSTER', 'ADDSLOTSRANGE', ...range)
+      if (first !== undefined) {
+        await server.admin.call('CLUSTER', 'MEET', '127.0.0.1', first.server.port, first.busPort)
+      }
+    }
+    const group = new ClusterGroup(nodes.map(({ server }) => server))
+    await until(
+      'the nodes know each other',
+      () => group.#all('cluster_known_nodes', String(nodes.length)),
+      30_000,
+    )
+    for (const [index, server] of group.servers.entries()) {
+      const primary = group.servers[index % PRIMARIES]
+      if (index < PRIMARIES || primary === undefined) continue
+      const id = await primary.admin.call('CLUSTER', 'MYID')
+      await until(
+        'the replica follows',
+        async () => (await server.admin.call('CLUSTER', 'REPLICATE', String(id)).catch(() => '')) === 'OK',
+      )
+    }
+    for (const server of group.servers) {
+      await addUsers(server, RIGHTS)
+    }
+    await group.whole()
+    return group
+  }
+
+  get place(): Place {
+    // One that is dead and one that is alive have to do, whichever it is.
+    const urls = this.servers.slice(0, PRIMARIES).map(({ port }) => `127.0.0.1:${port}`)
+    return { ...NOWHERE, cluster: { urls } }
+  }
+
+  /** The primary that holds the record of a key, as the other nodes see it. */
+  async holderOf(digest: string, asking?: RedisServer): Promise<RedisServer> {
+    const witness = asking ?? this.servers.at(-1)
+    const slot = Number(await witness?.admin.call('CLUSTER', 'KEYSLOT', redisKeyOf(digest)))
+    const ranges = (await witness?.admin.call('CLUSTER', 'SLOTS')) as [number, number, [string, number]][]
+    const port = ranges.find(([from, to]) => from <= slot && slot <= to)?.[2][1]
+    const server = this.servers.find(candidate => candidate.port === port)
+    if (server === undefined) throw new Error('Every slot has a holder')
+    return server
+  }
+
+  /** Until the record's slot is held by another node than this. */
+  async failedOver(digest: string, from: RedisServer): Promise<void> {
+    const witness = this.servers.find(server => server !== from)
+    await until(
+      'another node holds the slot',
+      async () => {
+        const holder = await this.holderOf(digest, witness)
+        return holder !== from && (await holder.admin.role())[0] === 'master'
+      },
+      30_000,
+    )
+  }
+
+  /** Until every change is at the replicas. */
+  async replicated(): Promise<void> {
+    for (const { admin } of this.servers) {
+      if ((await admin.role())[0] === 'master')
+        await until('the replica has everything', () => admin.wait(1, 1_000))
+    }
+  }
+
+  /** Until all nodes agree that all slots are held, and each replica has its copy. */
+  async whole(): Promise<void> {
+    await until('the cluster is in order', () => this.#isWhole(), 60_000)
+  }
+
+  /** A node that was ended and started again knows the cluster, but not the users. */
+  async readmit(server: RedisServer): Promise<void> {
+    await addUsers(server, RIGHTS)
+    await this.whole()
+  }
+
+  async refused(): Promise<string[]> {
+    return await refusedBy(this.servers)
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.servers.map(server => server.stop()))
+  }
+
+  async #isWhole(): Promise<boolean> {
+    if (!(await this.#all('cluster_state', 'ok'))) return false
+    const roles = await Promise.all(this.servers.map(({ admin }) => admin.role()))
+    const primaries = roles.filter(([role]) => role === 'master').length
+    return primaries === PRIMARIES && roles.every(role => role[0] === 'master' || role[3] === 'connected')
+  }
+
+  async #all(field: string, value: string): Promise<boolean> {
+    const states = await Promise.all(
+      this.servers.map(({ admin }) => admin.call('CLUSTER', 'INFO').catch(() => '')),
+    )
+    return states.every(state => String(state).includes(`${field}:${value}\r\n`))
+  }
+}
+
+function rangeOf(index: number): [number, number] | null {
+  if (index >= PRIMARIES) return null
+  const from = Math.ceil((SLOTS * index) / PRIMARIES)
+  return [from, Math.ceil((SLOTS * (index + 1)) / PRIMARIES) - 1]
+}
+
+async function startNode(): Promise<{ server: RedisServer; busPort: number }> {
+  const busPort = await freePort()
+  const settings = [
+    ...['--cluster-enabled', 'yes', '--cluster-port', String(busPort)],
+    ...['--cluster-announce-ip', '127.0.0.1', '--cluster-node-timeout', String(NODE_TIMEOUT_MS)],
+    // Slots that nobody holds are no reason to refuse the others.
+    ...['--cluster-require-full-coverage', 'no'],
+    ...['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'],
+  ]
+  return { server: await RedisServer.start({ settings }), busPort }
+}

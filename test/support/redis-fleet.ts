@@ -1,0 +1,117 @@
+import { onTestFinished } from 'vitest'
+import { systemClock } from '../../src/domain/clock.ts'
+import type { Lookup } from '../../src/domain/lookup.ts'
+import { digestOf } from '../../src/domain/secret.ts'
+import { createKeyStore, type RunningKeyStore } from '../../src/keystore/create-key-store.ts'
+import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
+import { ORIGIN_TOKEN, type RunningConsole, startConsole } from './console.ts'
+import { type ConfigChanges, keyStoreConfig } from './key-store-config.ts'
+import { LogSpy } from './log-spy.ts'
+import { metricValue } from './metric-value.ts'
+import type { RedisGroup } from './redis-group.ts'
+import { CONSOLE_USER, GATEWAY_USER } from './redis-users.ts'
+import { until } from './until.ts'
+
+export interface FleetOptions {
+  readonly gateways?: number
+  readonly gatewaySettings?: ConfigChanges
+  /** Without it the gateways have Redis alone. */
+  readonly origin?: boolean
+}
+
+/** The read side of one gateway. */
+export class Replica {
+  readonly log = new LogSpy()
+  readonly metrics: Metrics = createMetrics()
+  readonly running: RunningKeyStore
+
+  constructor(changes: ConfigChanges) {
+    const { metrics, log } = this
+    const config = keyStoreConfig(changes)
+    const origin = config.origin.url === undefined ? config.origin : { ...config.origin, token: ORIGIN_TOKEN }
+    this.running = createKeyStore({ config: { ...config, origin }, metrics, logger: log, clock: systemClock })
+    this.running.start()
+  }
+
+  get hears(): boolean {
+    return this.running.health().changes === 'hearing'
+  }
+
+  async get(digest: string): Promise<Lookup> {
+    return await this.running.keyStore.get(digest)
+  }
+
+  /** What a caller would be told. */
+  async judge(digest: string): Promise<'good' | 'revoked' | 'absent' | 'unknown'> {
+    const lookup = await this.get(digest)
+    if (lookup.kind !== 'found') return lookup.kind
+    return lookup.grant.revokedAtMs === null ? 'good' : 'revoked'
+  }
+
+  async answersOf(tier: 'redis' | 'origin'): Promise<number> {
+    return await metricValue(this.metrics.lookups, { tier, result: 'hit' })
+  }
+
+  async reconnects(): Promise<number> {
+    return await metricValue(this.metrics.redisReconnects)
+  }
+}
+
+/** A real console and some gateways over one Redis, each with the rights of the README and no other. */
+export class Fleet {
+  readonly console: RunningConsole
+  readonly replicas: readonly Replica[]
+
+  private constructor(console: RunningConsole, replicas: readonly Replica[]) {
+    this.console = console
+    this.replicas = replicas
+  }
+
+  /** Stopped when the running test ends. */
+  static async start(group: RedisGroup, options: FleetOptions = {}): Promise<Fleet> {
+    const { place } = group
+    const console = await startConsole({ redis: { ...place, ...CONSOLE_USER } })
+    const originUrl = await console.app.listen({ host: '127.0.0.1', port: 0 })
+    const origin = options.origin === false ? {} : { originUrl }
+    const changes = { place, ...GATEWAY_USER, ...origin, ...options.gatewaySettings }
+    const replicas = Array.from({ length: options.gateways ?? 3 }, () => new Replica(changes))
+    onTestFinished(async () => {
+      await Promise.all(replicas.map(replica => replica.running.stop()))
+    })
+    const fleet = new Fleet(console, replicas)
+    await fleet.hears()
+    return fleet
+  }
+
+  async hears(timeoutMs = 30_000): Promise<void> {
+    await until('the console is connected', () => this.isConnected(), timeoutMs)
+    await until('every gateway hears', () => this.replicas.every(replica => replica.hears), timeoutMs)
+    const up = () => this.replicas.every(({ running }) => running.health().redis === 'ok')
+    await until('every gateway reads', up, timeoutMs)
+  }
+
+  async isConnected(): Promise<boolean> {
+    return (await this.console.health()).checks.announcer === 'ready'
+  }
+
+  async issue(): Promise<{ id: string; digest: string }> {
+    const request = { name: 'of a test', scopes: ['workspace:read'] }
+    const { status, body } = await this.console.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)
+    if (status !== 201) throw new Error(`Issuing was answered ${status}`)
+    return { id: body.key.id, digest: digestOf(body.secret) }
+  }
+
+  /** @returns whether the gateways were told by then, and when the answer came: from now on the promise counts */
+  async revoke(id: string): Promise<{ announced: boolean; atMs: number }> {
+    const { status, body } = await this.console.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    if (status !== 200) throw new Error(`Revoking was answered ${status}`)
+    return { announced: body.announced, atMs: performance.now() }
+  }
+
+  /** Until every gateway says so, asked again and again. */
+  async allJudge(digest: string, verdict: string, timeoutMs?: number): Promise<void> {
+    for (const replica of this.replicas) {
+      await until(`it is ${verdict}`, async () => (await replica.judge(digest)) === verdict, timeoutMs)
+    }
+  }
+}

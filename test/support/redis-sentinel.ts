@@ -1,0 +1,144 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePort } from './free-port.ts'
+import { addUsers, NOWHERE, type Place, type RedisGroup, refusedBy } from './redis-group.ts'
+import { RedisServer } from './redis-server.ts'
+import { CONSOLE_RIGHTS, GATEWAY_RIGHTS, SENTINEL_RIGHTS, SENTINEL_USER } from './redis-users.ts'
+import { until } from './until.ts'
+
+const NAME = 'postern-primary'
+const SENTINELS = 3
+const RIGHTS = { gateway: GATEWAY_RIGHTS.sentinel, console: CONSOLE_RIGHTS.sentinel }
+/** After this long without an answer a server is taken for dead. */
+const DOWN_AFTER_MS = 500
+
+/** A primary, a replica and three Sentinels: real ones, on loopback. */
+export class SentinelGroup implements RedisGroup {
+  readonly kind = 'sentinel'
+  readonly servers: readonly RedisServer[]
+  readonly sentinels: readonly RedisServer[]
+  readonly #directory: string
+
+  private constructor(servers: readonly RedisServer[], sentinels: readonly RedisServer[], directory: string) {
+    this.servers = servers
+    this.sentinels = sentinels
+    this.#directory = directory
+  }
+
+  static async start(): Promise<SentinelGroup> {
+    const directory = await mkdtemp(join(tmpdir(), 'postern-sentinel-'))
+    // A new replica gets its copy at once, and not after five seconds.
+    const quick = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1']
+    const primary = await RedisServer.start({ settings: quick })
+    const following = ['--replicaof', `127.0.0.1 ${primary.port}`]
+    const replica = await RedisServer.start({ settings: [...quick, ...following] })
+    const sentinels = await Promise.all(
+      Array.from({ length: SENTINELS }, (_, index) => startSentinel(directory, index, primary.port)),
+    )
+    const group = new SentinelGroup([primary, replica], sentinels, directory)
+    for (const server of group.servers) {
+      await addUsers(server, RIGHTS)
+    }
+    await until('the Sentinels know each other and the replica', () => group.#isWhole(), 30_000)
+    return group
+  }
+
+  get place(): Place {
+    const urls = this.sentinels.map(({ port }) => `127.0.0.1:${port}`)
+    return { ...NOWHERE, sentinel: { name: NAME, urls, ...SENTINEL_USER } }
+  }
+
+  /** As most Sentinels see it. */
+  async primary(): Promise<RedisServer> {
+    const ports = await Promise.all(this.sentinels.map(sentinel => primaryPortAt(sentinel)))
+    const named = (server: RedisServer) => ports.filter(port => port === server.port).length
+    const [first] = this.servers.toSorted((one, other) => named(other) - named(one))
+    if (first === undefined) throw new Error('There are servers')
+    return first
+  }
+
+  async replica(): Promise<RedisServer> {
+    const primary = await this.primary()
+    const replica = this.servers.find(server => server !== primary)
+    if (replica === undefined) throw new Error('There is a replica')
+    return replica
+  }
+
+  /** Until every change is at the replica. */
+  async replicated(): Promise<void> {
+    const primary = await this.primary()
+    await until('the replica has everything', async () => (await primary.admin.wait(1, 1_000)) >= 1)
+  }
+
+  /** Until another server is the primary, and takes records. */
+  async failedOver(from: RedisServer): Promise<void> {
+    await until(
+      'the Sentinels have made another server the primary',
+      async () => {
+        const primary = await this.primary()
+        return primary !== from && (await primary.admin.role().catch(() => ['']))[0] === 'master'
+      },
+      30_000,
+    )
+  }
+
+  /** Until primary and replica are in order again, as for the next test. */
+  async whole(): Promise<void> {
+    for (const server of this.servers) {
+      server.thaw()
+      if (!server.isRunning) await server.revive()
+      await addUsers(server, RIGHTS)
+    }
+    // The Sentinels would do the same, after a while.
+    const [primary, replica] = [await this.primary(), await this.replica()]
+    if ((await replica.admin.role())[0] === 'master') await replica.admin.replicaof('127.0.0.1', primary.port)
+    await until('primary and replica are in order again', () => this.#isWhole(), 60_000)
+  }
+
+  async refused(): Promise<string[]> {
+    return await refusedBy([...this.servers, ...this.sentinels])
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.servers, ...this.sentinels].map(server => server.stop()))
+    await rm(this.#directory, { recursive: true, force: true })
+  }
+
+  async #isWhole(): Promise<boolean> {
+    const states = await Promise.all(this.sentinels.map(sentinel => stateAt(sentinel)))
+    const primary = await this.primary()
+    const replica = this.servers.find(server => server !== primary)
+    const role = await replica?.admin.role().catch(() => [])
+    return states.every(Boolean) && role?.[0] === 'slave' && role[3] === 'connected'
+  }
+}
+
+async function startSentinel(directory: string, index: number, primaryPort: number): Promise<RedisServer> {
+  const port = await freePort()
+  const file = join(directory, `sentinel-${index}.conf`)
+  const { username, password } = SENTINEL_USER
+  const lines = [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `dir ${directory}`,
+    `sentinel monitor ${NAME} 127.0.0.1 ${primaryPort} 2`,
+    `sentinel down-after-milliseconds ${NAME} ${DOWN_AFTER_MS}`,
+    `sentinel failover-timeout ${NAME} 3000`,
+    `user ${username} on >${password} ${SENTINEL_RIGHTS.join(' ')}`,
+  ]
+  await writeFile(file, `${lines.join('\n')}\n`)
+  return await RedisServer.start({ port, command: [file, '--sentinel'] })
+}
+
+async function primaryPortAt(sentinel: RedisServer): Promise<number> {
+  const address = await sentinel.admin.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', NAME).catch(() => [])
+  return Number((address as string[] | null)?.[1])
+}
+
+async function stateAt(sentinel: RedisServer): Promise<boolean> {
+  const fields = (await sentinel.admin.call('SENTINEL', 'MASTER', NAME).catch(() => [])) as string[]
+  const field = (name: string) => fields[fields.indexOf(name) + 1]
+  const others = Number(field('num-other-sentinels')) === SENTINELS - 1
+  return others && field('flags') === 'master' && Number(field('num-slaves')) >= 1
+}

@@ -1,0 +1,27 @@
+/** The rights of Postern's two users, as the README tells operators to grant them; each is needed, and no other. */
+const GATEWAY = ['~postern:key:*', '&postern:keys:changed', '-@all', '+get', '+subscribe']
+const CONSOLE = ['~postern:key:*', '&postern:keys:changed', '-@all', '+getrange', '+set', '+eval', '+publish']
+/** How a client learns which node holds what. */
+const IN_A_CLUSTER = ['+cluster|slots', '+readonly', '+readwrite', '+client|setname']
+
+export const GATEWAY_RIGHTS = {
+  standalone: GATEWAY,
+  sentinel: GATEWAY,
+  cluster: [...GATEWAY, ...IN_A_CLUSTER],
+}
+export const CONSOLE_RIGHTS = {
+  standalone: CONSOLE,
+  sentinel: CONSOLE,
+  cluster: [...CONSOLE, ...IN_A_CLUSTER],
+}
+/** Of both, at the Sentinels. */
+export const SENTINEL_RIGHTS = ['-@all', '+sentinel|get-master-addr-by-name']
+
+export interface User {
+  readonly username: string
+  readonly password: string
+}
+
+export const GATEWAY_USER: User = { username: 'gateway', password: 'the-password-of-the-gateway' }
+export const CONSOLE_USER: User = { username: 'console', password: 'the-password-of-the-console' }
+export const SENTINEL_USER: User = { username: 'postern', password: 'the-password-at-the-sentinels' }
