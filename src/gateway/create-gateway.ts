@@ -30,7 +30,7 @@ export interface GatewayDeps {
 /** The data plane, built apart from listening. */
 export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
   const { config, metrics, logger } = deps
-  const observer = new RequestObserver(metrics, logger, deps.tracing)
+  const observer = new RequestObserver(metrics, logger, deps.tracing, config.routes)
   const connections = new ClientConnections()
   const app = createServer(config.gateway, {
     observer,

@@ -4,6 +4,7 @@ import type { Denial } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { UpstreamExchange } from './upstream-exchange.ts'
 import type { BodySink } from './upstream-exchange-parties.ts'
+import type { UpstreamFailure } from './upstream-failure.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
 import type { JudgeAnswer, Judgement } from './upstream-response.ts'
 
@@ -98,8 +99,12 @@ class ClientBody implements BodySink {
     this.#response.end()
   }
 
-  cut(): void {
+  cut(failure: UpstreamFailure | null): void {
     const response = this.#response
+    if (failure !== null) {
+      this.#seen.truncated = true
+      this.#seen.fault = failure.kind
+    }
     // Where only the close ends the body (HTTP/1.0), an orderly close would say that it was whole.
     if (!this.#hasLength && !response.chunkedEncoding) response.socket?.resetAndDestroy()
     response.destroy()

@@ -7,8 +7,11 @@ export interface BodySink {
   /** @returns false where no more is wanted until `exchange.drained()` */
   write(chunk: Buffer): boolean
   end(): void
-  /** The body broke off: what was delivered must not look whole. */
-  cut(): void
+  /**
+   * The body breaks off: what was delivered must not look whole.
+   * @param failure null where it is the client's doing
+   */
+  cut(failure: UpstreamFailure | null): void
 }
 
 /**

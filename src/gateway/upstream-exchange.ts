@@ -85,7 +85,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   checkDeadline(nowMs: number): void {
     const overdue = this.#interest === 'none' ? null : this.#deadlines.overdue(nowMs)
     if (overdue === 'client_stalled') {
-      this.#sink?.cut()
+      this.#sink?.cut(null)
       this.#abandon()
     } else if (overdue !== null) {
       this.fail(new UpstreamFailure(overdue))
@@ -192,7 +192,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     if (!this.#answered) this.headersAfterMs = this.#deadlines.elapsedMs(this.#owner.nowMs())
     this.#interest = 'none'
     this.#owner.failed(this, failure)
-    if (this.#answered) sink?.cut()
+    if (this.#answered) sink?.cut(failure)
     else this.#tell(failure)
     this.#unlink()
   }

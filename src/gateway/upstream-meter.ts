@@ -1,9 +1,12 @@
 import type { CircuitState } from '../domain/circuit.ts'
-import { type Metrics, UPSTREAM_ERROR_KINDS } from '../observability/metrics.ts'
+import { codeLabel, collectOnScrape, type Metrics, UPSTREAM_ERROR_KINDS } from '../observability/metrics.ts'
 import type { UpstreamFailureKind } from './upstream-failure.ts'
 
 /** The one upstream there is. */
 const UPSTREAM = 'default'
+
+/** What a rate is asked of before the first of its kind has come. */
+const USUAL_CODES = [200, 404, 500, 503]
 
 export interface PoolFigures {
   readonly open: number
@@ -20,11 +23,13 @@ const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_open']
 export class UpstreamMeter {
   readonly #metrics: Metrics
   readonly #timeToHeaders: { observe(seconds: number): void }
-  readonly #answersByCode = new Map<number, { inc(): void }>()
+  readonly #answersByCode = new Map<number, { inc(by?: number): void }>()
 
   constructor(metrics: Metrics, figures: () => PoolFigures) {
     this.#metrics = metrics
     this.#timeToHeaders = metrics.upstreamTimeToHeaders.labels(UPSTREAM)
+    metrics.upstreamTimeToHeaders.zero({ upstream: UPSTREAM })
+    for (const code of USUAL_CODES) this.#answers(code).inc(0)
     for (const kind of UPSTREAM_ERROR_KINDS) metrics.upstreamErrors.inc({ upstream: UPSTREAM, kind }, 0)
     for (const outcome of ['success', 'failure']) {
       metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome }, 0)
@@ -44,34 +49,25 @@ export class UpstreamMeter {
     if (retriedInVain) this.#metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome: 'failure' })
   }
 
-  #answers(statusCode: number): { inc(): void } {
+  #answers(statusCode: number): { inc(by?: number): void } {
     const known = this.#answersByCode.get(statusCode)
     if (known !== undefined) return known
-    const child = this.#metrics.upstreamRequests.labels(UPSTREAM, String(statusCode))
+    const child = this.#metrics.upstreamRequests.labels(UPSTREAM, codeLabel(statusCode))
     this.#answersByCode.set(statusCode, child)
     return child
   }
 }
 
-/** Asked when somebody looks, not kept up to date with every request. (The type of a gauge lacks its `collect`.) */
 function collectPool(metrics: Metrics, figures: () => PoolFigures): void {
-  const { upstreamConnections, upstreamQueued, upstreamCircuit } = metrics
-  const collectConnections = () => {
+  collectOnScrape(metrics.upstreamConnections, connections => {
     const { open, free, pending } = figures()
     for (const [state, count] of Object.entries({ open, free, pending })) {
-      upstreamConnections.set({ upstream: UPSTREAM, state }, count)
+      connections.set({ upstream: UPSTREAM, state }, count)
     }
-  }
-  Object.assign(upstreamConnections, { collect: collectConnections })
-  Object.assign(upstreamCircuit, {
-    collect: () => {
-      const { circuit } = figures()
-      for (const state of CIRCUIT_STATES) {
-        upstreamCircuit.set({ upstream: UPSTREAM, state }, state === circuit ? 1 : 0)
-      }
-    },
   })
-  Object.assign(upstreamQueued, {
-    collect: () => upstreamQueued.set({ upstream: UPSTREAM }, figures().queued),
+  collectOnScrape(metrics.upstreamCircuit, circuits => {
+    const { circuit } = figures()
+    for (const state of CIRCUIT_STATES) circuits.set({ upstream: UPSTREAM, state }, state === circuit ? 1 : 0)
   })
+  collectOnScrape(metrics.upstreamQueued, queued => queued.set({ upstream: UPSTREAM }, figures().queued))
 }

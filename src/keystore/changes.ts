@@ -126,6 +126,8 @@ export class Changes implements ChangeEar {
     }
     const held = this.#onChange.map(listener => listener(digest)).includes(true)
     this.#metrics.invalidations.inc({ result: held ? 'evicted' : 'unknown_key' })
+    // What is heard while deaf had its effect before: records are verified at the origin then.
+    if (!this.#hearing) return
     this.#metrics.invalidationLag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)
   }
 }

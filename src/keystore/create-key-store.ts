@@ -156,5 +156,6 @@ function startCountersAtZero(metrics: Metrics): void {
   for (const cause of REMOVAL_CAUSES) metrics.cacheRemovals.inc({ cause }, 0)
   for (const result of INVALIDATION_RESULTS) metrics.invalidations.inc({ result }, 0)
   for (const outcome of COMMAND_OUTCOMES) metrics.redisCommands.inc({ command: 'get', outcome }, 0)
+  metrics.redisCommandDuration.zero({ command: 'get' })
   metrics.redisUp.set(0)
 }

@@ -1,70 +1,57 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
+export * from './metric-labels.ts'
+
 const LATENCY_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1]
 
-/** Closed sets: no label ever holds what a client sent, nor a key, a workspace or an address. */
-export const DECISION_REASONS = [
-  'ok',
-  'missing',
-  'malformed',
-  'unknown',
-  'revoked',
-  'expired',
-  'workspace',
-  'scope',
-  'query',
-  'limited',
-  'store_error',
-] as const
-export const REJECTION_REASONS = ['path', 'method', 'header', 'body', 'overload', 'draining'] as const
-export const ABORT_PHASES = ['auth', 'waiting', 'streaming'] as const
-export const LOOKUP_TIERS = ['memory', 'redis', 'origin'] as const
-export const LOOKUP_RESULTS = [
-  'hit',
-  'miss',
-  'negative',
-  'stale',
-  'coalesced',
-  'error',
-  'unreadable',
-] as const
-export const INVALIDATION_RESULTS = ['evicted', 'unknown_key', 'unreadable'] as const
-export const REMOVAL_CAUSES = ['ttl', 'size', 'invalidated', 'flush'] as const
-export const COMMAND_OUTCOMES = ['ok', 'timeout', 'error', 'unavailable'] as const
-export const UPSTREAM_ERROR_KINDS = [
-  'dns',
-  'refused',
-  'connect_timeout',
-  'tls',
-  'headers_timeout',
-  'body_timeout',
-  'total_timeout',
-  'reset',
-  'truncated',
-  'protocol',
-  'queue_full',
-  'circuit_open',
-] as const
+/** What of the program runs in a process. Metrics of the rest are not shown: a zero of theirs would mean nothing. */
+export const PARTS = ['gateway', 'console', 'redis', 'changes'] as const
+export type Part = (typeof PARTS)[number]
 
-/** Every metric of the program, declared once. Names and labels are what dashboards and alerts stand on. */
-export function createMetrics() {
+/**
+ * Every metric of the program, declared once. Names and labels are what dashboards and alerts stand on.
+ * @param parts what runs in this process
+ */
+export function createMetrics(parts: readonly Part[] = PARTS) {
   const registry = new Registry()
-  const registers = [registry]
   collectDefaultMetrics({ register: registry })
-  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Counter({ name, help, labelNames, registers })
-  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Gauge({ name, help, labelNames, registers })
-  const histogram = <Label extends string>(
-    name: string,
-    help: string,
-    labelNames: readonly Label[] = [],
-    buckets: number[] = LATENCY_SECONDS,
-  ) => new Histogram({ name, help, labelNames, buckets, registers })
-
+  const where = (part: Part) => (parts.includes(part) ? [registry] : [])
   return {
     registry,
+    ...declareProcess([registry]),
+    ...declareRequests(where('gateway')),
+    ...declareDecisions(where('gateway')),
+    ...declareUpstream(where('gateway')),
+    ...declareChanges(where('changes')),
+    ...declareRedis(where('redis')),
+    ...declareConsole(where('console')),
+  }
+}
+
+export type Metrics = ReturnType<typeof createMetrics>
+
+function declareProcess(registers: Registry[]) {
+  const { gauge } = declaring(registers)
+  return {
+    draining: gauge('postern_draining', '1 after SIGTERM'),
+    buildInfo: gauge('postern_build_info', 'Constant 1', ['version', 'revision', 'node']),
+    configInfo: gauge('postern_config_info', 'Constant 1; a short hash of the settings without secrets', [
+      'plane',
+      'hash',
+    ]),
+    certificateNotAfter: gauge(
+      'postern_tls_cert_not_after_seconds',
+      'When a certificate that this process was started with expires, in seconds since the epoch',
+      ['purpose'],
+    ),
+    heapLimit: gauge('postern_heap_limit_bytes', 'Size of the heap at which the process would end'),
+  }
+}
+
+function declareRequests(registers: Registry[]) {
+  const { counter, gauge, histogram } = declaring(registers)
+  return {
     requests: counter(
       'postern_http_requests_total',
       'Finished client requests; source says who produced the status',
@@ -89,6 +76,12 @@ export function createMetrics() {
     rejected: counter('postern_http_rejected_total', 'Requests refused before the credential was looked at', [
       'reason',
     ]),
+  }
+}
+
+function declareDecisions(registers: Registry[]) {
+  const { counter, gauge, histogram } = declaring(registers)
+  return {
     decisions: counter('postern_auth_decisions_total', 'Every decision on a credential, once', [
       'decision',
       'reason',
@@ -108,24 +101,12 @@ export function createMetrics() {
     cacheRemovals: counter('postern_key_cache_removals_total', 'Records that left memory, by cause', [
       'cause',
     ]),
-    invalidations: counter('postern_key_invalidations_total', 'Change messages handled', ['result']),
-    invalidationLag: histogram(
-      'postern_key_invalidation_lag_seconds',
-      'From the commit of a change to its eviction here',
-    ),
-    invalidationConnected: gauge(
-      'postern_key_invalidation_connected',
-      '1 while changes are heard, 0 while deaf',
-    ),
-    redisCommands: counter('postern_redis_commands_total', 'Commands sent to Redis', ['command', 'outcome']),
-    redisCommandDuration: histogram('postern_redis_command_duration_seconds', 'Time of a command', [
-      'command',
-    ]),
-    redisUp: gauge('postern_redis_up', '1 while the connection for commands is ready'),
-    redisReconnects: counter(
-      'postern_redis_reconnects_total',
-      'Times that a connection to Redis was made again',
-    ),
+  }
+}
+
+function declareUpstream(registers: Registry[]) {
+  const { counter, gauge, histogram } = declaring(registers)
+  return {
     upstreamRequests: counter('postern_upstream_requests_total', 'Answers of the upstream', [
       'upstream',
       'code',
@@ -155,8 +136,42 @@ export function createMetrics() {
       'Requests sent again because a reused connection was reset before any answer',
       ['upstream', 'outcome'],
     ),
-    draining: gauge('postern_draining', '1 after SIGTERM'),
-    buildInfo: gauge('postern_build_info', 'Constant 1', ['version', 'revision', 'node']),
+  }
+}
+
+function declareChanges(registers: Registry[]) {
+  const { counter, gauge, histogram } = declaring(registers)
+  return {
+    invalidations: counter('postern_key_invalidations_total', 'Change messages handled', ['result']),
+    invalidationLag: histogram(
+      'postern_key_invalidation_lag_seconds',
+      'From the commit of a change to its eviction here, of what was heard while not deaf',
+    ),
+    invalidationConnected: gauge(
+      'postern_key_invalidation_connected',
+      '1 while changes are heard, 0 while deaf',
+    ),
+  }
+}
+
+function declareRedis(registers: Registry[]) {
+  const { counter, gauge, histogram } = declaring(registers)
+  return {
+    redisCommands: counter('postern_redis_commands_total', 'Commands sent to Redis', ['command', 'outcome']),
+    redisCommandDuration: histogram('postern_redis_command_duration_seconds', 'Time of a command', [
+      'command',
+    ]),
+    redisUp: gauge('postern_redis_up', '1 while the connection for commands is ready'),
+    redisReconnects: counter(
+      'postern_redis_reconnects_total',
+      'Times that a connection to Redis was made again',
+    ),
+  }
+}
+
+function declareConsole(registers: Registry[]) {
+  const { counter, gauge } = declaring(registers)
+  return {
     adminRequests: counter('postern_admin_requests_total', 'Requests to the admin API', [
       'operation',
       'code',
@@ -169,15 +184,35 @@ export function createMetrics() {
       'operation',
       'outcome',
     ]),
+    keys: gauge('postern_keys', 'Keys in the database; `expiring` ones work for less than a week more', [
+      'state',
+    ]),
+    auditWriteFailures: counter(
+      'postern_audit_write_failures_total',
+      'Changes that were refused because they could not be written to the audit trail',
+    ),
   }
 }
 
-export type Metrics = ReturnType<typeof createMetrics>
+function declaring(registers: Registry[]) {
+  return {
+    counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+      new Counter({ name, help, labelNames, registers }),
+    gauge: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+      new Gauge({ name, help, labelNames, registers }),
+    histogram: <Label extends string>(
+      name: string,
+      help: string,
+      labelNames: readonly Label[] = [],
+      buckets: number[] = LATENCY_SECONDS,
+    ) => new Histogram({ name, help, labelNames, buckets, registers }),
+  }
+}
 
-/** @param build.revision the commit that an image was built from; `unknown` in a checkout */
-export function describeBuild(
-  metrics: Metrics,
-  build: { version: string; revision: string; node: string },
+/** A gauge that is read when somebody looks, not kept up to date. (The type of a gauge lacks its `collect`.) */
+export function collectOnScrape<Label extends string>(
+  gauge: Gauge<Label>,
+  collect: (gauge: Gauge<Label>) => void,
 ): void {
-  metrics.buildInfo.set(build, 1)
+  Object.assign(gauge, { collect: () => collect(gauge) })
 }

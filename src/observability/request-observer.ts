@@ -2,10 +2,20 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Lookup, TierName } from '../domain/lookup.ts'
 import type { DenialReason, Verdict } from '../domain/verdict.ts'
-import { ABORT_PHASES, DECISION_REASONS, type Metrics, REJECTION_REASONS } from './metrics.ts'
+import {
+  ABORT_PHASES,
+  classLabel,
+  codeLabel,
+  collectOnScrape,
+  DECISION_REASONS,
+  LOOKUP_TIERS,
+  type Metrics,
+  REJECTION_REASONS,
+} from './metrics.ts'
 import { type RequestTrace, type Tracing, traceIdOf } from './tracing.ts'
 
-const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+/** GET, and what is refused often enough to be told apart; each more is a series per route. */
+const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
 
 /** Reasons before the credential was looked at. The others are decisions on it, or what came after. */
 const REJECTIONS: Partial<Record<DenialReason, (typeof REJECTION_REASONS)[number]>> = {
@@ -49,10 +59,18 @@ export interface RequestObservation {
   responseBytes: number
   /** What went wrong, in words for the log alone. */
   fault: string | null
+  /** Whether the upstream broke off in the middle of its answer, so that it was us who ended the connection. */
+  truncated: boolean
   /** The trace that the request is part of, where it or we are in one. */
   readonly traceId: string | null
   /** Its spans; null where there is no tracing. */
   readonly trace: RequestTrace | null
+}
+
+/** As much of a route as its counters are told apart by. */
+interface ObservedRoute {
+  readonly name: string
+  readonly answeredBy?: 'gateway' | 'upstream' | undefined
 }
 
 /** Counts and logs each request once, however it ends: answered, refused, or left by its client. */
@@ -62,11 +80,18 @@ export class RequestObserver {
   readonly #logger: Logger
   readonly #tracing: Tracing | null
 
-  constructor(metrics: Metrics, logger: Logger, tracing: Tracing | null = null) {
+  constructor(
+    metrics: Metrics,
+    logger: Logger,
+    tracing: Tracing | null = null,
+    routes: readonly ObservedRoute[] = [],
+  ) {
     this.#metrics = metrics
     this.#logger = logger
     this.#tracing = tracing
     this.#startAtZero()
+    for (const route of routes) this.#startRouteAtZero(route)
+    collectOnScrape(metrics.requestsInFlight, gauge => gauge.set(this.inFlight))
   }
 
   /** `close` comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort. */
@@ -86,6 +111,7 @@ export class RequestObserver {
       upstreamWaitMs: 0,
       responseBytes: 0,
       fault: null,
+      truncated: false,
       traceId: trace === null ? traceIdOf(headers) : trace.traceId,
       trace,
     }
@@ -115,7 +141,12 @@ export class RequestObserver {
 
   /** A request that Node's parser refused: it has no response object to observe. */
   refusedByParser(reason: DenialReason, requestId: string, status: number): void {
-    this.#metrics.requests.inc({ route: 'none', method: '_OTHER', code: String(status), source: 'gateway' })
+    this.#metrics.requests.inc({
+      route: 'none',
+      method: '_OTHER',
+      code: codeLabel(status),
+      source: 'gateway',
+    })
     this.#metrics.rejected.inc({ reason: REJECTIONS[reason] ?? 'header' })
     this.#logger.info({ requestId, method: '_OTHER', route: 'none', status, reason }, 'request')
   }
@@ -127,6 +158,18 @@ export class RequestObserver {
     for (const reason of DECISION_REASONS) {
       this.#metrics.decisions.inc({ decision: reason === 'ok' ? 'permitted' : 'denied', reason }, 0)
     }
+    for (const tier of LOOKUP_TIERS) this.#metrics.authDuration.zero({ tier })
+  }
+
+  /** What an error ratio is made of; what else a client may bring about begins with its first. */
+  #startRouteAtZero({ name: route, answeredBy = 'upstream' }: ObservedRoute): void {
+    const start = (code: string, source: string) =>
+      this.#metrics.requests.inc({ route, method: 'GET', code, source }, 0)
+    start('200', answeredBy)
+    for (const code of ['500', '503']) start(code, 'gateway')
+    if (answeredBy === 'upstream') for (const code of ['502', '503', '504']) start(code, 'upstream')
+    this.#metrics.requestDuration.zero({ route, code_class: '2xx' })
+    this.#metrics.responseBytes.inc({ route }, 0)
   }
 
   /** An invalid key that no tier was asked for had not the form of one. */
@@ -137,23 +180,24 @@ export class RequestObserver {
 
   #end(seen: RequestObservation, response: ServerResponse): void {
     this.inFlight--
-    const aborted = !response.writableFinished
+    const finished = response.writableFinished
     const durationMs = performance.now() - seen.startedAtMs
-    if (aborted) this.#metrics.clientAborts.inc({ phase: seen.phase })
-    else this.#countAnswer(seen, response.statusCode, durationMs / 1000)
+    if (finished) this.#countAnswer(seen, response.statusCode, durationMs / 1000)
+    else if (!seen.truncated) this.#metrics.clientAborts.inc({ phase: seen.phase })
+    this.#metrics.responseBytes.inc({ route: seen.route }, seen.responseBytes)
     const rejection = seen.reason === null ? undefined : REJECTIONS[seen.reason]
     if (rejection !== undefined) this.#metrics.rejected.inc({ reason: rejection })
     const { route, method, reason } = seen
+    const aborted = !finished && !seen.truncated
     seen.trace?.end({ route, method, status: response.statusCode, aborted, reason })
     this.#log(seen, response.statusCode, durationMs, aborted)
   }
 
   #countAnswer(seen: RequestObservation, status: number, seconds: number): void {
     const { route, method, source } = seen
-    this.#metrics.requests.inc({ route, method, code: String(status), source })
-    this.#metrics.requestDuration.observe({ route, code_class: `${Math.floor(status / 100)}xx` }, seconds)
+    this.#metrics.requests.inc({ route, method, code: codeLabel(status), source })
+    this.#metrics.requestDuration.observe({ route, code_class: classLabel(status) }, seconds)
     this.#metrics.overheadDuration.observe(Math.max(0, seconds - seen.upstreamWaitMs / 1000))
-    this.#metrics.responseBytes.inc({ route }, seen.responseBytes)
   }
 
   #log(seen: RequestObservation, status: number, durationMs: number, aborted: boolean): void {
@@ -163,6 +207,7 @@ export class RequestObserver {
         method: seen.method,
         route: seen.route,
         ...(aborted ? { aborted: seen.phase } : { status, source: seen.source }),
+        ...(seen.truncated ? { truncated: true } : {}),
         ...(seen.reason === null ? {} : { reason: seen.reason }),
         ...(seen.keyId === null ? {} : { keyId: seen.keyId, workspaceId: seen.workspaceId }),
         ...(seen.tier === null ? {} : { tier: seen.tier }),

@@ -8,7 +8,7 @@ import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-un
 
 /** `postern console`: the control plane alone. */
 export async function runConsole(host: Host, version: string, config: Config): Promise<void> {
-  const frame = createFrame(host, version, config)
+  const frame = createFrame(host, version, config, ['console'])
   await runUntilSignal(frame, [await startConsole(frame)])
 }
 

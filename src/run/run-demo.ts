@@ -31,7 +31,7 @@ export async function runDemo(
     configFile,
     `http://${LOOPBACK}:${portOf(upstream.address())}`,
   )
-  const frame = createFrame(host, version, config)
+  const frame = createFrame(host, version, config, ['gateway', 'console'])
   // Nothing waits for a demo: Ctrl-C ends it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
   const gateway = await startGateway(frame)

@@ -1,10 +1,14 @@
+import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
+import { printConfig } from '../config/print.ts'
+import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
 import { isObviouslyWeak } from '../config/weak-secret.ts'
+import { describeCertificates, describeProcess } from '../observability/describe-process.ts'
 import { createLogger } from '../observability/logger.ts'
-import { createMetrics, describeBuild, type Metrics } from '../observability/metrics.ts'
+import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
 import { createOpsServer } from '../observability/ops-server.ts'
 import { Drain } from './drain.ts'
 import { EXIT, type Host } from './host.ts'
@@ -16,6 +20,9 @@ const SAME_KEYSTROKE_MS = 300
 
 /** Requests have ended by then; what is left are connections and a database to close. */
 const STOP_DEADLINE_MS = 5_000
+
+/** Enough to tell two sets of settings apart, too little to guess one from. */
+const HASH_LENGTH = 8
 
 /** One plane of a process, built but not listening. */
 export interface PlaneRun {
@@ -36,10 +43,13 @@ export interface Frame {
   readonly drain: Drain
 }
 
-export function createFrame(host: Host, version: string, config: Config): Frame {
+export function createFrame(host: Host, version: string, config: Config, planes: readonly Plane[]): Frame {
   const logger = createLogger(config.log.level)
-  const metrics = createMetrics()
-  describeBuild(metrics, { version, revision: readRevision(), node: host.nodeVersion })
+  const metrics = createMetrics(partsOf(planes, config))
+  const configHash = createHash('sha256').update(printConfig(config)).digest('hex').slice(0, HASH_LENGTH)
+  const revision = readRevision()
+  describeProcess(metrics, { version, revision, node: host.nodeVersion, planes, configHash })
+  describeCertificates(metrics, planes, config)
   if (config.keys.signingSecrets.some(isObviouslyWeak)) {
     const setting = 'keys.signingSecrets'
     logger.warn(
@@ -49,6 +59,15 @@ export function createFrame(host: Host, version: string, config: Config): Frame 
   }
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
   return { host, version, config, logger, metrics, drain }
+}
+
+/** Changes are heard over Redis, or from a console in the same process. */
+function partsOf(planes: readonly Plane[], { redis }: Config): Part[] {
+  const parts: Part[] = [...planes]
+  if (redis.url !== undefined) parts.push('redis')
+  if (planes.includes('gateway') && (redis.url !== undefined || planes.includes('console')))
+    parts.push('changes')
+  return parts
 }
 
 /**

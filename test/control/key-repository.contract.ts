@@ -136,6 +136,22 @@ export function describeKeyRepository(
       expect(last.nextAfterId).toBeNull()
     })
 
+    test('counts each key once, by what it is worth now', async () => {
+      const minute = 60_000
+      const expiring = someKey({ expiresAtMs: NOW_MS + minute })
+      for (const key of [someKey(), someKey(), expiring, someKey({ expiresAtMs: NOW_MS })])
+        await insert(repository, key)
+      const former = someKey({ expiresAtMs: NOW_MS })
+      await insert(repository, former)
+      await replace(repository, revoked(former))
+      expect(await repository.countByState(NOW_MS, NOW_MS + minute)).toEqual({
+        active: 2,
+        expiring: 1,
+        expired: 1,
+        revoked: 1,
+      })
+    })
+
     test('has no next page where the last one is exactly full', async () => {
       for (const key of [someKey(), someKey()]) await insert(repository, key)
       const page = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: null })

@@ -340,3 +340,14 @@ test('an upstream that comes back is used again at once', async () => {
   await gateway.stop()
   await new Promise(resolve => server.close(resolve))
 })
+
+test('an answer that the upstream broke off is not laid at the client’s door', async () => {
+  await start(request => {
+    request.send('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[1,')
+    request.socket.end()
+  })
+  await exchangeRaw(gateway.port, `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: gw\r\n\r\n`)
+  expect(await errorsOf('truncated')).toBe(1)
+  expect(await metricValue(gateway.metrics, 'postern_http_client_aborts_total', {})).toBe(0)
+  expect(gateway.contexts[0]?.seen).toMatchObject({ truncated: true, fault: 'truncated', responseBytes: 3 })
+})

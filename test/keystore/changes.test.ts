@@ -190,10 +190,22 @@ describe('a change', () => {
   test('is told to whoever holds anything of the key, and the delay is measured', async () => {
     const told: string[] = []
     changes.onChange(digest => told.push(digest) > 0)
+    changes.subscribed()
+    beat()
     changes.hear(encodeChange({ digest: KEY, version: 2, atMs: clock.wallMs() - 40 }))
     expect(told).toEqual([KEY])
     expect(await metricValue(metrics.invalidations, { result: 'evicted' })).toBe(1)
     expect(await lagSeconds()).toBe(0.04)
+  })
+
+  test('that was told late, after Redis was away, is no broken promise: while deaf it was asked for', async () => {
+    changes.subscribed()
+    changes.hear(encodeChange({ digest: KEY, version: 2, atMs: clock.wallMs() - 9_000 }))
+    expect(await metricValue(metrics.invalidations, { result: 'unknown_key' })).toBe(1)
+    expect(await lagSeconds()).toBe(0)
+    beat()
+    changes.hear(encodeChange({ digest: KEY, version: 3, atMs: clock.wallMs() - 9_000 }))
+    expect(await lagSeconds()).toBe(9)
   })
 
   test('of a clock that is ahead is not one of a negative delay', async () => {

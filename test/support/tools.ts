@@ -15,6 +15,7 @@ export interface Tool {
 export const REDIS: Tool = { program: 'redis-server', debianPackage: 'redis-server' }
 export const OPENSSL: Tool = { program: 'openssl', debianPackage: 'openssl' }
 export const PROMTOOL: Tool = { program: 'promtool', debianPackage: 'prometheus' }
+export const PROMETHEUS: Tool = { program: 'prometheus', debianPackage: 'prometheus' }
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
 /** For the schemas of Kubernetes, a package of Python's; Debian parts what makes an environment for it from Python. */
 export const PYTHON: Tool = {
@@ -40,7 +41,7 @@ export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
 /** Tools without which some suites cannot run: those are skipped by name, or fail where CI is set. */
-export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, CURL, POSTGRES, SCRIPT, HELM, PYTHON]
+export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, PROMETHEUS, CURL, POSTGRES, SCRIPT, HELM, PYTHON]
 
 export function has(tool: Tool): boolean {
   if (tool.isHere !== undefined) return tool.isHere()

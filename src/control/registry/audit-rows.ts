@@ -3,6 +3,13 @@ import type { AuditAction, AuditDetail, AuditEntry, AuditPage } from './audit.ts
 import type { PageQuestion } from './key-repository.ts'
 import type { AuditRow, Tables } from './tables.ts'
 
+/** The change that the entry tells of is not made either: both are one transaction. */
+export class AuditWriteError extends Error {
+  constructor(cause: unknown) {
+    super('The audit entry of a change could not be written', { cause })
+  }
+}
+
 export async function insertAuditEntry(tx: Transaction<Tables>, entry: AuditEntry): Promise<void> {
   const row: AuditRow = {
     id: entry.id,
@@ -13,7 +20,11 @@ export async function insertAuditEntry(tx: Transaction<Tables>, entry: AuditEntr
     key_id: entry.keyId,
     detail: JSON.stringify(entry.detail),
   }
-  await tx.insertInto('audit').values(row).execute()
+  try {
+    await tx.insertInto('audit').values(row).execute()
+  } catch (error) {
+    throw new AuditWriteError(error)
+  }
 }
 
 export async function listAudit(

@@ -1,23 +1,41 @@
-import type { Metrics } from '../../observability/metrics.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { KEY_STATES, type Metrics } from '../../observability/metrics.ts'
 import { type ControlLogger, causeOf } from '../control-logger.ts'
 import type { Timers } from '../timers.ts'
 import type { KeyRepository } from './key-repository.ts'
 
 const COUNT_PERIOD_MS = 5000
+/** It reads every row: often enough for a graph, too seldom to be felt. */
+const CENSUS_PERIOD_MS = 15_000
+/** A key that works for less than this is one that somebody should replace. */
+const EXPIRING_MS = 7 * 86_400_000
 const PURGE_PERIOD_MS = 60_000
 
 export interface HousekeepingParts {
   readonly repository: KeyRepository
   readonly metrics: Metrics
+  readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger
 }
 
-/** Counts what is still to be announced, and deletes answers whose day is over. @returns how to stop */
-export function startHousekeeping({ repository, metrics, timers, logger }: HousekeepingParts): () => void {
+/**
+ * Counts keys and what is still to be announced, so that whoever scrapes waits for no database, and deletes answers
+ * whose day is over.
+ * @returns how to stop
+ */
+export function startHousekeeping(parts: HousekeepingParts): () => void {
+  const { repository, metrics, clock, timers, logger } = parts
   const count = async () => metrics.outboxPending.set(await repository.countPending())
+  const takeCensus = once(async () => {
+    const nowMs = clock.wallMs()
+    const counts = await repository.countByState(nowMs, nowMs + EXPIRING_MS)
+    for (const state of KEY_STATES) metrics.keys.set({ state }, counts[state])
+  }, logger)
+  takeCensus()
   const cancels = [
     timers.every(COUNT_PERIOD_MS, once(count, logger)),
+    timers.every(CENSUS_PERIOD_MS, takeCensus),
     timers.every(
       PURGE_PERIOD_MS,
       once(() => repository.purge(), logger),

@@ -1,4 +1,5 @@
 import type { KeyRecord } from '../../domain/key-record.ts'
+import type { KEY_STATES } from '../../observability/metrics.ts'
 import type { AuditEntry, AuditPage } from './audit.ts'
 import type { EarlierAnswer, Repetition } from './repetition.ts'
 
@@ -43,6 +44,9 @@ export interface KeyPage {
   readonly nextAfterId: string | null
 }
 
+/** Each key is in one of these: they add up to all there are. */
+export type KeyCounts = Readonly<Record<(typeof KEY_STATES)[number], number>>
+
 export interface PageQuestion {
   readonly workspaceId: string
   readonly limit: number
@@ -83,6 +87,8 @@ export interface KeyRepository {
   countPending(): Promise<number>
   /** Once they are announced. */
   forgetChanges(changes: readonly PendingChange[]): Promise<void>
+  /** @param soonMs until when a key that still works counts as `expiring` */
+  countByState(nowMs: number, soonMs: number): Promise<KeyCounts>
   /** Notes again what was changed, other than issued, from a moment on. */
   noteChangesSince(sinceMs: number): Promise<void>
 

@@ -1,6 +1,6 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { KeyRecord } from '../../domain/key-record.ts'
-import type { KeyPage, PageQuestion, StoredKey } from './key-repository.ts'
+import type { KeyCounts, KeyPage, PageQuestion, StoredKey } from './key-repository.ts'
 import type { KeyRow, Tables } from './tables.ts'
 
 export function keyOfRow(row: KeyRow): StoredKey {
@@ -99,4 +99,25 @@ export async function countForSync(database: Kysely<Tables>, expiresAfterMs: num
 function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
   const keys = found.slice(0, limit)
   return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
+}
+
+/** One pass over the table; a revoked key is that, whether or not it would have expired by now. */
+export async function countByState(
+  database: Kysely<Tables>,
+  nowMs: number,
+  soonMs: number,
+): Promise<KeyCounts> {
+  const state = sql<keyof KeyCounts>`case
+    when revoked_at_ms is not null then 'revoked'
+    when expires_at_ms <= ${nowMs} then 'expired'
+    when expires_at_ms <= ${soonMs} then 'expiring'
+    else 'active' end`
+  const rows = await database
+    .selectFrom('keys')
+    .select(({ fn }) => [state.as('state'), fn.countAll<number>().as('count')])
+    .groupBy('state')
+    .execute()
+  const counts = { active: 0, expiring: 0, expired: 0, revoked: 0 }
+  for (const row of rows) counts[row.state] = Number(row.count)
+  return counts
 }

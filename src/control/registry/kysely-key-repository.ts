@@ -5,7 +5,7 @@ import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
 import type { KeyRepository } from './key-repository.ts'
-import { countForSync, findKey, findKeys, listForSync, listKeys } from './key-rows.ts'
+import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './key-rows.ts'
 import { lastUses, noteUse } from './key-use-rows.ts'
 import { claimChanges, countPending, noteChangesSince, pendingChangesOf, pendingSpan } from './outbox-rows.ts'
 
@@ -38,6 +38,7 @@ export function createKeyRepository(database: Database, clock: Clock, me: string
     async purge() {
       while (await writer.run(tx => purgeAnswers(tx, now()))) {}
     },
+    countByState: (nowMs, soonMs) => countByState(reader, nowMs, soonMs),
     close,
   }
 }

@@ -1,4 +1,5 @@
 import type { Metrics } from '../../observability/metrics.ts'
+import { AuditWriteError } from './audit-rows.ts'
 import type { Done, Refusal } from './operation.ts'
 
 const OPERATIONS = ['issue', 'rotate', 'revoke'] as const
@@ -6,7 +7,7 @@ const OUTCOMES = ['ok', 'unchanged', 'replayed', 'invalid', 'not_found', 'confli
 type Outcome = (typeof OUTCOMES)[number]
 
 /** Counts what becomes of each operation on a key. All start at zero, so that a first failure is a rise. */
-export function createOperationCount({ keyOperations }: Metrics) {
+export function createOperationCount({ keyOperations, auditWriteFailures }: Metrics) {
   for (const operation of OPERATIONS) {
     for (const outcome of OUTCOMES) keyOperations.inc({ operation, outcome }, 0)
   }
@@ -20,6 +21,7 @@ export function createOperationCount({ keyOperations }: Metrics) {
       return result
     } catch (error) {
       keyOperations.inc({ operation, outcome: 'failed' })
+      if (error instanceof AuditWriteError) auditWriteFailures.inc()
       throw error
     }
   }

@@ -1,6 +1,6 @@
 import { ReplyError } from 'ioredis'
 import { CHANGES_CHANNEL, redisKeyOf } from '../../domain/wire.ts'
-import type { COMMAND_OUTCOMES, Metrics } from '../../observability/metrics.ts'
+import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
 import type { Announcer } from './announcer.ts'
 import { project, projectAll, type RecordKeys, type RecordSlots } from './projection.ts'
 import type { AnnouncingRedis } from './redis-connection.ts'
@@ -16,6 +16,8 @@ if held ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
 return 1`
 
+const COMMANDS = ['getrange', 'eval', 'publish'] as const
+
 export interface RedisAnnouncerParts {
   readonly connection: AnnouncingRedis
   readonly commandTimeoutMs: number
@@ -24,7 +26,8 @@ export interface RedisAnnouncerParts {
 }
 
 export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
-  const { connection, recordKeys } = parts
+  const { connection, recordKeys, metrics } = parts
+  for (const command of COMMANDS) startAtZero(metrics, command)
   const slots = createRedisSlots(parts)
   return {
     // What goes wrong is reported by the connection's own events, and tried again.
@@ -69,7 +72,7 @@ function isReplyError(error: unknown): error is Error {
 
 async function measured<Reply>(
   { metrics, connection, commandTimeoutMs }: RedisAnnouncerParts,
-  command: string,
+  command: (typeof COMMANDS)[number],
   send: () => Promise<Reply>,
 ): Promise<Reply> {
   const startedAtMs = performance.now()
@@ -88,4 +91,10 @@ async function measured<Reply>(
     else count(elapsedMs() >= commandTimeoutMs ? 'timeout' : 'error')
     throw error
   }
+}
+
+/** So that an alert on a rate fires on the first failure. */
+function startAtZero({ redisCommands, redisCommandDuration }: Metrics, command: string): void {
+  for (const outcome of COMMAND_OUTCOMES) redisCommands.inc({ command, outcome }, 0)
+  redisCommandDuration.zero({ command })
 }

@@ -1,0 +1,59 @@
+/** Closed sets: no label ever holds what a client sent, nor a key, a workspace or an address. */
+export const DECISION_REASONS = [
+  'ok',
+  'missing',
+  'malformed',
+  'unknown',
+  'revoked',
+  'expired',
+  'workspace',
+  'scope',
+  'query',
+  'limited',
+  'store_error',
+] as const
+export const REJECTION_REASONS = ['path', 'method', 'header', 'body', 'overload', 'draining'] as const
+export const ABORT_PHASES = ['auth', 'waiting', 'streaming'] as const
+export const LOOKUP_TIERS = ['memory', 'redis', 'origin'] as const
+export const LOOKUP_RESULTS = [
+  'hit',
+  'miss',
+  'negative',
+  'stale',
+  'coalesced',
+  'error',
+  'unreadable',
+] as const
+export const INVALIDATION_RESULTS = ['evicted', 'unknown_key', 'unreadable'] as const
+export const REMOVAL_CAUSES = ['ttl', 'size', 'invalidated', 'flush'] as const
+export const COMMAND_OUTCOMES = ['ok', 'timeout', 'error', 'unavailable'] as const
+export const UPSTREAM_ERROR_KINDS = [
+  'dns',
+  'refused',
+  'connect_timeout',
+  'tls',
+  'headers_timeout',
+  'body_timeout',
+  'total_timeout',
+  'reset',
+  'truncated',
+  'protocol',
+  'queue_full',
+  'circuit_open',
+] as const
+export const KEY_STATES = ['active', 'expiring', 'expired', 'revoked'] as const
+
+/** Codes that have a name of their own in labels: an upstream may answer any number there is. */
+const NAMED_CODES: ReadonlySet<number> = new Set([
+  200, 201, 204, 206, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 414, 415, 422, 429, 431, 500, 502,
+  503, 504,
+])
+
+/** The label for a status: itself where it is usual, else its class. */
+export function codeLabel(status: number): string {
+  return NAMED_CODES.has(status) ? String(status) : classLabel(status)
+}
+
+export function classLabel(status: number): string {
+  return `${Math.floor(status / 100)}xx`
+}

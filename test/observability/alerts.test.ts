@@ -1,0 +1,74 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { has, PROMTOOL } from '../support/tools.ts'
+import { BOARDS } from './dashboards/boards.ts'
+import { ALERT_TEST_FILES, alerts, RULE_FILES, rules } from './rule-files.ts'
+
+interface TestFile {
+  readonly tests: readonly {
+    readonly promql_expr_test: readonly { readonly expr: string; readonly exp_samples: readonly unknown[] }[]
+  }[]
+}
+
+const names = [...new Set(alerts.map(({ alert }) => alert))]
+const expectations = ALERT_TEST_FILES.flatMap(file =>
+  (parse(readFileSync(file, 'utf8')) as TestFile).tests.flatMap(({ promql_expr_test }) => promql_expr_test),
+)
+
+describe.skipIf(!has(PROMTOOL))('by promtool’s word', () => {
+  test('the rules are sound', () => {
+    const check = spawnSync('promtool', ['check', 'rules', ...RULE_FILES], { encoding: 'utf8' })
+    expect(check.stdout + check.stderr).not.toMatch(/error|FAILED/)
+    expect(check.status).toBe(0)
+  })
+
+  test.each(ALERT_TEST_FILES.map(file => [file.slice(file.lastIndexOf('/') + 1), file] as const))(
+    'alerts fire when they should and are quiet when they should: %s',
+    async (_, file) => {
+      const promtool = spawn('promtool', ['test', 'rules', file])
+      let output = ''
+      for (const stream of [promtool.stdout, promtool.stderr])
+        stream.setEncoding('utf8').on('data', (text: string) => {
+          output += text
+        })
+      const [code] = await once(promtool, 'close')
+      expect([code, output]).toEqual([0, expect.stringContaining('SUCCESS')])
+    },
+    60_000,
+  )
+})
+
+test.each(names)('%s is tried in a case where it fires and in one where it stays quiet', name => {
+  const own = expectations.filter(({ expr }) => expr.includes(`alertname="${name}"`))
+  expect(own.some(({ exp_samples }) => exp_samples.length > 0)).toBe(true)
+  expect(own.some(({ exp_samples }) => exp_samples.length === 0)).toBe(true)
+})
+
+describe('whoever is woken is told what is wrong', () => {
+  test.each(alerts.map(alert => [`${alert.alert} (${alert.labels['severity']})`, alert] as const))(
+    '%s',
+    (_, { alert, labels, annotations }) => {
+      expect(['critical', 'warning', 'info']).toContain(labels['severity'])
+      expect(Object.keys(annotations).sort()).toEqual([
+        'dashboard_url',
+        'description',
+        'runbook_url',
+        'summary',
+      ])
+      // One sentence, the same whatever the figures are: it is what notifications are grouped by.
+      expect(annotations['summary']).toMatch(/^[A-Z][^{}]*[^.]\.$/)
+      expect(annotations['summary']?.match(/\. /g)).toBeNull()
+      if (alert !== 'PosternAbsent') expect(annotations['description']).toMatch(/\{\{ \$(value|labels)/)
+      const board = annotations['dashboard_url']?.replace('https://grafana.example/d/', '')
+      expect(BOARDS.map(({ uid }) => uid)).toContain(board)
+    },
+  )
+})
+
+test('recorded names say of what, of which metric and how', () => {
+  const recorded = rules.flatMap(({ record }) => (record === undefined ? [] : [record]))
+  expect(recorded.filter(name => !/^job:postern_[a-z_]+:[a-z0-9_]+$/.test(name))).toEqual([])
+})

@@ -1,0 +1,552 @@
+import {
+  type Board,
+  CHOSEN,
+  CHOSEN_JOB,
+  CHOSEN_ROUTE,
+  gauge,
+  quantile,
+  quantiles,
+  type Row,
+  rate,
+  share,
+} from './board.ts'
+
+const REQUESTS = 'postern_http_requests_total'
+const requests = (by = '', matchers = '') => rate(REQUESTS, by, matchers, CHOSEN_ROUTE)
+
+const summary: Row = {
+  title: 'Summary',
+  panels: [
+    {
+      title: 'Requests',
+      description: 'Finished requests a second.',
+      kind: 'stat',
+      unit: 'reqps',
+      width: 4,
+      queries: [{ expr: requests(), legend: 'requests' }],
+    },
+    {
+      title: 'Failed',
+      description: 'Share of answers with a 5xx, whoever made it.',
+      kind: 'stat',
+      unit: 'percentunit',
+      width: 4,
+      limits: [0.001, 0.01],
+      runbook: '#posternerrorbudgetburnfast',
+      queries: [{ expr: share(requests('', 'code=~"5.."'), requests()), legend: '5xx' }],
+    },
+    {
+      title: 'Latency, p99',
+      description: 'From the head of a request to the last byte of its answer.',
+      kind: 'stat',
+      unit: 's',
+      width: 4,
+      queries: [
+        {
+          expr: quantile(0.99, 'postern_http_request_duration_seconds', '', '', CHOSEN_ROUTE),
+          legend: 'p99',
+        },
+      ],
+    },
+    {
+      title: 'Budget burn, 1 h',
+      description:
+        'How many times as fast as it may the error budget is spent. 1 spends all of it in 30 days.',
+      kind: 'stat',
+      unit: 'none',
+      width: 4,
+      limits: [1, 14.4],
+      runbook: '#posternerrorbudgetburnfast',
+      queries: [
+        {
+          expr: `max by (slo) (job:postern_slo:burnrate1h{${CHOSEN_JOB},slo!="overhead"})`,
+          legend: '{{slo}}',
+        },
+      ],
+    },
+    {
+      title: 'Gateways',
+      description: 'Replicas that report, and those of them that do not hear of revocations.',
+      kind: 'stat',
+      unit: 'none',
+      width: 4,
+      runbook: '#posternrevocationstreamdown',
+      queries: [
+        { expr: gauge('postern_config_info', '', 'plane="gateway"'), legend: 'replicas' },
+        {
+          expr: `sum(1 - postern_key_invalidation_connected{${CHOSEN}})`,
+          legend: 'deaf',
+        },
+      ],
+    },
+    {
+      title: 'Versions and settings',
+      description: 'More than one of a kind for longer than a rollout takes: it is stuck.',
+      kind: 'stat',
+      unit: 'none',
+      width: 4,
+      runbook: '#posternversionskew',
+      queries: [
+        { expr: gauge('postern_build_info', 'version'), legend: '{{version}}' },
+        { expr: gauge('postern_config_info', 'hash', 'plane="gateway"'), legend: '{{hash}}' },
+      ],
+    },
+  ],
+}
+
+const traffic: Row = {
+  title: 'Traffic',
+  panels: [
+    {
+      title: 'Requests by route',
+      description: '`none`: no route of ours.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      queries: [{ expr: requests('route'), legend: '{{route}}' }],
+    },
+    {
+      title: 'Answers by status',
+      description: 'Who made the status: the gateway, or the service behind it.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      stacked: true,
+      queries: [{ expr: requests('code, source'), legend: '{{code}} {{source}}' }],
+    },
+    {
+      title: '5xx by route',
+      description: 'What the error budgets are spent on.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      runbook: '#posternerrorbudgetburnfast',
+      queries: [
+        { expr: requests('route, code, source', 'code=~"5.."'), legend: '{{route}} {{code}} {{source}}' },
+      ],
+    },
+    {
+      title: 'Latency',
+      description: 'From the head of a request to the last byte of its answer: how many took how long.',
+      kind: 'heatmap',
+      unit: 's',
+      width: 8,
+      queries: [
+        {
+          expr: rate('postern_http_request_duration_seconds_bucket', 'le', '', CHOSEN_ROUTE),
+          legend: '{{le}}',
+        },
+      ],
+    },
+    {
+      title: 'Latency by class of status',
+      description: 'p99.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 8,
+      queries: [
+        {
+          expr: quantile(0.99, 'postern_http_request_duration_seconds', 'code_class', '', CHOSEN_ROUTE),
+          legend: '{{code_class}}',
+        },
+      ],
+    },
+    {
+      title: 'Bytes sent',
+      description: 'Bodies of answers, by route.',
+      kind: 'timeseries',
+      unit: 'Bps',
+      width: 8,
+      queries: [
+        { expr: rate('postern_http_response_bytes_total', 'route', '', CHOSEN_ROUTE), legend: '{{route}}' },
+      ],
+    },
+  ],
+}
+
+const overhead: Row = {
+  title: 'Overhead',
+  panels: [
+    {
+      title: 'Added by the gateway',
+      description: 'Duration less the wait for the upstream. The objective: 99 % below 10 ms.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 12,
+      runbook: '#posternoverheadlatencybudgetburn',
+      queries: quantiles('postern_http_overhead_duration_seconds'),
+    },
+    {
+      title: 'Decision on a key, p99',
+      description: 'By the tier that knew it.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 12,
+      queries: [{ expr: quantile(0.99, 'postern_auth_duration_seconds', 'tier'), legend: '{{tier}}' }],
+    },
+  ],
+}
+
+const decisions: Row = {
+  title: 'Decisions on keys',
+  panels: [
+    {
+      title: 'Permitted and denied',
+      description: 'Each request that came as far as a credential, once.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      stacked: true,
+      queries: [{ expr: rate('postern_auth_decisions_total', 'decision'), legend: '{{decision}}' }],
+    },
+    {
+      title: 'Denied, by reason',
+      description: '`store_error`: nobody could say whether the key is good.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      queries: [
+        { expr: rate('postern_auth_decisions_total', 'reason', 'decision="denied"'), legend: '{{reason}}' },
+      ],
+    },
+    {
+      title: 'Unknown and malformed keys',
+      description: 'And ten times the median of the last day, above which an alert fires.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      runbook: '#posternunknownkeyspike',
+      queries: [
+        { expr: `sum(job:postern_auth_unknown:rate5m{${CHOSEN_JOB}})`, legend: 'now' },
+        {
+          expr: `10 * sum(quantile_over_time(0.5, job:postern_auth_unknown:rate5m{${CHOSEN_JOB}}[1d]))`,
+          legend: 'ten times the median',
+        },
+      ],
+    },
+  ],
+}
+
+const cache: Row = {
+  title: 'Key cache and revocation',
+  panels: [
+    {
+      title: 'Answered from memory',
+      description: 'Share of look-ups that asked nobody.',
+      kind: 'timeseries',
+      unit: 'percentunit',
+      max: 1,
+      width: 6,
+      runbook: '#posterncachehitratiolow',
+      queries: [
+        { expr: `min by (job) (job:postern_key_cache_hits:ratio_rate5m{${CHOSEN_JOB}})`, legend: '{{job}}' },
+      ],
+    },
+    {
+      title: 'Look-ups',
+      description: 'By tier and result. `coalesced`: waited for one of the same key that was under way.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 6,
+      queries: [
+        {
+          expr: `${rate('postern_key_cache_lookups_total', 'tier, result')} > 0`,
+          legend: '{{tier}} {{result}}',
+        },
+      ],
+    },
+    {
+      title: 'Records in memory',
+      description: 'Of how many there may be.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 6,
+      queries: [
+        { expr: gauge('postern_key_cache_entries', 'pod'), legend: '{{pod}}' },
+        { expr: gauge('postern_key_cache_capacity', '', '', 'min'), legend: 'capacity' },
+      ],
+    },
+    {
+      title: 'Records that left memory',
+      description: '`invalidated`: a change was heard. `size`: memory was full.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 6,
+      queries: [{ expr: rate('postern_key_cache_removals_total', 'cause'), legend: '{{cause}}' }],
+    },
+    {
+      title: 'From revocation to its effect',
+      description:
+        'From the commit of a change to its eviction here, of changes heard while not deaf. The promise: within a second.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 12,
+      runbook: '#posternrevocationlaghigh',
+      queries: quantiles('postern_key_invalidation_lag_seconds'),
+    },
+    {
+      title: 'Hearing',
+      description: '1 while a replica hears of changes, 0 while it is deaf and asks the origin for each key.',
+      kind: 'timeseries',
+      unit: 'none',
+      max: 1,
+      width: 12,
+      runbook: '#posternrevocationstreamdown',
+      queries: [{ expr: gauge('postern_key_invalidation_connected', 'pod'), legend: '{{pod}}' }],
+    },
+  ],
+}
+
+const redis: Row = {
+  title: 'Redis',
+  panels: [
+    {
+      title: 'Commands by outcome',
+      description: '`unavailable`: there was no connection.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 8,
+      runbook: '#posternkeystoreunavailable',
+      queries: [
+        { expr: rate('postern_redis_commands_total', 'command, outcome'), legend: '{{command}} {{outcome}}' },
+      ],
+    },
+    {
+      title: 'Time of a command',
+      description: 'p50 and p99; the limit is redis.commandTimeoutMs.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 8,
+      runbook: '#posternkeystoredegraded',
+      queries: [
+        {
+          expr: quantile(0.5, 'postern_redis_command_duration_seconds', 'command'),
+          legend: 'p50 {{command}}',
+        },
+        {
+          expr: quantile(0.99, 'postern_redis_command_duration_seconds', 'command'),
+          legend: 'p99 {{command}}',
+        },
+      ],
+    },
+    {
+      title: 'Connected, and connected again',
+      description: '1 while the connection for commands is ready; reconnections a second.',
+      kind: 'timeseries',
+      unit: 'none',
+      width: 8,
+      runbook: '#posternkeystoreunavailable',
+      queries: [
+        { expr: gauge('postern_redis_up', 'pod'), legend: '{{pod}}' },
+        { expr: rate('postern_redis_reconnects_total', 'pod'), legend: 'reconnections {{pod}}' },
+      ],
+    },
+  ],
+}
+
+const upstream: Row = {
+  title: 'Upstream',
+  panels: [
+    {
+      title: 'Wait for headers',
+      description: 'From asking, the wait for a connection included.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 8,
+      queries: quantiles('postern_upstream_time_to_headers_seconds'),
+    },
+    {
+      title: 'Answers by status',
+      description: 'As the upstream gave them.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      stacked: true,
+      queries: [{ expr: rate('postern_upstream_requests_total', 'code'), legend: '{{code}}' }],
+    },
+    {
+      title: 'Failures by kind',
+      description: 'Requests that got no whole answer.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      runbook: '#posternupstreamdown',
+      queries: [{ expr: rate('postern_upstream_errors_total', 'kind'), legend: '{{kind}}' }],
+    },
+    {
+      title: 'Unreachable',
+      description: 'Share of requests that got no connection or no answer in time.',
+      kind: 'timeseries',
+      unit: 'percentunit',
+      max: 1,
+      width: 5,
+      runbook: '#posternupstreamdown',
+      queries: [
+        {
+          expr: `max by (upstream) (job:postern_upstream_unreachable:ratio_rate2m{${CHOSEN_JOB}})`,
+          legend: '{{upstream}}',
+        },
+      ],
+    },
+    {
+      title: 'Connections',
+      description: '`free` are open and idle, `pending` are being made.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 5,
+      queries: [{ expr: gauge('postern_upstream_connections', 'state'), legend: '{{state}}' }],
+    },
+    {
+      title: 'Waiting for a connection',
+      description: 'Above 0 all upstream.connections of a replica are in use.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 5,
+      runbook: '#posternupstreamqueueing',
+      queries: [{ expr: gauge('postern_upstream_queued_requests', 'pod'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Circuit',
+      description: 'How many replicas stand how to the upstream. `open`: it is not asked.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 5,
+      runbook: '#posternupstreamcircuitopen',
+      queries: [{ expr: gauge('postern_upstream_circuit_state', 'state'), legend: '{{state}}' }],
+    },
+    {
+      title: 'Sent again',
+      description: 'A kept connection was reset before any byte of an answer; once only.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 4,
+      queries: [{ expr: rate('postern_upstream_retries_total', 'outcome'), legend: '{{outcome}}' }],
+    },
+  ],
+}
+
+const limits: Row = {
+  title: 'Limits and shedding',
+  panels: [
+    {
+      title: 'Refused before the key was looked at',
+      description: '`overload`: more in flight than gateway.maxInFlight.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      queries: [{ expr: rate('postern_http_rejected_total', 'reason'), legend: '{{reason}}' }],
+    },
+    {
+      title: 'In flight',
+      description: 'Open requests, and replicas that drain.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 8,
+      runbook: '#posternslowdrain',
+      queries: [
+        { expr: gauge('postern_http_requests_in_flight', 'pod'), legend: '{{pod}}' },
+        { expr: gauge('postern_draining'), legend: 'draining replicas' },
+      ],
+    },
+    {
+      title: 'Clients that left',
+      description:
+        'While their key was looked up, while the upstream was waited for, while the answer was sent.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 8,
+      queries: [{ expr: rate('postern_http_client_aborts_total', 'phase'), legend: '{{phase}}' }],
+    },
+  ],
+}
+
+export const nodejs: Row = {
+  title: 'Node.js',
+  panels: [
+    {
+      title: 'Event loop lag, p99',
+      description: 'Every request waits at least so long. About 10 ms is what measuring itself shows.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 6,
+      runbook: '#posterneventlooplaghigh',
+      queries: [{ expr: gauge('nodejs_eventloop_lag_p99_seconds', 'pod', '', 'max'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Processor',
+      description: 'Cores in use. One core runs all of the program’s own code.',
+      kind: 'timeseries',
+      unit: 'none',
+      width: 6,
+      queries: [{ expr: rate('process_cpu_seconds_total', 'pod'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Heap in use',
+      description: 'Of what a process may have.',
+      kind: 'timeseries',
+      unit: 'percentunit',
+      width: 6,
+      runbook: '#posternheapnearlimit',
+      queries: [
+        {
+          expr: `max by (pod) (nodejs_heap_size_used_bytes{${CHOSEN}} / postern_heap_limit_bytes{${CHOSEN}})`,
+          legend: '{{pod}}',
+        },
+      ],
+    },
+    {
+      title: 'Resident memory',
+      description: 'What Kubernetes’ limit is compared with.',
+      kind: 'timeseries',
+      unit: 'bytes',
+      width: 6,
+      queries: [{ expr: gauge('process_resident_memory_bytes', 'pod'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Garbage collection',
+      description: 'Share of time, by kind.',
+      kind: 'timeseries',
+      unit: 'percentunit',
+      width: 6,
+      queries: [{ expr: rate('nodejs_gc_duration_seconds_sum', 'kind'), legend: '{{kind}}' }],
+    },
+    {
+      title: 'Open files',
+      description: 'Sockets are most of them.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 6,
+      queries: [{ expr: gauge('process_open_fds', 'pod'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Running for',
+      description: 'It falls to 0 where a process begins anew.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 6,
+      queries: [
+        { expr: `time() - ${gauge('process_start_time_seconds', 'pod', '', 'max')}`, legend: '{{pod}}' },
+      ],
+    },
+    {
+      title: 'Scraped',
+      description: '1 while Prometheus reaches a process.',
+      kind: 'timeseries',
+      unit: 'none',
+      max: 1,
+      width: 6,
+      runbook: '#posterntargetdown',
+      queries: [{ expr: `max by (pod) (up{${CHOSEN}})`, legend: '{{pod}}' }],
+    },
+  ],
+}
+
+export const gatewayBoard: Board = {
+  uid: 'postern-gateway',
+  file: 'gateway',
+  title: 'Postern / Gateway',
+  description:
+    'Requests on their way through the gateway: what they got, how long it took, and what they waited for.',
+  byRoute: true,
+  rows: [summary, traffic, overhead, decisions, cache, redis, upstream, limits, nodejs],
+}

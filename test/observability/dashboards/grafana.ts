@@ -1,0 +1,220 @@
+import { type Board, CHOSEN, type Panel, type Query } from './board.ts'
+
+const SCHEMA_VERSION = 39
+const COLUMNS = 24
+const DATASOURCE = { type: 'prometheus', uid: '$datasource' }
+const STAT_HEIGHT = 5
+const GRAPH_HEIGHT = 8
+
+/** Classic JSON, which the sidecar and every Grafana from 11 on read. */
+export function toGrafana(board: Board): object {
+  return {
+    uid: board.uid,
+    title: board.title,
+    description: board.description,
+    tags: ['postern'],
+    schemaVersion: SCHEMA_VERSION,
+    version: 1,
+    editable: false,
+    graphTooltip: 1,
+    refresh: '30s',
+    time: { from: 'now-1h', to: 'now' },
+    timezone: 'browser',
+    templating: { list: variablesOf(board) },
+    annotations: { list: ANNOTATIONS },
+    links: [
+      {
+        type: 'dashboards',
+        title: 'Postern',
+        tags: ['postern'],
+        asDropdown: true,
+        includeVars: true,
+        keepTime: true,
+      },
+      { type: 'link', title: 'Runbooks', url: '$runbooks', targetBlank: true, icon: 'doc' },
+    ],
+    panels: layOut(board),
+  }
+}
+
+/** Where the address of the runbooks is another one, this default is what the chart replaces. */
+export const RUNBOOKS = 'https://postern.example/runbooks/alerts.md'
+
+const VERSION_CHANGE = `max by (version) (postern_build_info{${CHOSEN}}) unless max by (version) (postern_build_info{${CHOSEN}} offset 5m)`
+export const FIRING = 'ALERTS{alertname=~"Postern.*",alertstate="firing",severity=~"critical|warning"}'
+
+const ANNOTATIONS = [
+  annotation('New version', VERSION_CHANGE, '{{version}}', 'blue'),
+  annotation('Alerts', FIRING, '{{alertname}}', 'red'),
+]
+
+function annotation(name: string, expr: string, titleFormat: string, iconColor: string): object {
+  return {
+    name,
+    datasource: DATASOURCE,
+    enable: name === 'Alerts',
+    expr,
+    titleFormat,
+    iconColor,
+    step: '60s',
+  }
+}
+
+function variablesOf(board: Board): object[] {
+  const chosen = ['cluster', 'namespace', 'job', 'pod']
+  const where = (index: number) =>
+    chosen
+      .slice(0, index)
+      .map(name => `${name}=~"$${name}"`)
+      .join(',')
+  return [
+    { name: 'datasource', label: 'Data source', type: 'datasource', query: 'prometheus', hide: 0 },
+    ...chosen.map((name, index) =>
+      queryVariable(name, `label_values(postern_build_info{${where(index)}}, ${name})`),
+    ),
+    ...(board.byRoute
+      ? [queryVariable('route', `label_values(postern_http_requests_total{${where(4)}}, route)`)]
+      : []),
+    { name: 'runbooks', type: 'constant', query: RUNBOOKS, hide: 2 },
+  ]
+}
+
+function queryVariable(name: string, query: string): object {
+  return {
+    name,
+    label: name[0]?.toUpperCase() + name.slice(1),
+    type: 'query',
+    datasource: DATASOURCE,
+    definition: query,
+    query: { query, refId: name },
+    // Also what has no such label: not every Prometheus sets a cluster.
+    allValue: '.*',
+    includeAll: true,
+    multi: true,
+    current: { selected: true, text: ['All'], value: ['$__all'] },
+    refresh: 2,
+    sort: 1,
+  }
+}
+
+function layOut(board: Board): object[] {
+  let y = 0
+  let id = 0
+  return board.rows.flatMap(row => {
+    const header = {
+      id: ++id,
+      type: 'row',
+      title: row.title,
+      collapsed: false,
+      panels: [],
+      gridPos: { x: 0, y: y++, w: COLUMNS, h: 1 },
+    }
+    let x = 0
+    let height = 0
+    const panels = row.panels.map(panel => {
+      const h =
+        panel.kind === 'stat' && row.panels.every(({ kind }) => kind === 'stat') ? STAT_HEIGHT : GRAPH_HEIGHT
+      if (x + panel.width > COLUMNS) {
+        x = 0
+        y += height
+      }
+      const gridPos = { x, y, w: panel.width, h }
+      x += panel.width
+      height = h
+      return { id: ++id, gridPos, ...panelOf(panel) }
+    })
+    y += height
+    return [header, ...panels]
+  })
+}
+
+function panelOf(panel: Panel): object {
+  return {
+    type: panel.kind,
+    title: panel.title,
+    description: panel.description,
+    datasource: DATASOURCE,
+    links:
+      panel.runbook === undefined
+        ? []
+        : [{ title: 'Runbook', url: `$runbooks${panel.runbook}`, targetBlank: true }],
+    targets: panel.queries.map((query, index) => targetOf(panel, query, index)),
+    fieldConfig: { defaults: defaultsOf(panel), overrides: [] },
+    options: optionsOf(panel),
+  }
+}
+
+function targetOf(panel: Panel, { expr, legend }: Query, index: number): object {
+  const heatmap = panel.kind === 'heatmap'
+  return {
+    refId: String.fromCharCode(65 + index),
+    datasource: DATASOURCE,
+    expr,
+    legendFormat: legend,
+    editorMode: 'code',
+    range: true,
+    instant: false,
+    format: heatmap ? 'heatmap' : 'time_series',
+  }
+}
+
+function defaultsOf({ kind, unit, max, limits, stacked }: Panel): object {
+  return {
+    unit,
+    min: kind === 'timeseries' && limits === undefined ? 0 : undefined,
+    ...(max === undefined ? {} : { max }),
+    color: { mode: kind === 'stat' ? 'thresholds' : 'palette-classic' },
+    thresholds: { mode: 'absolute', steps: stepsOf(limits) },
+    custom:
+      kind === 'timeseries'
+        ? {
+            lineWidth: 1,
+            fillOpacity: stacked ? 40 : 8,
+            showPoints: 'never',
+            spanNulls: false,
+            stacking: { mode: stacked ? 'normal' : 'none', group: 'A' },
+          }
+        : {},
+  }
+}
+
+function stepsOf(limits: readonly [number, number] | undefined): object[] {
+  if (limits === undefined) return [{ color: 'blue', value: null }]
+  const [warning, alarm] = limits
+  if (warning <= alarm) {
+    return [
+      { color: 'green', value: null },
+      { color: 'orange', value: warning },
+      { color: 'red', value: alarm },
+    ]
+  }
+  return [
+    { color: 'red', value: null },
+    { color: 'orange', value: alarm },
+    { color: 'green', value: warning },
+  ]
+}
+
+function optionsOf({ kind, unit }: Panel): object {
+  switch (kind) {
+    case 'stat':
+      return {
+        reduceOptions: { calcs: ['lastNotNull'], fields: '', values: false },
+        colorMode: 'value',
+        graphMode: 'area',
+        textMode: 'auto',
+      }
+    case 'heatmap':
+      return {
+        calculate: false,
+        yAxis: { unit },
+        color: { mode: 'scheme', scheme: 'Blues', steps: 64 },
+        cellGap: 1,
+      }
+    case 'timeseries':
+      return {
+        legend: { displayMode: 'list', placement: 'bottom', showLegend: true },
+        tooltip: { mode: 'multi', sort: 'desc' },
+      }
+  }
+}

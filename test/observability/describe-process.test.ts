@@ -1,0 +1,96 @@
+import { execFileSync } from 'node:child_process'
+import { appendFileSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { describeCertificates } from '../../src/observability/describe-process.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { makeCertificates } from '../support/certificates.ts'
+import { consoleConfig } from '../support/console.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+
+const certificates = makeCertificates()
+afterAll(() => certificates.remove())
+
+const { upstream, redis, origin } = consoleConfig({})
+const DAY_SECONDS = 86_400
+/** What openssl was asked for when these were made. */
+const IN_TWO_DAYS = Date.now() / 1000 + 2 * DAY_SECONDS
+
+async function expiries(planes: readonly string[], settings: object): Promise<Record<string, number>> {
+  const metrics = createMetrics()
+  describeCertificates(metrics, planes, { upstream, redis, origin, ...settings })
+  const { values } = await metrics.certificateNotAfter.get()
+  return Object.fromEntries(values.map(({ labels, value }) => [labels['purpose'], value]))
+}
+
+describe('an operator sees when a certificate will expire', () => {
+  const { caFile, clientCertFile: certFile, clientKeyFile: keyFile } = certificates
+
+  test('each that is configured, in seconds since the epoch, and no other', async () => {
+    const found = await expiries(['gateway'], {
+      upstream: { ...upstream, tls: { caFile, certFile, keyFile } },
+      redis: { ...redis, url: 'rediss://r:6380', caFile },
+      origin: { ...origin, url: 'https://o', caFile },
+    })
+    expect(Object.keys(found).sort()).toEqual(['origin_ca', 'redis_ca', 'upstream_ca', 'upstream_client'])
+    for (const value of Object.values(found)) expect(Math.abs(value - IN_TWO_DAYS)).toBeLessThan(120)
+    expect(await expiries(['gateway'], {})).toEqual({})
+  })
+
+  test('the console has none of the upstream’s', async () => {
+    const found = await expiries(['console'], {
+      upstream: { ...upstream, tls: { caFile } },
+      redis: { ...redis, url: 'rediss://r:6380', caFile },
+    })
+    expect(Object.keys(found)).toEqual(['redis_ca'])
+  })
+
+  test('of a bundle of authorities the last one counts, of a chain that is shown the first', async () => {
+    const bundle = join(temporaryDirectory(), 'bundle.pem')
+    const first = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=old']
+    execFileSync('openssl', [...first, '-keyout', '/dev/null', '-out', bundle], { stdio: 'ignore' })
+    appendFileSync(bundle, readFileSync(caFile))
+    const found = await expiries(['gateway'], {
+      upstream: { ...upstream, tls: { caFile: bundle, certFile: bundle, keyFile } },
+    })
+    expect(Math.abs((found['upstream_ca'] ?? 0) - IN_TWO_DAYS)).toBeLessThan(120)
+    expect(Math.abs((found['upstream_client'] ?? 0) - IN_TWO_DAYS + DAY_SECONDS)).toBeLessThan(120)
+  })
+
+  test('a file that is no certificate shows nothing: where it is used it is complained of', async () => {
+    for (const file of [keyFile, '/nowhere'])
+      expect(await expiries(['gateway'], { upstream: { ...upstream, tls: { caFile: file } } })).toEqual({})
+  })
+})
+
+describe('a process shows what it runs and nothing else', () => {
+  test('each part brings its own metrics, and they stand nowhere else', async () => {
+    const namesOf = async (...parts: Parameters<typeof createMetrics>[0] & object) =>
+      (await createMetrics(parts).registry.getMetricsAsJSON()).map(metric => metric.name)
+    const gateway = await namesOf('gateway', 'redis', 'changes')
+    const console = await namesOf('console', 'redis')
+    const both = gateway.filter(name => console.includes(name) && name.startsWith('postern_'))
+    expect(both).toEqual([
+      'postern_draining',
+      'postern_build_info',
+      'postern_config_info',
+      'postern_tls_cert_not_after_seconds',
+      'postern_heap_limit_bytes',
+      'postern_redis_commands_total',
+      'postern_redis_command_duration_seconds',
+      'postern_redis_up',
+      'postern_redis_reconnects_total',
+    ])
+    expect(await namesOf('gateway')).not.toContain('postern_redis_up')
+    expect(await namesOf('gateway')).not.toContain('postern_key_invalidation_connected')
+  })
+
+  test('what is counted in a part that does not run is shown to nobody, and breaks nothing', async () => {
+    const metrics = createMetrics(['gateway'])
+    metrics.redisUp.set(1)
+    metrics.keyOperations.inc({ operation: 'issue', outcome: 'ok' })
+    expect(await metrics.registry.metrics()).not.toMatch(/postern_(redis|key_operations)/)
+    expect(await metricValue(metrics.redisUp)).toBe(1)
+  })
+})

@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { has, PROMETHEUS } from '../../support/tools.ts'
+import { FIRING } from '../dashboards/grafana.ts'
+import { alerts, rules } from '../rule-files.ts'
+import { shortened } from './shorten.ts'
+import { PANELS, runWatched, type WatchedRun } from './watched-run.ts'
+
+/** What no fault of this run brings about: there it is enough that the number is there. */
+const MAY_STAY_ZERO = new Set(['Audit trail, failed writes'])
+
+/** Alerts that these faults must raise. */
+const EXPECTED = [
+  'PosternErrorBudgetBurnFast',
+  'PosternUpstreamDown',
+  'PosternUpstreamCircuitOpen',
+  'PosternUpstreamQueueing',
+  'PosternRevocationStreamDown',
+  'PosternKeyStoreUnavailable',
+  'PosternSlowDrain',
+  'PosternTargetDown',
+  // The authority of the test lives for two days.
+  'PosternCertificateExpiring',
+]
+/** And those that they must not. */
+const UNEXPECTED = ['PosternVersionSkew', 'PosternAuditWriteFailing', 'PosternHeapNearLimit']
+
+describe.skipIf(!has(PROMETHEUS))('a real Prometheus watches a minute of load and faults', () => {
+  let run: WatchedRun
+  let startedAtMs: number
+  beforeAll(async () => {
+    startedAtMs = performance.now()
+    run = await runWatched()
+  }, 90_000)
+  afterAll(() => run?.stop())
+
+  test('every panel of every dashboard shows what happened', async () => {
+    const empty: string[] = []
+    const flat: string[] = []
+    let series = 0
+    for (const { board, panel } of PANELS) {
+      const values = await run.valuesOf(panel)
+      values.forEach((found, index) => {
+        const name = `${board.title} › ${panel.title} › ${panel.queries[index]?.legend}`
+        const finite = found.flatMap(({ points }) => points.filter(([, value]) => Number.isFinite(value)))
+        series += found.length
+        if (finite.length === 0) empty.push(name)
+        else if (finite.every(([, value]) => value === 0)) flat.push(name)
+      })
+    }
+    const queries = PANELS.reduce((sum, { panel }) => sum + panel.queries.length, 0)
+    const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(0)
+    process.stdout.write(
+      `\n${PANELS.length} panels, ${queries} queries, ${series} series over ${run.answers} answered requests; ${seconds} s\n`,
+    )
+    expect(empty).toEqual([])
+    expect(flat.filter(name => !MAY_STAY_ZERO.has(name.split(' › ')[1] ?? ''))).toEqual([])
+  })
+
+  test('every rule can be evaluated, and every recording has a value', async () => {
+    const states = await run.prometheus.rules()
+    expect(states.length).toBe(rules.length)
+    expect(states.filter(({ health, lastError }) => health !== 'ok' || lastError)).toEqual([])
+    for (const { record, expr } of rules) {
+      const found = await run.prometheus.range(record ?? shortened(expr), run.fromSeconds, run.toSeconds)
+      const finite = found.flatMap(({ points }) => points.filter(([, value]) => Number.isFinite(value)))
+      if (record !== undefined) expect([record, finite.length > 0]).toEqual([record, true])
+    }
+  })
+
+  test('the faults raise the alerts that they should, and no other of some', async () => {
+    const fired = await run.prometheus.range(FIRING, run.fromSeconds, run.toSeconds)
+    const names = [...new Set(fired.map(({ labels }) => labels['alertname']))]
+    process.stdout.write(`\nfired: ${names.sort().join(', ')}\n`)
+    expect(alerts.map(({ alert }) => alert)).toEqual(expect.arrayContaining(names))
+    expect(names).toEqual(expect.arrayContaining(EXPECTED))
+    // A label that a rule has lost on the way leaves a hole in the sentence.
+    expect(run.told.filter(text => /<error|<no value>|NaN| {2}| of in | in [.,]/.test(text))).toEqual([])
+    expect(names.filter(name => UNEXPECTED.includes(name ?? ''))).toEqual([])
+  })
+})

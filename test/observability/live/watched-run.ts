@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs'
+import { makeCertificates } from '../../support/certificates.ts'
+import { PrometheusServer, type Series } from '../../support/prometheus-server.ts'
+import { startScriptedUpstream } from '../../support/scripted-upstream.ts'
+import { startWorld, type World } from '../../support/world.ts'
+import type { Panel } from '../dashboards/board.ts'
+import { BOARDS } from '../dashboards/boards.ts'
+import { RULE_FILES } from '../rule-files.ts'
+import { Clients, upstreamScripts } from './faults.ts'
+import { shortened, shortenedRules } from './shorten.ts'
+
+/** Limits so near that a minute is enough to meet all of them. */
+const SETTINGS = {
+  POSTERN_GATEWAY_MAX_IN_FLIGHT: '24',
+  POSTERN_UPSTREAM_CONNECTIONS: '8',
+  POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '500',
+  POSTERN_UPSTREAM_BODY_IDLE_TIMEOUT_MS: '500',
+  POSTERN_KEYS_MEMORY_TTL_SECONDS: '2',
+  POSTERN_KEYS_MEMORY_MAX_ENTRIES: '12',
+  POSTERN_LOG_LEVEL: 'warn',
+  POSTERN_DRAIN_DELAY_MS: '2500',
+}
+const KEYS = 16
+
+export interface WatchedRun {
+  readonly prometheus: PrometheusServer
+  readonly world: World
+  readonly answers: number
+  /** What was done, and when it began: seconds since the epoch. */
+  readonly phases: readonly (readonly [what: string, atSeconds: number])[]
+  /** Descriptions of the alerts that fired, as people read them. */
+  readonly told: readonly string[]
+  readonly fromSeconds: number
+  readonly toSeconds: number
+  /** The values of a panel over the run, query by query. */
+  valuesOf(panel: Panel): Promise<Series[][]>
+  stop(): Promise<void>
+}
+
+/** Gateway and console in earnest, under load and one fault after another, with a real Prometheus that watches. */
+export async function runWatched(): Promise<WatchedRun> {
+  const certificates = makeCertificates()
+  const upstream = await startScriptedUpstream(upstreamScripts.well)
+  const world = await startWorld({
+    ...SETTINGS,
+    POSTERN_UPSTREAM_URL: upstream.url,
+    POSTERN_UPSTREAM_TLS_CA_FILE: certificates.caFile,
+  })
+  const target = (job: string, url: string) => ({
+    url,
+    labels: { namespace: 'files', job, pod: `${job}-0` },
+  })
+  const prometheus = await PrometheusServer.start(
+    [target('postern-gateway', world.gateway.urls.ops), target('postern-console', world.console.urls.ops)],
+    RULE_FILES.map(file => shortenedRules(readFileSync(file, 'utf8'))),
+  )
+  const clients = new Clients(world)
+  for (let index = 0; index < KEYS; index++) clients.keys.push(await world.issue())
+  const phases: [string, number][] = []
+  const fromSeconds = Date.now() / 1000
+  const told = new Set<string>()
+  const phase = async (what: string, seconds: number, act?: () => Promise<unknown>) => {
+    phases.push([what, Date.now() / 1000])
+    await Promise.all([act?.(), new Promise(resolve => setTimeout(resolve, seconds * 1000))])
+    for (const { annotations } of await prometheus.firing()) told.add(annotations['description'] ?? '')
+    // It remembers each request, and there are many.
+    upstream.requests.length = 0
+  }
+  const during = (script: keyof typeof upstreamScripts) => async () => {
+    upstream.script = upstreamScripts[script]
+  }
+
+  clients.begin(6, 15)
+  clients.beginAdmin(100)
+  await phase('all is well', 7)
+  await phase('the upstream fails', 4, during('failing'))
+  await phase('it breaks off', 5, during('breaking'))
+  await phase('it says nothing', 4, during('silent'))
+  upstream.script = upstreamScripts.slow
+  await phase('too many come at once', 5, async () => {
+    const endMs = performance.now() + 4500
+    while (performance.now() < endMs) await clients.crowd(120)
+  })
+  await phase('clients leave', 3, async () => {
+    upstream.script = upstreamScripts.endless
+    for (let wave = 0; wave < 4; wave++) await clients.leave(5)
+    upstream.script = upstreamScripts.silent
+    for (let wave = 0; wave < 4; wave++) await clients.leave(5)
+  })
+  upstream.script = upstreamScripts.well
+  await phase('all is well again', 4)
+  await phase('Redis hangs', 3, async () => world.redis.freeze())
+  await phase('Redis is gone', 6, () => world.redis.kill())
+  await phase('Redis is back', 7, () => world.redis.revive())
+  await phase('the gateway is told to stop', 6, () => world.gateway.process.stop('SIGTERM'))
+  await clients.stop()
+  const toSeconds = Date.now() / 1000
+
+  return {
+    prometheus,
+    world,
+    answers: clients.answers,
+    phases,
+    told: [...told],
+    fromSeconds,
+    toSeconds,
+    valuesOf: panel =>
+      Promise.all(panel.queries.map(({ expr }) => prometheus.range(shortened(expr), fromSeconds, toSeconds))),
+    stop: async () => {
+      await prometheus.stop()
+      await world.stop()
+      await upstream.stop()
+      certificates.remove()
+    },
+  }
+}
+
+export const PANELS = BOARDS.flatMap(board =>
+  board.rows.flatMap(row => row.panels.map(panel => ({ board, row, panel }))),
+)

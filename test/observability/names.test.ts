@@ -1,0 +1,158 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { settings } from '../../src/config/settings.ts'
+import { catalogue, ourMetrics, TARGET_LABELS } from './catalogue.ts'
+import { BOARDS, fileOf, textOf } from './dashboards/boards.ts'
+import { partsOf } from './promql.ts'
+import { alerts, RUNBOOK_FILES, recordings, rules } from './rule-files.ts'
+
+const panels = BOARDS.flatMap(board =>
+  board.rows.flatMap(row => row.panels.map(panel => ({ ...panel, where: `${board.title} › ${row.title}` }))),
+)
+const queries = [
+  ...rules.map(({ record, alert, expr }) => ({ where: record ?? alert ?? '', expr, legend: '' })),
+  ...panels.flatMap(({ where, title, queries: own }) =>
+    own.map(query => ({ where: `${where} › ${title}`, ...query })),
+  ),
+]
+const RUNBOOKS = 'https://postern.example/runbooks/'
+const runbooks = RUNBOOK_FILES.map(file => ({
+  name: file.slice(file.lastIndexOf('/') + 1),
+  text: readFileSync(file, 'utf8'),
+}))
+const anchors = runbooks.flatMap(({ name, text }) =>
+  [...text.matchAll(/^### (.+)$/gm)].map(([, heading = '']) => `${name}#${heading.toLowerCase()}`),
+)
+
+describe('exporter, rules and dashboards speak of the same things', () => {
+  test.each(queries.map(query => [query.where, query]))('%s', (_, { expr, legend }) => {
+    const { selectors, grouping } = partsOf(expr)
+    expect(selectors.map(({ metric }) => metric).filter(name => !catalogue.has(name))).toEqual([])
+    for (const { metric, labels } of selectors) {
+      const known = [...(catalogue.get(metric) ?? []), ...TARGET_LABELS]
+      expect(labels.filter(label => !known.includes(label))).toEqual([])
+    }
+    const known = [...selectors.flatMap(({ metric }) => catalogue.get(metric) ?? []), ...TARGET_LABELS]
+    const shown = [...legend.matchAll(/\{\{(.+?)\}\}/g)].map(([, label = '']) => label)
+    expect([...grouping, ...shown].filter(label => !known.includes(label))).toEqual([])
+  })
+
+  test('a legend shows only what its query groups by', () => {
+    const lost = panels.flatMap(({ title, queries: own }) =>
+      own.filter(({ expr, legend }) => {
+        const shown = [...legend.matchAll(/\{\{(.+?)\}\}/g)].map(([, label = '']) => label)
+        return shown.some(label => !partsOf(expr).grouping.includes(label)) && title !== ''
+      }),
+    )
+    expect(lost).toEqual([])
+  })
+
+  const used = new Set(queries.flatMap(({ expr }) => partsOf(expr).selectors.map(({ metric }) => metric)))
+
+  test('every metric of ours is looked at by somebody', () => {
+    const seen = (name: string) => ['', '_bucket', '_count'].some(suffix => used.has(name + suffix))
+    expect(ourMetrics.filter(name => !seen(name))).toEqual([])
+  })
+
+  test('nothing is recorded for nobody', () => {
+    expect(recordings.map(({ record }) => record).filter(name => !used.has(name))).toEqual([])
+  })
+})
+
+describe('dashboards', () => {
+  test.each(BOARDS.map(board => [board.file, board] as const))(
+    '%s.json is as described: npm run docs writes it',
+    (_, board) => {
+      expect(readFileSync(fileOf(board), 'utf8')).toBe(textOf(board))
+    },
+  )
+
+  test.each(BOARDS.map(board => [board.file, JSON.parse(textOf(board)) as Dashboard] as const))(
+    '%s.json holds no data source of anybody’s, overlaps nowhere, and can be chosen by what is asked for',
+    (_, { uid, panels: laid, templating, editable, schemaVersion }) => {
+      expect([uid.startsWith('postern-'), editable, schemaVersion]).toEqual([true, false, 39])
+      const names = templating.list.map(variable => variable.name)
+      expect(names).toEqual(expect.arrayContaining(['datasource', 'cluster', 'namespace', 'job', 'pod']))
+      for (const panel of laid.filter(({ type }) => type !== 'row')) {
+        expect(panel.datasource).toEqual({ type: 'prometheus', uid: '$datasource' })
+        const mentioned = panel.targets.flatMap(({ expr }) =>
+          [...expr.matchAll(/\$(\w+)/g)].map(([, name = '']) => name),
+        )
+        const own = mentioned.filter(name => !name.startsWith('__'))
+        expect(own.filter(name => !names.includes(name))).toEqual([])
+      }
+      const cells = laid.flatMap(({ gridPos: { x, y, w, h } }) =>
+        Array.from({ length: w * h }, (_cell, index) => `${x + (index % w)},${y + Math.floor(index / w)}`),
+      )
+      expect(new Set(cells).size).toBe(cells.length)
+      expect(new Set(laid.map(({ id }) => id)).size).toBe(laid.length)
+    },
+  )
+
+  test('no counter is drawn but by its rate, none over a window that is too short to be seen', () => {
+    const counters = ourMetrics.filter(name => name.endsWith('_total'))
+    for (const { expr } of panels.flatMap(({ queries: own }) => own)) {
+      for (const name of counters.filter(counter => expr.includes(counter))) {
+        expect(expr).toMatch(new RegExp(`(rate|increase)\\(${name}`))
+      }
+      expect([...expr.matchAll(/\brate\([^[]*\[([^\]]*)\]/g)].map(([, window]) => window)).toEqual(
+        [...expr.matchAll(/\brate\(/g)].map(() => '$__rate_interval'),
+      )
+    }
+  })
+})
+
+describe('runbooks', () => {
+  test('there is a section for each alert, and an alert for each section', () => {
+    const named = alerts.map(({ annotations }) => annotations['runbook_url'])
+    expect([...new Set(named)].sort()).toEqual(anchors.map(anchor => RUNBOOKS + anchor).sort())
+    for (const { alert, annotations } of alerts) {
+      expect(annotations['runbook_url']?.split('#')[1]).toBe(alert.toLowerCase())
+    }
+  })
+
+  test.each(
+    panels.flatMap(({ title, runbook }) => (runbook === undefined ? [] : [[title, runbook] as const])),
+  )('the panel %s links to a section that is there', (_, runbook) => {
+    expect(anchors).toContain(`alerts.md${runbook}`)
+  })
+
+  test.each(runbooks.map(({ name, text }) => [name, text] as const))(
+    '%s says of each alert what is seen, what it means, what to check and what to do',
+    (_, text) => {
+      for (const section of text.split(/^### /m).slice(1)) {
+        const parts = [...section.matchAll(/^\*\*(.+?)\.\*\*/gm)].map(([, heading]) => heading)
+        expect(parts).toEqual(['What you see', 'What it means', 'What to check', 'What to do'])
+      }
+    },
+  )
+
+  test.each(runbooks.map(({ name, text }) => [name, text] as const))(
+    '%s names only metrics, settings and sections that exist',
+    (name, text) => {
+      const metrics = [...text.matchAll(/\bpostern_[a-z_]+/g)].map(([metric]) => metric)
+      expect(metrics.filter(metric => !catalogue.has(metric) && !ourMetrics.includes(metric))).toEqual(
+        metrics.filter(metric => metric === 'postern_upstream'),
+      )
+      const paths = new Set(settings.map(({ path }) => path))
+      const named = [...text.matchAll(/`((?:gateway|upstream|redis|origin|keys|drain)\.[A-Za-z.]+)`/g)]
+      expect(named.map(([, path = '']) => path).filter(path => !paths.has(path))).toEqual([])
+      const links = [...text.matchAll(/\]\((#[a-z]+)\)/g)].map(([, link = '']) => name + link)
+      expect(links.filter(link => !anchors.includes(link))).toEqual([])
+    },
+  )
+})
+
+interface Dashboard {
+  readonly uid: string
+  readonly editable: boolean
+  readonly schemaVersion: number
+  readonly templating: { readonly list: readonly { readonly name: string }[] }
+  readonly panels: readonly {
+    readonly id: number
+    readonly type: string
+    readonly datasource: unknown
+    readonly gridPos: { x: number; y: number; w: number; h: number }
+    readonly targets: readonly { readonly expr: string }[]
+  }[]
+}

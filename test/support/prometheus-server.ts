@@ -1,0 +1,130 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { freePort } from './free-port.ts'
+import { until } from './until.ts'
+
+export interface Target {
+  readonly url: string
+  readonly labels: Readonly<Record<string, string>>
+}
+
+export interface Series {
+  readonly labels: Readonly<Record<string, string>>
+  /** Seconds since the epoch, and the value; NaN and the infinities are among them. */
+  readonly points: readonly (readonly [atSeconds: number, value: number])[]
+}
+
+export interface RuleState {
+  readonly name: string
+  readonly health: string
+  readonly lastError?: string
+}
+
+export interface ActiveAlert {
+  readonly state: string
+  readonly annotations: Readonly<Record<string, string>>
+}
+
+const START_DEADLINE_MS = 20_000
+
+/** A real Prometheus of its own, that looks each second and keeps nothing. */
+export class PrometheusServer {
+  readonly url: string
+  readonly #process: ChildProcess
+  readonly #directory: string
+
+  private constructor(process: ChildProcess, directory: string, url: string) {
+    this.#process = process
+    this.#directory = directory
+    this.url = url
+  }
+
+  /** @param rules texts of rule files */
+  static async start(targets: readonly Target[], rules: readonly string[]): Promise<PrometheusServer> {
+    const directory = await mkdtemp(join(tmpdir(), 'postern-prometheus-'))
+    const ruleFiles = rules.map((_, index) => join(directory, `rules-${index}.yaml`))
+    await Promise.all(rules.map((text, index) => writeFile(ruleFiles[index] ?? '', text)))
+    const settings = join(directory, 'prometheus.yaml')
+    await writeFile(settings, stringify(settingsOf(targets, ruleFiles)))
+    const address = `127.0.0.1:${await freePort()}`
+    const process = spawn(
+      'prometheus',
+      [
+        `--config.file=${settings}`,
+        `--storage.tsdb.path=${join(directory, 'data')}`,
+        `--web.listen-address=${address}`,
+        '--log.level=error',
+      ],
+      { stdio: ['ignore', 'ignore', 'inherit'] },
+    )
+    const server = new PrometheusServer(process, directory, `http://${address}`)
+    await until('Prometheus is ready', () => server.#isReady(), START_DEADLINE_MS)
+    return server
+  }
+
+  /** The values of a query second by second. @throws with Prometheus' own words where it is none */
+  async range(expr: string, fromSeconds: number, toSeconds: number): Promise<Series[]> {
+    const query = new URLSearchParams({
+      query: expr,
+      start: String(fromSeconds),
+      end: String(toSeconds),
+      step: '1',
+    })
+    const { result } = await this.#ask<{
+      result: { metric: Series['labels']; values: [number, string][] }[]
+    }>(`query_range?${query}`)
+    return result.map(({ metric, values }) => ({
+      labels: metric,
+      points: values.map(([at, value]) => [at, numberOf(value)] as const),
+    }))
+  }
+
+  async rules(): Promise<RuleState[]> {
+    const { groups } = await this.#ask<{ groups: { rules: RuleState[] }[] }>('rules')
+    return groups.flatMap(group => group.rules)
+  }
+
+  async firing(): Promise<ActiveAlert[]> {
+    const { alerts } = await this.#ask<{ alerts: ActiveAlert[] }>('alerts')
+    return alerts.filter(alert => alert.state === 'firing')
+  }
+
+  async stop(): Promise<void> {
+    this.#process.kill('SIGKILL')
+    await once(this.#process, 'exit')
+    await rm(this.#directory, { recursive: true, force: true })
+  }
+
+  async #isReady(): Promise<boolean> {
+    if (this.#process.exitCode !== null) throw new Error('Prometheus ended at once')
+    const response = await fetch(`${this.url}/-/ready`).catch(() => null)
+    return response?.status === 200
+  }
+
+  async #ask<Data>(path: string): Promise<Data> {
+    const response = await fetch(`${this.url}/api/v1/${path}`)
+    const answer = (await response.json()) as { status: string; error?: string; data: Data }
+    if (answer.status !== 'success') throw new Error(answer.error ?? `Prometheus answered ${response.status}`)
+    return answer.data
+  }
+}
+
+function settingsOf(targets: readonly Target[], ruleFiles: readonly string[]): object {
+  return {
+    global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
+    rule_files: ruleFiles,
+    scrape_configs: targets.map(({ url, labels }, index) => ({
+      job_name: `target-${index}`,
+      static_configs: [{ targets: [new URL(url).host], labels }],
+    })),
+  }
+}
+
+function numberOf(text: string): number {
+  if (text === '+Inf') return Number.POSITIVE_INFINITY
+  return text === '-Inf' ? Number.NEGATIVE_INFINITY : Number(text)
+}
