@@ -189,7 +189,8 @@ describe('a revoked key', () => {
         await until('all late announcements are measured', async () => {
           const now = await scrape(urls.ops)
           const grownBy = (child: string) => (now.get(child) ?? 0) - (before[replica]?.get(child) ?? 0)
-          const late = grownBy(`${LAG}_count`) - grownBy(`${LAG}_bucket{le="1"}`)
+          // How long the cut lasts is the machine's; that it lasts longer than an announcement takes is the scenario's.
+          const late = grownBy(`${LAG}_count`) - grownBy(`${LAG}_bucket{le="0.1"}`)
           return late >= FEW.keys // Some may be told twice.
         })
       }
