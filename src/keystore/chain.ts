@@ -72,11 +72,15 @@ export class KeyStoreChain implements KeyStore {
     return this.#flights.begin(digest, now, flight => this.#fly(digest, flight)).answer
   }
 
-  /** @returns null where a change may have been missed or overtaken since the flight began */
+  /** @returns null where the answer may be of before a change that was heard, or missed, since the flight began */
   async #fly(digest: string, flight: Flight): Promise<Lookup | null> {
     const answer = await this.#ask(digest, flight.began.hearing)
     const now = this.#now()
-    if (flight.superseded || flight.began.epoch !== now.epoch) return null
+    if (flight.superseded) return null
+    if (flight.began.epoch !== now.epoch) {
+      // The authority needs no channel to be right: good for those who wait for it, but for no memory.
+      return answer.kind !== 'unknown' && answer.tier === 'origin' ? answer : null
+    }
     this.#fill(digest, answer, flight.began)
     return answer.kind === 'unknown' ? this.#stale(digest, now.nowMs) : answer
   }

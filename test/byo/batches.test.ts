@@ -48,7 +48,7 @@ test.each([[[]], [Array.from({ length: 257 }, (_, index) => digestOf(`${index}`)
 
 test('the console notes when a key was used, as the contract says', async () => {
   const { id } = await world.issue()
-  const atMs = Date.now() - 3_600_000
+  const atMs = Date.now()
   const body = { used: { [id]: atMs } }
   expectToFit(schemaAt(`/paths/~1internal~1v1~1usage/post/requestBody/${json}`), body)
   expect(await post('/usage', body)).toEqual({ status: 204, text: '' })

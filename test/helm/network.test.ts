@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Plane } from '../../src/config/rules.ts'
-import { CI_FILES, MINIMAL, NAME, type Rendering, render, type Values } from '../support/chart.ts'
+import { MINIMAL, NAME, type Rendering, render, type Values } from '../support/chart.ts'
 import { at, listAt, type Manifest, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
@@ -126,14 +126,16 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     ])
   })
 
-  it.each(CI_FILES.filter(file => file === 'redis-sentinel.yaml'))(
-    'lets reach Sentinels and servers: %s',
-    file => {
-      const egress = rulesOf(render({}, { files: [file] }), 'gateway', 'egress')
-      expect(egress).toContainEqual([[6379], 'anybody'])
-      expect(egress).toContainEqual([[26_379], 'anybody'])
-    },
-  )
+  it('lets reach Sentinels, and the servers that they name', () => {
+    const egress = rulesOf(render({}, { files: ['redis-sentinel.yaml'] }), 'gateway', 'egress')
+    expect(egress).toContainEqual([[6379], 'anybody'])
+    expect(egress).toContainEqual([[26_379], 'anybody'])
+  })
+
+  it('lets reach the nodes of a cluster', () => {
+    const egress = rulesOf(render({}, { files: ['redis-cluster-tls.yaml'] }), 'gateway', 'egress')
+    expect(egress).toContainEqual([[6380], 'anybody'])
+  })
 
   it('names the identity provider and whatever else is added', () => {
     const egress = rulesOf(render({}, { files: ['everything-on.yaml'] }), 'console', 'egress')

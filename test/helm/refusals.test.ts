@@ -71,6 +71,16 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     'set secrets.origin.token.existingSecret',
   ],
   [
+    'two kinds of Redis',
+    config({ redis: { cluster: { urls: ['redis-0:6379'] } } }),
+    'redis.url and redis.cluster are different kinds of Redis: set one of them',
+  ],
+  [
+    'half of Sentinel',
+    { config: { ...MINIMAL.config, redis: { sentinel: { name: 'mymaster' } } } },
+    'config.redis.sentinel wants both: set name',
+  ],
+  [
     'half a client certificate',
     {
       ...MINIMAL,
