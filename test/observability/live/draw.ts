@@ -200,7 +200,8 @@ function layLegend(lines: readonly Line[], width: number): { lines: number; draw
     const last = line === LEGEND_LINES - 1 && index < lines.length - 1
     if (x + needed > room - (last ? MORE_WIDTH : 0) && x > 0) {
       if (line === LEGEND_LINES - 1) {
-        places.push({ name: `and ${lines.length - index} more`, x, line, colour: 'none' })
+        const fits = Math.min(x, room - MORE_WIDTH)
+        places.push({ name: `and ${lines.length - index} more`, x: fits, line, colour: 'none' })
         break
       }
       x = 0
