@@ -85,7 +85,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     token: config.origin.token,
     unknownPath: 'unknown_path',
   } as const
-  mount(app, internal, originCalls({ repository, clock, recordKeys, refill }))
+  mount(app, internal, originCalls({ repository, clock, recordKeys, refill, logger }))
 
   let stopBeats = () => {}
   let stopHousekeeping = () => {}

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
 import { encodeRecord, isDigest } from '../domain/wire.ts'
+import { type ControlLogger, causeOf } from './control-logger.ts'
 import { type LookupsBody, lookupsBody, type UsageBody, usageBody } from './http/admin-schemas.ts'
 import { ApiError, invalidField } from './http/api-error.ts'
 import type { Call } from './http/calls.ts'
@@ -18,6 +19,7 @@ export interface OriginParts {
   readonly repository: KeyRepository
   readonly clock: Clock
   readonly recordKeys: RecordKeys
+  readonly logger: ControlLogger
   /** Writes what Redis did not know, off the way of the answer. */
   readonly refill: (keys: readonly StoredKey[]) => void
 }
@@ -67,20 +69,35 @@ async function lookUp(
 
 /** Null is proof that there is no such key, as the 404 of a single look-up is. */
 async function lookUpMany(
-  { repository, recordKeys, refill }: OriginParts,
+  parts: OriginParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   // The schema of the route has shown the body to be this.
   const digests = [...new Set((request.body as LookupsBody).digests)]
-  const keys = await repository.findByDigests(digests)
-  const answers = digests.map(digest => {
-    const key = keys.get(digest)
-    return `"${digest}":${key === undefined ? 'null' : encodeRecord(key.record, digest, recordKeys[0])}`
+  const keys = await parts.repository.findByDigests(digests)
+  const answers = digests.flatMap(digest => {
+    const text = answerOf(parts, digest, keys.get(digest))
+    return text === null ? [] : `"${digest}":${text}`
   })
-  refill([...keys.values()])
+  parts.refill([...keys.values()])
   // Each record is text already, the same as the answer to a single look-up.
   return reply.type(JSON_TYPE).send(`{"records":{${answers.join(',')}}}`)
+}
+
+/** @returns null for a row that makes no record: one that is broken takes none of the others along, and is no "no" */
+function answerOf(
+  { recordKeys, logger }: OriginParts,
+  digest: string,
+  key: StoredKey | undefined,
+): string | null {
+  if (key === undefined) return 'null'
+  try {
+    return encodeRecord(key.record, digest, recordKeys[0])
+  } catch (error) {
+    logger.error({ keyId: key.record.id, cause: causeOf(error) }, 'a row of the database makes no record')
+    return null
+  }
 }
 
 async function noteUsage(

@@ -76,4 +76,19 @@ describe('the origin', () => {
     const { status, body } = await ask('GET', lookUp('0'.repeat(64)))
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
   })
+
+  test('leaves a key whose row is broken out of an answer on many, and answers for the others', async () => {
+    const file = join(temporaryDirectory(), 'postern.db')
+    const { ask } = await startConsole({ databaseUrl: `sqlite:${file}` })
+    const [broken, whole] = [await ask('POST', KEYS, request), await ask('POST', KEYS, request)]
+    const other = new DatabaseSync(file)
+    other.prepare("UPDATE keys SET scopes = '[7]' WHERE id = ?").run(broken.body.key.id)
+    other.close()
+    const digests = [digestOf(broken.body.secret), digestOf(whole.body.secret), '0'.repeat(64)]
+    const { status, body } = await ask('POST', '/internal/v1/lookups', { digests })
+    expect(status).toBe(200)
+    expect(Object.keys(body.records)).toEqual(digests.slice(1))
+    expect(body.records[digests[1] ?? '']).toMatchObject({ id: whole.body.key.id })
+    expect(body.records[digests[2] ?? '']).toBeNull()
+  })
 })
