@@ -1,8 +1,27 @@
+import type { Config } from './schema.ts'
+
 /** Fewer different bytes than this: of 32 random ones, or 32 random hexadecimal digits, one in ten millions at most. */
 const LEAST_DIFFERENT = 8
 /** Words of eight letters and more, as they stand in examples; no random text will hold one. */
 const PLACEHOLDER =
   /changeme|changethis|replaceme|replacethis|password|passphrase|placeholder|insecure|notasecret|yoursecret|mysecret|topsecret|secretkey|signingsecret|development|testsecret|demosecret|postern/i
+
+/** A token of fewer characters can be guessed. */
+const LEAST_TOKEN_LENGTH = 16
+
+/** @returns the names of settings that hold a secret which should not have reached production */
+export function weakSecretsOf({
+  keys,
+  console,
+  origin,
+}: Pick<Config, 'keys' | 'console' | 'origin'>): string[] {
+  const isShort = (token: string | undefined) => token !== undefined && token.length < LEAST_TOKEN_LENGTH
+  return [
+    ...(keys.signingSecrets.some(isObviouslyWeak) ? ['keys.signingSecrets'] : []),
+    ...(isShort(console.adminToken) ? ['console.adminToken'] : []),
+    ...(isShort(origin.token) ? ['origin.token'] : []),
+  ]
+}
 
 /**
  * Whether a secret is obviously not random: one byte over and over, a short pattern repeated, a run such as 0, 1, 2…, or a

@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import { printConfig } from '../config/print.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
-import { isObviouslyWeak } from '../config/weak-secret.ts'
+import { weakSecretsOf } from '../config/weak-secret.ts'
 import { describeCertificates, describeProcess } from '../observability/describe-process.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
@@ -50,11 +50,10 @@ export function createFrame(host: Host, version: string, config: Config, planes:
   const revision = readRevision()
   describeProcess(metrics, { version, revision, node: host.nodeVersion, planes, configHash })
   describeCertificates(metrics, planes, config)
-  if (config.keys.signingSecrets.some(isObviouslyWeak)) {
-    const setting = 'keys.signingSecrets'
+  for (const setting of weakSecretsOf(config)) {
     logger.warn(
       { setting },
-      'a signing secret is obviously not random: make one with openssl rand -base64 32',
+      'this secret is short, or obviously not random: make one with openssl rand -base64 32',
     )
   }
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))

@@ -303,7 +303,7 @@ describe('a secret from a file', () => {
       expect.stringMatching(/^POSTERN_ORIGIN_TOKEN_FILE names a file that cannot be read/),
     ])
     expect(mistakesOf({ environment: { POSTERN_ORIGIN_TOKEN_FILE: fileWith('\n') } })).toEqual([
-      expect.stringMatching(/^POSTERN_ORIGIN_TOKEN_FILE must be a text of 16 to 512 characters/),
+      expect.stringMatching(/^POSTERN_ORIGIN_TOKEN_FILE must be a text of 1 to 512 characters/),
     ])
     expect(mistakesOf({ file: 'upstream: { headers: { X-T: { file: /nowhere/h } } }' })).toEqual([
       expect.stringMatching(/^upstream\.headers\.X-T names a file that cannot be read/),

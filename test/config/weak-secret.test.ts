@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { isObviouslyWeak } from '../../src/config/weak-secret.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { isObviouslyWeak, weakSecretsOf } from '../../src/config/weak-secret.ts'
 
 const base64 = (bytes: Uint8Array | string) => Buffer.from(bytes).toString('base64')
 
@@ -51,5 +52,28 @@ describe('a random one is not', () => {
     const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
     random(bytes => base64(bytes.toString('hex')))
     random(bytes => base64([...bytes].map(byte => letters.charAt(byte % letters.length)).join('')))
+  })
+})
+
+describe('settings with a secret that should not have reached production', () => {
+  const keysWith = (signingSecret: string) => ({ signingSecrets: [signingSecret] }) as Config['keys']
+  const good = base64(hash('sha256', 'a secret of a test', 'buffer'))
+
+  it('are named, so that a line of the log can warn of each', () => {
+    const weak = {
+      keys: keysWith(base64(Buffer.alloc(32))),
+      console: { adminToken: 'admin' },
+      origin: { token: 'origin' },
+    }
+    expect(weakSecretsOf(weak as Pick<Config, 'keys' | 'console' | 'origin'>)).toEqual([
+      'keys.signingSecrets',
+      'console.adminToken',
+      'origin.token',
+    ])
+  })
+
+  it('and none is where they are good, or not set', () => {
+    const fine = { keys: keysWith(good), console: { adminToken: good }, origin: {} }
+    expect(weakSecretsOf(fine as Pick<Config, 'keys' | 'console' | 'origin'>)).toEqual([])
   })
 })
