@@ -77,10 +77,10 @@ export class KeyStoreChain implements KeyStore {
     const answer = await this.#ask(digest, flight.began.hearing)
     const now = this.#now()
     if (flight.superseded) return null
-    if (flight.began.epoch !== now.epoch) {
-      // The authority needs no channel to be right: good for those who wait for it, but for no memory.
-      return answer.kind !== 'unknown' && answer.tier === 'origin' ? answer : null
-    }
+    // The authority needs no channel to be right. What it said in an older epoch is good for those who wait for it, and
+    // later only where nobody answers.
+    const isAuthority = answer.kind !== 'unknown' && answer.tier === 'origin'
+    if (flight.began.epoch !== now.epoch && !isAuthority) return null
     this.#fill(digest, answer, flight.began)
     return answer.kind === 'unknown' ? this.#stale(digest, now.nowMs) : answer
   }

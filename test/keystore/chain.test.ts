@@ -446,6 +446,39 @@ describe('a look-up that races a change', () => {
     expect(await early).toMatchObject({ tier: 'origin', grant: { version: 2 } })
   })
 
+  test('uses the authority’s word though the hearing broke meanwhile, and keeps it for when nobody answers', async () => {
+    const world = hearingWorld()
+    world.origin.stalls()
+    world.inOrigin.set(KEY, 1)
+    const early = world.get(KEY)
+    await settled()
+    world.changes.lost()
+    world.origin.answers()
+    world.origin.release()
+    expect(await early).toMatchObject({ tier: 'origin', grant: { version: 1 } })
+    expect(world.origin.asked).toBe(1)
+    // It is no proof for the time since: asked again at once, and believed only for want of anybody.
+    expect(await world.get(KEY)).toMatchObject({ tier: 'origin' })
+    expect(world.origin.asked).toBe(2)
+    world.clock.advance(1_001)
+    world.allFail()
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
+  })
+
+  test('keeps the authority’s word for want of anybody, also where nobody has asked a second time', async () => {
+    const world = hearingWorld()
+    world.origin.stalls()
+    world.inOrigin.set(KEY, 1)
+    const early = world.get(KEY)
+    await settled()
+    world.changes.lost()
+    world.origin.answers()
+    world.origin.release()
+    await early
+    world.allFail()
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
+  })
+
   test('is given up after three tries, as not known', async () => {
     const world = hearingWorld()
     world.redis.stalls()
