@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database.ts'
 import { digestOf } from '../../src/domain/secret.ts'
 import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import type { AdminAnswer } from '../support/admin-answer.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -57,8 +58,7 @@ async function start(databaseUrl: string) {
       headers: { authorization: `Bearer ${TOKEN}`, ...type },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of an answer; types cannot
-    return { status: response.status, json: (await response.json()) as any }
+    return { status: response.status, json: (await response.json()) as AdminAnswer }
   }
   return { ask, kill: () => console.stop('SIGKILL') }
 }
@@ -113,7 +113,7 @@ async function loadUntilKilled(running: Running, acknowledged: Acknowledged): Pr
   await killed
 }
 
-async function all(running: Running, path: string, name: string): Promise<unknown[]> {
+async function all(running: Running, path: string, name: 'keys' | 'entries'): Promise<unknown[]> {
   const found: unknown[] = []
   let cursor: string | undefined
   do {

@@ -332,7 +332,7 @@ export function describeOperations(
       expect(await reported(nowMs - 240_000)).toBe(-240_000)
       expect(await reported(nowMs + DAY_MS)).toBe(0)
       expect(await get(running, key.id)).toEqual({ ...key, lastUsedAt: new Date(nowMs).toISOString() })
-      expect((await running.ask('GET', KEYS)).body.keys[0].lastUsedAt).toBe(new Date(nowMs).toISOString())
+      expect((await running.ask('GET', KEYS)).body.keys[0]?.lastUsedAt).toBe(new Date(nowMs).toISOString())
     })
 
     test('is never before the key was made, whatever a gateway says that notes whole minutes', async () => {
@@ -450,7 +450,7 @@ export function describeOperations(
         )
         expect(statuses(answers)).toEqual([201, ...Array(7).fill(409)])
         const winner = answers.find(answer => answer.status === 201)?.body
-        expect(await get(b, key.id)).toEqual(winner.replaced)
+        expect(await get(b, key.id)).toEqual(winner?.replaced)
       }
     })
 

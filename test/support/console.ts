@@ -5,6 +5,7 @@ import { onTestFinished } from 'vitest'
 import type { Config } from '../../src/config/schema.ts'
 import { type Console, type ConsoleParts, createConsole } from '../../src/control/create-console.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
+import type { AdminAnswer } from './admin-answer.ts'
 
 export const ADMIN_TOKEN = 'admin-token-of-the-tests'
 export const ORIGIN_TOKEN = 'origin-token-of-the-tests'
@@ -37,8 +38,7 @@ export type RunningConsole = Awaited<ReturnType<typeof startConsole>>
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
-  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of an answer; types cannot
-  readonly body: any
+  readonly body: AdminAnswer
   readonly text: string
 }
 
@@ -56,7 +56,7 @@ function asker({ app }: Console) {
     const headers = { authorization, ...type, ...more.headers }
     const response = await app.inject({ method, url, ...payload, ...more, headers })
     const text = response.payload
-    return { status: response.statusCode, headers: response.headers, body: parsed(text), text }
+    return { status: response.statusCode, headers: response.headers, body: parsed(text) as AdminAnswer, text }
   }
 }
 
