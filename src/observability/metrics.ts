@@ -5,6 +5,9 @@ export * from './metric-labels.ts'
 const LATENCY_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1]
 
+/** Of Node's default set: parts of the heap, a dozen series each, of use to nobody who has the whole of it. */
+const HEAP_SPACES = ['total', 'used', 'available'].map(kind => `nodejs_heap_space_size_${kind}_bytes`)
+
 /** What of the program runs in a process. Metrics of the rest are not shown: a zero of theirs would mean nothing. */
 export const PARTS = ['gateway', 'console', 'redis', 'changes'] as const
 export type Part = (typeof PARTS)[number]
@@ -16,6 +19,7 @@ export type Part = (typeof PARTS)[number]
 export function createMetrics(parts: readonly Part[] = PARTS) {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
+  for (const name of HEAP_SPACES) registry.removeSingleMetric(name)
   const where = (part: Part) => (parts.includes(part) ? [registry] : [])
   return {
     registry,

@@ -14,8 +14,10 @@ import {
 } from './metrics.ts'
 import { type RequestTrace, type Tracing, traceIdOf } from './tracing.ts'
 
-/** GET, and what is refused often enough to be told apart; each more is a series per route. */
+/** Methods that have their name in logs and traces. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
+/** The one that is allowed has its name in metrics; each more would be a series per route. */
+const COUNTED_METHOD = 'GET'
 
 /** Reasons before the credential was looked at. The others are decisions on it, or what came after. */
 const REJECTIONS: Partial<Record<DenialReason, (typeof REJECTION_REASONS)[number]>> = {
@@ -144,7 +146,7 @@ export class RequestObserver {
     this.#metrics.requests.inc({
       route: 'none',
       method: '_OTHER',
-      code: codeLabel(status),
+      code: String(status),
       source: 'gateway',
     })
     this.#metrics.rejected.inc({ reason: REJECTIONS[reason] ?? 'header' })
@@ -194,8 +196,11 @@ export class RequestObserver {
   }
 
   #countAnswer(seen: RequestObservation, status: number, seconds: number): void {
-    const { route, method, source } = seen
-    this.#metrics.requests.inc({ route, method, code: codeLabel(status), source })
+    const { route, source } = seen
+    const method = seen.method === COUNTED_METHOD ? COUNTED_METHOD : '_OTHER'
+    // Our own statuses are a closed set.
+    const code = source === 'gateway' ? String(status) : codeLabel(status)
+    this.#metrics.requests.inc({ route, method, code, source })
     this.#metrics.requestDuration.observe({ route, code_class: classLabel(status) }, seconds)
     this.#metrics.overheadDuration.observe(Math.max(0, seconds - seen.upstreamWaitMs / 1000))
   }

@@ -12,7 +12,8 @@ const ROUTES = Array.from({ length: 20 }, (_, index) => ({
   name: `route-${index}`,
   path: `/api/v${index}/workspaces/{workspaceId}`,
 }))
-const UPSTREAM_STATUSES = [200, 304, 400, 404, 409, 418, 451, 499, 500, 503]
+/** Every one that a client may get of it, and some that it may not. */
+const UPSTREAM_STATUSES = [200, 201, 204, 304, ...Array.from({ length: 52 }, (_, n) => 400 + n), 500, 503]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'QUERY', 'REPORT']
 
 let world: World
