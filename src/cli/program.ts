@@ -7,11 +7,11 @@ import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
 import { settings } from '../config/settings.ts'
 import { spellings } from '../config/sources.ts'
+import { describeApi } from '../domain/describe-api.ts'
 import { EXIT, type Host } from '../run/host.ts'
 import { StartError } from '../run/listen.ts'
 import { CliError } from './cli-error.ts'
 import { addKeysCommand } from './keys-command.ts'
-import { describeApi } from './openapi.ts'
 
 const PLANES: readonly Plane[] = ['gateway', 'console']
 const UNKNOWN_SETTING = 'commander.unknownOption'

@@ -1,10 +1,44 @@
-import type { Config } from '../config/schema.ts'
-import type { QueryRule } from '../domain/route.ts'
+import type { QueryRule, RouteConfig } from './route.ts'
 
-type Route = Config['routes'][number]
+/** What the document is made of. */
+export interface ApiSource {
+  readonly routes: readonly DescribedRoute[]
+  /** Each with what it grants in words. */
+  readonly scopes: Readonly<Record<string, string>>
+}
+
+interface DescribedRoute extends RouteConfig {
+  readonly summary?: string | undefined
+}
+
+/** An OpenAPI 3.1 document, of whose parts those have types that our own reference shows. */
+export interface ApiDocument extends Readonly<Record<string, unknown>> {
+  readonly paths: Readonly<Record<string, { readonly get: ApiOperation }>>
+}
+
+export interface ApiOperation {
+  readonly operationId: string
+  readonly summary?: string
+  readonly description: string
+  readonly parameters: readonly ApiParameter[]
+  /** By status. */
+  readonly responses: Readonly<Record<string, ApiResponse>>
+}
+
+export interface ApiParameter {
+  readonly name: string
+  readonly in: 'path' | 'query'
+  readonly required: boolean
+  readonly schema: Readonly<Record<string, unknown>>
+}
+
+export interface ApiResponse {
+  readonly description: string
+  readonly content: Readonly<Record<string, { readonly schema: unknown }>>
+}
 
 /** The public API as an OpenAPI 3.1 document, made of the configured routes. */
-export function describeApi(config: Config, version: string): Record<string, unknown> {
+export function describeApi(config: ApiSource, version: string): ApiDocument {
   return {
     openapi: '3.1.0',
     info: {
@@ -45,7 +79,7 @@ export function describeApi(config: Config, version: string): Record<string, unk
   }
 }
 
-function describeRoute(config: Config, route: Route): Record<string, unknown> {
+function describeRoute(config: ApiSource, route: DescribedRoute): ApiOperation {
   const scope =
     route.scope === undefined
       ? undefined
@@ -59,19 +93,19 @@ function describeRoute(config: Config, route: Route): Record<string, unknown> {
   }
 }
 
-function pathParameters(route: Route): unknown[] {
-  return [...route.path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => ({
+function pathParameters(route: DescribedRoute): ApiParameter[] {
+  return [...route.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => ({
     name,
-    in: 'path',
+    in: 'path' as const,
     required: true,
     schema: { type: 'string', pattern: '^[A-Za-z0-9._~-]{1,128}$' },
   }))
 }
 
-function queryParameters(route: Route): unknown[] {
+function queryParameters(route: DescribedRoute): ApiParameter[] {
   return Object.entries(route.query ?? {}).map(([name, rule]) => ({
     name,
-    in: 'query',
+    in: 'query' as const,
     required: false,
     schema: schemaOf(rule),
   }))
@@ -88,7 +122,7 @@ function schemaOf(rule: QueryRule): Record<string, unknown> {
   }
 }
 
-function describeResponses(route: Route): Record<string, unknown> {
+function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
   const own = route.answeredBy === 'gateway'
   const schema = own ? { $ref: '#/components/schemas/Key' } : { description: 'As the service behind answers' }
   const forwarded: Record<string, string> = {
@@ -110,6 +144,6 @@ function describeResponses(route: Route): Record<string, unknown> {
   }
 }
 
-function describeError(description: string): Record<string, unknown> {
+function describeError(description: string): ApiResponse {
   return { description, content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }
 }

@@ -1,16 +1,8 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { describe, expect, it } from 'vitest'
-import { describeApi } from '../../src/cli/openapi.ts'
 import type { Config } from '../../src/config/schema.ts'
+import { type ApiOperation, describeApi } from '../../src/domain/describe-api.ts'
 import { configOf } from '../config/examples.ts'
-
-interface Operation {
-  operationId: string
-  summary?: string
-  description: string
-  parameters: { name: string; in: string; required: boolean; schema: Record<string, unknown> }[]
-  responses: Record<string, { description: string; content: Record<string, { schema: unknown }> }>
-}
 
 const CONFIG = configOf()
 const RICH = configOf({
@@ -31,8 +23,8 @@ routes:
 `,
 })
 
-function operationOf(config: Config, path: string): Operation {
-  const { paths } = describeApi(config, '1.2.3') as { paths: Record<string, { get: Operation }> }
+function operationOf(config: Config, path: string): ApiOperation {
+  const { paths } = describeApi(config, '1.2.3')
   const operation = paths[path]?.get
   if (operation === undefined) throw new Error(`${path} is not described`)
   return operation
@@ -53,7 +45,7 @@ describe('the document of the public API', () => {
     ['as it is shipped', CONFIG],
     ['with every kind of endpoint', RICH],
   ])('describes each endpoint once, and no other: %s', (_, config) => {
-    const { paths } = describeApi(config, '1.2.3') as { paths: Record<string, Record<string, Operation>> }
+    const { paths } = describeApi(config, '1.2.3')
     expect(Object.keys(paths)).toEqual(config.routes.map(route => route.path))
     for (const { name, path, summary } of config.routes) {
       expect(Object.keys(paths[path] ?? {})).toEqual(['get'])
