@@ -24,7 +24,18 @@ export type ShownKey = Static<typeof key>
 export const issuedAnswer = Type.Object({ key, secret: nullable(Type.String()) })
 export const rotatedAnswer = Type.Object({ key, secret: nullable(Type.String()), replaced: key })
 export const keyAnswer = Type.Object({ key })
-export const revokedAnswer = Type.Object({ key, announced: Type.Optional(Type.Boolean()) })
+const gateways = Type.Object({
+  confirmed: Type.Integer(),
+  verifying: Type.Integer(),
+  silent: Type.Array(Type.Object({ name: Type.String(), lastSeenAt: instant })),
+})
+export type ShownGateways = Static<typeof gateways>
+/** An older console says less. */
+export const revokedAnswer = Type.Object({
+  key,
+  announced: Type.Optional(Type.Boolean()),
+  gateways: Type.Optional(nullable(gateways)),
+})
 export const keysAnswer = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
 const count = Type.Integer({ minimum: 0 })
 export const syncAnswer = Type.Object({ synced: count, total: count, cursor: Type.Optional(Type.String()) })

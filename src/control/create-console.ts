@@ -67,6 +67,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     repository,
     outbox,
     clock,
+    timers,
     randomBytes,
     newKeyId: createIds('key', randomBytes),
     newAuditId: createIds('audit', randomBytes),

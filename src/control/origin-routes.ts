@@ -2,7 +2,14 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
 import { encodeRecord, isDigest } from '../domain/wire.ts'
 import { type ControlLogger, causeOf } from './control-logger.ts'
-import { type LookupsBody, lookupsBody, type UsageBody, usageBody } from './http/admin-schemas.ts'
+import {
+  type ConfirmationsBody,
+  confirmationsBody,
+  type LookupsBody,
+  lookupsBody,
+  type UsageBody,
+  usageBody,
+} from './http/admin-schemas.ts'
 import { ApiError, invalidField } from './http/api-error.ts'
 import type { Call } from './http/calls.ts'
 import type { KeyRepository, StoredKey } from './registry/key-repository.ts'
@@ -12,6 +19,8 @@ import type { RecordKeys } from './registry/projection.ts'
 const USAGE_LIMIT_BYTES = 1024 * 1024
 /** So many are written in one transaction; changes to keys go in between. */
 const USES_AT_ONCE = 500
+/** 1,000 changes. */
+const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
 const KEY_ID = /^key_[0-9A-HJKMNP-TV-Z]{26}$/
 const JSON_TYPE = 'application/json; charset=utf-8'
 
@@ -47,6 +56,14 @@ export function originCalls(parts: OriginParts): Call[] {
       schema: { body: usageBody },
       bodyLimitBytes: USAGE_LIMIT_BYTES,
       handle: (request, reply) => noteUsage(parts, request, reply),
+    },
+    {
+      method: 'POST',
+      url: '/confirmations',
+      operation: 'confirmations',
+      schema: { body: confirmationsBody },
+      bodyLimitBytes: CONFIRMATIONS_LIMIT_BYTES,
+      handle: (request, reply) => noteConfirmations(parts, request, reply),
     },
   ]
 }
@@ -113,5 +130,16 @@ async function noteUsage(
   for (let from = 0; from < used.length; from += USES_AT_ONCE) {
     await repository.noteUse(new Map(used.slice(from, from + USES_AT_ONCE)))
   }
+  return reply.code(204).send()
+}
+
+async function noteConfirmations(
+  { repository }: OriginParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The schema of the route has shown the body to be this.
+  const { gateway, ...report } = request.body as ConfirmationsBody
+  await repository.noteGateway({ ...gateway, ...report })
   return reply.code(204).send()
 }

@@ -28,6 +28,9 @@ interface Announced {
 /** @returns whether anything was held of the key */
 export type OnChange = (digest: string) => boolean
 
+/** Called when a change has had its effect on all who listen. */
+export type OnApplied = (digest: string, version: number) => void
+
 /**
  * The gateway's hearing. An *epoch* is a time in which no change can have been missed: whatever was learnt in another
  * one is not to be trusted on memory alone. Deafness is judged at the time of use, so that a process that was frozen is
@@ -40,6 +43,7 @@ export class Changes implements ChangeEar {
   readonly #announced = new LRUCache<string, Announced>({ max: REMEMBERED_VERSIONS })
   readonly #quickest = new QuickestBeat()
   readonly #onChange: OnChange[] = []
+  #onApplied: OnApplied = () => {}
   #epoch = 0
   #subscribed = false
   #hearing = false
@@ -85,6 +89,10 @@ export class Changes implements ChangeEar {
     this.#onChange.push(listener)
   }
 
+  onApplied(listener: OnApplied): void {
+    this.#onApplied = listener
+  }
+
   subscribed(): void {
     this.lost()
     this.#subscribed = true
@@ -126,6 +134,7 @@ export class Changes implements ChangeEar {
     }
     const held = this.#onChange.map(listener => listener(digest)).includes(true)
     this.#metrics.invalidations.inc({ result: held ? 'evicted' : 'unknown_key' })
+    this.#onApplied(digest, version)
     // What is heard while deaf had its effect before: records are verified at the origin then.
     if (!this.#hearing) return
     this.#metrics.invalidationLag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)

@@ -1,4 +1,5 @@
-import type { KeyObject } from 'node:crypto'
+import { type KeyObject, randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
 import type { Config } from '../config/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
@@ -12,6 +13,7 @@ import {
   REMOVAL_CAUSES,
 } from '../observability/metrics.ts'
 import { KeyStoreChain } from './chain.ts'
+import { ChangeConfirmer } from './change-confirmer.ts'
 import { type ChangeEar, Changes } from './changes.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { MemoryStore } from './memory-store.ts'
@@ -56,6 +58,10 @@ type Deps = KeyStoreSettings & { readonly clock: Clock }
 
 /** How often deafness is noticed where no request notices it. */
 const WATCH_EVERY_MS = 250
+/** Nobody waits longer to take leave of the console. */
+const LEAVE_MS = 500
+/** Longer names are cut; a pod's has at most 253 characters. */
+const MAX_NAME = 253
 
 export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const deps: Deps = { ...settings, clock: settings.clock ?? systemClock }
@@ -73,12 +79,14 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     metrics,
     staleMs: config.keys.staleSeconds * 1000,
   })
+  changes.onApplied((digest, version) => origin?.confirmer.applied(digest, version))
   startCountersAtZero(metrics)
   let watch: NodeJS.Timeout | undefined
 
   /** Also where no request comes, the gauges tell the truth and a silent subscription is made again. */
   function notice(): void {
-    changes.isHearing()
+    const hearing = changes.isHearing()
+    origin?.confirmer.watch(hearing)
     redis?.watch()
     metrics.redisUp.set(redis?.isUp === true ? 1 : 0)
   }
@@ -95,7 +103,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     async stop() {
       clearInterval(watch)
       redis?.stop()
-      await origin?.usage?.stop()
+      await Promise.all([origin?.usage?.stop(), origin?.confirmer.stop(AbortSignal.timeout(LEAVE_MS))])
       await origin?.client.stop()
       memory.flush()
     },
@@ -131,6 +139,7 @@ interface OriginSide {
   readonly tier: OriginStore
   /** Null where usage is not reported. */
   readonly usage: UsageReporter | null
+  readonly confirmer: ChangeConfirmer
 }
 
 function createOrigin({ config, logger, clock }: Deps): OriginSide | null {
@@ -141,7 +150,14 @@ function createOrigin({ config, logger, clock }: Deps): OriginSide | null {
   const trouble = new TroubleLog('usage report', logger, clock)
   const periodMs = keys.usageSeconds * 1000
   const usage = periodMs === 0 ? null : new UsageReporter({ client, clock, trouble, periodMs, timeoutMs })
-  return { client, tier: new OriginStore(client, { timeoutMs, clock }), usage }
+  const confirmer = new ChangeConfirmer({
+    client,
+    clock,
+    trouble: new TroubleLog('confirmation of changes', logger, clock),
+    gateway: { id: randomUUID(), name: hostname().slice(0, MAX_NAME) },
+    timeoutMs,
+  })
+  return { client, tier: new OriginStore(client, { timeoutMs, clock }), usage, confirmer }
 }
 
 function dress(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {

@@ -199,6 +199,18 @@ describe('revoke', () => {
     expect(admin.requests).toEqual([])
   })
 
+  test.each([
+    [{ confirmed: 3, verifying: 0, silent: [] }, '3 of 3 gateways refuse it.'],
+    [
+      { confirmed: 1, verifying: 1, silent: [{ name: 'pod-7', lastSeenAt: '2026-11-20T00:00:00.000Z' }] },
+      '2 of 3 gateways refuse it; nothing was heard within a second of pod-7.',
+    ],
+  ])('says which gateways have heard of it: %j', async (gateways, sentence) => {
+    admin.answers(says(200, { ...revoked, gateways }))
+    const { code, stdout } = await postern('keys', 'revoke', ID, '--yes')
+    expect({ code, last: stdout.split('\n').at(-1) }).toEqual({ code: 0, last: sentence })
+  })
+
   test('with --yes says what was revoked', async () => {
     admin.answers(says(200, revoked))
     const exit = await postern('keys', 'revoke', ID, '--yes')
@@ -208,7 +220,7 @@ describe('revoke', () => {
       stderr: '',
     })
     expect(admin.requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
-      `POST /admin/v1/keys/${ID}/revoke`,
+      `POST /admin/v1/keys/${ID}/revoke?wait=1`,
     ])
   })
 

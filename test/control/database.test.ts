@@ -69,7 +69,10 @@ describe('the console’s database', () => {
     const start = () => run(process.execPath, ['--input-type=module', '--eval', script])
     await Promise.all([start(), start(), start(), start()])
     const database = await openDatabase(url)
-    expect(await database.reader.selectFrom('kysely_migration').selectAll().execute()).toHaveLength(2)
+    const applied = await database.reader.selectFrom('kysely_migration').select('name').execute()
+    const names = applied?.map(({ name }) => name) ?? []
+    expect(names).toContain('0001_keys_and_outbox')
+    expect(names).toEqual([...new Set(names)])
     await database.close()
   })
 

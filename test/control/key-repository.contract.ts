@@ -63,6 +63,23 @@ export function describeKeyRepository(
       expect(await repository.pendingSpan()).toBeNull()
     })
 
+    test('keeps what a gateway confirmed for an hour, and knows gateways that were heard of since', async () => {
+      const change = { digest: 'd'.repeat(64), version: 3 }
+      const report = { id: 'g1', name: 'pod-1', hearing: true, leaving: false }
+      await repository.noteGateway({ ...report, confirmed: [change] })
+      await repository.noteGateway({ ...report, confirmed: [change] })
+      const known = { name: 'pod-1', seenAtMs: NOW_MS, deafAtMs: NOW_MS, confirmed: true }
+      expect(await repository.gatewaysHearing(change)).toEqual([known])
+      expect(await repository.gatewaysHearing({ ...change, version: 2 })).toEqual([known])
+      expect(await repository.gatewaysHearing({ ...change, version: 4 })).toMatchObject([
+        { confirmed: false },
+      ])
+      nowMs += 3_600_001
+      await repository.noteGateway({ ...report, id: 'g2', hearing: false, confirmed: [] })
+      await repository.purge()
+      expect(await repository.gatewaysHearing(change)).toMatchObject([{ seenAtMs: nowMs, confirmed: false }])
+    })
+
     test('stores nothing and notes nothing where a live key of the workspace shows the same hint', async () => {
       const first = someKey()
       const twin = someKey({ hint: first.record.hint })

@@ -31,7 +31,10 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     const url = await server.database()
     const databases = await Promise.all(Array.from({ length: 4 }, () => openDatabase(url)))
     const [first] = databases
-    expect(await first?.reader.selectFrom('kysely_migration').selectAll().execute()).toHaveLength(2)
+    const applied = await first?.reader.selectFrom('kysely_migration').select('name').execute()
+    const names = applied?.map(({ name }) => name) ?? []
+    expect(names).toContain('0001_keys_and_outbox')
+    expect(names).toEqual([...new Set(names)])
     for (const database of databases) await database.close()
   })
 

@@ -3,6 +3,12 @@ import type { RecordJson } from '../../src/domain/wire.ts'
 type Stated<Fields> = { readonly [Name in keyof Fields]: NonNullable<Fields[Name]> }
 export type AnsweredKey = Stated<RecordJson> & { readonly state: string; readonly lastUsedAt: string }
 
+export interface AnsweredGateways {
+  readonly confirmed: number
+  readonly verifying: number
+  readonly silent: readonly { readonly name: string; readonly lastSeenAt: string }[]
+}
+
 /**
  * Whatever the console may answer, all of it at once: what of it is there, and what is null, is what a test asserts. Read from JSON, so
  * stated and not shown.
@@ -12,6 +18,9 @@ export interface AdminAnswer {
   readonly secret: string
   readonly replaced: AnsweredKey
   readonly announced: boolean
+  readonly committedAt: string
+  readonly announcedAt: string
+  readonly gateways: AnsweredGateways
   readonly keys: readonly AnsweredKey[]
   readonly entries: readonly {
     readonly at: string

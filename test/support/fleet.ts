@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
+import type { AnsweredGateways } from './admin-answer.ts'
 import { type Listening, startPostern } from './postern-process.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer } from './redis-server.ts'
@@ -135,6 +136,12 @@ export class Fleet {
     const { key, announced } = await this.#post(`/keys/${id}/revoke`, 200)
     const { revokedAt } = key as { revokedAt: string }
     return { askedAtMs, committedAtMs: Date.parse(revokedAt), announced: announced === true }
+  }
+
+  /** Revokes a key, and waits until every gateway has confirmed, or a second. */
+  async revokeAndWait({ id }: IssuedKey): Promise<AnsweredGateways> {
+    // What the console answers is tested where it is made.
+    return (await this.#post(`/keys/${id}/revoke?wait=1`, 200))['gateways'] as AnsweredGateways
   }
 
   async stop(): Promise<void> {

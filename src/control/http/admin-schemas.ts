@@ -26,6 +26,10 @@ const mayBeLeftOut = <Properties extends TProperties>(properties: Properties) =>
 
 export const revokeBody = mayBeLeftOut({})
 
+/** @property wait whether to answer only when every gateway has confirmed, or a second has passed */
+export const revokeQuery = Type.Object({ wait: Type.Optional(Type.Literal('1')) }, closed)
+export type RevokeQuery = Static<typeof revokeQuery>
+
 export const rotateBody = mayBeLeftOut({
   overlapSeconds: Type.Optional(Type.Number()),
   expiresInDays: Type.Optional(Type.Number()),
@@ -57,6 +61,32 @@ export const usageBody = Type.Object(
 )
 export type UsageBody = Static<typeof usageBody>
 
+export const confirmationsBody = Type.Object(
+  {
+    gateway: Type.Object(
+      {
+        id: Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }),
+        name: Type.String({ pattern: '^[A-Za-z0-9._-]{1,253}$' }),
+      },
+      closed,
+    ),
+    hearing: Type.Boolean(),
+    leaving: Type.Boolean(),
+    confirmed: Type.Array(
+      Type.Object(
+        {
+          digest: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+          version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }),
+        },
+        closed,
+      ),
+      { maxItems: 1000 },
+    ),
+  },
+  closed,
+)
+export type ConfirmationsBody = Static<typeof confirmationsBody>
+
 const pageQuery = (prefix: 'key' | 'audit') =>
   Type.Object(
     {
@@ -79,6 +109,11 @@ export const EXPECTED: Readonly<Record<string, string>> = {
   overlapSeconds: OVERLAP_EXPECTED,
   limit: 'a whole number from 1 to 200, once',
   digests: 'a list of 1 to 256 digests, each of 64 lower-case hexadecimal digits',
+  wait: '1, or left out',
+  gateway: 'an object with id and name, each of A-Z, a-z, 0-9 and "-", ".", "_"',
+  hearing: 'true or false',
+  leaving: 'true or false',
+  confirmed: 'a list of at most 1000 objects, each with digest and version',
   used: 'at most 10000 key ids, each with whole milliseconds since the epoch',
   'body/limit': 'a whole number from 1 to 1000',
   cursor: 'the cursor of an earlier answer, once',

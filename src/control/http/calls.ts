@@ -13,10 +13,16 @@ export type Operation =
   | 'lookup'
   | 'lookups'
   | 'usage'
+  | 'confirmations'
   | 'other'
 
 /** Those of gateways are many, and counted by them. */
-export const GATEWAY_OPERATIONS: ReadonlySet<Operation> = new Set(['lookup', 'lookups', 'usage'])
+export const GATEWAY_OPERATIONS: ReadonlySet<Operation> = new Set([
+  'lookup',
+  'lookups',
+  'usage',
+  'confirmations',
+])
 
 declare module 'fastify' {
   interface FastifyContextConfig {

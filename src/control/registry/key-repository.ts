@@ -38,6 +38,28 @@ export interface PendingChange {
   readonly atMs: number
 }
 
+/** What a gateway says of itself. */
+export interface GatewayReport {
+  readonly id: string
+  /** For people. */
+  readonly name: string
+  /** Whether it hears of changes. */
+  readonly hearing: boolean
+  /** Whether it is about to end. */
+  readonly leaving: boolean
+  /** Changes that it has applied. */
+  readonly confirmed: readonly { readonly digest: string; readonly version: number }[]
+}
+
+/** What is known of a gateway with respect to one change. Times by the clock of the console that was told. */
+export interface GatewayHearing {
+  readonly name: string
+  readonly seenAtMs: number
+  /** When it last trusted nothing that it had learnt before. */
+  readonly deafAtMs: number
+  readonly confirmed: boolean
+}
+
 export interface KeyPage {
   readonly keys: readonly StoredKey[]
   /** The id to ask the next page with; null on the last. */
@@ -78,6 +100,10 @@ export interface KeyRepository {
   /** Of those that were ever used. */
   lastUses(ids: readonly string[]): Promise<ReadonlyMap<string, number>>
 
+  noteGateway(report: GatewayReport): Promise<void>
+  /** All gateways that were heard of in the last hour. */
+  gatewaysHearing(change: { readonly digest: string; readonly version: number }): Promise<GatewayHearing[]>
+
   /** Oldest first; other consoles leave them alone for a moment, in which this one announces them. */
   claimChanges(limit: number): Promise<PendingChange[]>
   /** In the order of versions. */
@@ -92,7 +118,7 @@ export interface KeyRepository {
   /** Notes again what was changed, other than issued, from a moment on. */
   noteChangesSince(sinceMs: number): Promise<void>
 
-  /** Deletes answers that are kept for long enough. */
+  /** Deletes answers and confirmations that are kept for long enough. */
   purge(): Promise<void>
   close(): Promise<void>
 }

@@ -4,6 +4,7 @@ import { listAudit } from './audit-rows.ts'
 import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
+import { gatewaysHearing, noteGateway, purgeConfirmations } from './gateway-rows.ts'
 import type { KeyRepository } from './key-repository.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './key-rows.ts'
 import { lastUses, noteUse } from './key-use-rows.ts'
@@ -29,6 +30,8 @@ export function createKeyRepository(database: Database, clock: Clock, me: string
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs),
     noteUse: lastUsedMs => writer.run(tx => noteUse(tx, lastUsedMs, dialect)),
     lastUses: ids => lastUses(reader, ids),
+    noteGateway: report => writer.run(tx => noteGateway(tx, report, { nowMs: now(), dialect })),
+    gatewaysHearing: change => gatewaysHearing(reader, change),
     claimChanges: limit => writer.run(tx => claimChanges(tx, { me, nowMs: now(), limit, dialect })),
     pendingChangesOf: digest => pendingChangesOf(reader, digest),
     pendingSpan: () => pendingSpan(reader),
@@ -37,6 +40,7 @@ export function createKeyRepository(database: Database, clock: Clock, me: string
     noteChangesSince: sinceMs => writer.run(tx => noteChangesSince(tx, { sinceMs, nowMs: now() })),
     async purge() {
       while (await writer.run(tx => purgeAnswers(tx, now()))) {}
+      while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
     },
     countByState: (nowMs, soonMs) => countByState(reader, nowMs, soonMs),
     close,

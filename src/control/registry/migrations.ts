@@ -19,6 +19,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
         for (const statement of refuseChanges('audit', dialect)) await statement.execute(database)
       },
     },
+    '0004_gateways': { up: database => createGateways(database, text) },
   }
 }
 
@@ -100,6 +101,25 @@ async function createAnswersAndUse(database: Kysely<unknown>, text: TextType): P
     .addColumn('key_id', text, column => column.primaryKey().references('keys.id'))
     .addColumn('last_used_at_ms', 'bigint', column => column.notNull())
     .execute()
+}
+
+async function createGateways(database: Kysely<unknown>, text: TextType): Promise<void> {
+  await database.schema
+    .createTable('gateways')
+    .addColumn('id', text, column => column.primaryKey())
+    .addColumn('name', text, column => column.notNull())
+    .addColumn('seen_at_ms', 'bigint', column => column.notNull())
+    .addColumn('deaf_at_ms', 'bigint', column => column.notNull())
+    .execute()
+  await database.schema
+    .createTable('confirmations')
+    .addColumn('digest', text, column => column.notNull())
+    .addColumn('version', 'integer', column => column.notNull())
+    .addColumn('gateway_id', text, column => column.notNull())
+    .addColumn('at_ms', 'bigint', column => column.notNull())
+    .addPrimaryKeyConstraint('confirmations_key', ['digest', 'version', 'gateway_id'])
+    .execute()
+  await database.schema.createIndex('confirmations_by_time').on('confirmations').column('at_ms').execute()
 }
 
 /** Brings the schema up to date, or refuses: an older program would read a newer schema wrong without noticing. */

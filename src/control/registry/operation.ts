@@ -1,3 +1,4 @@
+import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord, KeyState } from '../../domain/key-record.ts'
 import type { Secret } from '../../domain/secret.ts'
 import type { AuditEntry, Caller } from './audit.ts'
@@ -44,8 +45,14 @@ export interface Done {
   readonly secret: Secret | null
   /** False where there was nothing to change. */
   readonly changed: boolean
+  /** Under which gateways know the key of `record`. */
+  readonly digest: string
+  /** When this request changed something; null where it did not. */
+  readonly committedAtMs: number | null
   /** Whether gateways were told; if not, they will be as soon as that is possible. */
   readonly announced: boolean
+  /** When that was, where this request did it. */
+  readonly announcedAtMs: number | null
   /** Whether all this was done by an earlier request, whose answer this is. */
   readonly replayed: boolean
 }
@@ -53,6 +60,7 @@ export interface Done {
 interface Parts {
   readonly repository: KeyRepository
   readonly outbox: Outbox
+  readonly clock: Clock
 }
 
 /**
@@ -105,7 +113,7 @@ async function save(
 }
 
 async function announce(
-  { outbox }: Parts,
+  { outbox, clock }: Parts,
   { issued, replaced, record, digest, secret }: Attempt,
   notes: readonly PendingChange[],
 ): Promise<Done> {
@@ -113,8 +121,21 @@ async function announce(
   const told = keys.map((key, index) => outbox.announce(key, notes.slice(index, index + 1)))
   const changed = keys.length > 0
   const announced = changed ? (await Promise.all(told)).every(Boolean) : await outbox.settle({ digest })
+  const announcedAtMs = changed && announced ? clock.wallMs() : null
+  const committedAtMs = notes.at(-1)?.atMs ?? null
   const old = issued === null ? null : (replaced?.record ?? null)
-  return { kind: 'done', record, replaced: old, secret, changed, announced, replayed: false }
+  const times = { committedAtMs, announcedAtMs }
+  return {
+    kind: 'done',
+    record,
+    replaced: old,
+    secret,
+    changed,
+    digest,
+    announced,
+    ...times,
+    replayed: false,
+  }
 }
 
 /** The records as they were then; whether they are announced, as it is now. */
@@ -124,5 +145,7 @@ async function replay({ repository, outbox }: Parts, earlier: EarlierAnswer): Pr
   const ids = replaced === null ? [record.id] : [record.id, replaced.id]
   const keys = (await Promise.all(ids.map(id => repository.findById(id)))).filter(key => key !== null)
   const announced = (await Promise.all(keys.map(key => outbox.settle(key)))).every(Boolean)
-  return { kind: 'done', record, replaced, secret: null, changed: false, announced, replayed: true }
+  const digest = keys.find(key => key.record.id === record.id)?.digest ?? ''
+  const nothing = { secret: null, changed: false, committedAtMs: null, announcedAtMs: null }
+  return { kind: 'done', record, replaced, ...nothing, digest, announced, replayed: true }
 }

@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
+import type { Timers } from '../timers.ts'
 import type { RandomBytes } from './ids.ts'
 import type { KeyRepository } from './key-repository.ts'
 import type { Outbox } from './outbox.ts'
@@ -9,6 +10,7 @@ export interface Registry {
   readonly repository: KeyRepository
   readonly outbox: Outbox
   readonly clock: Clock
+  readonly timers: Timers
   readonly randomBytes: RandomBytes
   readonly newKeyId: (nowMs: number) => string
   readonly newAuditId: (nowMs: number) => string

@@ -9,8 +9,10 @@ import {
   issueBody,
   listQuery,
   type PageQuery,
+  type RevokeQuery,
   type RotateBody,
   revokeBody,
+  revokeQuery,
   rotateBody,
 } from '../http/admin-schemas.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
@@ -20,6 +22,7 @@ import { issueKey } from './issue.ts'
 import type { Asked, Done, Refusal } from './operation.ts'
 import { createOperationCount } from './operation-count.ts'
 import type { Registry } from './registry.ts'
+import { answeredRevocation, followRevocation } from './revocation.ts'
 import { revokeKey } from './revoke.ts'
 import { rotateKey } from './rotate.ts'
 
@@ -69,12 +72,17 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'POST',
       url: `${KEY}/revoke`,
       operation: 'revoke',
-      schema: { body: revokeBody },
+      schema: { body: revokeBody, querystring: revokeQuery },
       handle: async (request, reply) => {
         const id = keyIdOf(request)
         const result = await count('revoke', () => revokeKey(registry, id, askedBy(request)))
-        const { record, announced } = doneOf(result, request, reply)
-        return { key: await withUse(registry, record), announced }
+        const done = doneOf(result, request, reply)
+        // The schema of the route has shown the query to be this.
+        const isToWait = (request.query as RevokeQuery).wait === '1'
+        return {
+          key: await withUse(registry, done.record),
+          ...answeredRevocation(await followRevocation(registry, done, isToWait)),
+        }
       },
     },
     {

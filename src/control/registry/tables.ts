@@ -59,12 +59,32 @@ export interface KeyUseRow {
   readonly last_used_at_ms: number
 }
 
+/** A gateway that told of itself. */
+export interface GatewayRow {
+  readonly id: string
+  /** For people. */
+  readonly name: string
+  readonly seen_at_ms: number
+  /** When it was last known to trust nothing that it had learnt before. */
+  readonly deaf_at_ms: number
+}
+
+/** That a gateway has applied a change. */
+export interface ConfirmationRow {
+  readonly digest: string
+  readonly version: number
+  readonly gateway_id: string
+  readonly at_ms: number
+}
+
 export interface Tables {
   keys: KeyRow
   outbox: OutboxRow
   audit: AuditRow
   answers: AnswerRow
   key_use: KeyUseRow
+  gateways: GatewayRow
+  confirmations: ConfirmationRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */
   kysely_migration: { readonly name: string }
 }

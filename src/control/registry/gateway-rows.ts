@@ -1,0 +1,81 @@
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Dialect } from './database.ts'
+import type { GatewayHearing, GatewayReport } from './key-repository.ts'
+import type { Tables } from './tables.ts'
+
+/** Who revoked a key looks at once, or never. */
+export const CONFIRMATIONS_KEPT_MS = 3_600_000
+const PURGED_AT_ONCE = 1_000
+/** As many parameters as a statement may have, in rows of four. */
+const ROWS_AT_ONCE = 250
+
+export async function noteGateway(
+  tx: Transaction<Tables>,
+  { id, name, hearing, leaving, confirmed }: GatewayReport,
+  { nowMs, dialect }: { nowMs: number; dialect: Dialect },
+): Promise<void> {
+  // Lost with the machine, it is told again within seconds.
+  if (dialect === 'postgres') await sql`set local synchronous_commit = off`.execute(tx)
+  if (leaving) {
+    await tx.deleteFrom('gateways').where('id', '=', id).execute()
+    return
+  }
+  // One that is new holds nothing from before: that is as good as deaf.
+  await tx
+    .insertInto('gateways')
+    .values({ id, name, seen_at_ms: nowMs, deaf_at_ms: nowMs })
+    .onConflict(conflict =>
+      conflict
+        .column('id')
+        .doUpdateSet({ name, seen_at_ms: nowMs, ...(hearing ? {} : { deaf_at_ms: nowMs }) }),
+    )
+    .execute()
+  for (let from = 0; from < confirmed.length; from += ROWS_AT_ONCE) {
+    const rows = confirmed
+      .slice(from, from + ROWS_AT_ONCE)
+      .map(({ digest, version }) => ({ digest, version, gateway_id: id, at_ms: nowMs }))
+    await tx
+      .insertInto('confirmations')
+      .values(rows)
+      .onConflict(conflict => conflict.doNothing())
+      .execute()
+  }
+}
+
+/** Whoever applied a later version has applied this one. */
+export async function gatewaysHearing(
+  database: Kysely<Tables>,
+  { digest, version }: { digest: string; version: number },
+): Promise<GatewayHearing[]> {
+  const rows = await database
+    .selectFrom('gateways')
+    .selectAll()
+    .select(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('confirmations')
+          .whereRef('confirmations.gateway_id', '=', 'gateways.id')
+          .where('confirmations.digest', '=', digest)
+          .where('confirmations.version', '>=', version)
+          .select('confirmations.digest'),
+      ).as('confirmed'),
+    )
+    .orderBy('name')
+    .execute()
+  return rows.map(row => ({
+    name: row.name,
+    seenAtMs: row.seen_at_ms,
+    deafAtMs: row.deaf_at_ms,
+    confirmed: Boolean(row.confirmed),
+  }))
+}
+
+/** @returns whether there may be more */
+export async function purgeConfirmations(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
+  const before = nowMs - CONFIRMATIONS_KEPT_MS
+  await tx.deleteFrom('gateways').where('seen_at_ms', '<', before).execute()
+  const { rows } = await sql`
+    delete from confirmations where (digest, version, gateway_id) in (
+      select digest, version, gateway_id from confirmations where at_ms < ${before} limit ${PURGED_AT_ONCE})
+    returning version`.execute(tx)
+  return rows.length === PURGED_AT_ONCE
+}

@@ -1,0 +1,140 @@
+import type { Clock } from '../domain/clock.ts'
+import { isNotOffered } from './origin-answers.ts'
+import type { OriginClient } from './origin-client.ts'
+import { asError, type TroubleLog } from './trouble-log.ts'
+
+/** A burst of changes is confirmed in a few calls. */
+const GATHER_MS = 20
+/** So often the console is told that this gateway lives, also where nothing changes. */
+const PRESENCE_MS = 5_000
+/** While deaf: what counts is that it was so after a change, and somebody may be waiting to know. */
+const DEAF_PRESENCE_MS = 500
+/** After a failure; what is confirmed late is of use to nobody, so there is no hurry. */
+const RETRY_MS = 1_000
+const HOUR_MS = 3_600_000
+/** Of more than these the one applied first is forgotten: the console then names this gateway as silent. */
+const MAX_WAITING = 10_000
+const MAX_BATCH = 1_000
+const MAX_ANSWER_BYTES = 16 * 1024
+/** Nobody held a key before it was issued: there is nothing to confirm. */
+const FIRST_VERSION = 1
+
+export interface ConfirmerParts {
+  readonly client: Pick<OriginClient, 'ask'>
+  readonly clock: Clock
+  readonly trouble: TroubleLog
+  /** This process, among all there are. */
+  readonly gateway: { readonly id: string; readonly name: string }
+  /** For one call. */
+  readonly timeoutMs: number
+  readonly maxWaiting?: number
+}
+
+/**
+ * Tells the console which changes this gateway has applied, and whether it hears at all, off the way of any request. The
+ * promise on revocation doesn't rest on it: it is what the console shows to whoever revoked a key.
+ */
+export class ChangeConfirmer {
+  readonly #parts: ConfirmerParts
+  readonly #waiting = new Map<string, number>()
+  #hearing = false
+  #presenceDueMs = Number.NEGATIVE_INFINITY
+  #restUntilMs = Number.NEGATIVE_INFINITY
+  #gather: NodeJS.Timeout | undefined
+  #telling: Promise<void> | null = null
+  #stopped = false
+
+  constructor(parts: ConfirmerParts) {
+    this.#parts = parts
+  }
+
+  /** A change was applied: from now on no request is answered with what was true before it. */
+  applied(digest: string, version: number): void {
+    if (version <= FIRST_VERSION || this.#stopped) return
+    this.#waiting.delete(digest)
+    this.#waiting.set(digest, version)
+    if (this.#waiting.size > (this.#parts.maxWaiting ?? MAX_WAITING)) this.#forgetFirst()
+    this.#gather ??= setTimeout(() => {
+      this.#gather = undefined
+      this.#tell()
+    }, GATHER_MS).unref()
+  }
+
+  /** To be called a few times a second. @param hearing whether changes are heard at this moment */
+  watch(hearing: boolean): void {
+    const flipped = hearing !== this.#hearing
+    this.#hearing = hearing
+    const isDue = this.#parts.clock.monotonicMs() >= this.#presenceDueMs
+    if (flipped || isDue || this.#waiting.size > 0) this.#tell()
+  }
+
+  /** Takes leave, so that nobody waits for this gateway. */
+  async stop(deadline: AbortSignal): Promise<void> {
+    this.#stopped = true
+    clearTimeout(this.#gather)
+    await this.#telling
+    if (this.#isResting()) return
+    await this.#post({ hearing: false, confirmed: [], leaving: true }, deadline).catch(() => {
+      // Whoever could not take leave is forgotten after a minute.
+    })
+  }
+
+  /** After a failure, and where nobody wants to know. */
+  #isResting(): boolean {
+    return this.#parts.clock.monotonicMs() < this.#restUntilMs
+  }
+
+  #tell(): void {
+    if (this.#stopped || this.#isResting()) return
+    this.#telling ??= this.#tellAll().finally(() => {
+      this.#telling = null
+    })
+  }
+
+  async #tellAll(): Promise<void> {
+    const { clock, trouble, timeoutMs } = this.#parts
+    try {
+      do {
+        const batch = [...this.#waiting].slice(0, MAX_BATCH)
+        const report = { hearing: this.#hearing, confirmed: batch, leaving: false }
+        const isWanted = await this.#post(report, AbortSignal.timeout(timeoutMs))
+        this.#forget(batch)
+        this.#presenceDueMs = clock.monotonicMs() + (report.hearing ? PRESENCE_MS : DEAF_PRESENCE_MS)
+        if (!isWanted) this.#restUntilMs = clock.monotonicMs() + HOUR_MS
+      } while (this.#waiting.size > 0 && !this.#isResting() && !this.#stopped)
+      trouble.works()
+    } catch (error) {
+      this.#restUntilMs = clock.monotonicMs() + RETRY_MS
+      trouble.failed(asError(error))
+    }
+  }
+
+  /** @returns false where the origin does not want to know: an own key service need not */
+  async #post({ confirmed, ...report }: Report, deadline: AbortSignal): Promise<boolean> {
+    const changes = confirmed.map(([digest, version]) => ({ digest, version }))
+    const body = { gateway: this.#parts.gateway, ...report, confirmed: changes }
+    const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_ANSWER_BYTES } as const
+    const reply = await this.#parts.client.ask(request, deadline)
+    if (isNotOffered(reply)) return false
+    if (reply.status < 200 || reply.status > 299) throw new Error(`The origin answered ${reply.status}`)
+    return true
+  }
+
+  /** A later version that was applied meanwhile is still to be told. */
+  #forget(told: readonly [string, number][]): void {
+    for (const [digest, version] of told) {
+      if (this.#waiting.get(digest) === version) this.#waiting.delete(digest)
+    }
+  }
+
+  #forgetFirst(): void {
+    const [first] = this.#waiting.keys()
+    if (first !== undefined) this.#waiting.delete(first)
+  }
+}
+
+interface Report {
+  readonly hearing: boolean
+  readonly confirmed: readonly [string, number][]
+  readonly leaving: boolean
+}

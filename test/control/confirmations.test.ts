@@ -1,0 +1,136 @@
+import { describe, expect, test } from 'vitest'
+import { createInProcessAnnouncer } from '../../src/control/registry/announcer.ts'
+import { GATEWAY_LIFE_MS, judge } from '../../src/control/registry/confirmations.ts'
+import { decodeAnnouncement } from '../../src/domain/wire.ts'
+import { type RunningConsole, startConsole } from '../support/console.ts'
+import { NOW_MS } from '../support/stored-keys.ts'
+import { until } from '../support/until.ts'
+
+describe('of a gateway that lives', () => {
+  const gateway = { name: 'pod-1', seenAtMs: NOW_MS, deafAtMs: NOW_MS - 60_000, confirmed: false }
+  const judged = (changes: Partial<typeof gateway>) =>
+    judge([{ ...gateway, ...changes }], NOW_MS - 10, NOW_MS)
+
+  test('it is known that it refuses the key once it has confirmed', () => {
+    expect(judged({ confirmed: true })).toEqual({ confirmed: 1, verifying: 0, silent: [] })
+  })
+
+  test('it is known that it asks for the key where it was deaf at some time after the commit', () => {
+    expect(judged({ deafAtMs: NOW_MS - 10 })).toEqual({ confirmed: 0, verifying: 1, silent: [] })
+  })
+
+  test('it is named as silent where it was deaf only before, or never', () => {
+    const silent = [{ name: 'pod-1', lastSeenAtMs: NOW_MS }]
+    expect(judged({ deafAtMs: NOW_MS - 11 })).toEqual({ confirmed: 0, verifying: 0, silent })
+  })
+
+  test('it is named until nothing was heard of it for a minute', () => {
+    expect(judged({ seenAtMs: NOW_MS - GATEWAY_LIFE_MS + 1 }).silent).toHaveLength(1)
+    expect(judged({ seenAtMs: NOW_MS - GATEWAY_LIFE_MS })).toEqual({ confirmed: 0, verifying: 0, silent: [] })
+  })
+})
+
+describe('the answer to a revocation', () => {
+  /** Each stands in for a gateway: it tells of itself, and may confirm. */
+  async function report(running: RunningConsole, id: string, more: object = {}) {
+    const body = { gateway: { id, name: `pod-${id}` }, hearing: true, leaving: false, confirmed: [], ...more }
+    expect((await running.ask('POST', '/internal/v1/confirmations', body)).status).toBe(204)
+  }
+
+  async function startWithKey(hear: (digest: string, version: number) => void) {
+    const announcer = createInProcessAnnouncer(text => {
+      const heard = decodeAnnouncement(text)
+      if (heard?.kind === 'change' && heard.version > 1) hear(heard.digest, heard.version)
+    })
+    const running = await startConsole({ parts: { announcer } })
+    const body = { name: 'k', scopes: ['files:read'] }
+    const issued = await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', body)
+    return { running, id: issued.body.key.id }
+  }
+
+  /** So that a commit is of another millisecond than what was before it. */
+  const later = () => {
+    const nowMs = Date.now()
+    return until('the clock has moved on', () => Date.now() > nowMs)
+  }
+
+  test('says when it was committed and announced, and that every gateway confirmed', async () => {
+    const { running, id } = await startWithKey((digest, version) => {
+      for (const gateway of ['1', '2']) void report(running, gateway, { confirmed: [{ digest, version }] })
+    })
+    for (const gateway of ['1', '2']) await report(running, gateway)
+    await later()
+    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
+    expect(body).toMatchObject({ announced: true, gateways: { confirmed: 2, verifying: 0, silent: [] } })
+    const [revokedAt, committedAt, announcedAt] = [
+      body.key.revokedAt,
+      body.committedAt,
+      body.announcedAt,
+    ].map(instant => Date.parse(String(instant)))
+    expect(committedAt).toBeGreaterThanOrEqual(revokedAt ?? Number.NaN)
+    expect(announcedAt).toBeGreaterThanOrEqual(committedAt ?? Number.NaN)
+  })
+
+  test('names, after a second and not before, who is silent', async () => {
+    const { running, id } = await startWithKey(
+      (digest, version) => void report(running, '1', { confirmed: [{ digest, version }] }),
+    )
+    for (const gateway of ['1', '2']) await report(running, gateway)
+    await later()
+    const beganMs = performance.now()
+    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
+    expect(performance.now() - beganMs).toBeGreaterThanOrEqual(1_000)
+    expect(body.gateways).toMatchObject({ confirmed: 1, verifying: 0, silent: [{ name: 'pod-2' }] })
+  })
+
+  test('counts a gateway that is deaf as one that asks for each key, and waits for it no longer', async () => {
+    const { running, id } = await startWithKey(() => void report(running, '1', { hearing: false }))
+    await report(running, '1')
+    await later()
+    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
+    expect(body.gateways).toEqual({ confirmed: 0, verifying: 1, silent: [] })
+  })
+
+  test('waits for nobody who took leave, and for nobody at all unless asked to', async () => {
+    const { running, id } = await startWithKey(() => {})
+    await report(running, '1')
+    await report(running, '2')
+    await report(running, '2', { leaving: true })
+    await later()
+    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    expect(body.gateways).toMatchObject({ confirmed: 0, silent: [{ name: 'pod-1' }] })
+  })
+
+  test('is the same for a key that was revoked before, but for the moment of the announcement', async () => {
+    const { running, id } = await startWithKey(() => {})
+    const first = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
+    expect(status).toBe(200)
+    expect(body.key).toEqual(first.body.key)
+    expect(body).toMatchObject({ announced: true, announcedAt: null, gateways: { confirmed: 0, silent: [] } })
+  })
+
+  test.each(['wait=0', 'wait=', 'wait=1&wait=1', 'w=1'])(
+    'is refused for %s, which says nothing',
+    async query => {
+      const { running, id } = await startWithKey(() => {})
+      expect((await running.ask('POST', `/admin/v1/keys/${id}/revoke?${query}`)).status).toBe(400)
+      expect((await running.ask('GET', `/admin/v1/keys/${id}`)).body.key.state).toBe('active')
+    },
+  )
+})
+
+describe('what a gateway tells of itself', () => {
+  test.each([
+    ['an id with blanks', { gateway: { id: 'a b', name: 'n' } }],
+    ['a name of markup', { gateway: { id: 'a', name: '<b>' } }],
+    ['half of it', { hearing: undefined }],
+    ['a version that is no number', { confirmed: [{ digest: 'a'.repeat(64), version: '2' }] }],
+    ['no digest', { confirmed: [{ digest: 'a', version: 2 }] }],
+    ['more than is taken', { confirmed: Array(1001).fill({ digest: 'a'.repeat(64), version: 2 }) }],
+  ])('is refused with %s', async (_, wrong) => {
+    const running = await startConsole()
+    const body = { gateway: { id: 'a', name: 'n' }, hearing: true, leaving: false, confirmed: [], ...wrong }
+    expect((await running.ask('POST', '/internal/v1/confirmations', body)).status).toBe(400)
+  })
+})

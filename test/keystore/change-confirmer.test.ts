@@ -1,0 +1,130 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { ChangeConfirmer } from '../../src/keystore/change-confirmer.ts'
+import type { OriginReply, OriginRequest } from '../../src/keystore/origin-client.ts'
+import { TroubleLog } from '../../src/keystore/trouble-log.ts'
+import { LogSpy } from '../support/log-spy.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+
+interface Told {
+  readonly hearing: boolean
+  readonly leaving: boolean
+  readonly confirmed: readonly { digest: string; version: number }[]
+}
+
+const SECOND_MS = 1_000
+const GATHER_MS = 20
+let clock: ManualClock
+let log: LogSpy
+let told: Told[]
+let reply: () => Promise<OriginReply>
+let confirmer: ChangeConfirmer
+
+beforeEach(() => {
+  vi.useFakeTimers()
+  clock = new ManualClock()
+  log = new LogSpy()
+  told = []
+  reply = async () => ({ status: 204, text: '' })
+  confirmer = create()
+})
+afterEach(() => vi.useRealTimers())
+
+function create(more: { maxWaiting?: number } = {}): ChangeConfirmer {
+  const client = {
+    ask: ({ method, path, body }: OriginRequest) => {
+      expect([method, path]).toEqual(['POST', '/confirmations'])
+      // What is told is read back here, in the shape that the origin's contract gives it.
+      told.push(body as Told)
+      return reply()
+    },
+  }
+  const trouble = new TroubleLog('confirmation of changes', log, clock)
+  const gateway = { id: 'g1', name: 'pod-1' }
+  return new ChangeConfirmer({ client, clock, trouble, gateway, timeoutMs: 100, ...more })
+}
+
+/** Long enough for what was gathered to be told and answered. */
+const gathered = () => vi.advanceTimersByTimeAsync(GATHER_MS)
+
+const confirmed = () =>
+  told.flatMap(report => report.confirmed.map(({ digest, version }) => [digest, version]))
+
+test('a burst of changes is confirmed in one call, each with its latest version', async () => {
+  for (let key = 0; key < 100; key++) confirmer.applied(`d${key}`, 2)
+  confirmer.applied('d7', 3)
+  await gathered()
+  expect(told).toHaveLength(1)
+  expect(confirmed()).toHaveLength(100)
+  expect(confirmed()).toContainEqual(['d7', 3])
+})
+
+test('that a key was issued is confirmed to nobody: there was nothing to forget', async () => {
+  confirmer.applied('d', 1)
+  await gathered()
+  expect(told).toEqual([])
+})
+
+test('a gateway tells of itself at once, then every five seconds, every half while deaf, and when that changes', async () => {
+  const watched = async (hearing: boolean, afterMs: number) => {
+    clock.advance(afterMs)
+    confirmer.watch(hearing)
+    await gathered()
+    return told.length
+  }
+  expect(await watched(true, 0)).toBe(1)
+  expect(await watched(true, 4_999)).toBe(1)
+  expect(await watched(true, 1)).toBe(2)
+  expect(await watched(false, 250)).toBe(3)
+  expect(told.at(-1)).toMatchObject({ hearing: false })
+  expect(await watched(false, 499)).toBe(3)
+  expect(await watched(false, 1)).toBe(4)
+  expect(await watched(true, 250)).toBe(5)
+})
+
+test('what cannot be told is told a second later, and no earlier, whatever happens meanwhile', async () => {
+  reply = () => Promise.reject(new Error('away'))
+  confirmer.applied('d', 2)
+  await gathered()
+  reply = async () => ({ status: 204, text: '' })
+  confirmer.applied('e', 2)
+  await gathered()
+  confirmer.watch(true)
+  expect(told).toHaveLength(1)
+  clock.advance(SECOND_MS)
+  confirmer.watch(true)
+  await gathered()
+  expect(told.at(-1)?.confirmed).toHaveLength(2)
+})
+
+test('an own key service that does not want to know is left alone for an hour, without a word in the log', async () => {
+  reply = async () => ({ status: 404, text: '' })
+  confirmer.watch(true)
+  await gathered()
+  clock.advance(3_599_999)
+  confirmer.applied('d', 2)
+  await gathered()
+  confirmer.watch(true)
+  expect(told).toHaveLength(1)
+  clock.advance(1)
+  confirmer.watch(true)
+  await gathered()
+  expect(told).toHaveLength(2)
+  expect(log.text).not.toContain('fails')
+})
+
+test('while nobody can be told, memory stays bounded: the first are forgotten', async () => {
+  confirmer = create({ maxWaiting: 3 })
+  for (const key of ['a', 'b', 'c', 'd']) confirmer.applied(key, 2)
+  await gathered()
+  expect(confirmed()).toEqual([
+    ['b', 2],
+    ['c', 2],
+    ['d', 2],
+  ])
+})
+
+test('at the end it takes leave, so that nobody waits for it', async () => {
+  confirmer.watch(true)
+  await confirmer.stop(AbortSignal.timeout(100))
+  expect(told.at(-1)).toMatchObject({ leaving: true, hearing: false })
+})

@@ -1,0 +1,91 @@
+import { request } from 'undici'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Fleet, type Replica } from '../support/fleet.ts'
+import { until } from '../support/until.ts'
+import type { IssuedKey } from '../support/world.ts'
+import { quantile } from './history.ts'
+
+let fleet: Fleet
+
+beforeAll(async () => {
+  fleet = await Fleet.start(3)
+})
+afterAll(() => fleet.stop())
+
+async function statusAt({ urls }: Replica, { secret }: IssuedKey): Promise<number> {
+  const headers = { authorization: `Bearer ${secret}` }
+  const { statusCode, body } = await request(`${urls.gateway}/api/v1/auth`, { headers })
+  await body.dump()
+  return statusCode
+}
+
+/** A key that every one of these has in memory. */
+async function issueKnown(replicas: readonly Replica[]): Promise<IssuedKey> {
+  const [key] = await fleet.issue(1)
+  if (key === undefined) throw new Error('One key was asked for')
+  for (const replica of replicas) expect(await statusAt(replica, key)).toBe(200)
+  return key
+}
+
+async function untilAllConfirm(): Promise<void> {
+  await until('all three confirm', async () => {
+    const [key] = await fleet.issue(1)
+    return key !== undefined && (await fleet.revokeAndWait(key)).confirmed === 3
+  })
+}
+
+test('when the console says that all have confirmed, each refuses the key at the very next request', async () => {
+  await untilAllConfirm()
+  const tookMs: number[] = []
+  for (let round = 0; round < 50; round++) {
+    const key = await issueKnown(fleet.replicas)
+    const beganMs = performance.now()
+    expect(await fleet.revokeAndWait(key)).toEqual({ confirmed: 3, verifying: 0, silent: [] })
+    tookMs.push(performance.now() - beganMs)
+    for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(401)
+  }
+  const [p50, p99] = [0.5, 0.99].map(share =>
+    Math.round(
+      quantile(
+        tookMs.sort((a, b) => a - b),
+        share,
+      ),
+    ),
+  )
+  process.stdout.write(`revocation, answered once all three confirmed: 50 keys, p50/p99 ${p50}/${p99} ms\n`)
+})
+
+test('a gateway that hears nothing is counted as one that asks for each key', async () => {
+  const [deaf, ...others] = fleet.replicas
+  if (deaf === undefined) throw new Error('A fleet has replicas')
+  await untilAllConfirm()
+  deaf.toRedis.hold('back')
+  try {
+    await until('it is known to be deaf', async () => {
+      const gateways = await fleet.revokeAndWait(await issueKnown(others))
+      return gateways.confirmed === 2 && gateways.verifying === 1
+    })
+    const key = await issueKnown(fleet.replicas)
+    await fleet.revokeAndWait(key)
+    for (const replica of others) expect(await statusAt(replica, key)).toBe(401)
+  } finally {
+    deaf.toRedis.resume()
+  }
+  await fleet.untilHealthy()
+})
+
+test('a gateway that is frozen is named, and the others are not waited for longer than it takes', async () => {
+  const [frozen, ...others] = fleet.replicas
+  if (frozen === undefined) throw new Error('A fleet has replicas')
+  await untilAllConfirm()
+  frozen.process.child.kill('SIGSTOP')
+  try {
+    const gateways = await fleet.revokeAndWait(await issueKnown(others))
+    expect(gateways).toMatchObject({ confirmed: 2, verifying: 0 })
+    expect(gateways.silent).toHaveLength(1)
+  } finally {
+    frozen.process.child.kill('SIGCONT')
+  }
+  await fleet.untilHealthy()
+  await untilAllConfirm()
+})
