@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as polled, setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
@@ -31,19 +31,28 @@ export class Drain {
     this.#onLeaving()
     this.#logger.info({ reason, delayMs: this.#config.delayMs }, 'draining')
     await sleep(this.#config.delayMs)
-    this.phase = 'closing'
     await Promise.all(apps.map(app => this.#close(app)))
     this.#logger.info({ reason }, 'drained')
   }
 
+  /**
+   * A connection that is idle here may have a request on its way, and be reset with it: idle is judged when the event
+   * loop has just read whatever had come, which is what `setImmediate` waits for.
+   */
   async #close(app: FastifyInstance): Promise<void> {
-    const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_MS)
+    const { server } = app
+    const sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), SWEEP_MS)
     const deadline = setTimeout(() => {
       this.#logger.warn({ timeoutMs: this.#config.timeoutMs }, 'requests still in flight are cut')
-      app.server.closeAllConnections()
+      server.closeAllConnections()
     }, this.#config.timeoutMs)
     try {
-      await app.close()
+      await polled()
+      const { promise: ended, resolve } = Promise.withResolvers<void>()
+      // Fastify would come to it some turns of the event loop later.
+      server.close(() => resolve())
+      this.phase = 'closing'
+      await Promise.all([ended, app.close()])
     } finally {
       clearInterval(sweep)
       clearTimeout(deadline)

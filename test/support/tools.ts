@@ -37,11 +37,23 @@ export const POSTGRES: Tool = {
 /** Makes pseudo-terminals; part of every Debian. */
 export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 
+/** Debian keeps servers off a user's path. */
+export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
+
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
 /** Tools without which some suites cannot run: those are skipped by name, or fail where CI is set. */
-export const OPTIONAL_TOOLS: readonly Tool[] = [PROMTOOL, PROMETHEUS, CURL, POSTGRES, SCRIPT, HELM, PYTHON]
+export const OPTIONAL_TOOLS: readonly Tool[] = [
+  PROMTOOL,
+  PROMETHEUS,
+  CURL,
+  POSTGRES,
+  SCRIPT,
+  HELM,
+  PYTHON,
+  HAPROXY,
+]
 
 export function has(tool: Tool): boolean {
   if (tool.isHere !== undefined) return tool.isHere()

@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { freePort } from './free-port.ts'
+import { until } from './until.ts'
+
+export interface Backend {
+  readonly port: number
+  /** Where `/readyz` is asked for. */
+  readonly opsPort: number
+}
+
+/** Debian's HAProxy before replicas that it asks whether they are ready. It repeats nothing, so that it hides nothing. */
+export class Haproxy {
+  readonly url: string
+  readonly #process: ChildProcess
+
+  private constructor(url: string, started: ChildProcess) {
+    this.url = url
+    this.#process = started
+  }
+
+  static async start(directory: string, backends: readonly Backend[]): Promise<Haproxy> {
+    const port = await freePort()
+    const file = join(directory, 'haproxy.cfg')
+    await writeFile(file, describe(port, backends))
+    const started = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: ['ignore', 'ignore', 'inherit'] })
+    const url = `http://127.0.0.1:${port}`
+    await until('HAProxy answers', () =>
+      fetch(url).then(
+        answer => answer.status !== 503,
+        () => false,
+      ),
+    )
+    return new Haproxy(url, started)
+  }
+
+  async stop(): Promise<void> {
+    const exited = once(this.#process, 'exit')
+    this.#process.kill('SIGKILL')
+    await exited
+  }
+}
+
+function describe(port: number, backends: readonly Backend[]): string {
+  const servers = backends.map(
+    (backend, index) => `  server replica${index} 127.0.0.1:${backend.port} check port ${backend.opsPort}`,
+  )
+  return `global
+  nbthread 1
+defaults
+  mode http
+  timeout connect 1s
+  timeout client 60s
+  timeout server 60s
+  timeout check 1s
+  retries 0
+frontend public
+  bind 127.0.0.1:${port}
+  default_backend gateways
+backend gateways
+  balance roundrobin
+  option httpchk GET /readyz
+  http-check expect status 200
+  default-server inter 100ms fall 1 rise 1
+${servers.join('\n')}
+`
+}

@@ -1,0 +1,147 @@
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** One request, and the body that must come back with 200. */
+export interface Question {
+  readonly bytes: string
+  readonly expected: string
+}
+
+export interface LoadParts {
+  readonly clients: number
+  /** Where the next connection goes. */
+  readonly target: () => string
+  readonly ask: () => Question
+  /** The longest time between an answer and the next request of a client (ms). */
+  readonly pauseMs?: number
+}
+
+const ANSWER_DEADLINE_MS = 20_000
+
+/**
+ * Clients that each keep one connection, ask the next thing as soon as the last is answered, and make a new connection
+ * when they were told that the old one ends. They repeat nothing: whatever is not answered counts as failed.
+ */
+export class KeepAliveLoad {
+  sent = 0
+  answered = 0
+  connections = 0
+  /** Connections that ended with an answer that said so. */
+  toldToClose = 0
+  /** Connections that ended while nothing was owed, without a word. */
+  closedUntold = 0
+  readonly failed: string[] = []
+  readonly wrong: string[] = []
+  readonly #parts: LoadParts
+  #running = true
+  #asked = () => {}
+  readonly #ended: Promise<unknown>
+
+  constructor(parts: LoadParts) {
+    this.#parts = parts
+    this.#ended = Promise.all(Array.from({ length: parts.clients }, () => this.#client()))
+  }
+
+  /** Resolves when so many requests in all have been answered or have failed. */
+  async reached(requests: number): Promise<void> {
+    while (this.answered + this.failed.length < requests) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#asked = resolve
+      await promise
+    }
+  }
+
+  /** What was asked is still answered. */
+  async stop(): Promise<void> {
+    this.#running = false
+    await this.#ended
+  }
+
+  async #client(): Promise<void> {
+    while (this.#running) {
+      const connection = new Connection(this.#parts.target())
+      this.connections++
+      try {
+        while (this.#running && !connection.isClosed) await this.#askOnce(connection)
+      } catch (error) {
+        this.failed.push(String(error))
+      }
+      if (connection.wasTold) this.toldToClose++
+      else if (this.#running) this.closedUntold++
+      connection.destroy()
+      this.#asked()
+    }
+  }
+
+  async #askOnce(connection: Connection): Promise<void> {
+    const { bytes, expected } = this.#parts.ask()
+    this.sent++
+    const answer = await connection.exchange(bytes)
+    if (answer.status !== 200 || answer.body !== expected) {
+      this.wrong.push(`${answer.status} ${answer.body} instead of 200 ${expected}`)
+    }
+    this.answered++
+    this.#asked()
+    const { pauseMs } = this.#parts
+    if (pauseMs !== undefined) await sleep(pauseMs * Math.random())
+  }
+}
+
+interface Answered {
+  readonly status: number
+  readonly body: string
+}
+
+/** As much of HTTP as a fast client needs of a gateway: answers have a Content-Length. */
+class Connection {
+  wasTold = false
+  readonly #socket: Socket
+  #received = ''
+  #owed: PromiseWithResolvers<Answered> | null = null
+  #closed = false
+
+  constructor(url: string) {
+    const { hostname, port } = new URL(url)
+    this.#socket = connect({ host: hostname, port: Number(port), noDelay: true })
+    this.#socket.setTimeout(ANSWER_DEADLINE_MS, () => this.#end(new Error('no answer in time')))
+    this.#socket.on('data', chunk => this.#onData(chunk.toString('latin1')))
+    this.#socket.on('error', error => this.#end(error))
+    this.#socket.on('close', () => this.#end(new Error('closed without an answer')))
+  }
+
+  get isClosed(): boolean {
+    return this.#closed || this.wasTold
+  }
+
+  exchange(bytes: string): Promise<Answered> {
+    this.#owed = Promise.withResolvers()
+    this.#socket.write(bytes, 'latin1')
+    return this.#owed.promise
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+
+  #end(error: Error): void {
+    this.#closed = true
+    const owed = this.#owed
+    this.#owed = null
+    owed?.reject(this.#received === '' ? error : new Error(`cut in the middle: ${this.#received}`))
+  }
+
+  #onData(text: string): void {
+    this.#received += text
+    const end = this.#received.indexOf('\r\n\r\n')
+    if (end < 0) return
+    const head = this.#received.slice(0, end)
+    const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
+    const body = this.#received.slice(end + 4)
+    if (body.length < length) return
+    this.wasTold = /\r\nconnection: close/i.test(head)
+    this.#received = ''
+    const owed = this.#owed
+    this.#owed = null
+    owed?.resolve({ status: Number(head.slice(9, 12)), body })
+  }
+}
