@@ -36,7 +36,7 @@ export function createMetrics(parts: readonly Part[] = PARTS) {
 export type Metrics = ReturnType<typeof createMetrics>
 
 function declareProcess(registers: Registry[]) {
-  const { gauge } = declaring(registers)
+  const { counter, gauge } = declaring(registers)
   return {
     draining: gauge('postern_draining', '1 after SIGTERM'),
     buildInfo: gauge('postern_build_info', 'Constant 1', ['version', 'revision', 'node']),
@@ -48,6 +48,10 @@ function declareProcess(registers: Registry[]) {
       'postern_tls_cert_not_after_seconds',
       'When a certificate that this process was started with expires, in seconds since the epoch',
       ['purpose'],
+    ),
+    logLinesDropped: counter(
+      'postern_log_lines_dropped_total',
+      'Log lines that were not written because nobody took them',
     ),
     heapLimit: gauge('postern_heap_limit_bytes', 'Size of the heap at which the process would end'),
   }

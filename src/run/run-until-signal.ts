@@ -7,6 +7,7 @@ import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
 import { weakSecretsOf } from '../config/weak-secret.ts'
 import { describeCertificates, describeProcess } from '../observability/describe-process.ts'
+import { LogSink } from '../observability/log-sink.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
 import { createOpsServer } from '../observability/ops-server.ts'
@@ -20,6 +21,9 @@ const SAME_KEYSTROKE_MS = 300
 
 /** Requests have ended by then; what is left are connections and a database to close. */
 const STOP_DEADLINE_MS = 5_000
+
+/** How long the end waits for whoever reads the log. */
+const LOG_DEADLINE_MS = 1_000
 
 /** Enough to tell two sets of settings apart, too little to guess one from. */
 const HASH_LENGTH = 8
@@ -38,14 +42,17 @@ export interface Frame {
   readonly host: Host
   readonly version: string
   readonly config: Config
+  /** Where the logger's lines go. */
+  readonly log: LogSink
   readonly logger: Logger
   readonly metrics: Metrics
   readonly drain: Drain
 }
 
 export function createFrame(host: Host, version: string, config: Config, planes: readonly Plane[]): Frame {
-  const logger = createLogger(config.log.level)
   const metrics = createMetrics(partsOf(planes, config))
+  const log = new LogSink(host.streams.output, metrics.logLinesDropped)
+  const logger = createLogger(config.log.level, log)
   const configHash = createHash('sha256').update(printConfig(config)).digest('hex').slice(0, HASH_LENGTH)
   const revision = readRevision()
   describeProcess(metrics, { version, revision, node: host.nodeVersion, planes, configHash })
@@ -57,7 +64,7 @@ export function createFrame(host: Host, version: string, config: Config, planes:
     )
   }
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
-  return { host, version, config, logger, metrics, drain }
+  return { host, version, config, log, logger, metrics, drain }
 }
 
 /** Changes are heard over Redis, or from a console in the same process. */
@@ -115,10 +122,14 @@ function endOnSignal(frame: Frame, planes: readonly PlaneRun[], ops: FastifyInst
   function end(reason: string, code: number): void {
     if (frame.drain.phase !== 'serving') return
     leave(reason)
-      .then(() => host.exit(code))
+      .then(() => code)
       .catch((error: unknown) => {
         logger.fatal({ err: error }, 'could not end in order')
-        host.exit(EXIT.failure)
+        return EXIT.failure
+      })
+      .then(async result => {
+        await frame.log.flushed(LOG_DEADLINE_MS)
+        host.exit(result)
       })
   }
 

@@ -8,9 +8,9 @@ import type { Denial, DenialReason } from '../../src/domain/verdict.ts'
 import { type ForwardContext, type ForwardingDeps, registerForwarding } from '../../src/gateway/forward.ts'
 import { forwardedOf } from '../../src/gateway/forwarded.ts'
 import type { UpstreamSettings } from '../../src/gateway/upstream-connection.ts'
-import { createLogger } from '../../src/observability/logger.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
 import { type RequestObservation, RequestObserver } from '../../src/observability/request-observer.ts'
+import { silentLogger } from './silent-logger.ts'
 
 export const WORKSPACE_PATH = '/api/v1/workspaces/ws_1'
 export const FILES_PATH = `${WORKSPACE_PATH}/files`
@@ -92,7 +92,7 @@ export async function startForwardingApp(
 ): Promise<ForwardingApp> {
   const metrics = createMetrics()
   const app = Fastify({ forceCloseConnections: true })
-  const observer = new RequestObserver(metrics, createLogger('silent'))
+  const observer = new RequestObserver(metrics, silentLogger)
   const contexts: ForwardContext[] = []
   prepare(app)
   const forward = registerForwarding(app, {

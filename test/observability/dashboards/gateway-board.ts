@@ -538,6 +538,14 @@ export const nodejs: Row = {
       runbook: '#posterntargetdown',
       queries: [{ expr: `max by (pod) (up{${CHOSEN}})`, legend: '{{pod}}' }],
     },
+    {
+      title: 'Log lines dropped',
+      description: 'Nobody took them from standard output in time. Requests went on meanwhile.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 6,
+      queries: [{ expr: rate('postern_log_lines_dropped_total', 'pod'), legend: '{{pod}}' }],
+    },
   ],
 }
 

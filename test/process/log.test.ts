@@ -1,0 +1,93 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { KeepAliveLoad } from '../support/keep-alive-load.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { get } from '../support/raw-client.ts'
+import { scrapeOne } from '../support/scrape.ts'
+import { until } from '../support/until.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+const DROPPED = 'postern_log_lines_dropped_total'
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+
+let world: World
+let gateway: Listening
+let load: KeepAliveLoad
+
+beforeEach(async () => {
+  world = await startWorld()
+  const { secret } = await world.issue()
+  gateway = await startPostern('gateway', world.env)
+  load = new KeepAliveLoad({
+    clients: 8,
+    target: () => gateway.urls.gateway,
+    ask: () => ({ bytes: get(WORKSPACE, secret), expected: '{"id":"ws_1"}' }),
+  })
+})
+afterEach(async () => {
+  await gateway.process.stop()
+  await world.stop()
+})
+
+async function untilDropped(lines: number): Promise<void> {
+  await until(
+    'log lines are dropped',
+    async () => (await scrapeOne(gateway.urls.ops, DROPPED)) >= lines,
+    60_000,
+  )
+}
+
+function report(what: string, dropped: number): void {
+  process.stdout.write(
+    `log, ${what}: ${load.sent} requests, wrong ${load.wrong.length}, failed ${load.failed.length}, lines dropped ${dropped}\n`,
+  )
+}
+
+function expectAllAnswered(): void {
+  expect({ wrong: load.wrong, failed: load.failed, open: load.sent - load.answered }).toEqual({
+    wrong: [],
+    failed: [],
+    open: 0,
+  })
+}
+
+test('when nobody reads the log, requests go on, lines are dropped and counted, and it is said once somebody reads again', {
+  timeout: 120_000,
+}, async () => {
+  gateway.process.child.stdout?.pause()
+  await untilDropped(1000)
+  // The rest of the room is what a few thousand lines take; from now on nothing more is kept.
+  const before = await scrapeOne(gateway.urls.ops, 'process_resident_memory_bytes')
+  await untilDropped(11_000)
+  const after = await scrapeOne(gateway.urls.ops, 'process_resident_memory_bytes')
+  await load.stop()
+  const dropped = await scrapeOne(gateway.urls.ops, DROPPED)
+  report('nobody reads it', dropped)
+  expectAllAnswered()
+  expect(after - before).toBeLessThan(32 * 1024 * 1024)
+
+  gateway.process.child.stdout?.resume()
+  await until(
+    'all that was kept is read',
+    () => gateway.process.log.filter(isRequest).length + dropped >= load.sent,
+  )
+  const { exitCode } = gateway.process.child
+  gateway.process.child.kill('SIGTERM')
+  const told = await gateway.process.logged(line => line['dropped'] !== undefined)
+  expect([exitCode, told['dropped']]).toEqual([null, dropped])
+  expect((await gateway.process.exited).code).toBe(0)
+  expect(gateway.process.log.filter(isRequest)).toHaveLength(load.sent - dropped)
+})
+
+test('when whoever read the log has left, requests go on, and the process ends in order', async () => {
+  await load.reached(100)
+  gateway.process.child.stdout?.destroy()
+  await untilDropped(1000)
+  await load.stop()
+  report('its reader has left', await scrapeOne(gateway.urls.ops, DROPPED))
+  expectAllAnswered()
+  expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
+})
+
+function isRequest(line: Record<string, unknown>): boolean {
+  return line['msg'] === 'request'
+}
