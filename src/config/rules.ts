@@ -1,6 +1,7 @@
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { parseTemplate, WORKSPACE_PARAMETER } from '../domain/route.ts'
 import type { Config } from './schema.ts'
+import { checkSignIn } from './sign-in-rules.ts'
 import type { Mistake } from './sources.ts'
 
 /** What runs in a process: it decides which settings are required. */
@@ -49,8 +50,8 @@ function checkGateway({ upstream, redis, origin }: Config): Mistake[] {
   return mistakes
 }
 
-function checkConsole({ keys }: Config): Mistake[] {
-  const mistakes: Mistake[] = []
+function checkConsole({ keys, console }: Config): Mistake[] {
+  const mistakes = checkSignIn(console)
   // Otherwise it is required of every plane, and said there.
   if (keys.format === 'opaque' && keys.signingSecrets.length === 0) {
     mistakes.push(

@@ -1,7 +1,9 @@
 import { type Static, Type } from 'typebox'
 import { SCOPE_TOKEN } from '../domain/scope.ts'
+import { consolePlane } from './console-schema.ts'
 import { route } from './route-schema.ts'
 import {
+  BEARER_TOKEN,
   file,
   host,
   httpUrl,
@@ -19,9 +21,6 @@ import {
  * Every setting once: type, bounds, unit, one line of documentation. The defaults stand in `config/default.yaml`.
  * `secret` settings may come from a file, are never printed, and never logged.
  */
-/** Whatever can stand in a header in one piece. */
-const BEARER_TOKEN = '^[\\x21-\\x7e]+$'
-
 const gateway = section({
   host: host('Address that the public API listens on'),
   port: port('Port of the public API; 0 takes a free one'),
@@ -49,21 +48,6 @@ const gateway = section({
     maxItems: 64,
     description: 'Headers of the upstream that reach the client',
   }),
-})
-
-const consolePlane = section({
-  host: host('Address that the console listens on'),
-  port: port('Port of the console; 0 takes a free one'),
-  adminToken: optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 512,
-      pattern: BEARER_TOKEN,
-      description: 'Bearer token for programs that use the admin API; 32 random characters are a good one',
-      environment: 'POSTERN_ADMIN_TOKEN',
-      ...secret,
-    }),
-  ),
 })
 
 const upstream = section({

@@ -1,4 +1,5 @@
-import type { FastifyInstance } from 'fastify'
+import formbody from '@fastify/formbody'
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
@@ -6,9 +7,10 @@ import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { adminCalls } from './admin-calls.ts'
+import { registerPages } from './console/pages.ts'
 import type { ControlLogger } from './control-logger.ts'
 import { ApiError, type ApiErrorCode } from './http/api-error.ts'
-import { requireBearer } from './http/bearer.ts'
+import { requireBearer, requireBearerOrPerson } from './http/bearer.ts'
 import { type Call, registerCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
 import { originCalls } from './origin-routes.ts'
@@ -25,6 +27,8 @@ import { createRedisAnnouncer } from './registry/redis-announcer.ts'
 import { createRedisConnection } from './registry/redis-connection.ts'
 import { createRefill } from './registry/refill.ts'
 import type { Registry } from './registry/registry.ts'
+import { createSignIn } from './sign-in/create-sign-in.ts'
+import type { OneTimeLink } from './sign-in/one-time-link.ts'
 import { systemTimers, type Timers } from './timers.ts'
 
 export interface ConsoleParts {
@@ -36,6 +40,8 @@ export interface ConsoleParts {
   /** Where gateways learn of keys; Redis by default, or nobody where none is configured. */
   readonly announcer?: Announcer
   readonly timers?: Timers
+  /** The demo's own way to sign in. No setting makes one. */
+  readonly oneTimeLink?: OneTimeLink
 }
 
 export interface ConsoleHealth {
@@ -61,7 +67,8 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const random = () => (randomBytes(1)[0] ?? 0) / 256
   const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys)
   const me = Buffer.from(randomBytes(4)).toString('hex')
-  const repository = createKeyRepository(await openDatabase(config.database.url), clock, me)
+  const database = await openDatabase(config.database.url)
+  const repository = createKeyRepository(database, clock, me)
   const outbox = new Outbox({ repository, announcer, clock, timers, logger, random })
   const registry: Registry = {
     repository,
@@ -75,15 +82,34 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     signingKey,
     knownScopes: Object.keys(config.scopes),
   }
-  const app = createConsoleServer({ logger, metrics, randomBytes })
-  const admin = { prefix: '/admin/v1', token: config.console.adminToken, unknownPath: 'not_found' } as const
+  const { trustedProxies, adminToken } = config.console
+  const app = createConsoleServer({ logger, metrics, randomBytes, trustedProxies })
   const calls = adminCalls(registry, metrics, { repository, announcer, clock, logger })
-  mount(app, admin, calls)
+  const { oneTimeLink = null } = parts
+  const signIn = createSignIn({
+    config: config.console,
+    database,
+    oneTimeLink,
+    clock,
+    randomBytes,
+    metrics,
+    logger,
+  })
+  void app.register(async people => {
+    await signIn.recognise(people)
+    const admit = requireBearerOrPerson(adminToken)
+    mount(people, { prefix: '/admin/v1', admit, unknownPath: 'not_found' }, calls)
+    void people.register(async pages => {
+      await pages.register(formbody)
+      signIn.routes(pages)
+      registerPages(pages)
+    })
+  })
   startCallsAtZero(calls, metrics)
   const refill = createRefill(announcer, logger)
   const internal = {
     prefix: '/internal/v1',
-    token: config.origin.token,
+    admit: requireBearer(config.origin.token),
     unknownPath: 'unknown_path',
   } as const
   mount(app, internal, originCalls({ repository, clock, recordKeys, refill, logger }))
@@ -97,7 +123,8 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     start() {
       announcer.start()
       stopBeats = startBeats({ repository, announcer, outbox, clock, timers, logger, sender: me })
-      stopHousekeeping = startHousekeeping({ repository, metrics, clock, timers, logger })
+      const purges = [() => repository.purge(), () => signIn.sessions.purge()]
+      stopHousekeeping = startHousekeeping({ repository, purges, metrics, clock, timers, logger })
       outbox.kick()
     },
     stop() {
@@ -107,6 +134,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
         stopHousekeeping()
         await outbox.stop()
         await announcer.stop()
+        await signIn.stop()
         await repository.close()
       })()
       return stopped
@@ -116,11 +144,11 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
 
 function mount(
   app: FastifyInstance,
-  { prefix, token, unknownPath }: { prefix: string; token: string | undefined; unknownPath: ApiErrorCode },
+  { prefix, admit, unknownPath }: { prefix: string; admit: onRequestHookHandler; unknownPath: ApiErrorCode },
   calls: readonly Call[],
 ): void {
   const plugin = async (scope: FastifyInstance) => {
-    scope.addHook('onRequest', requireBearer(token))
+    scope.addHook('onRequest', admit)
     // Its own, so that the token is asked for before a caller learns which paths there are.
     scope.setNotFoundHandler(() => {
       throw new ApiError(unknownPath, 'There is nothing at this path')

@@ -41,6 +41,8 @@ export const UPSTREAM_ERROR_KINDS = [
   'queue_full',
   'circuit_open',
 ] as const
+/** Of attempts to sign in; `unavailable`: the provider did not answer as it should. */
+export const LOGIN_OUTCOMES = ['ok', 'denied', 'invalid', 'unavailable', 'limited'] as const
 export const KEY_STATES = ['active', 'expiring', 'expired', 'revoked'] as const
 
 /** Codes of an upstream that have a name of their own in labels: it may answer any number there is. */

@@ -192,6 +192,7 @@ function declareConsole(registers: Registry[]) {
       'operation',
       'outcome',
     ]),
+    logins: counter('postern_login_total', 'Attempts of people to sign in that came to an end', ['outcome']),
     keys: gauge('postern_keys', 'Keys in the database; `expiring` ones work for less than a week more', [
       'state',
     ]),

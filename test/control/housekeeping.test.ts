@@ -18,7 +18,14 @@ async function started() {
   const database = await openDatabase('sqlite::memory:')
   const repository = createKeyRepository(database, clock, 'console-1')
   const metrics = createMetrics()
-  const stop = startHousekeeping({ repository, metrics, clock, timers, logger: silentLogger })
+  const stop = startHousekeeping({
+    repository,
+    purges: [() => repository.purge()],
+    metrics,
+    clock,
+    timers,
+    logger: silentLogger,
+  })
   return { database, repository, metrics, timers, stop }
 }
 

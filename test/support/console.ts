@@ -17,6 +17,9 @@ export interface ConsoleOptions {
   /** In place of the address, where it takes more to say which Redis. */
   readonly redis?: Partial<Config['redis']>
   readonly adminToken?: string | null
+  readonly signIn?: Partial<Omit<Config['console'], 'oidc'>> & {
+    readonly oidc?: Partial<Config['console']['oidc']>
+  }
   readonly parts?: Partial<ConsoleParts>
 }
 
@@ -73,6 +76,7 @@ export function consoleConfig({
   redisUrl,
   redis,
   adminToken = ADMIN_TOKEN,
+  signIn,
 }: ConsoleOptions): Config {
   return {
     gateway: {
@@ -86,7 +90,22 @@ export function consoleConfig({
       requestHeaders: [],
       responseHeaders: [],
     },
-    console: { host: '127.0.0.1', port: 0, ...(adminToken === null ? {} : { adminToken }) },
+    console: {
+      host: '127.0.0.1',
+      port: 0,
+      ...(adminToken === null ? {} : { adminToken }),
+      trustedProxies: [],
+      signInsPerMinute: 1000,
+      session: { idleSeconds: 3600, absoluteSeconds: 43_200, maxPerPerson: 20 },
+      ...signIn,
+      oidc: {
+        scopes: ['profile'],
+        workspacesClaim: 'workspaces',
+        administratorValue: 'true',
+        timeoutMs: 1000,
+        ...signIn?.oidc,
+      },
+    },
     ops: { host: '127.0.0.1', port: 0 },
     upstream: {
       headers: {},

@@ -2,6 +2,7 @@
 const STATUS = {
   invalid_request: 400,
   unauthenticated: 401,
+  forbidden: 403,
   not_found: 404,
   /** Not `not_found`: a gateway that is given a wrong address must not take it for the answer to a look-up. */
   unknown_path: 404,
@@ -9,6 +10,8 @@ const STATUS = {
   conflict: 409,
   request_too_large: 413,
   unsupported_media_type: 415,
+  /** Sent to a name that is not the console's. */
+  misdirected_request: 421,
   /** The Idempotency-Key was used for something else. */
   idempotency_mismatch: 422,
   headers_too_large: 431,

@@ -6,6 +6,14 @@ import { ApiError } from './api-error.ts'
 const CHALLENGE = { 'www-authenticate': 'Bearer realm="postern"' }
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i
 
+/** Lets nobody pass but who holds the token, or is signed in; of whom nobody is where nobody is known. */
+export function requireBearerOrPerson(token: string | undefined): onRequestHookHandler {
+  const isBearer = requireBearer(token)
+  return async function (request, reply) {
+    if (request.person === null) await isBearer.call(this, request, reply, () => {})
+  }
+}
+
 /** Lets nobody pass but who holds the token; nobody at all where none is set. */
 export function requireBearer(token: string | undefined): onRequestHookHandler {
   const expected = token === undefined ? null : sha256(token)

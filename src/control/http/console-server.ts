@@ -24,6 +24,8 @@ export interface ServerParts {
   readonly logger: ControlLogger
   readonly metrics: Metrics
   readonly randomBytes: RandomBytes
+  /** Of addresses; whose `X-Forwarded-For` is believed, in `request.ip`. */
+  readonly trustedProxies: readonly string[]
 }
 
 /** A server without routes whose every answer, also the framework's own, is ours in form. It doesn't listen. */
@@ -37,6 +39,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     // Fastify's defaults drop unknown fields and turn "1" into 1: a caller's mistake would pass unnoticed.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: false } },
+    trustProxy: parts.trustedProxies.length === 0 ? false : [...parts.trustedProxies],
     requestIdHeader: false,
     genReqId: request => requestIdOf(request.headers['x-request-id'], parts.randomBytes),
     frameworkErrors: refuse,
@@ -44,6 +47,8 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   })
   app.server.maxHeadersCount = MAX_HEADERS
   app.decorateRequest('keyId', null)
+  app.decorateRequest('person', null)
+  app.decorateRequest('session', null)
   readJsonOnly(app)
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(request, reply)

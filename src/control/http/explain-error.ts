@@ -11,6 +11,8 @@ export function explainError(error: FastifyError | ApiError): ApiError {
   const [violation] = error.validation ?? []
   if (violation !== undefined) return explainViolation(violation, error.validationContext ?? 'body')
   switch (error.statusCode) {
+    case 403:
+      return new ApiError('forbidden', 'The token against forged requests is missing or not of this session')
     case 413:
       return new ApiError('request_too_large', 'The body is too large')
     case 414:

@@ -6,6 +6,8 @@ export type AuditAction = 'key.issued' | 'key.rotated' | 'key.revoked'
 /** Who asked for a change, and from where. */
 export interface Caller {
   readonly actor: string
+  /** What a person is called; programs have no name. */
+  readonly name?: string
   /** The peer's own: whoever stands in between is told by name elsewhere. */
   readonly address: string
   readonly requestId: string
@@ -68,7 +70,8 @@ function entryOf(
   { id, atMs, caller }: AuditContext,
   about: AuditDetail,
 ): AuditEntry {
-  const detail = { ...about, from: caller.address, requestId: caller.requestId }
+  const by = caller.name === undefined ? {} : { by: caller.name }
+  const detail = { ...about, ...by, from: caller.address, requestId: caller.requestId }
   return { id, workspaceId, atMs, actor: caller.actor, action, keyId, detail }
 }
 

@@ -13,6 +13,8 @@ const PURGE_PERIOD_MS = 60_000
 
 export interface HousekeepingParts {
   readonly repository: KeyRepository
+  /** Each deletes what is kept for long enough. */
+  readonly purges: readonly (() => Promise<void>)[]
   readonly metrics: Metrics
   readonly clock: Clock
   readonly timers: Timers
@@ -20,12 +22,12 @@ export interface HousekeepingParts {
 }
 
 /**
- * Counts keys and what is still to be announced, so that whoever scrapes waits for no database, and deletes answers
- * whose day is over.
+ * Counts keys and what is still to be announced, so that whoever scrapes waits for no database, and deletes what is
+ * over.
  * @returns how to stop
  */
 export function startHousekeeping(parts: HousekeepingParts): () => void {
-  const { repository, metrics, clock, timers, logger } = parts
+  const { repository, purges, metrics, clock, timers, logger } = parts
   const count = async () => metrics.outboxPending.set(await repository.countPending())
   const takeCensus = once(async () => {
     const nowMs = clock.wallMs()
@@ -36,10 +38,7 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
   const cancels = [
     timers.every(COUNT_PERIOD_MS, once(count, logger)),
     timers.every(CENSUS_PERIOD_MS, takeCensus),
-    timers.every(
-      PURGE_PERIOD_MS,
-      once(() => repository.purge(), logger),
-    ),
+    ...purges.map(purge => timers.every(PURGE_PERIOD_MS, once(purge, logger))),
   ]
   return () => {
     for (const cancel of cancels) cancel()

@@ -19,6 +19,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
         for (const statement of refuseChanges('audit', dialect)) await statement.execute(database)
       },
     },
+    '0003_sessions': { up: database => createSessions(database, text) },
     '0004_gateways': { up: database => createGateways(database, text) },
   }
 }
@@ -101,6 +102,22 @@ async function createAnswersAndUse(database: Kysely<unknown>, text: TextType): P
     .addColumn('key_id', text, column => column.primaryKey().references('keys.id'))
     .addColumn('last_used_at_ms', 'bigint', column => column.notNull())
     .execute()
+}
+
+async function createSessions(database: Kysely<unknown>, text: TextType): Promise<void> {
+  await database.schema
+    .createTable('sessions')
+    .addColumn('digest', text, column => column.primaryKey())
+    .addColumn('subject', text, column => column.notNull())
+    .addColumn('person', text, column => column.notNull())
+    .addColumn('csrf_secret', text, column => column.notNull())
+    .addColumn('started_at_ms', 'bigint', column => column.notNull())
+    .addColumn('seen_at_ms', 'bigint', column => column.notNull())
+    .execute()
+  const index = (name: string, column: string) =>
+    database.schema.createIndex(name).on('sessions').column(column).execute()
+  await index('sessions_by_subject', 'subject')
+  await index('sessions_by_time', 'seen_at_ms')
 }
 
 async function createGateways(database: Kysely<unknown>, text: TextType): Promise<void> {

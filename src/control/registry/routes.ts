@@ -16,10 +16,11 @@ import {
   rotateBody,
 } from '../http/admin-schemas.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
+import { askedBy } from '../http/asked-by.ts'
 import type { Call } from '../http/calls.ts'
-import { readRepetition } from '../http/idempotency.ts'
+import { maySee } from '../sign-in/person.ts'
 import { issueKey } from './issue.ts'
-import type { Asked, Done, Refusal } from './operation.ts'
+import type { Done, Refusal } from './operation.ts'
 import { createOperationCount } from './operation-count.ts'
 import type { Registry } from './registry.ts'
 import { answeredRevocation, followRevocation } from './revocation.ts'
@@ -30,8 +31,6 @@ const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
 const KEY = '/keys/:keyId'
 const KEY_ID = /^key_[0-9A-HJKMNP-TV-Z]{26}$/
 const DEFAULT_PAGE_SIZE = 50
-/** Who acted, where a program did. People will have names of their own. */
-const PROGRAM = 'admin-token'
 
 /** The admin API on keys, without its prefix. */
 export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
@@ -58,7 +57,7 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       operation: 'rotate',
       schema: { body: rotateBody },
       handle: async (request, reply) => {
-        const id = keyIdOf(request)
+        const id = await ownKeyIdOf(registry, request)
         // The schema of the route has shown the body to be this.
         const body = (request.body as RotateBody) ?? {}
         const result = await count('rotate', () => rotateKey(registry, id, body, askedBy(request)))
@@ -74,7 +73,7 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       operation: 'revoke',
       schema: { body: revokeBody, querystring: revokeQuery },
       handle: async (request, reply) => {
-        const id = keyIdOf(request)
+        const id = await ownKeyIdOf(registry, request)
         const result = await count('revoke', () => revokeKey(registry, id, askedBy(request)))
         const done = doneOf(result, request, reply)
         // The schema of the route has shown the query to be this.
@@ -105,7 +104,7 @@ async function list({ repository, clock }: Registry, request: FastifyRequest): P
 
 async function get(registry: Registry, request: FastifyRequest): Promise<unknown> {
   const key = await registry.repository.findById(keyIdOf(request))
-  if (key === null) throw unknownKey()
+  if (key === null || !isThereFor(request, key.record.workspaceId)) throw unknownKey()
   request.keyId = key.record.id
   return { key: await withUse(registry, key.record) }
 }
@@ -141,12 +140,6 @@ function explainRefusal(refusal: Refusal): ApiError {
   }
 }
 
-function askedBy(request: FastifyRequest): Asked {
-  const address = request.raw.socket.remoteAddress ?? 'unknown'
-  const caller = { actor: PROGRAM, address, requestId: request.id }
-  return { caller, repetition: readRepetition(request, PROGRAM) }
-}
-
 /** @param request of a route whose schema has shown the query to be that of a page */
 export function pageQuestionOf(request: FastifyRequest) {
   const workspaceId = workspaceIdOf(request)
@@ -157,7 +150,25 @@ export function pageQuestionOf(request: FastifyRequest) {
 function workspaceIdOf(request: FastifyRequest): string {
   const workspaceId = parameterOf(request, 'workspaceId')
   if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', EXPECTED['workspaceId'] ?? '')
+  if (!isThereFor(request, workspaceId)) throw new ApiError('not_found', 'There is no such workspace')
   return workspaceId
+}
+
+/** Programs see every workspace. */
+function isThereFor({ person }: FastifyRequest, workspaceId: string): boolean {
+  return person === null || maySee(person, workspaceId)
+}
+
+/**
+ * The id of a key that is there for whoever asks. One of another workspace is refused before anything else is said of the
+ * request, in the words for an id of no key. (A key never changes its workspace: what holds here holds a moment later.)
+ */
+async function ownKeyIdOf({ repository }: Registry, request: FastifyRequest): Promise<string> {
+  const id = keyIdOf(request)
+  if (request.person === null) return id
+  const key = await repository.findById(id)
+  if (key === null || !isThereFor(request, key.record.workspaceId)) throw unknownKey()
+  return id
 }
 
 /** What is no id of ours is the id of no key, and never gets as far as the database. */

@@ -59,6 +59,19 @@ export interface KeyUseRow {
   readonly last_used_at_ms: number
 }
 
+/** Somebody's being signed in. Whoever reads this table cannot be them: only the digest of what they show is in it. */
+export interface SessionRow {
+  /** SHA-256 of the session id. */
+  readonly digest: string
+  readonly subject: string
+  /** A JSON object. */
+  readonly person: string
+  readonly csrf_secret: string
+  readonly started_at_ms: number
+  /** The last request, to the minute or so. */
+  readonly seen_at_ms: number
+}
+
 /** A gateway that told of itself. */
 export interface GatewayRow {
   readonly id: string
@@ -83,6 +96,7 @@ export interface Tables {
   audit: AuditRow
   answers: AnswerRow
   key_use: KeyUseRow
+  sessions: SessionRow
   gateways: GatewayRow
   confirmations: ConfirmationRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */

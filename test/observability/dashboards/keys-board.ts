@@ -106,7 +106,7 @@ const admin: Row = {
       description: 'Requests a second. Look-ups of gateways are not among them.',
       kind: 'timeseries',
       unit: 'reqps',
-      width: 5,
+      width: 4,
       queries: [{ expr: rate('postern_admin_requests_total', 'operation'), legend: '{{operation}}' }],
     },
     {
@@ -114,15 +114,24 @@ const admin: Row = {
       description: 'Requests a second.',
       kind: 'timeseries',
       unit: 'reqps',
-      width: 5,
+      width: 4,
       queries: [{ expr: rate('postern_admin_requests_total', 'code'), legend: '{{code}}' }],
+    },
+    {
+      title: 'People signing in',
+      description:
+        '`denied`: by the provider. `invalid`: what came back did not fit. `unavailable`: the provider did not answer. `limited`: too many from one address.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 4,
+      queries: [{ expr: rate('postern_login_total', 'outcome'), legend: '{{outcome}}' }],
     },
     {
       title: 'Look-ups at the origin',
       description: 'As the gateways count them.',
       kind: 'timeseries',
       unit: 'ops',
-      width: 5,
+      width: 4,
       queries: [
         { expr: rate('postern_key_cache_lookups_total', 'result', 'tier="origin"'), legend: '{{result}}' },
       ],
@@ -142,7 +151,7 @@ const admin: Row = {
       description: 'In this range of time. Must stay 0: each is a change that was refused.',
       kind: 'stat',
       unit: 'short',
-      width: 5,
+      width: 4,
       limits: [1, 1],
       runbook: '#posternauditwritefailing',
       queries: [

@@ -1,0 +1,33 @@
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { Clock } from '../../domain/clock.ts'
+import type { RandomBytes } from '../registry/ids.ts'
+import type { Person } from './person.ts'
+
+const LIFE_MS = 3_600_000
+
+/** Signing in without a provider, for `postern demo` alone: whoever holds the link is the person, once, for an hour. */
+export interface OneTimeLink {
+  /** Path and query, to be printed where only the one who started the demo reads. */
+  readonly path: string
+  /** @returns null where it is another token, or was taken before, or too late */
+  take(token: unknown): Person | null
+}
+
+export function createOneTimeLink(person: Person, clock: Clock, randomBytes: RandomBytes): OneTimeLink {
+  const token = Buffer.from(randomBytes(32)).toString('base64url')
+  const endsAtMs = clock.monotonicMs() + LIFE_MS
+  let taken = false
+  return {
+    path: `/sign-in/once?token=${token}`,
+    take(presented) {
+      if (taken || clock.monotonicMs() >= endsAtMs || !isSame(presented, token)) return null
+      taken = true
+      return person
+    },
+  }
+}
+
+function isSame(presented: unknown, token: string): boolean {
+  if (typeof presented !== 'string') return false
+  return timingSafeEqual(hash('sha256', presented, 'buffer'), hash('sha256', token, 'buffer'))
+}

@@ -1,0 +1,168 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
+import { signInPage } from '../console/sign-in-page.ts'
+import type { ControlLogger } from '../control-logger.ts'
+import { ATTEMPT_SECONDS, decodeAttempt, encodeAttempt } from './attempt.ts'
+import { localPath } from './local-path.ts'
+import type { OneTimeLink } from './one-time-link.ts'
+import { requirePerson } from './people.ts'
+import { actorOf, type Person } from './person.ts'
+import type { Provider } from './provider.ts'
+import type { Sessions } from './sessions.ts'
+import { SignInError, type SignInProblem } from './sign-in-error.ts'
+import type { SignInLimit } from './sign-in-limits.ts'
+import type { Site } from './site.ts'
+
+export interface SignInParts {
+  readonly site: Site | null
+  readonly sessions: Sessions
+  readonly provider: Provider | null
+  /** In the demo alone. */
+  readonly oneTimeLink: OneTimeLink | null
+  readonly limit: SignInLimit
+  /** How long a browser keeps the session's cookie. */
+  readonly absoluteSeconds: number
+  readonly clock: Clock
+  readonly metrics: Pick<Metrics, 'logins'>
+  readonly logger: ControlLogger
+}
+
+const STATUS: Readonly<Record<SignInProblem, number>> = {
+  denied: 403,
+  invalid: 400,
+  unavailable: 502,
+  limited: 429,
+}
+
+/** The way in and out, in a scope that `usePeople` was called on. */
+export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
+  const { metrics, sessions, site, provider, oneTimeLink } = parts
+  for (const outcome of LOGIN_OUTCOMES) metrics.logins.inc({ outcome }, 0)
+
+  scope.get('/sign-in', async (request, reply) => {
+    const then = thenOf(request)
+    return request.person === null ? answerPage(parts, reply, then, null) : reply.redirect(then, 303)
+  })
+  // Without a public address there is nowhere that anybody could come back to, nor a name for a cookie.
+  if (site === null) return
+  if (provider !== null) providerRoutes(scope, parts, site, provider)
+  if (oneTimeLink !== null) {
+    scope.get('/sign-in/once', (request, reply) =>
+      attempted(parts, request, reply, '/', async () => {
+        const person = oneTimeLink.take(queryOf(request)['token'])
+        if (person === null) throw new SignInError('invalid', 'the link was used before, or is too old')
+        return letIn(parts, site, reply, person, '/')
+      }),
+    )
+  }
+  scope.post('/sign-out', { preHandler: requirePerson }, async (request, reply) => {
+    const { everywhere } = (request.body ?? {}) as { everywhere?: unknown }
+    if (everywhere !== undefined && request.person !== null) await sessions.endAll(request.person)
+    else await sessions.end(request.cookies[site.sessionCookie] ?? '')
+    return clearCookie(reply, site, site.sessionCookie).redirect('/sign-in', 303)
+  })
+}
+
+function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, provider: Provider): void {
+  const { clock } = parts
+  scope.get('/sign-in/start', (request, reply) => {
+    const then = thenOf(request)
+    return attempted(parts, request, reply, then, async () => {
+      const { address, attempt } = await provider.begin(then)
+      setCookie(reply, site, site.attemptCookie, encodeAttempt(attempt), ATTEMPT_SECONDS)
+      return reply.redirect(address, 303)
+    })
+  })
+  scope.get('/sign-in/callback', (request, reply) => {
+    const attempt = decodeAttempt(request.cookies[site.attemptCookie], clock.wallMs())
+    clearCookie(reply, site, site.attemptCookie)
+    const then = attempt?.goal ?? '/'
+    return attempted(parts, request, reply, then, async () => {
+      if (attempt === null) throw new SignInError('invalid', 'this browser has no attempt under way')
+      const person = await provider.finish(new URL(request.url, site.origin), attempt)
+      return letIn(parts, site, reply, person, then)
+    })
+  })
+}
+
+/** A new session always, whatever the browser had before: nobody can have put it there. */
+async function letIn(
+  { sessions, absoluteSeconds, metrics, logger }: SignInParts,
+  site: Site,
+  reply: FastifyReply,
+  person: Person,
+  then: string,
+): Promise<FastifyReply> {
+  const before = reply.request.cookies[site.sessionCookie]
+  if (before !== undefined) await sessions.end(before)
+  setCookie(reply, site, site.sessionCookie, await sessions.start(person), absoluteSeconds)
+  metrics.logins.inc({ outcome: 'ok' })
+  const { workspaces, administrator } = person
+  logger.info({ actor: actorOf(person), workspaces: workspaces.length, administrator }, 'a person signed in')
+  return reply.redirect(then, 303)
+}
+
+/** Runs a step of signing in, if this address may make another; where it fails, the page says why in its own words. */
+async function attempted(
+  parts: SignInParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  then: string,
+  step: () => Promise<FastifyReply>,
+): Promise<FastifyReply> {
+  const { limit, metrics, logger } = parts
+  try {
+    const waitSeconds = await limit(request.ip)
+    if (waitSeconds > 0) {
+      void reply.header('retry-after', waitSeconds)
+      throw new SignInError('limited', 'too many attempts from one address')
+    }
+    return await step()
+  } catch (error) {
+    if (!(error instanceof SignInError)) throw error
+    metrics.logins.inc({ outcome: error.outcome })
+    logger.warn(
+      { requestId: request.id, outcome: error.outcome, cause: error.message },
+      'nobody was signed in',
+    )
+    return answerPage(parts, reply, then, error.outcome)
+  }
+}
+
+function answerPage(
+  { provider, oneTimeLink, site }: SignInParts,
+  reply: FastifyReply,
+  then: string,
+  problem: SignInProblem | null,
+): FastifyReply {
+  const way = site === null ? 'none' : provider !== null ? 'provider' : oneTimeLink !== null ? 'link' : 'none'
+  const startPath = `/sign-in/start?then=${encodeURIComponent(then)}`
+  return reply
+    .code(problem === null ? 200 : STATUS[problem])
+    .type('text/html; charset=utf-8')
+    .send(signInPage({ way, startPath, problem }))
+}
+
+function thenOf(request: FastifyRequest): string {
+  return localPath(queryOf(request)['then']) ?? '/'
+}
+
+/** Fastify's parser gives text, or a list where a name was sent twice. */
+function queryOf(request: FastifyRequest): Readonly<Record<string, unknown>> {
+  return request.query as Record<string, unknown>
+}
+
+function setCookie(reply: FastifyReply, site: Site, name: string, value: string, maxAge: number): void {
+  void reply.setCookie(name, value, { ...attributesOf(site), maxAge })
+}
+
+/** With the attributes that it was set with: browsers refuse the name otherwise, and would keep the cookie. */
+function clearCookie(reply: FastifyReply, site: Site, name: string): FastifyReply {
+  return reply.clearCookie(name, attributesOf(site))
+}
+
+/** Lax and not Strict: the way back from the provider comes from another site. */
+function attributesOf({ secure }: Site) {
+  return { path: '/', httpOnly: true, secure, sameSite: 'lax' } as const
+}

@@ -1,0 +1,154 @@
+import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import Provider, { type AccountClaims } from 'oidc-provider'
+
+export const CLIENT_ID = 'postern-console'
+export const CLIENT_SECRET = 'a-client-secret-of-the-tests'
+
+export interface IdToken {
+  header: Record<string, unknown>
+  claims: Record<string, unknown>
+}
+
+export interface IdentityProviderOptions {
+  readonly redirectUri: string
+  /** Whether claims stand in the id token; where not, they are at the userinfo endpoint alone, as is usual. */
+  readonly claimsInIdToken?: boolean
+  readonly publicClient?: boolean
+  readonly authentication?: 'client_secret_basic' | 'client_secret_post'
+}
+
+/** A real OpenID provider, at which whoever comes is `person` without being asked; and which can be made to misbehave. */
+export class IdentityProvider {
+  readonly issuer: string
+  readonly #server: Server
+  readonly #provider: Provider
+  readonly #key: { readonly kid: string; readonly pem: string }
+
+  /** Who comes. */
+  person: AccountClaims = { sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] }
+  /** Whether the person says no, once they are there. */
+  denies = false
+  /** Changes an id token, which is then signed anew, or with another key. */
+  tamper: ((token: IdToken) => void) | null = null
+  signsWithOtherKey = false
+  /** Holds every request back. */
+  hold: Promise<void> | null = null
+  /** Answers in its place. */
+  answer: ((request: IncomingMessage, response: ServerResponse) => boolean) | null = null
+  readonly requests: string[] = []
+
+  private constructor(server: Server, options: IdentityProviderOptions) {
+    this.#server = server
+    const { port } = server.address() as AddressInfo
+    this.issuer = `http://127.0.0.1:${port}`
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const jwk = { ...privateKey.export({ format: 'jwk' }), kid: 'of-the-tests', alg: 'RS256', use: 'sig' }
+    this.#key = { kid: 'of-the-tests', pem: String(privateKey.export({ format: 'pem', type: 'pkcs8' })) }
+    this.#provider = this.#createProvider(options, jwk)
+    server.on('request', (request, response) => void this.#serve(request, response))
+  }
+
+  static async started(options: IdentityProviderOptions): Promise<IdentityProvider> {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    return new IdentityProvider(server, options)
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise(resolve => this.#server.close(resolve))
+  }
+
+  #createProvider(options: IdentityProviderOptions, jwk: object): Provider {
+    const { redirectUri, claimsInIdToken = true, publicClient = false, authentication } = options
+    const secret = publicClient
+      ? { token_endpoint_auth_method: 'none' as const }
+      : {
+          client_secret: CLIENT_SECRET,
+          token_endpoint_auth_method: authentication ?? ('client_secret_basic' as const),
+        }
+    const provider = new Provider(this.issuer, {
+      clients: [{ client_id: CLIENT_ID, redirect_uris: [redirectUri], ...secret }],
+      ...(authentication === undefined ? {} : { clientAuthMethods: [authentication] }),
+      jwks: { keys: [jwk] },
+      cookies: { keys: ['of the tests'] },
+      conformIdTokenClaims: !claimsInIdToken,
+      claims: {
+        profile: ['name', 'workspaces', 'roles', 'resource_access', 'https://postern.example/workspaces'],
+      },
+      features: { devInteractions: { enabled: false } },
+      interactions: { url: (_, { uid }) => `/interaction/${uid}` },
+      findAccount: (_, sub) => ({ accountId: sub, claims: () => this.person }),
+      ttl: {
+        AuthorizationCode: 60,
+        AccessToken: 60,
+        IdToken: 600,
+        Interaction: 600,
+        Session: 600,
+        Grant: 600,
+      },
+    })
+    provider.use(async (ctx, next) => {
+      await next()
+      const body = ctx.body as { id_token?: string } | undefined
+      if (ctx.path === '/token' && body?.id_token !== undefined) body.id_token = this.#tampered(body.id_token)
+    })
+    return provider
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.requests.push(`${request.method} ${request.url?.split('?')[0]}`)
+    await this.hold
+    if (this.answer?.(request, response)) return
+    if (request.url?.startsWith('/interaction/')) await this.#interact(request, response)
+    else this.#provider.callback()(request, response)
+  }
+
+  /** Signs in and consents, without a page. */
+  async #interact(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { prompt, params, session } = await this.#provider.interactionDetails(request, response)
+    if (this.denies) {
+      const denied = { error: 'access_denied', error_description: 'the person said no' }
+      return this.#provider.interactionFinished(request, response, denied)
+    }
+    if (prompt.name === 'login') {
+      const login = { accountId: this.person.sub }
+      return this.#provider.interactionFinished(request, response, { login })
+    }
+    const grant = new this.#provider.Grant({
+      accountId: session?.accountId ?? this.person.sub,
+      clientId: String(params['client_id']),
+    })
+    grant.addOIDCScope(String(params['scope']))
+    const consent = { grantId: await grant.save() }
+    return this.#provider.interactionFinished(
+      request,
+      response,
+      { consent },
+      { mergeWithLastSubmission: true },
+    )
+  }
+
+  #tampered(token: string): string {
+    if (this.tamper === null && !this.signsWithOtherKey) return token
+    const [head = '', body = ''] = token.split('.')
+    const parsed: IdToken = { header: decoded(head), claims: decoded(body) }
+    this.tamper?.(parsed)
+    const text = `${encoded(parsed.header)}.${encoded(parsed.claims)}`
+    const key = this.signsWithOtherKey
+      ? generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
+      : createPrivateKey(this.#key.pem)
+    return `${text}.${sign('sha256', Buffer.from(text), key).toString('base64url')}`
+  }
+}
+
+function decoded(part: string): Record<string, unknown> {
+  return JSON.parse(Buffer.from(part, 'base64url').toString()) as Record<string, unknown>
+}
+
+function encoded(part: object): string {
+  return Buffer.from(JSON.stringify(part)).toString('base64url')
+}
