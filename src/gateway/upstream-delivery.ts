@@ -1,10 +1,10 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import type { Denial } from '../domain/verdict.ts'
+import { type Denial, denied } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { UpstreamExchange } from './upstream-exchange.ts'
 import type { BodySink } from './upstream-exchange-parties.ts'
-import type { UpstreamFailure } from './upstream-failure.ts'
+import { denialReasonOf, type UpstreamFailure } from './upstream-failure.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
 import type { JudgeAnswer, Judgement } from './upstream-response.ts'
 
@@ -27,28 +27,33 @@ export function deliverAnswer(
   }
   seen.source = 'upstream'
   seen.phase = 'streaming'
-  if (judgement.kind === 'pass') pass(reply, seen, exchange, judgement)
-  else reject(reply, seen, exchange, judgement.retryAfter)
+  if (judgement.kind === 'reject') {
+    reject(reply, seen, exchange, judgement.retryAfter)
+  } else if (judgement.hasBody) {
+    const hasLength = judgement.headers['content-length'] !== undefined
+    const begin = () => pass(reply, exchange, judgement)
+    const refuseInstead = (denial: Denial) => refuse(reply, seen, denial)
+    exchange.deliverTo(new ClientBody({ seen, hasLength, begin, refuse: refuseInstead }))
+  } else {
+    pass(reply, exchange, judgement)
+  }
 }
 
 /** Written to the raw response: Fastify's streaming would put one more stream and its listeners in between. */
 function pass(
   reply: FastifyReply,
-  seen: RequestObservation,
   exchange: UpstreamExchange,
-  judgement: Extract<Judgement, { kind: 'pass' }>,
-): void {
+  { headers, hasBody }: Extract<Judgement, { kind: 'pass' }>,
+): ServerResponse {
   const response = reply.hijack().raw
-  if (judgement.hasBody) {
-    exchange.deliverTo(new ClientBody(response, seen, judgement.headers['content-length'] !== undefined))
-  }
   // Fastify types each known name as possibly undefined, which none is.
   const own = reply.getHeaders() as OutgoingHttpHeaders
-  response.writeHead(exchange.statusCode, { ...own, ...judgement.headers })
-  if (!judgement.hasBody) {
+  response.writeHead(exchange.statusCode, { ...own, ...headers })
+  if (!hasBody) {
     exchange.discard()
     response.end()
   }
+  return response
 }
 
 function reject(
@@ -78,36 +83,52 @@ function sendRejection(
   reply.send(body)
 }
 
-/** The body of an answer on its way to the client. */
-class ClientBody implements BodySink {
-  readonly #response: ServerResponse
-  readonly #seen: RequestObservation
-  readonly #hasLength: boolean
+interface ClientBodyParts {
+  readonly seen: RequestObservation
+  readonly hasLength: boolean
+  /** Writes the head. */
+  readonly begin: () => ServerResponse
+  /** Answers in place of it. */
+  readonly refuse: (denial: Denial) => void
+}
 
-  constructor(response: ServerResponse, seen: RequestObservation, hasLength: boolean) {
-    this.#response = response
-    this.#seen = seen
-    this.#hasLength = hasLength
+/**
+ * The body of an answer on its way to the client. The head waits for the first of it: an upstream that breaks off in
+ * between is then answered for, where the client would see nothing but a closed connection.
+ */
+class ClientBody implements BodySink {
+  readonly #parts: ClientBodyParts
+  #response: ServerResponse | null = null
+
+  constructor(parts: ClientBodyParts) {
+    this.#parts = parts
   }
 
   write(chunk: Buffer): boolean {
-    this.#seen.responseBytes += chunk.length
-    return this.#response.write(chunk)
+    this.#parts.seen.responseBytes += chunk.length
+    return this.#begun().write(chunk)
   }
 
   end(): void {
-    this.#response.end()
+    this.#begun().end()
   }
 
   cut(failure: UpstreamFailure | null): void {
-    const response = this.#response
-    if (failure !== null) {
-      this.#seen.truncated = true
-      this.#seen.fault = failure.kind
+    const { seen, hasLength, refuse } = this.#parts
+    if (failure !== null) seen.fault = failure.kind
+    if (this.#response === null) {
+      refuse(denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
+      return
     }
+    if (failure !== null) seen.truncated = true
     // Where only the close ends the body (HTTP/1.0), an orderly close would say that it was whole.
-    if (!this.#hasLength && !response.chunkedEncoding) response.socket?.resetAndDestroy()
-    response.destroy()
+    if (!hasLength && !this.#response.chunkedEncoding) this.#response.socket?.resetAndDestroy()
+    this.#response.destroy()
+  }
+
+  #begun(): ServerResponse {
+    this.#response ??= this.#parts.begin()
+    return this.#response
   }
 }
 

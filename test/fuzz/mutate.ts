@@ -65,13 +65,13 @@ const TOKENS = [
 ]
 
 /** One to four changes: a byte deleted, replaced or doubled, a piece repeated or moved, a token put in. */
-export function mutate(bytes: string, random: () => number): string {
+export function mutate(bytes: string, random: () => number, tokens: readonly string[] = TOKENS): string {
   const at = (text: string) => Math.floor(random() * (text.length + 1))
   let mutated = bytes
   for (let round = 1 + Math.floor(random() * 4); round > 0; round--) {
     const [from, to] = [at(mutated), at(mutated)].sort((a, b) => a - b) as [number, number]
     const piece = mutated.slice(from, Math.min(to, from + 40))
-    const token = TOKENS[Math.floor(random() * TOKENS.length)] ?? ''
+    const token = tokens[Math.floor(random() * tokens.length)] ?? ''
     const kinds = [
       () => mutated.slice(0, from) + mutated.slice(from + 1),
       () =>

@@ -1,0 +1,173 @@
+import { startWorld, type World } from '../support/world.ts'
+import { breachOf, type Seen } from './answer-law.ts'
+import { type AnswerPlan, answerPlan } from './answer-plans.ts'
+import { chance } from './mutate.ts'
+import { CLEAN, PlannedUpstream } from './planned-upstream.ts'
+import { readAnswer, valuesOf } from './strict-answer.ts'
+import { StrictClient } from './strict-client.ts'
+
+export interface AnswerFuzzReport {
+  readonly sent: number
+  /** Per status that a client read, `cut` where an answer visibly ended early. */
+  readonly outcomes: ReadonlyMap<string, number>
+  readonly breaches: readonly AnswerBreach[]
+}
+
+/** With everything that shows it again, whatever becomes of the seeds. */
+export interface AnswerBreach {
+  readonly seed: number
+  readonly what: string
+  readonly plan: AnswerPlan
+  readonly client: ClientVersion
+  readonly seen: string
+}
+
+interface Exchange {
+  readonly outcome: string
+  readonly breach: string | null
+  readonly seen: string
+}
+
+export type ClientVersion = '1.0' | '1.1'
+
+const AT_ONCE = 16
+/** An answer that does not come is given up in this time, so that a run of many is short. */
+const PATIENCE_MS = 250
+const TARGET = '/api/v1/workspaces/ws_1'
+
+/** A gateway over an upstream whose answers are mutated; each exchange finds its own by its request id. */
+export class AnswerFuzzer {
+  readonly world: World
+  readonly #upstream: PlannedUpstream
+  readonly #secret: string
+
+  private constructor(world: World, upstream: PlannedUpstream, secret: string) {
+    this.world = world
+    this.#upstream = upstream
+    this.#secret = secret
+  }
+
+  static async start(): Promise<AnswerFuzzer> {
+    const upstream = await PlannedUpstream.start()
+    const world = await startWorld({
+      POSTERN_UPSTREAM_URL: upstream.url,
+      POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: String(PATIENCE_MS),
+      POSTERN_UPSTREAM_BODY_IDLE_TIMEOUT_MS: String(PATIENCE_MS),
+      POSTERN_UPSTREAM_TOTAL_TIMEOUT_MS: '3000',
+      // Few, so that what one answer leaves behind on a connection meets the next request.
+      POSTERN_UPSTREAM_CONNECTIONS: String(2 * AT_ONCE),
+      POSTERN_UPSTREAM_CIRCUIT_FAILURES: '1000000',
+      POSTERN_LOG_LEVEL: 'warn',
+    })
+    const { secret } = await world.issue()
+    return new AnswerFuzzer(world, upstream, secret)
+  }
+
+  async run(runs: number, firstSeed: number): Promise<AnswerFuzzReport> {
+    const outcomes = new Map<string, number>()
+    const breaches: AnswerBreach[] = []
+    let seed = firstSeed
+    const work = async () => {
+      while (seed < firstSeed + runs) {
+        const own = seed++
+        const client: ClientVersion = chance(own ^ 0x5eed)() < 0.2 ? '1.0' : '1.1'
+        const plan = answerPlan(own, `s${own}`)
+        const { outcome, breach, seen } = await this.#settle(`s${own}`, plan, client)
+        outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+        if (breach !== null) breaches.push({ seed: own, what: breach, plan, client, seen })
+      }
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, work))
+    return { sent: runs, outcomes, breaches }
+  }
+
+  /** One answer, and after it, on the same connection if it is still there, an honest one that must come as it is. */
+  async exchange(id: string, plan: AnswerPlan, version: ClientVersion): Promise<Exchange> {
+    this.#upstream.plans.set(id, plan)
+    const client = new StrictClient(this.world.gateway.urls.gateway)
+    try {
+      const answer = await client.ask(this.#request(id, version))
+      const seen = { ...answer, late: this.#isLate(id) }
+      const breach = breachOf(plan, seen) ?? (await this.#afterwards(client, id, seen, version))
+      return { outcome: outcomeOf(seen), breach, seen: seen.bytes.toString('latin1') }
+    } finally {
+      client.destroy()
+      this.#upstream.forget(id)
+    }
+  }
+
+  /** Whether the process lives and has had nothing to complain of. */
+  faults(): string[] {
+    const { child, log } = this.world.gateway.process
+    const complaints = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
+    return child.exitCode === null && child.signalCode === null ? complaints : ['it ended', ...complaints]
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.world.stop(), this.#upstream.stop()])
+  }
+
+  /** A time-out may be the machine's doing: it is a finding where it comes each time. */
+  async #settle(id: string, plan: AnswerPlan, version: ClientVersion): Promise<Exchange> {
+    let exchange = await this.exchange(id, plan, version)
+    for (let again = 0; again < 2 && exchange.breach?.includes('504'); again++) {
+      exchange = await this.exchange(id, plan, version)
+    }
+    return exchange
+  }
+
+  async #afterwards(
+    client: StrictClient,
+    id: string,
+    seen: Seen,
+    version: ClientVersion,
+  ): Promise<string | null> {
+    if (isLast(seen, version)) {
+      client.destroy()
+      const fresh = new StrictClient(this.world.gateway.urls.gateway)
+      const answer = await fresh.ask(this.#request(CLEAN + id, '1.1'))
+      fresh.destroy()
+      return this.#breachOfHonest(answer, id, 'on a new connection')
+    }
+    return this.#breachOfHonest(
+      await client.ask(this.#request(CLEAN + id, '1.1')),
+      id,
+      'on the same connection',
+    )
+  }
+
+  #breachOfHonest(seen: Seen, id: string, where: string): string | null {
+    const read = readAnswer(seen.bytes)
+    const fine =
+      read.kind === 'whole' &&
+      read.end === seen.bytes.length &&
+      read.head.status === 200 &&
+      read.body.toString() === `"${CLEAN}${id}"`
+    if (fine) return null
+    const before = this.#upstream.before.get(CLEAN + id) ?? 'none that came to the upstream'
+    const got = JSON.stringify(seen.bytes.toString('latin1'))
+    return `the next request ${where} (the upstream’s carried before it: ${before}) got ${seen.ended} ${got}`
+  }
+
+  #isLate(id: string): boolean {
+    return (this.#upstream.tookMs.get(id) ?? Number.POSITIVE_INFINITY) > PATIENCE_MS / 2
+  }
+
+  #request(id: string, version: ClientVersion): string {
+    return `GET ${TARGET} HTTP/${version}\r\nHost: gw\r\nAuthorization: Bearer ${this.#secret}\r\nX-Request-Id: ${id}\r\n\r\n`
+  }
+}
+
+/** Whether the connection serves no further request. */
+function isLast({ bytes }: Seen, version: ClientVersion): boolean {
+  const read = readAnswer(bytes)
+  return (
+    read.kind !== 'whole' || version === '1.0' || valuesOf(read.head.fields, 'connection').includes('close')
+  )
+}
+
+function outcomeOf({ bytes, ended }: Seen): string {
+  const read = readAnswer(bytes)
+  if (read.kind === 'whole') return String(read.head.status)
+  return read.kind === 'until_close' && ended === 'closed' ? `${read.head.status} by close` : 'cut'
+}

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto'
+import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/secret.ts'
+import { redisKeyOf } from '../../src/domain/wire.ts'
+import { SIGNING_SECRET } from '../support/key-records.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { exchange, get } from '../support/raw-client.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { ORIGIN_TOKEN } from '../support/scripted-origin.ts'
+import { type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts'
+import { until } from '../support/until.ts'
+import { breachOfRecords, type Verdict } from './record-law.ts'
+import { type RecordPlan, recordPlan } from './record-plans.ts'
+
+export interface RecordFuzzReport {
+  readonly sent: number
+  readonly verdicts: ReadonlyMap<string, number>
+  readonly breaches: readonly RecordBreach[]
+}
+
+export interface RecordBreach {
+  readonly seed: number
+  readonly what: string
+  readonly plan: RecordPlan
+}
+
+const AT_ONCE = 8
+/** How long the origin may take; a run of many waits for it often. */
+const PATIENCE_MS = '250'
+const NO_BATCHES = 'HTTP/1.1 404 No\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}'
+
+/** A gateway between a Redis and an origin that both hold what they should not. */
+export class RecordFuzzer {
+  readonly #redis: RedisServer
+  readonly #origin: ScriptedUpstream
+  readonly #gateway: Listening
+  /** By digest. */
+  readonly #plans: Map<string, RecordPlan>
+
+  private constructor(parts: {
+    redis: RedisServer
+    origin: ScriptedUpstream
+    gateway: Listening
+    plans: Map<string, RecordPlan>
+  }) {
+    this.#redis = parts.redis
+    this.#origin = parts.origin
+    this.#gateway = parts.gateway
+    this.#plans = parts.plans
+  }
+
+  static async start(): Promise<RecordFuzzer> {
+    const plans = new Map<string, RecordPlan>()
+    const redis = await RedisServer.start()
+    const origin = await startScriptedUpstream(({ target, socket }) => {
+      origin.requests.length = 0
+      const plan = plans.get(target.split('/').at(-1) ?? '')
+      if (plan === undefined) socket.end(NO_BATCHES)
+      else if (plan.origin.after === 'end') socket.end(plan.origin.bytes, 'latin1')
+      else socket.write(plan.origin.bytes, 'latin1')
+    })
+    const gateway = await startPostern('gateway', {
+      POSTERN_REDIS_URL: redis.url,
+      POSTERN_REDIS_BEATS: 'false',
+      POSTERN_ORIGIN_URL: origin.url,
+      POSTERN_ORIGIN_TOKEN: ORIGIN_TOKEN,
+      POSTERN_ORIGIN_TIMEOUT_MS: PATIENCE_MS,
+      POSTERN_UPSTREAM_URL: 'http://127.0.0.1:9',
+      POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+      POSTERN_KEYS_USAGE_SECONDS: '0',
+      POSTERN_LOG_LEVEL: 'error',
+    })
+    await until('the gateway hears', async () => {
+      const readiness = await fetch(`${gateway.urls.ops}/readyz`)
+      return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+    })
+    return new RecordFuzzer({ redis, origin, gateway, plans })
+  }
+
+  async run(runs: number, firstSeed: number): Promise<RecordFuzzReport> {
+    const verdicts = new Map<string, number>()
+    const breaches: RecordBreach[] = []
+    let seed = firstSeed
+    const work = async () => {
+      while (seed < firstSeed + runs) {
+        const own = seed++
+        const nowMs = Date.now()
+        const plan = recordPlan(own, digestOf(keyNo(own)), nowMs)
+        const { verdict, breach } = await this.judge(keyNo(own), plan, nowMs)
+        const name = verdict.kind === 'granted' ? 'granted' : verdict.code
+        verdicts.set(name, (verdicts.get(name) ?? 0) + 1)
+        if (breach !== null) breaches.push({ seed: own, what: breach, plan })
+      }
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, work))
+    return { sent: runs, verdicts, breaches }
+  }
+
+  async judge(
+    key: string,
+    plan: RecordPlan,
+    nowMs = Date.now(),
+  ): Promise<{ verdict: Verdict; breach: string | null }> {
+    const digest = digestOf(key)
+    this.#plans.set(digest, plan)
+    if (plan.redis !== null)
+      await this.#redis.admin.set(redisKeyOf(digest), Buffer.from(plan.redis, 'latin1'), 'EX', 60)
+    let verdict = await this.#ask(key)
+    // That nobody knows may be the machine's doing: it is a finding where it comes each time.
+    for (
+      let again = 0;
+      again < 2 && breachOfRecords(plan, verdict, nowMs) !== null && isUnknown(verdict);
+      again++
+    ) {
+      verdict = await this.#ask(key)
+    }
+    this.#plans.delete(digest)
+    return { verdict, breach: breachOfRecords(plan, verdict, nowMs) }
+  }
+
+  faults(): string[] {
+    const { child, log } = this.#gateway.process
+    const complaints = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
+    return child.exitCode === null && child.signalCode === null ? complaints : ['it ended', ...complaints]
+  }
+
+  async stop(): Promise<void> {
+    await this.#gateway.process.stop()
+    await Promise.all([this.#origin.stop(), this.#redis.stop()])
+  }
+
+  async #ask(key: string): Promise<Verdict> {
+    const answer = await exchange(this.#gateway.urls.gateway, get('/api/v1/auth', key))
+    const json = JSON.parse(answer.body) as Record<string, unknown>
+    return answer.status === 200
+      ? { kind: 'granted', grant: json }
+      : { kind: 'refused', code: String(json['code']) }
+  }
+}
+
+/** A key of the right form that only this run knows of. */
+export function keyNo(seed: number): string {
+  const random = createHash('sha256').update(`of run ${seed}`).digest()
+  return mintSecret('wsk_', random, importSigningSecret(SIGNING_SECRET)).reveal()
+}
+
+function isUnknown(verdict: Verdict): boolean {
+  return verdict.kind === 'refused' && verdict.code === 'key_store_unavailable'
+}

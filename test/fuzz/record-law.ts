@@ -1,0 +1,102 @@
+import { readFileSync } from 'node:fs'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { parse } from 'yaml'
+import type { KeyRecord } from '../../src/domain/key-record.ts'
+import { finalAnswer } from './answer-law.ts'
+import type { RecordPlan } from './record-plans.ts'
+
+/** What a client was told of its key: the answer of `GET /api/v1/auth`, or the code of a refusal. */
+export type Verdict =
+  | { readonly kind: 'granted'; readonly grant: Record<string, unknown> }
+  | { readonly kind: 'refused'; readonly code: string }
+
+/** As published: the reader is held to the contract, not to itself. */
+const contract = parse(
+  readFileSync(new URL('../../config/origin-openapi.yaml', import.meta.url), 'utf8'),
+) as {
+  components: { schemas: object }
+}
+const ajv = new Ajv2020({ strict: false, validateFormats: false })
+ajv.addSchema({ $id: 'origin', components: contract.components })
+const isRecord = ajv.compile({ $ref: 'origin#/components/schemas/Record' })
+
+const NO_ANSWER: Verdict = { kind: 'refused', code: 'key_store_unavailable' }
+
+/**
+ * Never a wrong grant, and never a wrong "no": what is told of a key is what a source said that may be believed.
+ * @returns what is against the law, or null
+ */
+export function breachOfRecords(plan: RecordPlan, verdict: Verdict, nowMs: number): string | null {
+  const sayings = plan.originHonest ? honestSayings(plan, nowMs) : originSayings(plan, nowMs)
+  const told = JSON.stringify(verdict)
+  return sayings.some(saying => JSON.stringify(saying) === told)
+    ? null
+    : `told ${told}, could be ${JSON.stringify(sayings)}`
+}
+
+/** A record in Redis with a good MAC is the truth; what the origin says is; nothing else is anything. */
+function honestSayings(plan: RecordPlan, nowMs: number): Verdict[] {
+  const truth = verdictOn(grantOf(plan.truth), plan.truth.revokedAtMs !== null, nowMs)
+  const origin = originSaying(plan, nowMs)
+  // A mutation of Redis may have left what decides as it was.
+  return [truth, origin]
+}
+
+/** A bare carriage return may be taken for a space, or for no answer at all (RFC 9112, section 2.2). */
+function originSayings(plan: RecordPlan, nowMs: number): Verdict[] {
+  const saying = originSaying(plan, nowMs)
+  return /\r(?!\n)/.test(plan.origin.bytes) ? [saying, NO_ANSWER] : [saying]
+}
+
+function originSaying({ origin }: RecordPlan, nowMs: number): Verdict {
+  const read = finalAnswer(Buffer.from(origin.bytes, 'latin1'))
+  const whole = read.kind === 'whole' || (read.kind === 'until_close' && origin.after === 'end')
+  if (!whole || read.body.length > 16 * 1024) return NO_ANSWER
+  const json = jsonOf(read.body.toString('utf8'))
+  if (read.head.status === 404 && json?.['code'] === 'not_found')
+    return { kind: 'refused', code: 'key_invalid' }
+  if (read.head.status !== 200 || json === null || !isRecord(json)) return NO_ANSWER
+  const { id, workspaceId, scopes, hint = '', expiresAt } = json
+  if (!isDay(expiresAt) || (json['revokedAt'] != null && !isDay(json['revokedAt']))) return NO_ANSWER
+  const grant = {
+    workspaceId,
+    scopes: [...new Set(scopes as string[])].sort(),
+    keyId: id,
+    hint,
+    expiresAt: new Date(String(expiresAt)).toISOString(),
+  }
+  return verdictOn(grant, json['revokedAt'] != null, nowMs)
+}
+
+function grantOf(record: KeyRecord): Record<string, unknown> {
+  return {
+    workspaceId: record.workspaceId,
+    scopes: record.scopes,
+    keyId: record.id,
+    hint: record.hint,
+    expiresAt: new Date(record.expiresAtMs).toISOString(),
+  }
+}
+
+function verdictOn(grant: Record<string, unknown>, revoked: boolean, nowMs: number): Verdict {
+  if (revoked) return { kind: 'refused', code: 'key_revoked' }
+  if (Date.parse(String(grant['expiresAt'])) <= nowMs) return { kind: 'refused', code: 'key_expired' }
+  return { kind: 'granted', grant }
+}
+
+/** A day and a time of day that exist. */
+function isDay(text: unknown): boolean {
+  const ms = Date.parse(String(text))
+  return !Number.isNaN(ms) && new Date(ms).toISOString().slice(0, 19) === String(text).slice(0, 19)
+}
+
+function jsonOf(text: string): Record<string, unknown> | null {
+  try {
+    const json: unknown = JSON.parse(text)
+    return typeof json === 'object' && json !== null && !Array.isArray(json)
+      ? (json as Record<string, unknown>)
+      : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,24 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { RecordFuzzer } from './fuzz-records.ts'
+
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 1500)
+const SEED = Number(process.env['FUZZ_SEED'] ?? 1)
+let fuzzer: RecordFuzzer
+
+beforeAll(async () => {
+  fuzzer = await RecordFuzzer.start()
+})
+afterAll(() => fuzzer.stop())
+
+test('whatever stands in Redis, and whatever the origin answers, nobody is granted or denied a key wrongly', {
+  timeout: 3_600_000,
+}, async () => {
+  const report = await fuzzer.run(RUNS, SEED)
+  const verdicts = JSON.stringify([...report.verdicts].sort())
+  process.stdout.write(`fuzz: ${report.sent} records, ${verdicts}, breaches ${report.breaches.length}\n`)
+  expect(report.breaches).toEqual([])
+  expect(fuzzer.faults()).toEqual([])
+  // A run in which one of these never came would show nothing.
+  for (const verdict of ['granted', 'key_invalid', 'key_revoked', 'key_expired', 'key_store_unavailable'])
+    expect(report.verdicts.get(verdict)).toBeGreaterThan(0)
+})

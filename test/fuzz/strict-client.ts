@@ -1,0 +1,50 @@
+import { connect, type Socket } from 'node:net'
+import type { Seen } from './answer-law.ts'
+import { readAnswer } from './strict-answer.ts'
+
+const PATIENCE_MS = 8_000
+
+/** A client connection that counts nothing as an answer but what a strict reader reads as one. */
+export class StrictClient {
+  readonly #socket: Socket
+  #bytes = Buffer.alloc(0)
+  #ended: Seen['ended'] = 'open'
+  #wake = () => {}
+
+  constructor(url: string) {
+    const { hostname, port } = new URL(url)
+    this.#socket = connect({ host: hostname, port: Number(port), noDelay: true })
+    this.#socket
+      .on('data', chunk => {
+        this.#bytes = Buffer.concat([this.#bytes, chunk])
+        this.#wake()
+      })
+      .on('error', () => {
+        this.#ended = 'reset'
+      })
+      .on('close', () => {
+        if (this.#ended === 'open') this.#ended = 'closed'
+        this.#wake()
+      })
+  }
+
+  /** Waits for one whole answer, for bytes that can be none, or for the end. */
+  async ask(request: string): Promise<Seen> {
+    this.#bytes = Buffer.alloc(0)
+    this.#socket.write(request, 'latin1')
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#wake = () => {
+      const { kind } = readAnswer(this.#bytes)
+      if (this.#ended !== 'open' || kind === 'whole' || kind === 'broken') resolve()
+    }
+    const patience = setTimeout(resolve, PATIENCE_MS)
+    this.#wake()
+    await promise
+    clearTimeout(patience)
+    return { bytes: this.#bytes, ended: this.#ended }
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+}
