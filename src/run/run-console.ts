@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
-import { createConsole } from '../control/create-console.ts'
-import type { Announcer } from '../control/registry/announcer.ts'
+import { type ConsoleParts, createConsole } from '../control/create-console.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { Host } from './host.ts'
 import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
@@ -14,11 +13,13 @@ export async function runConsole(host: Host, version: string, config: Config): P
 
 /**
  * The control plane: database open and up to date, not yet listening.
- * @param announcer where gateways learn of changes, if not over Redis
+ * @param own where gateways learn of changes, if not over Redis; and how people sign in, if not at a provider
  */
-export async function startConsole(frame: Frame, announcer?: Announcer): Promise<PlaneRun> {
+export async function startConsole(
+  frame: Frame,
+  own: Pick<ConsoleParts, 'announcer' | 'oneTimeLink'> = {},
+): Promise<PlaneRun> {
   const { config, logger, metrics } = frame
-  const own = announcer === undefined ? {} : { announcer }
   const made = await createConsole({ config, metrics, logger, clock: systemClock, randomBytes, ...own })
   made.start()
   const health = async () => ({ ...(await made.health()).checks })

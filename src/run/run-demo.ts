@@ -5,6 +5,8 @@ import { configOrThrow } from '../config/config-error.ts'
 import { loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { createInProcessAnnouncer } from '../control/registry/announcer.ts'
+import { createOneTimeLink } from '../control/sign-in/one-time-link.ts'
+import { systemClock } from '../domain/clock.ts'
 import { EXIT, type Host } from './host.ts'
 import { StartError } from './listen.ts'
 import { startConsole } from './run-console.ts'
@@ -15,6 +17,13 @@ import { createSampleUpstream } from './sample-upstream.ts'
 const LOOPBACK = '127.0.0.1'
 const WORKSPACE = 'ws_1'
 const OTHER_WORKSPACE = 'ws_2'
+/** Whoever opens the link that is printed. */
+const PERSON = {
+  subject: 'demo',
+  name: 'Demo',
+  workspaces: [WORKSPACE, OTHER_WORKSPACE],
+  administrator: false,
+}
 
 /** `postern demo`: gateway, console and a sample service in one process, in memory, nothing to configure. */
 export async function runDemo(
@@ -36,12 +45,12 @@ export async function runDemo(
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
   const gateway = await startGateway(frame)
   gateway.ear.subscribed()
-  const console = await startConsole(
-    frame,
-    createInProcessAnnouncer(message => gateway.ear.hear(message)),
-  )
+  const oneTimeLink = createOneTimeLink(PERSON, systemClock, randomBytes)
+  const announcer = createInProcessAnnouncer(message => gateway.ear.hear(message))
+  const console = await startConsole(frame, { announcer, oneTimeLink })
   const addresses = await runUntilSignal(frame, [console, gateway])
-  host.write(await introduce(config, addresses))
+  const signInUrl = new URL(oneTimeLink.path, config.console.publicUrl).href
+  host.write(await introduce(config, addresses, signInUrl))
 }
 
 /** Secrets of this run alone, and ports that are free: a demo should start whatever else runs. */
@@ -59,6 +68,7 @@ async function configureDemo(
     ['--ops-host', LOOPBACK],
     ['--gateway-port', String(await freePort(8080))],
     ['--console-port', consolePort],
+    ['--console-public-url', `http://${LOOPBACK}:${consolePort}`],
     ['--ops-port', String(await freePort(9090))],
     ['--upstream-url', upstreamUrl],
     ['--origin-url', `http://${LOOPBACK}:${consolePort}`],
@@ -98,7 +108,11 @@ function portOf(address: AddressInfo | string | null): number {
 }
 
 /** Issues two keys as a program would, and shows what to do with them. */
-async function introduce(config: Config, addresses: Readonly<Record<string, string>>): Promise<string> {
+async function introduce(
+  config: Config,
+  addresses: Readonly<Record<string, string>>,
+  signInUrl: string,
+): Promise<string> {
   const admin = `${addresses['console']}/admin/v1`
   const token = config.console.adminToken ?? ''
   const full = await issueKey(admin, token, 'Demo key', Object.keys(config.scopes))
@@ -108,6 +122,8 @@ async function introduce(config: Config, addresses: Readonly<Record<string, stri
   const curl = (words: string) => `curl -sS ${words}\n`
   return [
     `\nPostern is running, with a sample service behind it. Everything is in memory.\n`,
+    `\nThe console, in a browser; this link signs you in, once, within an hour:\n`,
+    `${signInUrl}\n`,
     `\nWhat a key is:\n`,
     curl(`${api}/auth ${withKey(full.secret)}`),
     `Its workspace, answered by the service behind:\n`,

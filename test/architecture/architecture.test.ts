@@ -129,6 +129,11 @@ describe('the parts know of each other only what they must', () => {
     expect(users('@fastify/reply-from').length).toBeLessThanOrEqual(1)
   })
 
+  it('a way to sign in without a provider is made by the demo alone: no setting leads to it', () => {
+    const makers = EDGES.filter(({ to, typeOnly }) => to.endsWith('/one-time-link.ts') && !typeOnly)
+    expect(makers.map(edge => edge.from.path)).toEqual(['run/run-demo.ts'])
+  })
+
   it('no file imports itself in a circle of values', () => {
     const next = Map.groupBy(
       EDGES.filter(edge => edge.ours && !edge.typeOnly),

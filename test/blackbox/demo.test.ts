@@ -46,6 +46,33 @@ describe.skipIf(!has(CURL))('the demo prints lines that work as they stand', () 
   })
 })
 
+describe('the link that it prints', () => {
+  const link = () => demo.lines.find(line => line.includes('/sign-in/once?')) ?? ''
+  const open = (url: string, headers = {}) => fetch(url, { redirect: 'manual', headers })
+
+  test('does not sign in with another token', async () => {
+    const answer = await open(link().replace(/token=.{9}/, 'token=AAAAAAAAA'))
+    expect([answer.status, answer.headers.getSetCookie()]).toEqual([400, []])
+  })
+
+  test('signs in, to the demo’s workspaces, and only once', async () => {
+    const answer = await open(link())
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/'])
+    const [line = ''] = answer.headers.getSetCookie()
+    // Browsers take no Secure cookie, nor a __Host- name, over plain http.
+    expect(line).toMatch(/^postern-session=[\w-]{43}; Max-Age=\d+; Path=\/; HttpOnly; SameSite=Lax$/)
+    const cookie = line.split(';')[0]
+    const keys = (workspace: string) =>
+      open(new URL(`/admin/v1/workspaces/${workspace}/keys`, link()).href, { cookie })
+    expect((await keys('ws_1')).status).toBe(200)
+    expect((await keys('ws_3')).status).toBe(404)
+
+    const again = await open(link())
+    expect([again.status, again.headers.getSetCookie()]).toEqual([400, []])
+    expect(await again.text()).toContain('used before')
+  })
+})
+
 test('Ctrl-C ends it at once', async () => {
   const started = performance.now()
   const exit = await demo.stop('SIGINT')
