@@ -1,5 +1,6 @@
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { parseTemplate, WORKSPACE_PARAMETER } from '../domain/route.ts'
+import { checkLimits } from './limit-rules.ts'
 import type { Config } from './schema.ts'
 import { checkSignIn } from './sign-in-rules.ts'
 import type { Mistake } from './sources.ts'
@@ -17,6 +18,7 @@ export function checkRules(config: Config, planes: readonly Plane[]): Mistake[] 
     ...checkPorts(config, planes),
     ...config.routes.flatMap(route => checkRoute(config, route)),
     ...checkUnique(config),
+    ...checkLimits(config),
   ]
 }
 

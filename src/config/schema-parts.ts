@@ -20,3 +20,9 @@ export const optional = Type.Optional
 /** A map whose names must all be of the pattern: without `additionalProperties` the others would go unchecked. */
 export const mapOf = <Value extends TSchema>(pattern: string, value: Value, options = {}) =>
   Type.Record(Type.String({ pattern }), value, { additionalProperties: false, ...options })
+/** When somebody who does not answer is not asked for a while. @param maximumMs of that while */
+export const circuit = (failures: string, open: string, maximumMs: number) =>
+  section({
+    failures: Type.Integer({ minimum: 1, maximum: 1_000_000, description: failures }),
+    openMs: Type.Integer({ minimum: 10, maximum: maximumMs, description: `${open} (ms)` }),
+  })

@@ -1,9 +1,10 @@
 import { type Static, Type } from 'typebox'
 import { SCOPE_TOKEN } from '../domain/scope.ts'
 import { consolePlane } from './console-schema.ts'
+import { limits } from './limits-schema.ts'
 import { route } from './route-schema.ts'
 import {
-  BEARER_TOKEN,
+  circuit,
   file,
   host,
   httpUrl,
@@ -11,11 +12,11 @@ import {
   milliseconds,
   optional,
   port,
-  redisNodes,
   seconds,
   secret,
   section,
 } from './schema-parts.ts'
+import { origin, redis } from './store-schema.ts'
 
 /**
  * Every setting once: type, bounds, unit, one line of documentation. The defaults stand in `config/default.yaml`.
@@ -65,79 +66,16 @@ const upstream = section({
   headersTimeoutMs: milliseconds('Time from asking to the upstream’s answer headers, waiting included'),
   bodyIdleTimeoutMs: milliseconds('Time without a byte of the answer’s body'),
   totalTimeoutMs: milliseconds('Time for the whole answer'),
-  circuit: section({
-    failures: Type.Integer({
-      minimum: 1,
-      maximum: 1_000_000,
-      description:
-        'Failed connections and time-outs in a row after which the upstream is not asked for a while',
-    }),
-    openMs: milliseconds('How long it is not asked before one request tries it again', 10),
-  }),
+  circuit: circuit(
+    'Failed connections and time-outs in a row after which the upstream is not asked for a while',
+    'How long it is not asked before one request tries it again',
+    3_600_000,
+  ),
   tls: section({
     caFile: optional(file('Certificate authority of the upstream (PEM)')),
     certFile: optional(file('Client certificate shown to the upstream (PEM)')),
     keyFile: optional(file('Its private key (PEM)')),
   }),
-})
-
-const redis = section({
-  url: optional(
-    Type.String({
-      format: 'redis-url',
-      description:
-        'Shared cache of key records, a single server; with none of the three kinds of Redis there are memory and origin only',
-      ...secret,
-    }),
-  ),
-  sentinel: section({
-    name: optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 256,
-        pattern: '^[A-Za-z0-9._-]+$',
-        description: 'Name under which the Sentinels watch the primary, often `mymaster`',
-      }),
-    ),
-    urls: redisNodes(
-      'The Sentinels, in place of `redis.url`; `rediss:` means TLS to them and to the servers they name',
-    ),
-    username: optional(
-      Type.String({ minLength: 1, maxLength: 256, description: 'ACL user at the Sentinels' }),
-    ),
-    password: optional(
-      Type.String({ minLength: 1, maxLength: 1024, description: 'Password at the Sentinels', ...secret }),
-    ),
-  }),
-  cluster: section({
-    urls: redisNodes(
-      'Some nodes of a Redis Cluster, in place of `redis.url`; the others are learnt from them',
-    ),
-  }),
-  username: optional(Type.String({ minLength: 1, maxLength: 256, description: 'ACL user' })),
-  password: optional(Type.String({ minLength: 1, maxLength: 1024, description: 'Its password', ...secret })),
-  caFile: optional(file('Certificate authority of Redis (PEM), for `rediss:` addresses')),
-  beats: Type.Boolean({
-    description:
-      'Whether the key service sends beats; without them the bound on revocation does not cover its losing Redis',
-  }),
-  commandTimeoutMs: milliseconds('Time after which a command is given up'),
-  connectTimeoutMs: milliseconds('Time for a connection to be made'),
-})
-
-const origin = section({
-  url: optional(httpUrl('Key service that is asked where Redis does not know; the console, or your own')),
-  token: optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 512,
-      pattern: BEARER_TOKEN,
-      description: 'Bearer token between gateway and origin, the same at both ends',
-      ...secret,
-    }),
-  ),
-  timeoutMs: milliseconds('Time after which a look-up is given up'),
-  caFile: optional(file('Certificate authority of the origin (PEM)')),
 })
 
 const keys = section({
@@ -177,6 +115,7 @@ export const configSchema = section({
   redis,
   origin,
   keys,
+  limits,
   database: section({
     url: Type.String({
       format: 'database-url',

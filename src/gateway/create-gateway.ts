@@ -6,6 +6,7 @@ import type { Clock } from '../domain/clock.ts'
 import { compileRoutes } from '../domain/route.ts'
 import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
+import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing.ts'
@@ -21,6 +22,8 @@ export interface GatewayDeps {
   readonly logger: Logger
   readonly clock: Clock
   readonly keys: KeyStore
+  /** Null where nothing is limited. */
+  readonly limits: RateLimits | null
   /** Told of each request that was permitted. */
   readonly used: (keyId: string) => void
   readonly tracing: Tracing | null
@@ -41,6 +44,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     routes: compileRoutes(config.routes),
     keyFormat: keyFormatOf(config.keys),
     keys: deps.keys,
+    limits: deps.limits,
     used: deps.used,
     clock: deps.clock,
     observer,

@@ -5,9 +5,11 @@ import { matchRoute, type Route } from '../domain/route.ts'
 import type { KeyFormat } from '../domain/secret.ts'
 import { denied } from '../domain/verdict.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
+import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
 import type { Answer } from './answer.ts'
 import { readCredential } from './credential.ts'
+import { holdToLimits } from './rate-limits.ts'
 import { readHead } from './request-head.ts'
 import { requestIdOf } from './request-id.ts'
 
@@ -15,6 +17,8 @@ export interface Gateway {
   readonly routes: readonly Route[]
   readonly keyFormat: KeyFormat
   readonly keys: KeyStore
+  /** Null where nothing is limited. */
+  readonly limits: RateLimits | null
   /** Notes that a key was used; it takes no time. */
   readonly used: (keyId: string) => void
   readonly clock: Clock
@@ -68,7 +72,12 @@ export async function handleRequest(
   const askedAtMs = performance.now()
   const lookup = await gateway.keys.get(credential.digest)
   observer.lookedUp(seen, lookup, askedAtMs)
-  const verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
+  let verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
+
+  // 9. Rate limits, where the route has any. What was refused before never counts.
+  if (verdict.kind === 'permitted' && gateway.limits?.applyTo(match.route) === true) {
+    verdict = await holdToLimits(gateway.limits, verdict, reply)
+  }
   observer.decided(seen, verdict)
   if (verdict.kind === 'denied') return answer.refuse(reply, seen, verdict)
   gateway.used(verdict.permit.grant.id)

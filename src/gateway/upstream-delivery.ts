@@ -48,7 +48,8 @@ function pass(
   const response = reply.hijack().raw
   // Fastify types each known name as possibly undefined, which none is.
   const own = reply.getHeaders() as OutgoingHttpHeaders
-  response.writeHead(exchange.statusCode, { ...own, ...headers })
+  // What we say ourselves, such as how a limit of ours stands, is not the upstream's to say.
+  response.writeHead(exchange.statusCode, { ...headers, ...own })
   if (!hasBody) {
     exchange.discard()
     response.end()

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
+import { asError, type TroubleLog } from '../observability/trouble-log.ts'
 import { isNotOffered } from './origin-answers.ts'
 import type { OriginClient } from './origin-client.ts'
-import { asError, type TroubleLog } from './trouble-log.ts'
 
 /** A burst of changes is confirmed in a few calls. */
 const GATHER_MS = 20

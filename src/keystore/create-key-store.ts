@@ -12,6 +12,7 @@ import {
   type Metrics,
   REMOVAL_CAUSES,
 } from '../observability/metrics.ts'
+import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { KeyStoreChain } from './chain.ts'
 import { ChangeConfirmer } from './change-confirmer.ts'
 import { type ChangeEar, Changes } from './changes.ts'
@@ -20,7 +21,6 @@ import { MemoryStore } from './memory-store.ts'
 import { OriginClient } from './origin-client.ts'
 import { OriginStore } from './origin-store.ts'
 import { RedisSide } from './redis-side.ts'
-import { type Log, TroubleLog } from './trouble-log.ts'
 import { UsageReporter } from './usage-reporter.ts'
 import { withMetrics } from './with-metrics.ts'
 import { withTroubleLog } from './with-trouble-log.ts'

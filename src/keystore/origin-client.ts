@@ -3,7 +3,7 @@ import { Pool } from 'undici'
 import type { Config } from '../config/schema.ts'
 
 /** Settings of an origin that is configured at all. */
-export type OriginSettings = Config['origin'] & { readonly url: string }
+export type OriginSettings = Omit<Config['origin'], 'circuit'> & { readonly url: string }
 
 export interface OriginRequest {
   readonly method: 'GET' | 'POST'

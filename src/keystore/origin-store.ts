@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from '../domain/clock.ts'
+import { asError } from '../observability/trouble-log.ts'
 import type { KeyTier, TierAnswer } from './key-store.ts'
 import { failed, isNotOffered, readBatch, readSingle } from './origin-answers.ts'
 import { ORIGIN_CONNECTIONS, type OriginClient } from './origin-client.ts'
-import { asError } from './trouble-log.ts'
 
 /** Look-ups in one call. */
 const MAX_BATCH = 256

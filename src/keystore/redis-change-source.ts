@@ -1,9 +1,9 @@
 import type { Redis } from 'ioredis'
 import type { Clock } from '../domain/clock.ts'
 import { CHANGES_CHANNEL } from '../domain/wire.ts'
+import { asError, type TroubleLog } from '../observability/trouble-log.ts'
 import type { ConnectionEvents, RedisConnection } from '../redis/redis-connection.ts'
 import type { Changes } from './changes.ts'
-import { asError, type TroubleLog } from './trouble-log.ts'
 
 /** A connection that is open and on which nothing is heard is made again; less and less often while that is no help. */
 const PATIENCE_MS = 2_000

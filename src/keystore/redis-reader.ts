@@ -1,8 +1,8 @@
 import type { Clock } from '../domain/clock.ts'
 import type { COMMAND_OUTCOMES, Metrics } from '../observability/metrics.ts'
+import { asError } from '../observability/trouble-log.ts'
 import type { RedisConnection } from '../redis/redis-connection.ts'
 import type { RedisGet } from './redis-store.ts'
-import { asError } from './trouble-log.ts'
 
 type Outcome = (typeof COMMAND_OUTCOMES)[number]
 

@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { createClusterClient, createServerClient, findServer, nodesOf } from '../redis/clients.ts'
 import { type Endpoint, type FindServer, isSameServer } from '../redis/endpoint.ts'
 import { type RedisSettings, topologyOf } from '../redis/options.ts'
@@ -11,7 +12,6 @@ import type { KeyTier } from './key-store.ts'
 import { RedisChangeSource } from './redis-change-source.ts'
 import { RedisReader } from './redis-reader.ts'
 import { RedisStore } from './redis-store.ts'
-import { type Log, TroubleLog } from './trouble-log.ts'
 
 export interface RedisSideParts {
   readonly settings: RedisSettings

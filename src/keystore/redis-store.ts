@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { decodeRecord, redisKeyOf } from '../domain/wire.ts'
+import { asError } from '../observability/trouble-log.ts'
 import type { KeyTier, TierAnswer } from './key-store.ts'
-import { asError } from './trouble-log.ts'
 
 /** As much of a Redis client as a look-up needs. */
 export interface RedisGet {

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
+import { asError, type TroubleLog } from '../observability/trouble-log.ts'
 import { isNotOffered } from './origin-answers.ts'
 import type { OriginClient } from './origin-client.ts'
-import { asError, type TroubleLog } from './trouble-log.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000

@@ -1,6 +1,6 @@
 import type { LOOKUP_RESULTS, Metrics } from '../observability/metrics.ts'
+import { asError } from '../observability/trouble-log.ts'
 import type { KeyTier, TierAnswer } from './key-store.ts'
-import { asError } from './trouble-log.ts'
 
 type Result = (typeof LOOKUP_RESULTS)[number]
 

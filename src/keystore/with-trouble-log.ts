@@ -1,5 +1,5 @@
+import type { TroubleLog } from '../observability/trouble-log.ts'
 import type { KeyTier } from './key-store.ts'
-import type { TroubleLog } from './trouble-log.ts'
 
 /** Tells when a tier stops answering, and when it answers again. */
 export function withTroubleLog(tier: KeyTier, trouble: TroubleLog): KeyTier {

@@ -43,6 +43,9 @@ export const UPSTREAM_ERROR_KINDS = [
 ] as const
 /** Of attempts to sign in; `unavailable`: the provider did not answer as it should. */
 export const LOGIN_OUTCOMES = ['ok', 'denied', 'invalid', 'unavailable', 'limited'] as const
+/** Who counted a request that is limited; `local`: this gateway by itself. */
+export const LIMIT_BACKENDS = ['redis', 'local'] as const
+export const LIMIT_OUTCOMES = ['allowed', 'limited'] as const
 export const KEY_STATES = ['active', 'expiring', 'expired', 'revoked'] as const
 
 /** Codes of an upstream that have a name of their own in labels: it may answer any number there is. */

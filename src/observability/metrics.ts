@@ -81,6 +81,11 @@ function declareRequests(registers: Registry[]) {
       'phase',
     ]),
     responseBytes: counter('postern_http_response_bytes_total', 'Bytes sent in answer bodies', ['route']),
+    limitDecisions: counter(
+      'postern_ratelimit_decisions_total',
+      'Requests that a rate limit let through or refused, by who counted them',
+      ['policy', 'outcome', 'backend'],
+    ),
     rejected: counter('postern_http_rejected_total', 'Requests refused before the credential was looked at', [
       'reason',
     ]),

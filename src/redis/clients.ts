@@ -42,6 +42,12 @@ export function findServer(settings: RedisSettings, known: () => readonly Endpoi
   }
 }
 
+/** For commands on keys, whichever kind of Redis it is. Not connected yet. */
+export function createCommandClient(settings: RedisSettings): RedisClient {
+  if (topologyOf(settings).kind === 'cluster') return createClusterClient(settings)
+  return createServerClient(settings, findServer(settings))
+}
+
 /** A connection to one server. Not connected yet. */
 export function createServerClient(settings: RedisSettings, find: FindServer): Redis {
   const access = serverAccess(settings)

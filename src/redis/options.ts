@@ -5,7 +5,7 @@ import type { Config } from '../config/schema.ts'
 import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
 import { isEncrypted } from './endpoint.ts'
 
-export type RedisSettings = Config['redis']
+export type RedisSettings = Omit<Config['redis'], 'circuit'>
 
 /** Without the mapping of RESP3 replies: RESP2 is spoken. */
 export type RedisOptions = Omit<IoredisOptions, 'replyMapping'>

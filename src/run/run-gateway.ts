@@ -3,6 +3,7 @@ import { systemClock } from '../domain/clock.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
 import type { ChangeEar } from '../keystore/changes.ts'
 import { createKeyStore } from '../keystore/create-key-store.ts'
+import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { createTracing } from '../observability/tracing.ts'
 import type { Host } from './host.ts'
 import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
@@ -22,12 +23,14 @@ export interface GatewayRun extends PlaneRun {
 export async function startGateway({ config, logger, metrics, drain, version }: Frame): Promise<GatewayRun> {
   const tracing = await createTracing(config.tracing, version)
   const store = createKeyStore({ config, metrics, logger, clock: systemClock })
+  const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock })
   const app = await createGateway({
     config,
     metrics,
     logger,
     clock: systemClock,
     keys: store.keyStore,
+    limits: rateLimits.limits,
     used: store.used,
     tracing,
     drainPhase: () => drain.phase,
@@ -37,8 +40,9 @@ export async function startGateway({ config, logger, metrics, drain, version }: 
     name: 'gateway',
     app,
     ear: store.changes,
-    health: async () => ({ ...store.health() }),
+    health: async () => ({ ...store.health(), limits: rateLimits.health() }),
     stop: async () => {
+      rateLimits.stop()
       await store.stop()
       await tracing?.stop()
     },

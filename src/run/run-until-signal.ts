@@ -6,6 +6,7 @@ import { printConfig } from '../config/print.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
 import { weakSecretsOf } from '../config/weak-secret.ts'
+import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { describeCertificates, describeProcess } from '../observability/describe-process.ts'
 import { LogSink } from '../observability/log-sink.ts'
 import { createLogger } from '../observability/logger.ts'
@@ -68,11 +69,11 @@ export function createFrame(host: Host, version: string, config: Config, planes:
 }
 
 /** Changes are heard over Redis, or from a console in the same process. */
-function partsOf(planes: readonly Plane[], { redis }: Config): Part[] {
+function partsOf(planes: readonly Plane[], config: Config): Part[] {
   const parts: Part[] = [...planes]
-  if (redis.url !== undefined) parts.push('redis')
-  if (planes.includes('gateway') && (redis.url !== undefined || planes.includes('console')))
-    parts.push('changes')
+  const hasRedis = redisTopologyOf(config.redis) !== null
+  if (hasRedis) parts.push('redis')
+  if (planes.includes('gateway') && (hasRedis || planes.includes('console'))) parts.push('changes')
   return parts
 }
 

@@ -53,14 +53,21 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
   observability: { values: ['domain/'], types: ['config/'] },
   redis: { values: ['domain/'], types: ['config/'] },
   keystore: {
-    values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/logger.ts'],
+    values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/trouble-log.ts'],
+    types: ['config/'],
+  },
+  limits: {
+    values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/trouble-log.ts'],
     types: ['config/'],
   },
   control: {
     values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/logger.ts'],
     types: ['config/'],
   },
-  gateway: { values: ['domain/', 'observability/', 'keystore/key-store.ts'], types: ['config/'] },
+  gateway: {
+    values: ['domain/', 'observability/'],
+    types: ['config/', 'keystore/key-store.ts', 'limits/rate-limiter.ts'],
+  },
 }
 
 function within(target: string, allowed: readonly string[]): boolean {

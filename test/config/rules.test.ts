@@ -246,3 +246,61 @@ describe('the console’s database', () => {
     },
   )
 })
+
+describe('a rate limit', () => {
+  const minute = { name: 'minute', per: 'workspace', requests: 600, windowSeconds: 60 }
+  const mistakesOfPolicies = (...policies: Record<string, unknown>[]) =>
+    mistakesOf({ environment: { POSTERN_LIMITS_POLICIES: JSON.stringify(policies) } })
+
+  it('is about all routes, one route, or the routes that need a scope; there is none by default', () => {
+    expect(configOf().limits).toEqual({ replicas: 1, policies: [] })
+    expect(
+      mistakesOfPolicies(
+        minute,
+        { ...minute, name: 'files', per: 'key', route: 'files' },
+        { ...minute, name: 'reading', scope: 'files:read' },
+      ),
+    ).toEqual([])
+  })
+
+  it('says all that is wrong with it at once: what it is about must be there, and each has a name of its own', () => {
+    const environment = {
+      POSTERN_LIMITS_POLICIES: JSON.stringify([
+        { ...minute, route: 'fils' },
+        { ...minute, name: 'both', route: 'files', scope: 'files:read' },
+        { ...minute, name: 'scope', scope: 'constructor' },
+        { ...minute, name: 'unused', scope: 'members:read' },
+        minute,
+      ]),
+      POSTERN_SCOPES: JSON.stringify({ 'files:read': 'x', 'workspace:read': 'x', 'members:read': 'x' }),
+    }
+    expect(mistakesOf({ environment })).toEqual([
+      'limits.policies.minute.route is fils, which routes does not name',
+      'limits.policies.both names a route and a scope: set one of the two, or neither for all routes',
+      'limits.policies.scope.scope is constructor, which scopes does not name',
+      'limits.policies.unused.scope is members:read, which no route needs',
+      'limits.policies.minute is the name of two policies',
+    ])
+  })
+
+  it.each([
+    { ...minute, name: 'Minute' },
+    { ...minute, name: 'a"b' },
+    { ...minute, per: 'address' },
+    { ...minute, requests: 0 },
+    { ...minute, requests: 1.5 },
+    { ...minute, windowSeconds: 0 },
+    { ...minute, windowSeconds: 86_401 },
+    { ...minute, burst: 5 },
+    { name: 'minute', per: 'key', requests: 1 },
+  ])('has a closed form with bounds: %j is refused', policy => {
+    expect(mistakesOfPolicies(policy)).toEqual([expect.stringMatching(/^POSTERN_LIMITS_POLICIES/)])
+  })
+
+  it('has so many others beside it, and no more: each costs series of metrics and a command', () => {
+    const named = (count: number) =>
+      Array.from({ length: count }, (_, index) => ({ ...minute, name: `n${index}` }))
+    expect(mistakesOfPolicies(...named(16))).toEqual([])
+    expect(mistakesOfPolicies(...named(17))).toHaveLength(1)
+  })
+})

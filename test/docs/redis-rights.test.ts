@@ -1,6 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { CONSOLE_RIGHTS, GATEWAY_RIGHTS, SENTINEL_RIGHTS } from '../support/redis-users.ts'
+import {
+  CONSOLE_RIGHTS,
+  GATEWAY_RIGHTS,
+  LIMIT_RIGHTS,
+  SENTINEL_RIGHTS,
+  selectorOf,
+} from '../support/redis-users.ts'
 import { README } from './settings-section.ts'
 
 const ROWS = readFileSync(README, 'utf8')
@@ -23,5 +29,6 @@ it('the README grants the users of Redis what the tests run with', () => {
   expect([GATEWAY_RIGHTS.cluster, CONSOLE_RIGHTS.cluster]).toEqual(
     single.map((rights, plane) => [...rights, ...(more[plane] ?? [])]),
   )
+  expect(rightsIn('only where `limits.policies` is set')).toEqual([selectorOf(LIMIT_RIGHTS).split(' '), []])
   expect(rightsIn('each Sentinel')).toEqual([SENTINEL_RIGHTS, SENTINEL_RIGHTS])
 })

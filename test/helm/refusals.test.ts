@@ -192,7 +192,7 @@ const UNKNOWN: readonly (readonly [string, Values, string])[] = [
   ['a value that there is not', { replicaCount: 3 }, 'replicaCount'],
   ['one of a plane', gateway({ replica: 3 }), 'replica'],
   ['a setting that there is not', config({ keys: { ttl: 3 } }), 'ttl'],
-  ['a section of settings that there is not', config({ limits: {} }), 'limits'],
+  ['a section of settings that there is not', config({ quotas: {} }), 'quotas'],
   [
     'a setting of a route that there is not',
     config({ routes: [{ name: 'a', path: '/a', methods: [] }] }),

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { ChangeConfirmer } from '../../src/keystore/change-confirmer.ts'
 import type { OriginReply, OriginRequest } from '../../src/keystore/origin-client.ts'
-import { TroubleLog } from '../../src/keystore/trouble-log.ts'
+import { TroubleLog } from '../../src/observability/trouble-log.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { OriginReply, OriginRequest } from '../../src/keystore/origin-client.ts'
-import { TroubleLog } from '../../src/keystore/trouble-log.ts'
 import { UsageReporter } from '../../src/keystore/usage-reporter.ts'
+import { TroubleLog } from '../../src/observability/trouble-log.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 

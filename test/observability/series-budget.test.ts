@@ -13,12 +13,24 @@ const ROUTES = Array.from({ length: 20 }, (_, index) => ({
   path: `/api/v${index}/workspaces/{workspaceId}`,
 }))
 /** Every one that a client may get of it, and some that it may not. */
+/** As many as there may be, of which none is ever reached. */
+const POLICIES = Array.from({ length: 16 }, (_, index) => ({
+  name: `policy-${index}`,
+  per: 'key',
+  route: `route-${index}`,
+  requests: 1_000_000,
+  windowSeconds: 3600,
+}))
 const UPSTREAM_STATUSES = [200, 201, 204, 304, ...Array.from({ length: 52 }, (_, n) => 400 + n), 500, 503]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'QUERY', 'REPORT']
 
 let world: World
 beforeAll(async () => {
-  world = await startWorld({ POSTERN_ROUTES: JSON.stringify(ROUTES), POSTERN_LOG_LEVEL: 'warn' })
+  world = await startWorld({
+    POSTERN_ROUTES: JSON.stringify(ROUTES),
+    POSTERN_LIMITS_POLICIES: JSON.stringify(POLICIES),
+    POSTERN_LOG_LEVEL: 'warn',
+  })
 })
 afterAll(() => world.stop())
 

@@ -27,11 +27,13 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       ...(password === undefined ? {} : { password }),
       ...(changes.place ?? NOWHERE),
       beats: changes.beats ?? true,
+      circuit: { failures: 5, openMs: 500 },
       commandTimeoutMs: 250,
       connectTimeoutMs: 500,
     },
     origin: {
       ...(originUrl === undefined ? {} : { url: originUrl, token: ORIGIN_TOKEN }),
+      circuit: { failures: 5, openMs: 500 },
       timeoutMs: changes.originTimeoutMs ?? 1_000,
     },
     keys: {

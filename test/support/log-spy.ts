@@ -1,4 +1,4 @@
-import type { Log } from '../../src/keystore/trouble-log.ts'
+import type { Log } from '../../src/observability/trouble-log.ts'
 
 export interface LogLine {
   readonly level: 'info' | 'warn'

@@ -14,6 +14,8 @@ export const CONSOLE_RIGHTS = {
   sentinel: CONSOLE,
   cluster: [...CONSOLE, ...IN_A_CLUSTER],
 }
+/** Of the gateway, and only where rate limits are configured. */
+export const LIMIT_RIGHTS = ['~postern:limit:*', '+eval', '+evalsha', '+set', '+incrby', '+pttl']
 /** Of both, at the Sentinels. */
 export const SENTINEL_RIGHTS = ['-@all', '+sentinel|get-master-addr-by-name']
 
@@ -25,3 +27,8 @@ export interface User {
 export const GATEWAY_USER: User = { username: 'gateway', password: 'the-password-of-the-gateway' }
 export const CONSOLE_USER: User = { username: 'console', password: 'the-password-of-the-console' }
 export const SENTINEL_USER: User = { username: 'postern', password: 'the-password-at-the-sentinels' }
+
+/** Rights that are for each other alone: what may be written is no record of a key. */
+export function selectorOf(rights: readonly string[]): string {
+  return `(${rights.join(' ')})`
+}

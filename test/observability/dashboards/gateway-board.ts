@@ -457,6 +457,28 @@ const limits: Row = {
       width: 8,
       queries: [{ expr: rate('postern_http_client_aborts_total', 'phase'), legend: '{{phase}}' }],
     },
+    {
+      title: 'Rate limits',
+      description: 'Decisions by policy of limits.policies; nothing where there are none. `limited`: 429.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 12,
+      queries: [
+        {
+          expr: rate('postern_ratelimit_decisions_total', 'policy, outcome'),
+          legend: '{{policy}} {{outcome}}',
+        },
+      ],
+    },
+    {
+      title: 'Rate limits, counted by',
+      description: '`redis`: all gateways together. `local`: each by itself, for its part of the limit.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 12,
+      runbook: '#posternratelimiterlocalmode',
+      queries: [{ expr: rate('postern_ratelimit_decisions_total', 'backend'), legend: '{{backend}}' }],
+    },
   ],
 }
 

@@ -16,6 +16,7 @@ const EXPECTED = [
   'PosternUpstreamQueueing',
   'PosternRevocationStreamDown',
   'PosternKeyStoreUnavailable',
+  'PosternRateLimiterLocalMode',
   'PosternSlowDrain',
   'PosternTargetDown',
   // The authority of the test lives for two days.

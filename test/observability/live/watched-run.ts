@@ -17,6 +17,9 @@ const SETTINGS = {
   POSTERN_UPSTREAM_BODY_IDLE_TIMEOUT_MS: '500',
   POSTERN_KEYS_MEMORY_TTL_SECONDS: '2',
   POSTERN_KEYS_MEMORY_MAX_ENTRIES: '12',
+  POSTERN_LIMITS_POLICIES: JSON.stringify([
+    { name: 'burst', per: 'key', route: 'auth', requests: 5, windowSeconds: 2 },
+  ]),
   POSTERN_LOG_LEVEL: 'warn',
   POSTERN_DRAIN_DELAY_MS: '2500',
 }

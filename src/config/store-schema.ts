@@ -1,0 +1,87 @@
+import { Type } from 'typebox'
+import {
+  BEARER_TOKEN,
+  circuit,
+  file,
+  httpUrl,
+  milliseconds,
+  optional,
+  redisNodes,
+  secret,
+  section,
+} from './schema-parts.ts'
+
+/**
+ * While deaf, what Redis says is good only until the origin answers again, and the promise on revocation counts from then:
+ * neither may be passed over for longer.
+ */
+const MAX_OPEN_MS = 1_000
+
+export const redis = section({
+  url: optional(
+    Type.String({
+      format: 'redis-url',
+      description:
+        'Shared cache of key records, a single server; with none of the three kinds of Redis there are memory and origin only',
+      ...secret,
+    }),
+  ),
+  sentinel: section({
+    name: optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        pattern: '^[A-Za-z0-9._-]+$',
+        description: 'Name under which the Sentinels watch the primary, often `mymaster`',
+      }),
+    ),
+    urls: redisNodes(
+      'The Sentinels, in place of `redis.url`; `rediss:` means TLS to them and to the servers they name',
+    ),
+    username: optional(
+      Type.String({ minLength: 1, maxLength: 256, description: 'ACL user at the Sentinels' }),
+    ),
+    password: optional(
+      Type.String({ minLength: 1, maxLength: 1024, description: 'Password at the Sentinels', ...secret }),
+    ),
+  }),
+  cluster: section({
+    urls: redisNodes(
+      'Some nodes of a Redis Cluster, in place of `redis.url`; the others are learnt from them',
+    ),
+  }),
+  username: optional(Type.String({ minLength: 1, maxLength: 256, description: 'ACL user' })),
+  password: optional(Type.String({ minLength: 1, maxLength: 1024, description: 'Its password', ...secret })),
+  caFile: optional(file('Certificate authority of Redis (PEM), for `rediss:` addresses')),
+  beats: Type.Boolean({
+    description:
+      'Whether the key service sends beats; without them the bound on revocation does not cover its losing Redis',
+  }),
+  circuit: circuit(
+    'Failed connections and time-outs in a row after which Redis is not asked for a while',
+    'How long it is not asked before one look-up tries it again',
+    MAX_OPEN_MS,
+  ),
+  commandTimeoutMs: milliseconds('Time after which a command is given up'),
+  connectTimeoutMs: milliseconds('Time for a connection to be made'),
+})
+
+export const origin = section({
+  url: optional(httpUrl('Key service that is asked where Redis does not know; the console, or your own')),
+  token: optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 512,
+      pattern: BEARER_TOKEN,
+      description: 'Bearer token between gateway and origin, the same at both ends',
+      ...secret,
+    }),
+  ),
+  circuit: circuit(
+    'Failed connections and time-outs in a row after which the origin is not asked for a while',
+    'How long it is not asked before one look-up tries it again',
+    MAX_OPEN_MS,
+  ),
+  timeoutMs: milliseconds('Time after which a look-up is given up'),
+  caFile: optional(file('Certificate authority of the origin (PEM)')),
+})

@@ -1,0 +1,29 @@
+import type { FastifyReply } from 'fastify'
+import { type Count, judgeCounts, secondsUntil } from '../domain/rate-limit.ts'
+import type { Verdict } from '../domain/verdict.ts'
+import type { RateLimits } from '../limits/rate-limiter.ts'
+
+/** Counts what is permitted, and tells the client how it stands, whoever answers then. */
+export async function holdToLimits(
+  limits: RateLimits,
+  permitted: Extract<Verdict, { kind: 'permitted' }>,
+  reply: FastifyReply,
+): Promise<Verdict> {
+  const counts = await limits.count(permitted.permit)
+  reply.headers(rateLimitFields(counts))
+  return judgeCounts(counts) ?? permitted
+}
+
+/**
+ * The two fields of draft-ietf-httpapi-ratelimit-headers-11, as lists of structured fields (RFC 9651); a policy's name
+ * needs no escaping. The refusal's Retry-After is never before the end of a window that is named here (section 6).
+ */
+export function rateLimitFields(counts: readonly Count[]): Record<string, string> {
+  const policies = counts.map(({ policy: { name, requests, windowSeconds } }) => {
+    return `"${name}";q=${requests};w=${windowSeconds}`
+  })
+  const limits = counts.map(({ policy: { name }, remaining, resetMs }) => {
+    return `"${name}";r=${remaining};t=${secondsUntil(resetMs)}`
+  })
+  return { 'ratelimit-policy': policies.join(', '), ratelimit: limits.join(', ') }
+}

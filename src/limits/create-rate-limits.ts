@@ -1,0 +1,76 @@
+import type { Config } from '../config/schema.ts'
+import { Circuit } from '../domain/circuit.ts'
+import type { Clock } from '../domain/clock.ts'
+import { redisTopologyOf } from '../domain/redis-topology.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import { type Log, TroubleLog } from '../observability/trouble-log.ts'
+import { createCommandClient, type RedisClient } from '../redis/clients.ts'
+import { RedisConnection } from '../redis/redis-connection.ts'
+import { LocalCounters } from './local-counters.ts'
+import { RateLimiter, type RateLimits } from './rate-limiter.ts'
+import { RedisCounters } from './redis-counters.ts'
+
+export interface RateLimitSettings {
+  readonly config: Pick<Config, 'limits' | 'redis'>
+  readonly metrics: Metrics
+  readonly logger: Log
+  readonly clock: Clock
+}
+
+export interface RunningRateLimits {
+  /** Null where none is configured: then nothing is in a request's way. */
+  readonly limits: RateLimits | null
+  /** `shared`: counted in Redis; `local`: each gateway by itself; `off`: not at all. */
+  health(): 'shared' | 'local' | 'off'
+  stop(): void
+}
+
+const OFF: RunningRateLimits = { limits: null, health: () => 'off', stop: () => {} }
+
+/** Connects, where there is a Redis, and waits for nothing. */
+export async function createRateLimits(settings: RateLimitSettings): Promise<RunningRateLimits> {
+  const { config, clock, metrics } = settings
+  const { policies, replicas } = config.limits
+  if (policies.length === 0) return OFF
+  const redis = redisTopologyOf(config.redis) === null ? null : await connect(settings)
+  const shared = redis?.counters ?? null
+  return {
+    limits: new RateLimiter({ policies, replicas, shared, local: new LocalCounters(), clock, metrics }),
+    health: () => (redis?.isAsked() === true ? 'shared' : 'local'),
+    stop: () => redis?.connection.stop(),
+  }
+}
+
+interface RedisLimits {
+  readonly connection: RedisConnection<RedisClient>
+  readonly counters: RedisCounters
+  readonly isAsked: () => boolean
+}
+
+/** A connection of its own: what is counted must not wait behind what is looked up, nor the other way round. */
+async function connect({ config, metrics, logger, clock }: RateLimitSettings): Promise<RedisLimits> {
+  const trouble = new TroubleLog('redis rate limits', logger, clock)
+  const connection = new RedisConnection(createCommandClient(config.redis), {
+    onTrouble: error => trouble.failed(error),
+    onAgain: () => metrics.redisReconnects.inc(),
+  })
+  const circuit = new Circuit(config.redis.circuit)
+  const limiters = await limitersOver(connection.client, config.limits.policies)
+  connection.start()
+  return {
+    connection,
+    counters: new RedisCounters({ connection, limiters, circuit, clock, trouble }),
+    isAsked: () => connection.isReady && circuit.state(clock.monotonicMs()) === 'closed',
+  }
+}
+
+/** The library is loaded only where there is something to count. */
+async function limitersOver(storeClient: RedisClient, policies: Config['limits']['policies']) {
+  const { RateLimiterRedis } = await import('rate-limiter-flexible')
+  return new Map(
+    policies.map(policy => {
+      const { requests: points, windowSeconds: duration } = policy
+      return [policy, new RateLimiterRedis({ storeClient, points, duration, keyPrefix: '' })] as const
+    }),
+  )
+}

@@ -1,0 +1,58 @@
+import { LRUCache } from 'lru-cache'
+import type { Count, RatePolicy } from '../domain/rate-limit.ts'
+
+/** Of more callers than this in one window the one that asked longest ago begins anew. */
+const MAX_COUNTERS = 100_000
+
+interface Window {
+  used: number
+  /** Monotonic, ms. */
+  readonly endsAtMs: number
+}
+
+/** One counter that a request is counted at. */
+export interface Counter {
+  readonly policy: RatePolicy
+  /** Its name; see `counterOf`. */
+  readonly name: string
+  /** What is granted here in a window. */
+  readonly requests: number
+}
+
+/** Windows of this process alone. They begin with their first request, and so do not all end at one moment. */
+export class LocalCounters {
+  readonly #windows: LRUCache<string, Window>
+
+  constructor(maxCounters = MAX_COUNTERS) {
+    this.#windows = new LRUCache({ max: maxCounters })
+  }
+
+  get size(): number {
+    return this.#windows.size
+  }
+
+  /** Counts at all of them or, where one is exhausted, at none. @param nowMs monotonic */
+  count(counters: readonly Counter[], nowMs: number): Count[] {
+    const windows = counters.map(counter => this.#windowOf(counter, nowMs))
+    const allowed = counters.every(({ requests }, index) => (windows[index]?.used ?? 0) < requests)
+    return counters.map((counter, index) => {
+      const window = windows[index] ?? begin(counter, nowMs)
+      const exceeded = !allowed && window.used >= counter.requests
+      if (allowed) window.used++
+      const remaining = Math.max(0, counter.requests - window.used)
+      return { policy: counter.policy, exceeded, remaining, resetMs: window.endsAtMs - nowMs }
+    })
+  }
+
+  #windowOf(counter: Counter, nowMs: number): Window {
+    const known = this.#windows.get(counter.name)
+    if (known !== undefined && nowMs < known.endsAtMs) return known
+    const window = begin(counter, nowMs)
+    this.#windows.set(counter.name, window)
+    return window
+  }
+}
+
+function begin({ policy }: Counter, nowMs: number): Window {
+  return { used: 0, endsAtMs: nowMs + policy.windowSeconds * 1000 }
+}

@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest'
+import {
+  type Count,
+  counterOf,
+  judgeCounts,
+  partOf,
+  policiesOf,
+  type RatePolicy,
+} from '../../src/domain/rate-limit.ts'
+import { exampleRecord, grantOf, routeNamed } from './examples.ts'
+
+const GRANT = grantOf(exampleRecord({ id: 'key_1', workspaceId: 'ws_A' }))
+const OTHER_KEY = grantOf(exampleRecord({ id: 'key_2', workspaceId: 'ws_A' }))
+const OTHER_WORKSPACE = grantOf(exampleRecord({ id: 'key_3', workspaceId: 'ws_B' }))
+
+function policy(changes: Partial<RatePolicy> = {}): RatePolicy {
+  return { name: 'minute', per: 'workspace', requests: 10, windowSeconds: 60, ...changes }
+}
+
+function count(changes: Partial<Count> = {}): Count {
+  return { policy: policy(), exceeded: false, remaining: 1, resetMs: 1_500, ...changes }
+}
+
+describe('a policy is about', () => {
+  const all = policy({ name: 'all' })
+  const ofFiles = policy({ name: 'files', route: 'files' })
+  const ofScope = policy({ name: 'scope', scope: 'workspace:read' })
+  const namesAt = (route: string) =>
+    policiesOf(routeNamed(route), [all, ofFiles, ofScope]).map(({ name }) => name)
+
+  test('all routes, where it names none; one route; or the routes that need a scope', () => {
+    expect(namesAt('auth')).toEqual(['all'])
+    expect(namesAt('files')).toEqual(['all', 'files'])
+    expect(namesAt('workspace')).toEqual(['all', 'scope'])
+  })
+})
+
+describe('what is counted together', () => {
+  test('of a workspace: whatever its keys ask, so that another key gives no more', () => {
+    expect(counterOf(policy(), OTHER_KEY)).toBe(counterOf(policy(), GRANT))
+    expect(counterOf(policy(), OTHER_WORKSPACE)).not.toBe(counterOf(policy(), GRANT))
+  })
+
+  test('of a key: what it alone asks', () => {
+    const perKey = policy({ per: 'key' })
+    expect(counterOf(perKey, GRANT)).not.toBe(counterOf(perKey, OTHER_KEY))
+    expect(counterOf(perKey, GRANT)).not.toBe(counterOf(policy(), GRANT))
+  })
+
+  test('lies at one node of a cluster: between the braces is the workspace alone', () => {
+    expect(counterOf(policy(), GRANT)).toBe('postern:limit:{ws_A}:minute:60')
+    expect(counterOf(policy({ name: 'burst', per: 'key', windowSeconds: 1 }), GRANT)).toBe(
+      'postern:limit:{ws_A}:burst:1:key_1',
+    )
+  })
+
+  test('is never another’s, whatever key ids an own key service gives out', () => {
+    const names = ['60', '60:a', 'a'].flatMap(id =>
+      ['minute', 'minute-60'].map(name => counterOf(policy({ name, per: 'key' }), { ...GRANT, id })),
+    )
+    expect(new Set(names).size).toBe(names.length)
+  })
+})
+
+describe('a request', () => {
+  test('within all policies passes', () => {
+    expect(judgeCounts([count(), count({ remaining: 0 })])).toBeNull()
+    expect(judgeCounts([])).toBeNull()
+  })
+
+  test('is refused by one policy that is exceeded, for as long as the last exceeded window lasts, rounded up', () => {
+    const counts = [
+      count({ resetMs: 90_000 }),
+      count({ exceeded: true, resetMs: 1_001 }),
+      count({ exceeded: true, resetMs: 400 }),
+    ]
+    expect(judgeCounts(counts)).toEqual({ kind: 'denied', reason: 'rate_limited', retryAfterSeconds: 2 })
+  })
+
+  test('is never told to come again at once', () => {
+    expect(judgeCounts([count({ exceeded: true, resetMs: 0 })])).toMatchObject({ retryAfterSeconds: 1 })
+  })
+})
+
+test('gateways that cannot count together grant no more together than the limit, and each at least one', () => {
+  expect([partOf(100, 1), partOf(100, 3), partOf(100, 100)]).toEqual([100, 33, 1])
+  expect(partOf(2, 5)).toBe(1)
+})

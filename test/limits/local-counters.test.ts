@@ -1,0 +1,55 @@
+import { describe, expect, test } from 'vitest'
+import type { RatePolicy } from '../../src/domain/rate-limit.ts'
+import { type Counter, LocalCounters } from '../../src/limits/local-counters.ts'
+
+const MINUTE: RatePolicy = { name: 'minute', per: 'workspace', requests: 3, windowSeconds: 60 }
+const SECOND: RatePolicy = { name: 'second', per: 'key', requests: 1, windowSeconds: 1 }
+
+function counter(policy: RatePolicy, name = policy.name): Counter {
+  return { policy, name, requests: policy.requests }
+}
+
+describe('a window in memory', () => {
+  test('grants what is configured, says what is left, and refuses then', () => {
+    const counters = new LocalCounters()
+    const seen = [0, 10, 20, 30].map(nowMs => counters.count([counter(MINUTE)], nowMs)[0])
+    expect(seen.map(count => [count?.exceeded, count?.remaining, count?.resetMs])).toEqual([
+      [false, 2, 60_000],
+      [false, 1, 59_990],
+      [false, 0, 59_980],
+      [true, 0, 59_970],
+    ])
+  })
+
+  test('begins with its first request and ends when its time is over, not sooner and not later', () => {
+    const counters = new LocalCounters()
+    const ask = (nowMs: number) => counters.count([counter(SECOND)], nowMs)[0]?.exceeded
+    expect([ask(500), ask(501), ask(1_499), ask(1_500), ask(2_499), ask(2_500)]).toEqual([
+      false,
+      true,
+      true,
+      false,
+      true,
+      false,
+    ])
+  })
+
+  test('is not used up by what another policy refuses', () => {
+    const counters = new LocalCounters()
+    const both = [counter(MINUTE), counter(SECOND)]
+    counters.count(both, 0)
+    for (let asked = 0; asked < 100; asked++) {
+      expect(counters.count(both, 1).map(({ exceeded }) => exceeded)).toEqual([false, true])
+    }
+    expect(counters.count(both, 1_000).map(({ remaining }) => remaining)).toEqual([1, 0])
+  })
+
+  test('is forgotten where more callers ask than may be remembered: memory is bounded', () => {
+    const counters = new LocalCounters(1_000)
+    for (let caller = 0; caller < 100_000; caller++) counters.count([counter(MINUTE, `ws_${caller}`)], caller)
+    expect(counters.size).toBe(1_000)
+    const last = counters.count([counter(MINUTE, 'ws_99999')], 100_000)[0]
+    const first = counters.count([counter(MINUTE, 'ws_0')], 100_000)[0]
+    expect([last?.remaining, first?.remaining]).toEqual([1, 2])
+  })
+})

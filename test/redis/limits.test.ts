@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { Config } from '../../src/config/schema.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { redisKeyOf } from '../../src/domain/wire.ts'
+import { createRateLimits } from '../../src/limits/create-rate-limits.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { exampleRecord, grantOf, routeNamed } from '../domain/examples.ts'
+import { keyStoreConfig } from '../support/key-store-config.ts'
+import { LogSpy } from '../support/log-spy.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { ClusterGroup } from '../support/redis-cluster.ts'
+import { addUser, type RedisGroup } from '../support/redis-group.ts'
+import { SentinelGroup } from '../support/redis-sentinel.ts'
+import { startStandalone } from '../support/redis-standalone.ts'
+import { GATEWAY_RIGHTS, GATEWAY_USER, LIMIT_RIGHTS, selectorOf } from '../support/redis-users.ts'
+import { until } from '../support/until.ts'
+
+const POLICIES: Config['limits']['policies'] = [
+  { name: 'minute', per: 'workspace', requests: 100, windowSeconds: 60 },
+  { name: 'burst', per: 'key', requests: 60, windowSeconds: 60 },
+]
+const ROUTE = routeNamed('files')
+
+/** A caller of its own for each test: they share the counters. */
+let callers = 0
+function caller(key = 'a') {
+  const workspaceId = `ws_${key === 'a' ? ++callers : callers}`
+  return { route: ROUTE, grant: grantOf(exampleRecord({ id: `key_${key}`, workspaceId })) }
+}
+
+async function startGateway(group: RedisGroup) {
+  const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER })
+  const metrics = createMetrics()
+  const log = new LogSpy()
+  const config = { redis, limits: { replicas: 1, policies: POLICIES } }
+  const running = await createRateLimits({ config, metrics, logger: log, clock: systemClock })
+  onTestFinished(() => running.stop())
+  const { limits } = running
+  if (limits === null) throw new Error('There are policies')
+  await until('it counts in Redis', async () => {
+    await limits.count(caller())
+    return (await metricValue(metrics.limitDecisions, { backend: 'redis', outcome: 'allowed' })) > 0
+  })
+  return { ...running, limits, metrics, log }
+}
+
+async function grant(group: RedisGroup, rights: readonly string[] = LIMIT_RIGHTS): Promise<void> {
+  for (const server of group.servers) {
+    await addUser(server, GATEWAY_USER, [...GATEWAY_RIGHTS[group.kind], selectorOf(rights)])
+    await server.admin.call('ACL', 'LOG', 'RESET')
+  }
+}
+
+describe.each([
+  ['a single Redis', () => startStandalone()],
+  ['Redis with Sentinels', () => SentinelGroup.start()],
+  ['a Redis Cluster', () => ClusterGroup.start({ replicas: 0 })],
+] as const)('over %s, with the rights of the README and no other', (_, start) => {
+  let group: RedisGroup
+  beforeAll(async () => {
+    group = await start()
+    await grant(group)
+  })
+  afterAll(() => group.stop())
+
+  test('gateways count together: of a burst at all of them no request more passes than the limit says', async () => {
+    const gateways = await Promise.all([startGateway(group), startGateway(group), startGateway(group)])
+    const [one, other] = [caller(), caller('b')]
+    const asked = Array.from({ length: 300 }, (_unused, index) =>
+      gateways[index % 3]?.limits.count(index % 2 === 0 ? one : other),
+    )
+    const answers = await Promise.all(asked)
+    const passed = answers.filter(counts => counts?.every(count => !count.exceeded))
+    expect(passed.length).toBeLessThanOrEqual(100)
+    // A request that the one policy refuses may have been counted by the other, where both went out at once.
+    expect(passed.length).toBeGreaterThanOrEqual(80)
+    expect(await group.refused()).toEqual([])
+    for (const { log } of gateways) expect(log.lines).toEqual([])
+  })
+
+  test('a counter ends with its window, whoever counted last', async () => {
+    const gateway = await startGateway(group)
+    const who = caller()
+    const [first] = await gateway.limits.count(who)
+    const [second] = await gateway.limits.count(who)
+    expect(first).toMatchObject({ remaining: 99, exceeded: false })
+    expect(second).toMatchObject({ remaining: 98, exceeded: false })
+    expect(second?.resetMs).toBeLessThanOrEqual(first?.resetMs ?? 0)
+    expect(second?.resetMs).toBeGreaterThan(0)
+  })
+
+  test('the rights are enough for counters alone: a key’s record cannot be written with them', async () => {
+    const gateway = await startGateway(group)
+    expect(gateway.health()).toBe('shared')
+    for (const server of group.servers) {
+      const may = (...command: string[]) =>
+        server.admin.call('ACL', 'DRYRUN', GATEWAY_USER.username, ...command)
+      expect(await may('SET', 'postern:limit:{ws_1}:minute:60', '0')).toBe('OK')
+      for (const command of [['SET', 'x'], ['INCRBY', '1'], ['PTTL']]) {
+        const [name = '', ...rest] = command
+        expect(await may(name, redisKeyOf('a'.repeat(64)), ...rest)).not.toBe('OK')
+      }
+      expect(await may('GET', 'postern:limit:{ws_1}:minute:60')).not.toBe('OK')
+    }
+  })
+
+  test('none of them is too many: without it each gateway counts by itself, and says so', {
+    timeout: 60_000,
+  }, async () => {
+    const gateway = await startGateway(group)
+    for (const right of LIMIT_RIGHTS) {
+      await grant(
+        group,
+        LIMIT_RIGHTS.filter(other => other !== right),
+      )
+      for (const server of group.servers)
+        await server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      const refused = async () => {
+        await gateway.limits.count(caller())
+        return (await group.refused()).some(refusal => refusal.startsWith(right.replace('*', '')))
+      }
+      await until(`something is refused without ${right}`, refused)
+    }
+    expect(gateway.log.count('redis rate limits fails')).toBeGreaterThan(0)
+    await grant(group)
+    await until('it counts in Redis again', async () => {
+      await gateway.limits.count(caller())
+      return gateway.log.count('redis rate limits works again') > 0
+    })
+  })
+})
