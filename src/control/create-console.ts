@@ -27,6 +27,7 @@ import { createRedisAnnouncer } from './registry/redis-announcer.ts'
 import { createRedisConnection } from './registry/redis-connection.ts'
 import { createRefill } from './registry/refill.ts'
 import type { Registry } from './registry/registry.ts'
+import { untilReachable } from './registry/until-reachable.ts'
 import { createSignIn } from './sign-in/create-sign-in.ts'
 import type { OneTimeLink } from './sign-in/one-time-link.ts'
 import { systemTimers, type Timers } from './timers.ts'
@@ -42,6 +43,8 @@ export interface ConsoleParts {
   readonly timers?: Timers
   /** The demo's own way to sign in. No setting makes one. */
   readonly oneTimeLink?: OneTimeLink
+  /** Told when the console cannot start yet for want of something. */
+  readonly onWaiting?: (part: 'database') => void
 }
 
 export interface ConsoleHealth {
@@ -67,7 +70,13 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const random = () => (randomBytes(1)[0] ?? 0) / 256
   const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys)
   const me = Buffer.from(randomBytes(4)).toString('hex')
-  const database = await openDatabase(config.database.url)
+  const database = await untilReachable(() => openDatabase(config.database.url), {
+    clock,
+    timers,
+    logger,
+    random,
+    onWaiting: () => parts.onWaiting?.('database'),
+  })
   const repository = createKeyRepository(database, clock, me)
   const outbox = new Outbox({ repository, announcer, clock, timers, logger, random })
   const registry: Registry = {

@@ -2,8 +2,8 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import type { Metrics } from './metrics.ts'
 
 export interface Health {
-  /** Whether new requests should come here. Nothing behind this process is a reason against it. */
-  ready(): boolean
+  /** Whether new requests should come here. Nothing behind a process that has started is a reason against it. */
+  state(): 'starting' | 'ready' | 'draining'
   /** What is degraded, for a person who asks: part by part, in a word. */
   details(): Promise<Readonly<Record<string, string>>>
 }
@@ -16,9 +16,9 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
   })
   app.get('/livez', () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
-    const ready = deps.health.ready()
+    const status = deps.health.state()
     const details = await deps.health.details()
-    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'draining', ...details })
+    return reply.code(status === 'ready' ? 200 : 503).send({ status, ...details })
   })
   app.get('/metrics', async (_request, reply) => {
     reply.header('content-type', deps.metrics.registry.contentType)

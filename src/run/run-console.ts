@@ -8,7 +8,7 @@ import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-un
 /** `postern console`: the control plane alone. */
 export async function runConsole(host: Host, version: string, config: Config): Promise<void> {
   const frame = createFrame(host, version, config, ['console'])
-  await runUntilSignal(frame, [await startConsole(frame)])
+  await runUntilSignal(frame, async () => [await startConsole(frame)])
 }
 
 /**
@@ -20,7 +20,15 @@ export async function startConsole(
   own: Pick<ConsoleParts, 'announcer' | 'oneTimeLink'> = {},
 ): Promise<PlaneRun> {
   const { config, logger, metrics } = frame
-  const made = await createConsole({ config, metrics, logger, clock: systemClock, randomBytes, ...own })
+  const made = await createConsole({
+    config,
+    metrics,
+    logger,
+    clock: systemClock,
+    randomBytes,
+    onWaiting: part => frame.lacking.set(part, 'failed'),
+    ...own,
+  })
   made.start()
   const health = async () => ({ ...(await made.health()).checks })
   return { name: 'console', app: made.app, health, stop: () => made.stop() }

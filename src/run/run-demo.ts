@@ -43,12 +43,13 @@ export async function runDemo(
   const frame = createFrame(host, version, config, ['gateway', 'console'])
   // Nothing waits for a demo: Ctrl-C ends it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
-  const gateway = await startGateway(frame)
-  gateway.ear.subscribed()
   const oneTimeLink = createOneTimeLink(PERSON, systemClock, randomBytes)
-  const announcer = createInProcessAnnouncer(message => gateway.ear.hear(message))
-  const console = await startConsole(frame, { announcer, oneTimeLink })
-  const addresses = await runUntilSignal(frame, [console, gateway])
+  const addresses = await runUntilSignal(frame, async () => {
+    const gateway = await startGateway(frame)
+    gateway.ear.subscribed()
+    const announcer = createInProcessAnnouncer(message => gateway.ear.hear(message))
+    return [await startConsole(frame, { announcer, oneTimeLink }), gateway]
+  })
   const signInUrl = new URL(oneTimeLink.path, config.console.publicUrl).href
   host.write(await introduce(config, addresses, signInUrl))
 }

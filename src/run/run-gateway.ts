@@ -11,7 +11,7 @@ import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-un
 /** `postern gateway`: the data plane alone. */
 export async function runGateway(host: Host, version: string, config: Config): Promise<void> {
   const frame = createFrame(host, version, config, ['gateway'])
-  await runUntilSignal(frame, [await startGateway(frame)])
+  await runUntilSignal(frame, async () => [await startGateway(frame)])
 }
 
 export interface GatewayRun extends PlaneRun {

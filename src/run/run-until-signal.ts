@@ -11,7 +11,7 @@ import { describeCertificates, describeProcess } from '../observability/describe
 import { LogSink } from '../observability/log-sink.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
-import { createOpsServer } from '../observability/ops-server.ts'
+import { createOpsServer, type Health } from '../observability/ops-server.ts'
 import { Drain } from './drain.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
@@ -48,6 +48,14 @@ export interface Frame {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly drain: Drain
+  /** What the start waits for, part by part, in a word. */
+  readonly lacking: Map<string, string>
+}
+
+/** A process on its way. */
+interface Running {
+  /** Null until all of them listen. */
+  planes: readonly PlaneRun[] | null
 }
 
 export function createFrame(host: Host, version: string, config: Config, planes: readonly Plane[]): Frame {
@@ -65,7 +73,7 @@ export function createFrame(host: Host, version: string, config: Config, planes:
     )
   }
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
-  return { host, version, config, log, logger, metrics, drain }
+  return { host, version, config, log, logger, metrics, drain, lacking: new Map() }
 }
 
 /** Changes are heard over Redis, or from a console in the same process. */
@@ -78,35 +86,47 @@ function partsOf(planes: readonly Plane[], config: Config): Part[] {
 }
 
 /**
- * Listens with every plane and the ops port, says so in one line, and ends on a signal or a fault through the drain.
+ * Listens on the ops port, starts the planes, listens with each, says so in one line, and ends on a signal or a fault
+ * through the drain.
+ * @param start may take as long as what a plane cannot do without is away
  * @returns the addresses taken, once all listen
  */
 export async function runUntilSignal(
   frame: Frame,
-  planes: readonly PlaneRun[],
+  start: () => Promise<readonly PlaneRun[]>,
 ): Promise<Record<string, string>> {
-  const { config, logger, drain } = frame
-  const ops = createOpsServer({
-    metrics: frame.metrics,
-    health: {
-      ready: () => drain.phase === 'serving',
-      details: async () => {
-        const details = await Promise.all(planes.map(plane => plane.health()))
-        return Object.fromEntries(details.flatMap(Object.entries<string>))
-      },
-    },
-  })
+  const { config, logger } = frame
+  const running: Running = { planes: null }
+  const ops = createOpsServer({ metrics: frame.metrics, health: healthOf(frame, running) })
+  const opsAddress = await listen(ops, 'ops', config.ops)
+  endOnSignal(frame, running, ops)
+  const planes = await start()
   const addresses: Record<string, string> = {}
   for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
-  addresses['ops'] = await listen(ops, 'ops', config.ops)
-  endOnSignal(frame, planes, ops)
+  addresses['ops'] = opsAddress
+  running.planes = planes
   // Whoever starts a process waits for this line, however little else they want to read.
   if (logger.level !== 'silent') logger.child({}, { level: 'info' }).info(addresses, 'listening')
   return addresses
 }
 
-function endOnSignal(frame: Frame, planes: readonly PlaneRun[], ops: FastifyInstance): void {
+function healthOf({ drain, lacking }: Frame, running: Running): Health {
+  return {
+    state: () => {
+      if (drain.phase !== 'serving') return 'draining'
+      return running.planes === null ? 'starting' : 'ready'
+    },
+    details: async () => {
+      if (running.planes === null) return Object.fromEntries(lacking)
+      const details = await Promise.all(running.planes.map(plane => plane.health()))
+      return Object.fromEntries(details.flatMap(Object.entries<string>))
+    },
+  }
+}
+
+function endOnSignal(frame: Frame, running: Running, ops: FastifyInstance): void {
   const { host, logger } = frame
+  let exitCode: number = EXIT.ok
   let interruptedAtMs = Number.NEGATIVE_INFINITY
   host.onSignal('SIGTERM', () => end('SIGTERM', EXIT.ok))
   host.onSignal('SIGINT', () => {
@@ -121,20 +141,24 @@ function endOnSignal(frame: Frame, planes: readonly PlaneRun[], ops: FastifyInst
   })
 
   function end(reason: string, code: number): void {
+    // A fault on the way out is one all the same.
+    if (code !== EXIT.ok) exitCode = code
     if (frame.drain.phase !== 'serving') return
     leave(reason)
-      .then(() => code)
       .catch((error: unknown) => {
         logger.fatal({ err: error }, 'could not end in order')
-        return EXIT.failure
+        exitCode = EXIT.failure
       })
-      .then(async result => {
-        await frame.log.flushed(LOG_DEADLINE_MS)
-        host.exit(result)
-      })
+      .then(() => frame.log.flushed(LOG_DEADLINE_MS))
+      .then(() => host.exit(exitCode))
   }
 
   async function leave(reason: string): Promise<void> {
+    const { planes } = running
+    if (planes === null) {
+      logger.info({ reason }, 'ended before it was ready')
+      return
+    }
     await frame.drain.run(
       reason,
       planes.map(plane => plane.app),

@@ -97,10 +97,13 @@ export class TcpProxy {
     this.#server = createServer({ noDelay: true }, client => this.#join(client))
   }
 
-  /** @param url whose host is this machine */
-  static async start(url: string): Promise<TcpProxy> {
+  /**
+   * @param url whose host is this machine
+   * @param port its own; a free one, unless it is given
+   */
+  static async start(url: string, port = 0): Promise<TcpProxy> {
     const proxy = new TcpProxy(Number(new URL(url).port))
-    proxy.#server.listen(0, '127.0.0.1')
+    proxy.#server.listen(port, '127.0.0.1')
     await once(proxy.#server, 'listening')
     return proxy
   }

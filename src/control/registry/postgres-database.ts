@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
-import type { Database } from './database.ts'
+import { type Database, DatabaseUnreachable } from './database.ts'
 import { migrate } from './migrations.ts'
 import type { Tables } from './tables.ts'
 
@@ -47,7 +47,7 @@ async function requireVersion(connection: Kysely<Tables>): Promise<void> {
     .execute(connection)
     .catch((error: unknown) => {
       // Not as its cause: errors of the driver carry what it was connecting with.
-      throw new Error(`database.url: PostgreSQL cannot be reached: ${reasonOf(error)}`)
+      throw new (isAway(error) ? DatabaseUnreachable : Error)(unreachableText(error))
     })
   const major = Math.floor(Number(version.rows[0]?.number) / 10_000)
   if (!(major >= OLDEST_VERSION)) {
@@ -72,6 +72,30 @@ function connect(url: string, settings: pg.PoolConfig): Kysely<Tables> {
 /** Times in ms and counts are exact in a number; the driver would give text. */
 const getTypeParser: typeof pg.types.getTypeParser = (type: number, format?: 'text' | 'binary') =>
   type === BIGINT ? Number : pg.types.getTypeParser(type, format)
+
+/** SQLSTATE classes of a server that is starting, stopping or full. Whatever else it answers is not going to change. */
+const NOT_NOW = /^(?:08|53|57P)/
+/** Codes of a network on which nobody answered. The driver's own time-outs have none. */
+const NO_ANSWER: ReadonlySet<unknown> = new Set([
+  undefined,
+  'EAI_AGAIN',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+])
+
+function isAway(error: unknown): boolean {
+  if (error instanceof pg.DatabaseError) return NOT_NOW.test(error.code ?? '')
+  return error instanceof Error && NO_ANSWER.has('code' in error ? error.code : undefined)
+}
+
+function unreachableText(error: unknown): string {
+  return `database.url: PostgreSQL cannot be reached: ${reasonOf(error)}`
+}
 
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown reason'
