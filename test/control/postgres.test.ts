@@ -101,6 +101,27 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     await other.close()
   })
 
+  test('survives the end of a connection in the middle of a transaction, while nothing is asked on it', async () => {
+    const { writer, reader, close } = await openDatabase(await server.database())
+    const others = sql<{ pid: number }>`
+      select pid from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and state = 'idle in transaction'`
+    const outcome = await writer
+      .transaction()
+      .execute(async tx => {
+        await sql`select 1`.execute(tx)
+        const [{ pid } = { pid: 0 }] = (await others.execute(reader)).rows
+        await sql`select pg_terminate_backend(${pid})`.execute(reader)
+        await until('it has ended', async () => (await others.execute(reader)).rows.length === 0)
+        await new Promise(setImmediate)
+        return sql`select 1`.execute(tx)
+      })
+      .catch((error: unknown) => error)
+    expect(outcome).toBeInstanceOf(Error)
+    await sql`select 1`.execute(writer)
+    await close()
+  })
+
   test('holds few connections, however many ask at once', async () => {
     const url = await server.database()
     const running = await startConsole({ databaseUrl: url })

@@ -66,6 +66,8 @@ function connect(url: string, settings: pg.PoolConfig): Kysely<Tables> {
   })
   // A connection that breaks while nobody uses it is replaced at the next use, whose failure will be told.
   pool.on('error', () => {})
+  // One that breaks within a transaction, between two statements: the next statement will be told.
+  pool.on('connect', client => client.on('error', () => {}))
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
 }
 
