@@ -13,9 +13,6 @@ export interface Database {
   close(): Promise<void>
 }
 
-/** Nobody says that the address is wrong: there is no answer, or none yet. */
-export class DatabaseUnreachable extends Error {}
-
 /**
  * The system of record, its schema up to date. The address may hold a password, so no message repeats it.
  * @param url `sqlite:FILE`, `sqlite::memory:` or `postgres://…`

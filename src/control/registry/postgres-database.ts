@@ -1,6 +1,7 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
-import { type Database, DatabaseUnreachable } from './database.ts'
+import type { Database } from './database.ts'
+import { DatabaseUnreachable } from './database-unreachable.ts'
 import { migrate } from './migrations.ts'
 import type { Tables } from './tables.ts'
 

@@ -1,7 +1,8 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../control-logger.ts'
 import { backoffMs, type Timers } from '../timers.ts'
-import { type Database, DatabaseUnreachable } from './database.ts'
+import type { Database } from './database.ts'
+import { DatabaseUnreachable } from './database-unreachable.ts'
 
 const SAY_AGAIN_MS = 30_000
 
