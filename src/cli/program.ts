@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import { ConfigError, configOrThrow } from '../config/config-error.ts'
-import { loadConfig } from '../config/load.ts'
+import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { printConfig } from '../config/print.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
@@ -10,6 +10,7 @@ import { spellings } from '../config/sources.ts'
 import { describeApi } from '../domain/describe-api.ts'
 import { EXIT, type Host } from '../run/host.ts'
 import { StartError } from '../run/listen.ts'
+import { settingsToRun } from '../run/run-settings.ts'
 import { CliError } from './cli-error.ts'
 import { addKeysCommand } from './keys-command.ts'
 
@@ -48,14 +49,14 @@ function describeProgram(host: Host, version: string): Command {
     },
   )
   command(program, 'gateway', 'the data plane: checks keys and forwards').action(async (_, self) => {
-    const config = loadOrEnd(host, self, ['gateway'])
+    const settings = settingsToRun(() => load(host, self, ['gateway']))
     const { runGateway } = await import('../run/run-gateway.ts')
-    await runGateway(host, version, config)
+    await runGateway(host, version, settings)
   })
   command(program, 'console', 'the control plane: issues, lists and revokes keys').action(async (_, self) => {
-    const config = loadOrEnd(host, self, ['console'])
+    const settings = settingsToRun(() => load(host, self, ['console']))
     const { runConsole } = await import('../run/run-console.ts')
-    await runConsole(host, version, config)
+    await runConsole(host, version, settings)
   })
   addKeysCommand(program, host)
   const configuration = program.command('config').description('look at settings')
@@ -105,13 +106,16 @@ function configFileOf(self: Command): string | undefined {
 
 /** Settings that are about to be used; where they are wrong, all mistakes and the end. */
 function loadOrEnd(host: Host, self: Command, planes: readonly Plane[]): Config {
-  const loaded = loadConfig({
+  return configOrThrow(load(host, self, planes))
+}
+
+function load(host: Host, self: Command, planes: readonly Plane[]): LoadedConfig {
+  return loadConfig({
     environment: host.environment,
     flags: flagsOf(self),
     configFile: configFileOf(self),
     planes,
   })
-  return configOrThrow(loaded)
 }
 
 function planesOf(plane: string | undefined, self: Command): readonly Plane[] {

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import { fingerprintOf, fingerprintOfFile } from './fingerprint.ts'
 import { formats } from './formats.ts'
+import { FILE_SETTINGS, valueAt } from './live-settings.ts'
 import { checkRules, type Plane } from './rules.ts'
 import { type Config, configSchema } from './schema.ts'
 import { expectationOf, settingByPath, settings } from './settings.ts'
@@ -17,13 +19,14 @@ import {
 export const DEFAULTS_FILE = new URL('../../config/default.yaml', import.meta.url)
 
 export type LoadedConfig =
-  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: true; readonly config: Config; readonly files: ReadonlyMap<string, string> }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] }
 
 /**
  * The effective settings: flags before environment before the named file before `config/default.yaml`.
  * @param sources.planes what is about to run, which decides what is required
- * @returns all mistakes at once, each with the name that its writer used
+ * @returns all mistakes at once, each with the name that its writer used; or the settings, with the files that stand behind
+ * them and a fingerprint of what each held
  */
 export function loadConfig(sources: {
   environment: NodeJS.ProcessEnv
@@ -41,8 +44,10 @@ export function loadConfig(sources: {
   ]
   const given = new Map<string, Given>()
   for (const layer of layers) overlay(given, layer, mistakes)
-  const candidate = assemble(readSecretFiles(given, mistakes))
-  readHeaderFiles(candidate, mistakes)
+  const files = new Map<string, string>()
+  const read: ReadText = (named, file) => readText(named, file, mistakes, files)
+  const candidate = assemble(readSecretFiles(given, read))
+  readHeaderFiles(candidate, read)
   const invalid = validate(candidate, given)
   mistakes.push(...invalid)
   // Rules between settings are only judged where each setting is right by itself.
@@ -54,11 +59,18 @@ export function loadConfig(sources: {
       mistakes.push({ spelling: known ? writer.spelling : spelling, problem })
     }
   }
+  if (mistakes.length > 0) return { ok: false, mistakes }
   // The schema has just accepted the candidate: that is what the cast rests on.
-  return mistakes.length === 0
-    ? { ok: true, config: candidate as unknown as Config }
-    : { ok: false, mistakes }
+  const config = candidate as unknown as Config
+  for (const path of FILE_SETTINGS) {
+    const file = valueAt(config, path)
+    if (typeof file === 'string') files.set(file, fingerprintOfFile(file))
+  }
+  return { ok: true, config, files }
 }
+
+/** Reads the file that a setting names; null, and a mistake noted, where that cannot be. */
+type ReadText = (named: Given, file: string) => string | null
 
 function layerOfNamedFile(file: string | undefined, mistakes: Mistake[]): Layer {
   if (file === undefined || file === '') return new Map()
@@ -85,35 +97,42 @@ function overlay(given: Map<string, Given>, layer: Layer, mistakes: Mistake[]): 
   }
 }
 
-function readSecretFiles(given: Map<string, Given>, mistakes: Mistake[]): Map<string, Given> {
+function readSecretFiles(given: Map<string, Given>, read: ReadText): Map<string, Given> {
   for (const setting of settings) {
     const { path, secret } = setting
     const named = given.get(`${path}File`)
     if (!secret || named === undefined) continue
     given.delete(`${path}File`)
-    const text = readText(named, String(named.value), mistakes)
+    const text = read(named, String(named.value))
     if (text === null) continue
     given.set(path, { spelling: named.spelling, value: parseText(setting, path, text) })
   }
   return given
 }
 
-function readHeaderFiles(candidate: Record<string, unknown>, mistakes: Mistake[]): void {
+function readHeaderFiles(candidate: Record<string, unknown>, read: ReadText): void {
   const upstream = candidate['upstream'] as { headers?: unknown }
   if (typeof upstream.headers !== 'object' || upstream.headers === null) return
   const headers = { ...upstream.headers } as Record<string, unknown>
   for (const [name, value] of Object.entries(headers)) {
     const file = typeof value === 'object' && value !== null ? (value as { file?: unknown }).file : undefined
     if (typeof file !== 'string') continue
-    const text = readText({ spelling: `upstream.headers.${name}`, value: file }, file, mistakes)
+    const text = read({ spelling: `upstream.headers.${name}`, value: file }, file)
     if (text !== null) headers[name] = text
   }
   upstream.headers = headers
 }
 
-function readText(named: Given, file: string, mistakes: Mistake[]): string | null {
+function readText(
+  named: Given,
+  file: string,
+  mistakes: Mistake[],
+  files: Map<string, string>,
+): string | null {
   try {
-    return readFileSync(file, 'utf8').trim()
+    const bytes = readFileSync(file)
+    files.set(file, fingerprintOf(bytes))
+    return bytes.toString('utf8').trim()
   } catch (error) {
     mistakes.push({
       spelling: named.spelling,

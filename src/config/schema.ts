@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { SCOPE_TOKEN } from '../domain/scope.ts'
 import { consolePlane } from './console-schema.ts'
 import { limits } from './limits-schema.ts'
+import { operations } from './operations-schema.ts'
 import { route } from './route-schema.ts'
 import {
   circuit,
@@ -107,10 +108,7 @@ const keys = section({
 export const configSchema = section({
   gateway,
   console: consolePlane,
-  ops: section({
-    host: host('Address of probes and metrics'),
-    port: port('Port of probes and metrics; 0 takes a free one'),
-  }),
+  ops: operations.ops,
   upstream,
   redis,
   origin,
@@ -124,34 +122,10 @@ export const configSchema = section({
       ...secret,
     }),
   }),
-  drain: section({
-    delayMs: milliseconds('Time after SIGTERM in which new requests are still served', 0),
-    timeoutMs: milliseconds('Time after that in which requests in flight may end', 0),
-  }),
-  tracing: section({
-    endpoint: optional(
-      httpUrl('OTLP/HTTP collector, such as `http://collector:4318`; without it there are no spans'),
-    ),
-    sampleRatio: Type.Number({
-      minimum: 0,
-      maximum: 1,
-      description: 'Part of the traces that begin here which is recorded',
-    }),
-  }),
-  log: section({
-    level: Type.Union(
-      [
-        Type.Literal('trace'),
-        Type.Literal('debug'),
-        Type.Literal('info'),
-        Type.Literal('warn'),
-        Type.Literal('error'),
-        Type.Literal('fatal'),
-        Type.Literal('silent'),
-      ],
-      { description: 'Least severe level that is logged' },
-    ),
-  }),
+  drain: operations.drain,
+  reload: operations.reload,
+  tracing: operations.tracing,
+  log: operations.log,
   scopes: mapOf(SCOPE_TOKEN.source, Type.String({ minLength: 1, maxLength: 200 }), {
     description: 'Scopes that a key may have, each with what it grants in words',
   }),

@@ -2,12 +2,12 @@ import formbody from '@fastify/formbody'
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
+import { type Follow, following, followingPart, unchanging } from '../domain/follow.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
-import { importSigningSecret } from '../domain/secret.ts'
-import { deriveRecordKey } from '../domain/wire.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { adminCalls } from './admin-calls.ts'
 import { registerPages } from './console/pages.ts'
+import { type ConsoleSecrets, importSecrets } from './console-secrets.ts'
 import type { ControlLogger } from './control-logger.ts'
 import { ApiError, type ApiErrorCode } from './http/api-error.ts'
 import { requireBearer, requireBearerOrPerson } from './http/bearer.ts'
@@ -22,7 +22,6 @@ import { createIds, type RandomBytes } from './registry/ids.ts'
 import type { KeyRepository } from './registry/key-repository.ts'
 import { createKeyRepository } from './registry/kysely-key-repository.ts'
 import { Outbox } from './registry/outbox.ts'
-import type { RecordKeys } from './registry/projection.ts'
 import { createRedisAnnouncer } from './registry/redis-announcer.ts'
 import { createRedisConnection } from './registry/redis-connection.ts'
 import { createRefill } from './registry/refill.ts'
@@ -45,6 +44,8 @@ export interface ConsoleParts {
   readonly oneTimeLink?: OneTimeLink
   /** Told when the console cannot start yet for want of something. */
   readonly onWaiting?: (part: 'database') => void
+  /** How settings are heard of that change while it runs. */
+  readonly follow?: Follow<Config>
 }
 
 export interface ConsoleHealth {
@@ -65,12 +66,14 @@ export interface Console {
 
 /** The control plane, wired: the database is open and up to date, nothing listens, nothing is announced yet. */
 export async function createConsole(parts: ConsoleParts): Promise<Console> {
-  const { config, metrics, logger, clock, randomBytes, timers = systemTimers } = parts
-  const { signingKey, recordKeys } = importSecrets(config)
+  const { config, metrics, logger, clock, randomBytes, timers = systemTimers, follow = unchanging } = parts
+  const secrets = following(config, follow, importSecrets)
   const random = () => (randomBytes(1)[0] ?? 0) / 256
-  const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, recordKeys)
+  const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, secrets)
   const me = Buffer.from(randomBytes(4)).toString('hex')
-  const database = await untilReachable(() => openDatabase(config.database.url), {
+  const urlFollow = followingPart(follow, (next: Config) => next.database.url)
+  const url = following(config.database.url, urlFollow, current => current)
+  const database = await untilReachable(() => openDatabase(url.value, urlFollow), {
     clock,
     timers,
     logger,
@@ -88,15 +91,18 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     newKeyId: createIds('key', randomBytes),
     newAuditId: createIds('audit', randomBytes),
     keyPrefix: config.keys.prefix,
-    signingKey,
+    get signingKey() {
+      return secrets.value.signingKey
+    },
     knownScopes: Object.keys(config.scopes),
   }
-  const { trustedProxies, adminToken } = config.console
+  const { trustedProxies } = config.console
   const app = createConsoleServer({ logger, metrics, randomBytes, trustedProxies })
   const calls = adminCalls(registry, metrics, { repository, announcer, clock, logger })
   const { oneTimeLink = null } = parts
   const signIn = createSignIn({
     config: config.console,
+    follow: followingPart(follow, next => next.console),
     database,
     oneTimeLink,
     clock,
@@ -106,7 +112,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   })
   void app.register(async people => {
     await signIn.recognise(people)
-    const admit = requireBearerOrPerson(adminToken)
+    const admit = requireBearerOrPerson(() => secrets.value.adminToken)
     mount(people, { prefix: '/admin/v1', admit, unknownPath: 'not_found' }, calls)
     void people.register(async pages => {
       await pages.register(formbody)
@@ -118,10 +124,19 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const refill = createRefill(announcer, logger)
   const internal = {
     prefix: '/internal/v1',
-    admit: requireBearer(config.origin.token),
+    admit: requireBearer(() => secrets.value.originToken),
     unknownPath: 'unknown_path',
   } as const
-  mount(app, internal, originCalls({ repository, clock, recordKeys, refill, logger }))
+  const origin = {
+    repository,
+    clock,
+    get recordKeys() {
+      return secrets.value.recordKeys
+    },
+    refill,
+    logger,
+  }
+  mount(app, internal, originCalls(origin))
 
   let stopBeats = () => {}
   let stopHousekeeping = () => {}
@@ -175,29 +190,26 @@ function startCallsAtZero(calls: readonly Call[], { adminRequests }: Metrics): v
   }
 }
 
-/** The first secret signs, all verify. */
-function importSecrets({ keys }: Config): {
-  signingKey: ReturnType<typeof importSigningSecret>
-  recordKeys: RecordKeys
-} {
-  const [first, ...others] = keys.signingSecrets.map(secret => Buffer.from(secret, 'base64'))
-  if (first === undefined) {
-    throw new Error('keys.signingSecrets: the console needs at least one, to sign the keys that it issues')
-  }
-  return {
-    signingKey: importSigningSecret(first),
-    recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
-  }
-}
-
 function createConfiguredAnnouncer(
-  { config, metrics, logger }: ConsoleParts,
-  recordKeys: RecordKeys,
+  { config, metrics, logger, follow = unchanging }: ConsoleParts,
+  secrets: { readonly value: ConsoleSecrets },
 ): Announcer {
   if (redisTopologyOf(config.redis) === null) return createSilentAnnouncer()
-  const connection = createRedisConnection({ config: config.redis, metrics, logger })
+  const connection = createRedisConnection({
+    config: config.redis,
+    metrics,
+    logger,
+    follow: followingPart(follow, (next: Config) => next.redis),
+  })
   const { commandTimeoutMs } = config.redis
-  return createRedisAnnouncer({ connection, commandTimeoutMs, recordKeys, metrics })
+  return createRedisAnnouncer({
+    connection,
+    commandTimeoutMs,
+    get recordKeys() {
+      return secrets.value.recordKeys
+    },
+    metrics,
+  })
 }
 
 async function healthOf(repository: KeyRepository, announcer: Announcer): Promise<ConsoleHealth> {

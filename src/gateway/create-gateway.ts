@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
+import { type Follow, following, followingPart } from '../domain/follow.ts'
 import { compileRoutes } from '../domain/route.ts'
 import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
@@ -15,6 +16,7 @@ import { ClientConnections } from './client-connections.ts'
 import { registerForwarding } from './forward.ts'
 import { forwardedOf } from './forwarded.ts'
 import { createServer, serveRequests } from './server.ts'
+import type { UpstreamSettings } from './upstream-connection.ts'
 
 export interface GatewayDeps {
   readonly config: Config
@@ -28,6 +30,8 @@ export interface GatewayDeps {
   readonly used: (keyId: string) => void
   readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
+  /** How settings are heard of that change while it runs. */
+  readonly follow: Follow<Config>
 }
 
 /** The data plane, built apart from listening. */
@@ -40,9 +44,12 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     connections,
     longestAnswerMs: config.upstream.totalTimeoutMs,
   })
+  const keyFormat = following(config, deps.follow, ({ keys }) => keyFormatOf(keys))
   const gateway = {
     routes: compileRoutes(config.routes),
-    keyFormat: keyFormatOf(config.keys),
+    get keyFormat() {
+      return keyFormat.value
+    },
     keys: deps.keys,
     limits: deps.limits,
     used: deps.used,
@@ -61,10 +68,9 @@ function createAnswer(app: FastifyInstance, deps: GatewayDeps, connections: Clie
   const { config, metrics, clock } = deps
   const refuse = createRefuse(connections)
   const trusted = compileProxies(config.gateway.trustedProxies)
-  const { url } = config.upstream
-  if (url === undefined) throw new Error('upstream.url is required for the gateway')
   const forward = registerForwarding(app, {
-    settings: { ...config.upstream, url },
+    settings: upstreamSettingsOf(config),
+    follow: followingPart(deps.follow, upstreamSettingsOf),
     requestHeaders: config.gateway.requestHeaders,
     responseHeaders: config.gateway.responseHeaders,
     metrics,
@@ -81,6 +87,12 @@ function createAnswer(app: FastifyInstance, deps: GatewayDeps, connections: Clie
       forward(reply, permit, { seen, requestId: seen.requestId, forwarded })
     },
   }
+}
+
+function upstreamSettingsOf({ upstream }: Config): UpstreamSettings {
+  const { url } = upstream
+  if (url === undefined) throw new Error('upstream.url is required for the gateway')
+  return { ...upstream, url }
 }
 
 function keyFormatOf(keys: Config['keys']): KeyFormat {

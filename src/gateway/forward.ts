@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Dispatcher } from 'undici'
 import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
+import { type Follow, following, unchanging } from '../domain/follow.ts'
 import { type DenialReason, denied } from '../domain/verdict.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
@@ -17,6 +18,8 @@ import { compileJudge } from './upstream-response.ts'
 
 export interface ForwardingDeps {
   readonly settings: UpstreamSettings
+  /** How changed ones are heard of; fixed headers and TLS can change. */
+  readonly follow?: Follow<UpstreamSettings>
   /** Names of the headers that pass, each way. */
   readonly requestHeaders: readonly string[]
   readonly responseHeaders: readonly string[]
@@ -57,7 +60,9 @@ declare module 'node:http2' {
 /** The only user of @fastify/reply-from. Everything in it that decides anything is replaced by ours. */
 export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): Forward {
   const dispatcher = new UpstreamDispatcher(deps)
-  const buildHeaders = compileRequestHeaders(deps.requestHeaders, deps.settings.headers)
+  const buildHeaders = following(deps.settings, deps.follow ?? unchanging, ({ headers }) =>
+    compileRequestHeaders(deps.requestHeaders, headers),
+  )
   const { origin, pathname } = new URL(deps.settings.url)
   const basePath = pathname.replace(/\/+$/, '')
   const hooks = forwardingHooks(deps)
@@ -76,7 +81,7 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     // Whoever left while the key was looked up has no `close` to come.
     if (reply.raw.destroyed) return
     context.seen.phase = 'waiting'
-    const headers = buildHeaders(request.headers, permit.grant, context)
+    const headers = buildHeaders.value(request.headers, permit.grant, context)
     if (context.seen.trace !== null) headers['traceparent'] = context.seen.trace.forwarding()
     const exchange = dispatcher.open(basePath + permit.upstreamTarget, headers)
     request[EXCHANGE] = { exchange, context, reply }

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
+import type { ConnectionOptions } from 'node:tls'
 import { buildConnector, Client, type Dispatcher } from 'undici'
 import type { Config } from '../config/schema.ts'
+import { requireAuthorities, requirePair } from '../domain/pem.ts'
 
 /** The upstream's settings once they are whole: an address, and headers whose values were read from their files. */
 export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
@@ -76,16 +78,28 @@ export class UpstreamClient extends Client {
 
 /** TLS is verified, always: there is no setting that says otherwise. */
 export function buildUpstreamConnector(settings: UpstreamSettings): buildConnector.connector {
-  const { caFile, certFile, keyFile } = settings.tls
   return buildConnector({
     timeout: settings.connectTimeoutMs,
     allowH2: false,
     rejectUnauthorized: true,
-    ...(caFile === undefined ? {} : { ca: readFileSync(caFile) }),
-    ...(certFile === undefined ? {} : { cert: readFileSync(certFile) }),
-    ...(keyFile === undefined ? {} : { key: readFileSync(keyFile) }),
+    ...readTls(settings.tls),
   })
 }
+
+/** @throws where the files hold nothing that could be used */
+function readTls({ caFile, certFile, keyFile }: UpstreamSettings['tls']): TlsMaterial {
+  const read = (file: string | undefined) => (file === undefined ? undefined : readFileSync(file, 'utf8'))
+  const [ca, cert, key] = [read(caFile), read(certFile), read(keyFile)]
+  if (ca !== undefined) requireAuthorities(ca, 'upstream.tls.caFile')
+  if (cert !== undefined && key !== undefined) requirePair(cert, key, 'upstream.tls.certFile')
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  }
+}
+
+type TlsMaterial = Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>
 
 function noticing(
   connection: Connection,

@@ -1,6 +1,7 @@
 import { Pool } from 'undici'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
+import { type Follow, following, unchanging } from '../domain/follow.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { DeadlineClock } from './deadline-clock.ts'
 import type { DeadlineLimits } from './deadlines.ts'
@@ -12,6 +13,7 @@ import { UpstreamMeter } from './upstream-meter.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
+  readonly follow?: Follow<UpstreamSettings>
   readonly metrics: Metrics
   readonly clock: Clock
   /** How long a client may take nothing of an answer that waits for it. */
@@ -45,13 +47,13 @@ export class UpstreamDispatcher implements ExchangeOwner {
     const { settings } = deps
     const connecting = { count: 0 }
     this.#circuit = new Circuit(settings.circuit)
-    const connector = buildUpstreamConnector(settings)
+    const connector = following(settings, deps.follow ?? unchanging, buildUpstreamConnector)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     this.#connections = settings.connections
     this.#clock = new DeadlineClock(() => deps.clock.monotonicMs())
     this.#pool = new Pool(new URL(settings.url).origin, {
       connections: settings.connections,
-      factory: origin => new UpstreamClient(origin, connector, connecting),
+      factory: origin => new UpstreamClient(origin, (...asked) => connector.value(...asked), connecting),
     })
     this.#meter = new UpstreamMeter(deps.metrics, () => ({
       open: this.#pool.stats.connected,

@@ -2,6 +2,7 @@ import { type KeyObject, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Config } from '../config/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
+import { type Follow, following, followingPart, unchanging } from '../domain/follow.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import {
@@ -25,11 +26,15 @@ import { UsageReporter } from './usage-reporter.ts'
 import { withMetrics } from './with-metrics.ts'
 import { withTroubleLog } from './with-trouble-log.ts'
 
+type SettingsOfKeys = Pick<Config, 'redis' | 'origin' | 'keys'>
+
 export interface KeyStoreSettings {
-  readonly config: Pick<Config, 'redis' | 'origin' | 'keys'>
+  readonly config: SettingsOfKeys
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock?: Clock
+  /** How settings are heard of that change while it runs. */
+  readonly follow?: Follow<SettingsOfKeys>
   /** Keys of the MAC on records in Redis; by default `recordKeysOf(config.keys)`. */
   readonly recordKeys?: readonly KeyObject[] | null
 }
@@ -54,7 +59,7 @@ export interface RunningKeyStore {
   health(): KeyStoreHealth
 }
 
-type Deps = KeyStoreSettings & { readonly clock: Clock }
+type Deps = KeyStoreSettings & { readonly clock: Clock; readonly follow: Follow<SettingsOfKeys> }
 
 /** How often deafness is noticed where no request notices it. */
 const WATCH_EVERY_MS = 250
@@ -64,7 +69,11 @@ const LEAVE_MS = 500
 const MAX_NAME = 253
 
 export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
-  const deps: Deps = { ...settings, clock: settings.clock ?? systemClock }
+  const deps: Deps = {
+    ...settings,
+    clock: settings.clock ?? systemClock,
+    follow: settings.follow ?? unchanging,
+  }
   const { config, metrics, clock } = deps
   const changes = new Changes({ clock, metrics, beats: config.redis.beats })
   const memory = createMemory(deps)
@@ -128,10 +137,19 @@ function createMemory({ config, metrics }: Deps): MemoryStore {
 }
 
 function createRedis(deps: Deps, changes: Changes): RedisSide | null {
-  const { redis, keys } = deps.config
+  const { config, follow } = deps
+  const { redis } = config
   if (redisTopologyOf(redis) === null) return null
-  const recordKeys = deps.recordKeys === undefined ? recordKeysOf(keys) : deps.recordKeys
-  return new RedisSide({ ...deps, settings: redis, recordKeys, changes })
+  const recordKeys = following(config, follow, ({ keys }) =>
+    deps.recordKeys === undefined ? recordKeysOf(keys) : deps.recordKeys,
+  )
+  return new RedisSide({
+    ...deps,
+    settings: redis,
+    recordKeys: () => recordKeys.value,
+    changes,
+    follow: followingPart(follow, next => next.redis),
+  })
 }
 
 interface OriginSide {
@@ -142,11 +160,14 @@ interface OriginSide {
   readonly confirmer: ChangeConfirmer
 }
 
-function createOrigin({ config, logger, clock }: Deps): OriginSide | null {
+function createOrigin({ config, logger, clock, follow }: Deps): OriginSide | null {
   const { origin, keys } = config
   const { url, timeoutMs } = origin
   if (url === undefined) return null
-  const client = new OriginClient({ ...origin, url })
+  const client = new OriginClient(
+    { ...origin, url },
+    followingPart(follow, next => ({ ...next.origin, url })),
+  )
   const trouble = new TroubleLog('usage report', logger, clock)
   const periodMs = keys.usageSeconds * 1000
   const usage = periodMs === 0 ? null : new UsageReporter({ client, clock, trouble, periodMs, timeoutMs })

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
-import { Pool } from 'undici'
+import { buildConnector, Pool } from 'undici'
 import type { Config } from '../config/schema.ts'
+import { type Follow, following, unchanging } from '../domain/follow.ts'
+import { requireAuthorities } from '../domain/pem.ts'
 
 /** Settings of an origin that is configured at all. */
 export type OriginSettings = Omit<Config['origin'], 'circuit'> & { readonly url: string }
@@ -29,16 +31,24 @@ const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 export class OriginClient {
   readonly #pool: Pool
   readonly #basePath: string
-  readonly #headers: Readonly<Record<string, string>>
+  readonly #headers: { readonly value: Readonly<Record<string, string>> }
 
-  constructor(settings: OriginSettings) {
+  /** @param follow how a new token and new authorities are heard of */
+  constructor(settings: OriginSettings, follow: Follow<OriginSettings> = unchanging) {
     const url = new URL(settings.url)
-    this.#pool = new Pool(url.origin, poolOptions(settings))
+    const connector = following(settings, follow, connectorFor)
+    this.#pool = new Pool(url.origin, {
+      connections: ORIGIN_CONNECTIONS,
+      connect: (...asked) => connector.value(...asked),
+      // undici's own are coarse, and do not cover waiting for a connection: the deadline is ours.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    })
     this.#basePath = `${url.pathname.replace(/\/+$/, '')}/internal/v1`
-    this.#headers = {
+    this.#headers = following(settings, follow, ({ token }) => ({
       accept: 'application/json',
-      ...(settings.token === undefined ? {} : { authorization: `Bearer ${settings.token}` }),
-    }
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    }))
   }
 
   /**
@@ -63,7 +73,7 @@ export class OriginClient {
     const answer = await this.#pool.request({
       method,
       path: this.#basePath + path,
-      headers: { ...this.#headers, ...json },
+      headers: { ...this.#headers.value, ...json },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal,
     })
@@ -71,15 +81,11 @@ export class OriginClient {
   }
 }
 
-function poolOptions(settings: OriginSettings): Pool.Options {
-  const ca = settings.caFile === undefined ? {} : { ca: readFileSync(settings.caFile) }
-  return {
-    connections: ORIGIN_CONNECTIONS,
-    connect: { ...ca, timeout: settings.timeoutMs },
-    // undici's own are coarse, and do not cover waiting for a connection: the deadline is ours.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  }
+function connectorFor({ caFile, timeoutMs }: OriginSettings): buildConnector.connector {
+  if (caFile === undefined) return buildConnector({ timeout: timeoutMs })
+  const ca = readFileSync(caFile, 'utf8')
+  requireAuthorities(ca, 'origin.caFile')
+  return buildConnector({ ca, timeout: timeoutMs })
 }
 
 /** Leaving the loop early destroys the body, and with it the connection. */

@@ -3,7 +3,13 @@ import type { Redis } from 'ioredis'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { type Log, TroubleLog } from '../observability/trouble-log.ts'
-import { createClusterClient, createServerClient, findServer, nodesOf } from '../redis/clients.ts'
+import {
+  createClusterClient,
+  createServerClient,
+  type FollowRedis,
+  findServer,
+  nodesOf,
+} from '../redis/clients.ts'
 import { type Endpoint, type FindServer, isSameServer } from '../redis/endpoint.ts'
 import { type RedisSettings, topologyOf } from '../redis/options.ts'
 import { type ConnectionEvents, RedisConnection } from '../redis/redis-connection.ts'
@@ -15,7 +21,8 @@ import { RedisStore } from './redis-store.ts'
 
 export interface RedisSideParts {
   readonly settings: RedisSettings
-  readonly recordKeys: readonly KeyObject[] | null
+  readonly recordKeys: () => readonly KeyObject[] | null
+  readonly follow: FollowRedis
   readonly changes: Changes
   readonly clock: Clock
   readonly metrics: Metrics
@@ -42,10 +49,14 @@ export class RedisSide {
     this.#reader = reader
     this.#commands = new RedisReader(reader, { ...parts, commandTimeoutMs: settings.commandTimeoutMs })
     this.#source = new RedisChangeSource({ changes, clock, trouble: this.#troubleOf('changes') })
-    const subscriber = createServerClient(settings, async () => {
-      this.#sentTo = await find()
-      return this.#sentTo
-    })
+    const subscriber = createServerClient(
+      settings,
+      async () => {
+        this.#sentTo = await find()
+        return this.#sentTo
+      },
+      parts.follow,
+    )
     this.#subscriber = new RedisConnection(subscriber, this.#eventsOf('redis subscriber', this.#source))
     this.#source.attach(this.#subscriber)
     this.tier = new RedisStore({ get: key => this.#read(key) }, recordKeys)
@@ -73,7 +84,7 @@ export class RedisSide {
 
   /** Any node hears what is published at any other; which of them there are is what the reader has learnt. */
   #readNodes(): { find: FindServer; reader: RedisConnection } {
-    const cluster = createClusterClient(this.#parts.settings)
+    const cluster = createClusterClient(this.#parts.settings, this.#parts.follow)
     return {
       find: findServer(this.#parts.settings, () => nodesOf(cluster)),
       reader: new RedisConnection(cluster, this.#eventsOf('redis reader')),
@@ -82,8 +93,9 @@ export class RedisSide {
 
   /** Where changes are heard is where records are read. */
   #readOneServer(): { find: FindServer; reader: RedisConnection } {
-    const find = findServer(this.#parts.settings)
-    const client = createServerClient(this.#parts.settings, () => this.#heardAt() ?? find())
+    const { settings, follow } = this.#parts
+    const find = findServer(settings, undefined, follow)
+    const client = createServerClient(settings, () => this.#heardAt() ?? find(), follow)
     return { find, reader: new RedisConnection(client, this.#eventsOf('redis reader')) }
   }
 

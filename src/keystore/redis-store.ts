@@ -12,10 +12,10 @@ export interface RedisGet {
 export class RedisStore implements KeyTier {
   readonly name = 'redis'
   readonly #redis: RedisGet
-  readonly #recordKeys: readonly KeyObject[] | null
+  readonly #recordKeys: () => readonly KeyObject[] | null
 
   /** @param recordKeys keys of which one must have made a record's MAC; null only where keys are opaque and unsigned */
-  constructor(redis: RedisGet, recordKeys: readonly KeyObject[] | null) {
+  constructor(redis: RedisGet, recordKeys: () => readonly KeyObject[] | null) {
     this.#redis = redis
     this.#recordKeys = recordKeys
   }
@@ -30,7 +30,7 @@ export class RedisStore implements KeyTier {
   }
 
   #read(text: string, digest: string): TierAnswer {
-    const decoded = decodeRecord(text, digest, this.#recordKeys)
+    const decoded = decodeRecord(text, digest, this.#recordKeys())
     return decoded.ok ? { kind: 'found', grant: decoded.grant } : { kind: 'miss', unreadable: true }
   }
 }

@@ -1,6 +1,7 @@
 import type { Config } from '../config/schema.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
+import { type Follow, followingPart, unchanging } from '../domain/follow.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { type Log, TroubleLog } from '../observability/trouble-log.ts'
@@ -15,6 +16,8 @@ export interface RateLimitSettings {
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock: Clock
+  /** How a new password at Redis is heard of. */
+  readonly follow?: Follow<Pick<Config, 'redis'>>
 }
 
 export interface RunningRateLimits {
@@ -48,9 +51,14 @@ interface RedisLimits {
 }
 
 /** A connection of its own: what is counted must not wait behind what is looked up, nor the other way round. */
-async function connect({ config, metrics, logger, clock }: RateLimitSettings): Promise<RedisLimits> {
+async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
+  const { config, metrics, logger, clock, follow = unchanging } = settings
   const trouble = new TroubleLog('redis rate limits', logger, clock)
-  const connection = new RedisConnection(createCommandClient(config.redis), {
+  const client = createCommandClient(
+    config.redis,
+    followingPart(follow, next => next.redis),
+  )
+  const connection = new RedisConnection(client, {
     onTrouble: error => trouble.failed(error),
     onAgain: () => metrics.redisReconnects.inc(),
   })

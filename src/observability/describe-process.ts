@@ -1,7 +1,8 @@
-import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { getHeapStatistics } from 'node:v8'
 import type { Config } from '../config/schema.ts'
+import { certificatesIn } from '../domain/pem.ts'
+import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { Metrics } from './metrics.ts'
 
 /** What is constant while a process runs. */
@@ -18,23 +19,31 @@ export interface Identity {
 export function describeProcess(metrics: Metrics, identity: Identity): void {
   const { planes, configHash, ...build } = identity
   metrics.buildInfo.set(build, 1)
-  for (const plane of planes) metrics.configInfo.set({ plane, hash: configHash }, 1)
+  describeConfig(metrics, planes, configHash)
   metrics.heapLimit.set(getHeapStatistics().heap_size_limit)
 }
 
+/** Again where settings changed: there is one live hash. */
+export function describeConfig(metrics: Metrics, planes: readonly string[], hash: string): void {
+  metrics.configInfo.reset()
+  for (const plane of planes) metrics.configInfo.set({ plane, hash }, 1)
+}
+
 /**
- * When the certificates expire that this process uses until it ends: files are read once, at start, here as well as
- * where they are used. One that cannot be read is complained of there.
+ * When the certificates expire with which connections are made from now on: to be called where these change. A file that
+ * cannot be read is complained of where it is used.
  */
 export function describeCertificates(
   metrics: Metrics,
   planes: readonly string[],
-  { upstream, redis, origin }: Pick<Config, 'upstream' | 'redis' | 'origin'>,
+  { upstream, redis, origin, console }: Pick<Config, 'upstream' | 'redis' | 'origin' | 'console'>,
 ): void {
   const set = (purpose: string, expiry: number | null) => {
     if (expiry !== null) metrics.certificateNotAfter.set({ purpose }, expiry)
   }
-  if (redis.url !== undefined) set('redis_ca', latestOf(expiriesIn(redis.caFile)))
+  metrics.certificateNotAfter.reset()
+  if (redisTopologyOf(redis) !== null) set('redis_ca', latestOf(expiriesIn(redis.caFile)))
+  if (planes.includes('console')) set('oidc_ca', latestOf(expiriesIn(console.oidc.caFile)))
   if (!planes.includes('gateway')) return
   set('upstream_client', earliestOf(expiriesIn(upstream.tls.certFile)))
   set('upstream_ca', latestOf(expiriesIn(upstream.tls.caFile)))
@@ -51,14 +60,11 @@ function latestOf(expiries: readonly number[]): number | null {
   return expiries.length === 0 ? null : Math.max(...expiries)
 }
 
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
-
 /** @returns seconds since the epoch */
 function expiriesIn(file: string | undefined): number[] {
   if (file === undefined) return []
   try {
-    const texts = readFileSync(file, 'utf8').match(CERTIFICATE) ?? []
-    return texts.map(text => new X509Certificate(text).validToDate.getTime() / 1000)
+    return certificatesIn(readFileSync(file, 'utf8')).map(({ validToDate }) => validToDate.getTime() / 1000)
   } catch {
     return []
   }

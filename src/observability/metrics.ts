@@ -46,12 +46,20 @@ function declareProcess(registers: Registry[]) {
     ]),
     certificateNotAfter: gauge(
       'postern_tls_cert_not_after_seconds',
-      'When a certificate that this process was started with expires, in seconds since the epoch',
+      'When a certificate that new connections are made with expires, in seconds since the epoch',
       ['purpose'],
     ),
     logLinesDropped: counter(
       'postern_log_lines_dropped_total',
       'Log lines that were not written because nobody took them',
+    ),
+    configReloadSuccess: gauge(
+      'postern_config_last_reload_success',
+      '1 where the settings in use are those that were read last, 0 where these could not be used',
+    ),
+    configReloadTimestamp: gauge(
+      'postern_config_last_reload_timestamp_seconds',
+      'When settings were last read, used or not, in seconds since the epoch',
     ),
     heapLimit: gauge('postern_heap_limit_bytes', 'Size of the heap at which the process would end'),
   }

@@ -1,7 +1,9 @@
 import { Cluster, Redis } from 'ioredis'
+import { type Follow, following, unchanging } from '../domain/follow.ts'
 import { connectorTo } from './connector.ts'
 import { type Endpoint, type FindServer, parseEndpoint, REDIS_PORT } from './endpoint.ts'
 import {
+  type Access,
   type RedisSettings,
   retryDelayMs,
   safeOptions,
@@ -14,6 +16,9 @@ import { findPrimary } from './sentinels.ts'
 /** For commands on keys: in a cluster it knows which node holds which. */
 export type RedisClient = Redis | Cluster
 
+/** User, password and authorities can change while a client lives. */
+export type FollowRedis = Follow<RedisSettings>
+
 /** A frozen node closes nothing: that another has taken its place is seen only by looking. */
 const TOPOLOGY_EVERY_MS = 2_000
 const TOPOLOGY_AGAIN_MS = 100
@@ -25,15 +30,21 @@ const MAX_REDIRECTIONS = 3
  * the cluster, each time another one.
  * @param known the nodes of the cluster as far as they are known by now
  */
-export function findServer(settings: RedisSettings, known: () => readonly Endpoint[] = () => []): FindServer {
+export function findServer(
+  settings: RedisSettings,
+  known: () => readonly Endpoint[] = () => [],
+  follow: FollowRedis = unchanging,
+): FindServer {
   const topology = topologyOf(settings)
   switch (topology.kind) {
     case 'standalone': {
       const server = parseEndpoint(topology.url, REDIS_PORT)
       return () => server
     }
-    case 'sentinel':
-      return findPrimary(topology.name, topology.urls, settings, sentinelAccess(settings))
+    case 'sentinel': {
+      const access = following(settings, follow, sentinelAccess)
+      return findPrimary(topology.name, topology.urls, settings, () => access.value)
+    }
     case 'cluster':
       return takeTurns(
         topology.urls.map(url => parseEndpoint(url, REDIS_PORT)),
@@ -43,23 +54,40 @@ export function findServer(settings: RedisSettings, known: () => readonly Endpoi
 }
 
 /** For commands on keys, whichever kind of Redis it is. Not connected yet. */
-export function createCommandClient(settings: RedisSettings): RedisClient {
-  if (topologyOf(settings).kind === 'cluster') return createClusterClient(settings)
-  return createServerClient(settings, findServer(settings))
+export function createCommandClient(settings: RedisSettings, follow: FollowRedis = unchanging): RedisClient {
+  if (topologyOf(settings).kind === 'cluster') return createClusterClient(settings, follow)
+  return createServerClient(settings, findServer(settings, undefined, follow), follow)
 }
 
 /** A connection to one server. Not connected yet. */
-export function createServerClient(settings: RedisSettings, find: FindServer): Redis {
+export function createServerClient(
+  settings: RedisSettings,
+  find: FindServer,
+  follow: FollowRedis = unchanging,
+): Redis {
   const access = serverAccess(settings)
-  const Connector = connectorTo(find, access.tls, settings.commandTimeoutMs)
-  return new Redis({ ...safeOptions(settings, access), Connector })
+  const Connector = connectorTo(find, () => client.options.tls ?? null, settings.commandTimeoutMs)
+  const client: Redis = new Redis({ ...safeOptions(settings, access), Connector })
+  follow(next => {
+    const renewed = serverAccess(next)
+    return () => renew(client, renewed)
+  })
+  return client
+}
+
+/** What the next connection is made with; the one that there is lives on. */
+function renew({ options }: Redis, { username, password, tls }: Access): void {
+  options.username = username
+  options.password = password
+  if (tls !== null) options.tls = tls
 }
 
 /**
  * Connections to the nodes of a cluster. Not for subscribing: the subscriber that is built into ioredis moves to
  * another node without a word, and what was published meanwhile is lost.
  */
-export function createClusterClient(settings: RedisSettings): Cluster {
+export function createClusterClient(settings: RedisSettings, follow: FollowRedis = unchanging): Cluster {
+  const access = following(settings, follow, serverAccess)
   const topology = topologyOf(settings)
   const start = topology.kind === 'cluster' ? topology.urls : []
   const cluster = new PatientCluster(
@@ -77,12 +105,16 @@ export function createClusterClient(settings: RedisSettings): Cluster {
       // Of these nothing is asked twice: the origin answers sooner.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
-      redisOptions: safeOptions(settings, serverAccess(settings)),
+      redisOptions: safeOptions(settings, access.value),
     },
   )
   // Without this each node would be connected to by the first look-up that needs it, which others would not wait for.
   cluster.on('+node', (node: Redis) => {
+    renew(node, access.value)
     if (node.options.readOnly !== true) node.connect().catch(() => {})
+  })
+  follow(() => () => {
+    for (const node of cluster.nodes()) renew(node, access.value)
   })
   return cluster
 }

@@ -6,8 +6,13 @@ import { type Endpoint, type FindServer, servernameOf } from './endpoint.ts'
 /**
  * Connects to whatever server is found at the time. Where none is, that is a connection that failed, after which
  * ioredis tries again by its strategy; if it threw instead, ioredis would give up for good.
+ * @param tls asked for before each connection as well; null is none
  */
-export function connectorTo(find: FindServer, tls: ConnectionOptions | null, disconnectTimeoutMs: number) {
+export function connectorTo(
+  find: FindServer,
+  tls: () => ConnectionOptions | null,
+  disconnectTimeoutMs: number,
+) {
   return class extends AbstractConnector {
     constructor() {
       super(disconnectTimeoutMs)
@@ -27,7 +32,7 @@ export function connectorTo(find: FindServer, tls: ConnectionOptions | null, dis
       // Called off while it was looked for.
       if (!this.connecting) throw new Error('Connection is closed.')
       // ioredis listens for the first error only; a second one would end the process.
-      return openSocket(server, tls).on('error', () => {})
+      return openSocket(server, tls()).on('error', () => {})
     }
   }
 }

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
 import type { Config } from '../config/schema.ts'
+import { requireAuthorities } from '../domain/pem.ts'
 import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
 import { isEncrypted } from './endpoint.ts'
 
@@ -99,7 +100,10 @@ export function sentinelAccess(settings: RedisSettings): Access {
 function tlsOf(topology: RedisTopology, { caFile }: RedisSettings): ConnectionOptions | null {
   const urls = topology.kind === 'standalone' ? [topology.url] : topology.urls
   if (!urls.some(isEncrypted)) return null
-  return caFile === undefined ? {} : { ca: readFileSync(caFile) }
+  if (caFile === undefined) return {}
+  const ca = readFileSync(caFile, 'utf8')
+  requireAuthorities(ca, 'redis.caFile')
+  return { ca }
 }
 
 /** A percent sign that encodes nothing stands for itself. */

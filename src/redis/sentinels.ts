@@ -7,16 +7,16 @@ import { type Access, type RedisSettings, safeOptions } from './options.ts'
  * Finds the primary as most of the Sentinels name it. One alone may be cut off, and name a primary that the others have
  * replaced: whoever wrote there would be heard by nobody. Only where no majority answers is the most frequent answer
  * taken; without a majority there was no failover either.
- * @param access to the Sentinels
+ * @param access to the Sentinels, as it is at the time
  */
 export function findPrimary(
   name: string,
   urls: readonly string[],
   settings: RedisSettings,
-  access: Access,
+  access: () => Access,
 ): FindServer {
   const sentinels = urls.map(url => parseEndpoint(url, SENTINEL_PORT))
-  return () => majorityOf(sentinels.map(sentinel => askSentinel(name, sentinel, settings, access)))
+  return () => majorityOf(sentinels.map(sentinel => askSentinel(name, sentinel, settings, access())))
 }
 
 /** @returns as soon as more than half agree, else when all have spoken */
@@ -53,7 +53,11 @@ async function askSentinel(
   const options = safeOptions(settings, access)
   const client = new Redis({
     ...options,
-    Connector: connectorTo(() => sentinel, access.tls, settings.commandTimeoutMs),
+    Connector: connectorTo(
+      () => sentinel,
+      () => access.tls,
+      settings.commandTimeoutMs,
+    ),
     retryStrategy: null,
   })
   const { promise: failed, reject: fail } = Promise.withResolvers<never>()

@@ -19,7 +19,7 @@ export interface Host {
   readonly atTerminal: boolean
   /** The streams themselves, for what depends on whether a terminal is there and how wide it is. */
   readonly streams: HostStreams
-  onSignal(name: 'SIGTERM' | 'SIGINT', listener: () => void): void
+  onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP', listener: () => void): void
   /** Errors that nobody caught. */
   onFault(listener: (error: unknown) => void): void
 }

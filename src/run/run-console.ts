@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import type { Config } from '../config/schema.ts'
 import { type ConsoleParts, createConsole } from '../control/create-console.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { Host } from './host.ts'
+import type { RunSettings } from './run-settings.ts'
 import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
 
 /** `postern console`: the control plane alone. */
-export async function runConsole(host: Host, version: string, config: Config): Promise<void> {
-  const frame = createFrame(host, version, config, ['console'])
+export async function runConsole(host: Host, version: string, settings: RunSettings): Promise<void> {
+  const frame = createFrame(host, version, settings, ['console'])
   await runUntilSignal(frame, async () => [await startConsole(frame)])
 }
 
@@ -19,13 +19,14 @@ export async function startConsole(
   frame: Frame,
   own: Pick<ConsoleParts, 'announcer' | 'oneTimeLink'> = {},
 ): Promise<PlaneRun> {
-  const { config, logger, metrics } = frame
+  const { config, logger, metrics, reloader } = frame
   const made = await createConsole({
     config,
     metrics,
     logger,
     clock: systemClock,
     randomBytes,
+    follow: reloader.follow,
     onWaiting: part => frame.lacking.set(part, 'failed'),
     ...own,
   })

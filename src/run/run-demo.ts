@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import { configOrThrow } from '../config/config-error.ts'
 import { loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { createInProcessAnnouncer } from '../control/registry/announcer.ts'
@@ -11,6 +10,7 @@ import { EXIT, type Host } from './host.ts'
 import { StartError } from './listen.ts'
 import { startConsole } from './run-console.ts'
 import { startGateway } from './run-gateway.ts'
+import { type RunSettings, settingsToRun } from './run-settings.ts'
 import { createFrame, runUntilSignal } from './run-until-signal.ts'
 import { createSampleUpstream } from './sample-upstream.ts'
 
@@ -34,13 +34,13 @@ export async function runDemo(
 ): Promise<void> {
   const upstream = createSampleUpstream().listen(0, LOOPBACK)
   await once(upstream, 'listening')
-  const config = await configureDemo(
+  const settings = await configureDemo(
     host,
     flags,
     configFile,
     `http://${LOOPBACK}:${portOf(upstream.address())}`,
   )
-  const frame = createFrame(host, version, config, ['gateway', 'console'])
+  const frame = createFrame(host, version, settings, ['gateway', 'console'])
   // Nothing waits for a demo: Ctrl-C ends it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
   const oneTimeLink = createOneTimeLink(PERSON, systemClock, randomBytes)
@@ -50,8 +50,8 @@ export async function runDemo(
     const announcer = createInProcessAnnouncer(message => gateway.ear.hear(message))
     return [await startConsole(frame, { announcer, oneTimeLink }), gateway]
   })
-  const signInUrl = new URL(oneTimeLink.path, config.console.publicUrl).href
-  host.write(await introduce(config, addresses, signInUrl))
+  const signInUrl = new URL(oneTimeLink.path, settings.config.console.publicUrl).href
+  host.write(await introduce(settings.config, addresses, signInUrl))
 }
 
 /** Secrets of this run alone, and ports that are free: a demo should start whatever else runs. */
@@ -60,7 +60,7 @@ async function configureDemo(
   flags: ReadonlyMap<string, string>,
   configFile: string | undefined,
   upstreamUrl: string,
-): Promise<Config> {
+): Promise<RunSettings> {
   const secret = () => randomBytes(32).toString('base64url')
   const consolePort = flags.get('--console-port') ?? String(await freePort(8081))
   const own = new Map([
@@ -81,7 +81,7 @@ async function configureDemo(
     ['--log-level', 'info'],
     ...flags,
   ])
-  return configOrThrow(
+  return settingsToRun(() =>
     loadConfig({ environment: host.environment, flags: own, configFile, planes: ['gateway', 'console'] }),
   )
 }

@@ -1,4 +1,3 @@
-import type { Config } from '../config/schema.ts'
 import { systemClock } from '../domain/clock.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
 import type { ChangeEar } from '../keystore/changes.ts'
@@ -6,11 +5,12 @@ import { createKeyStore } from '../keystore/create-key-store.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { createTracing } from '../observability/tracing.ts'
 import type { Host } from './host.ts'
+import type { RunSettings } from './run-settings.ts'
 import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
 
 /** `postern gateway`: the data plane alone. */
-export async function runGateway(host: Host, version: string, config: Config): Promise<void> {
-  const frame = createFrame(host, version, config, ['gateway'])
+export async function runGateway(host: Host, version: string, settings: RunSettings): Promise<void> {
+  const frame = createFrame(host, version, settings, ['gateway'])
   await runUntilSignal(frame, async () => [await startGateway(frame)])
 }
 
@@ -20,10 +20,12 @@ export interface GatewayRun extends PlaneRun {
 }
 
 /** The data plane: built and hearing changes, not yet listening. */
-export async function startGateway({ config, logger, metrics, drain, version }: Frame): Promise<GatewayRun> {
+export async function startGateway(frame: Frame): Promise<GatewayRun> {
+  const { config, logger, metrics, drain, version } = frame
+  const { follow } = frame.reloader
   const tracing = await createTracing(config.tracing, version)
-  const store = createKeyStore({ config, metrics, logger, clock: systemClock })
-  const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock })
+  const store = createKeyStore({ config, metrics, logger, clock: systemClock, follow })
+  const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock, follow })
   const app = await createGateway({
     config,
     metrics,
@@ -34,6 +36,7 @@ export async function startGateway({ config, logger, metrics, drain, version }: 
     used: store.used,
     tracing,
     drainPhase: () => drain.phase,
+    follow,
   })
   store.start()
   return {

@@ -6,8 +6,9 @@ import { printConfig } from '../config/print.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
 import { weakSecretsOf } from '../config/weak-secret.ts'
+import { systemClock } from '../domain/clock.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
-import { describeCertificates, describeProcess } from '../observability/describe-process.ts'
+import { describeCertificates, describeConfig, describeProcess } from '../observability/describe-process.ts'
 import { LogSink } from '../observability/log-sink.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
@@ -15,7 +16,9 @@ import { createOpsServer, type Health } from '../observability/ops-server.ts'
 import { Drain } from './drain.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
+import { Reloader } from './reloader.ts'
 import { readRevision } from './revision.ts'
+import type { RunSettings } from './run-settings.ts'
 
 /** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
 const SAME_KEYSTROKE_MS = 300
@@ -48,6 +51,7 @@ export interface Frame {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly drain: Drain
+  readonly reloader: Reloader
   /** What the start waits for, part by part, in a word. */
   readonly lacking: Map<string, string>
 }
@@ -58,22 +62,43 @@ interface Running {
   planes: readonly PlaneRun[] | null
 }
 
-export function createFrame(host: Host, version: string, config: Config, planes: readonly Plane[]): Frame {
+/** @param settings those to start with, and how they are read again */
+export function createFrame(
+  host: Host,
+  version: string,
+  { config, files, load }: RunSettings,
+  planes: readonly Plane[],
+): Frame {
   const metrics = createMetrics(partsOf(planes, config))
   const log = new LogSink(host.streams.output, metrics.logLinesDropped)
   const logger = createLogger(config.log.level, log)
-  const configHash = createHash('sha256').update(printConfig(config)).digest('hex').slice(0, HASH_LENGTH)
   const revision = readRevision()
-  describeProcess(metrics, { version, revision, node: host.nodeVersion, planes, configHash })
+  const identity = { version, revision, node: host.nodeVersion, planes, configHash: hashOf(config) }
+  describeProcess(metrics, identity)
   describeCertificates(metrics, planes, config)
+  warnOfWeakSecrets(config, logger)
+  const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
+  const reloader = new Reloader({ config, files, load, logger, metrics, clock: systemClock })
+  reloader.follow(next => () => {
+    logger.level = next.log.level
+    describeConfig(metrics, planes, hashOf(next))
+    describeCertificates(metrics, planes, next)
+    warnOfWeakSecrets(next, logger)
+  })
+  return { host, version, config, log, logger, metrics, drain, reloader, lacking: new Map() }
+}
+
+function hashOf(config: Config): string {
+  return createHash('sha256').update(printConfig(config)).digest('hex').slice(0, HASH_LENGTH)
+}
+
+function warnOfWeakSecrets(config: Config, logger: Logger): void {
   for (const setting of weakSecretsOf(config)) {
     logger.warn(
       { setting },
       'this secret is short, or obviously not random: make one with openssl rand -base64 32',
     )
   }
-  const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
-  return { host, version, config, log, logger, metrics, drain, lacking: new Map() }
 }
 
 /** Changes are heard over Redis, or from a console in the same process. */
@@ -100,6 +125,7 @@ export async function runUntilSignal(
   const ops = createOpsServer({ metrics: frame.metrics, health: healthOf(frame, running) })
   const opsAddress = await listen(ops, 'ops', config.ops)
   endOnSignal(frame, running, ops)
+  reloadWhileRunning(frame)
   const planes = await start()
   const addresses: Record<string, string> = {}
   for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
@@ -122,6 +148,12 @@ function healthOf({ drain, lacking }: Frame, running: Running): Health {
       return Object.fromEntries(details.flatMap(Object.entries<string>))
     },
   }
+}
+
+/** A terminal that is closed says SIGHUP as well, and means that the program should end. */
+function reloadWhileRunning({ host, config, reloader }: Frame): void {
+  reloader.start(config.reload.everySeconds * 1000)
+  if (!host.atTerminal) host.onSignal('SIGHUP', () => reloader.reload({ signal: 'SIGHUP' }))
 }
 
 function endOnSignal(frame: Frame, running: Running, ops: FastifyInstance): void {

@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database.ts'
+import type { Prepare } from '../../src/domain/follow.ts'
 import { digestOf } from '../../src/domain/secret.ts'
 import { decodeAnnouncement } from '../../src/domain/wire.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
@@ -55,6 +57,35 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     expect(String(refusal)).toMatch(/PostgreSQL cannot be reached: .*authentication failed/)
     const { inspect } = await import('node:util')
     expect(inspect(refusal, { depth: 9 })).not.toContain('hunter2')
+  })
+
+  test('signs in with a new password where the old one is none any more, and stays as it was until then', async () => {
+    const url = new URL(await server.database())
+    const admin = await openDatabase(url.href)
+    const role = `console_${randomBytes(4).toString('hex')}`
+    await sql`create role ${sql.id(role)} login superuser password 'the first'`.execute(admin.writer)
+    Object.assign(url, { username: role, password: 'the first' })
+    const prepared: Prepare<string>[] = []
+    const database = await openDatabase(url.href, prepare => prepared.push(prepare))
+    const who = async () => {
+      const { rows } = await sql<{ name: string }>`select current_user as name`.execute(database.reader)
+      return rows[0]?.name
+    }
+    await who()
+    await sql`alter role ${sql.id(role)} password 'the second'`.execute(admin.writer)
+    const endAll = sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${role}`
+    await endAll.execute(admin.writer)
+    await until('it is refused', () =>
+      who().then(
+        () => false,
+        (error: unknown) => /password authentication failed/.test(String(error)),
+      ),
+    )
+    url.password = 'the second'
+    for (const prepare of prepared) prepare(url.href)()
+    expect(await who()).toBe(role)
+    await database.close()
+    await admin.close()
   })
 
   test('gives times as numbers', async () => {

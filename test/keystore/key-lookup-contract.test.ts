@@ -37,7 +37,7 @@ async function redis(): Promise<LookupUnderTest> {
   const { redis } = keyStoreConfig({ redisUrl: server.url })
   const connection = new RedisConnection(createServerClient(redis, findServer(redis)), {})
   const deps = { metrics, clock: systemClock, commandTimeoutMs: redis.commandTimeoutMs }
-  const store = new RedisStore(new RedisReader(connection, deps), [RECORD_KEY])
+  const store = new RedisStore(new RedisReader(connection, deps), () => [RECORD_KEY])
   connection.start()
   await until('the reader is ready', () => connection.isReady)
   return {

@@ -51,7 +51,7 @@ function connect(password: string): void {
     onAgain: () => metrics.redisReconnects.inc(),
   })
   const deps = { metrics, clock: systemClock, commandTimeoutMs: COMMAND_TIMEOUT_MS }
-  store = new RedisStore(new RedisReader(connection, deps), [RECORD_KEY])
+  store = new RedisStore(new RedisReader(connection, deps), () => [RECORD_KEY])
   connection.start()
 }
 

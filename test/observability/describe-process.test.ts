@@ -12,14 +12,14 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 const certificates = makeCertificates()
 afterAll(() => certificates.remove())
 
-const { upstream, redis, origin } = consoleConfig({})
+const { upstream, redis, origin, console } = consoleConfig({})
 const DAY_SECONDS = 86_400
 /** What openssl was asked for when these were made. */
 const IN_TWO_DAYS = Date.now() / 1000 + 2 * DAY_SECONDS
 
 async function expiries(planes: readonly string[], settings: object): Promise<Record<string, number>> {
   const metrics = createMetrics()
-  describeCertificates(metrics, planes, { upstream, redis, origin, ...settings })
+  describeCertificates(metrics, planes, { upstream, redis, origin, console, ...settings })
   const { values } = await metrics.certificateNotAfter.get()
   return Object.fromEntries(values.map(({ labels, value }) => [labels['purpose'], value]))
 }
@@ -38,12 +38,20 @@ describe('an operator sees when a certificate will expire', () => {
     expect(await expiries(['gateway'], {})).toEqual({})
   })
 
+  test('whatever kind of Redis there is', async () => {
+    const found = await expiries(['gateway'], {
+      redis: { ...redis, sentinel: { name: 'p', urls: ['rediss://s'] }, caFile },
+    })
+    expect(Object.keys(found)).toEqual(['redis_ca'])
+  })
+
   test('the console has none of the upstream’s', async () => {
     const found = await expiries(['console'], {
       upstream: { ...upstream, tls: { caFile } },
       redis: { ...redis, url: 'rediss://r:6380', caFile },
+      console: { ...console, oidc: { ...console.oidc, caFile } },
     })
-    expect(Object.keys(found)).toEqual(['redis_ca'])
+    expect(Object.keys(found).sort()).toEqual(['oidc_ca', 'redis_ca'])
   })
 
   test('of a bundle of authorities the last one counts, of a chain that is shown the first', async () => {
@@ -76,6 +84,9 @@ describe('a process shows what it runs and nothing else', () => {
       'postern_build_info',
       'postern_config_info',
       'postern_tls_cert_not_after_seconds',
+      'postern_log_lines_dropped_total',
+      'postern_config_last_reload_success',
+      'postern_config_last_reload_timestamp_seconds',
       'postern_heap_limit_bytes',
       'postern_redis_commands_total',
       'postern_redis_command_duration_seconds',

@@ -135,7 +135,11 @@ describe('runbooks', () => {
         metrics.filter(metric => metric === 'postern_upstream'),
       )
       const paths = new Set(settings.map(({ path }) => path))
-      const named = [...text.matchAll(/`((?:gateway|upstream|redis|origin|keys|limits|drain)\.[A-Za-z.]+)`/g)]
+      const named = [
+        ...text.matchAll(
+          /`((?:gateway|upstream|redis|origin|keys|limits|drain|reload|metrics)\.[A-Za-z.]+)`/g,
+        ),
+      ]
       expect(named.map(([, path = '']) => path).filter(path => !paths.has(path))).toEqual([])
       const links = [...text.matchAll(/\]\((#[a-z]+)\)/g)].map(([, link = '']) => name + link)
       expect(links.filter(link => !anchors.includes(link))).toEqual([])

@@ -1,7 +1,5 @@
-import { rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { readFileSync } from 'node:fs'
+import { afterAll, describe, expect, test } from 'vitest'
 import { findServer } from '../../src/redis/clients.ts'
 import { servernameOf } from '../../src/redis/endpoint.ts'
 import {
@@ -12,6 +10,10 @@ import {
   serverAccess,
 } from '../../src/redis/options.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
+import { Certificates } from '../support/self-signed.ts'
+
+const certificates = new Certificates()
+afterAll(() => certificates.remove())
 
 function settingsOf(changes: Partial<RedisSettings>): RedisSettings {
   return { ...keyStoreConfig({}).redis, commandTimeoutMs: 100, ...changes }
@@ -55,13 +57,12 @@ describe('the address of a single Redis', () => {
 
 describe('TLS', () => {
   test('is verified, against the given authority where there is one', () => {
-    const caFile = join(tmpdir(), `postern-ca-${process.pid}.pem`)
-    writeFileSync(caFile, 'of a test')
-    const ca = Buffer.from('of a test')
+    const { certFile: caFile, keyFile } = certificates
+    const ca = readFileSync(caFile, 'utf8')
     expect(accessOf({ url: 'rediss://redis.internal', caFile }).tls).toEqual({ ca })
+    expect(() => accessOf({ url: 'rediss://redis.internal', caFile: keyFile })).toThrow('redis.caFile')
     expect(accessOf({ url: 'rediss://redis.internal' }).tls).toEqual({})
     expect(accessOf({ url: 'redis://redis.internal', caFile }).tls).toBeNull()
-    rmSync(caFile)
   })
 
   test('is spoken to Sentinels and nodes, and to what is learnt from them, where their addresses say rediss:', () => {

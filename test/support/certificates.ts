@@ -15,11 +15,19 @@ export interface Certificates {
 }
 
 /** An authority of the test's own, and what it signed. */
-export function makeCertificates(): Certificates {
+export function makeCertificates(days = 2): Certificates {
   const directory = mkdtempSync(join(tmpdir(), 'postern-tls-'))
   const path = (name: string) => join(directory, name)
   const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'ignore' })
-  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+  const newKey = [
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:prime256v1',
+    '-nodes',
+    '-days',
+    String(days),
+  ]
   openssl('req', '-x509', ...newKey, '-subj', '/CN=test ca', '-keyout', 'ca.key', '-out', 'ca.pem')
   const sign = (name: string, subject: string) => {
     const issuer = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-addext', `subjectAltName=${subject}`]

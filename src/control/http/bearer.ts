@@ -7,17 +7,18 @@ const CHALLENGE = { 'www-authenticate': 'Bearer realm="postern"' }
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i
 
 /** Lets nobody pass but who holds the token, or is signed in; of whom nobody is where nobody is known. */
-export function requireBearerOrPerson(token: string | undefined): onRequestHookHandler {
+export function requireBearerOrPerson(token: () => string | undefined): onRequestHookHandler {
   const isBearer = requireBearer(token)
   return async function (request, reply) {
     if (request.person === null) await isBearer.call(this, request, reply, () => {})
   }
 }
 
-/** Lets nobody pass but who holds the token; nobody at all where none is set. */
-export function requireBearer(token: string | undefined): onRequestHookHandler {
-  const expected = token === undefined ? null : sha256(token)
+/** Lets nobody pass but who holds the token; nobody at all where none is set. It may change. */
+export function requireBearer(token: () => string | undefined): onRequestHookHandler {
   return async request => {
+    const current = token()
+    const expected = current === undefined ? null : sha256(current)
     const presented = bearerTokenOf(request.raw)
     if (presented === null || expected === null || !timingSafeEqual(sha256(presented), expected)) {
       throw new ApiError('unauthenticated', 'A valid bearer token is required', CHALLENGE)

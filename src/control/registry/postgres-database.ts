@@ -1,5 +1,6 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
+import type { Follow } from '../../domain/follow.ts'
 import type { Database } from './database.ts'
 import { DatabaseUnreachable } from './database-unreachable.ts'
 import { migrate } from './migrations.ts'
@@ -17,15 +18,20 @@ const OLDEST_VERSION = 15
 const BIGINT = pg.types.builtins.INT8
 
 /** For more than one console: each holds a few connections, and all that must hold among them is done by locks. */
-export async function openPostgres(url: string): Promise<Database> {
+export async function openPostgres(url: string, follow: Follow<string>): Promise<Database> {
   await prepare(url)
   const timeouts = {
     statement_timeout: STATEMENT_TIMEOUT_MS,
     query_timeout: SILENCE_TIMEOUT_MS,
     idle_in_transaction_session_timeout: SILENCE_TIMEOUT_MS,
   }
-  const writer = connect(url, { max: MAX_WRITERS, ...timeouts })
-  const reader = connect(url, { max: MAX_READERS, ...timeouts })
+  const writers = createPool(url, { max: MAX_WRITERS, ...timeouts })
+  const readers = createPool(url, { max: MAX_READERS, ...timeouts })
+  // Asked for with each connection that is made: those that there are live on.
+  follow(next => () => {
+    for (const { options } of [writers, readers]) options.connectionString = next
+  })
+  const [writer, reader] = [kyselyOver(writers), kyselyOver(readers)]
   const close = async () => {
     await Promise.all([writer.destroy(), reader.destroy()])
   }
@@ -34,7 +40,7 @@ export async function openPostgres(url: string): Promise<Database> {
 
 /** On a connection without timeouts: another console may be migrating, and this one waits for it. */
 async function prepare(url: string): Promise<void> {
-  const connection = connect(url, { max: 1 })
+  const connection = kyselyOver(createPool(url, { max: 1 }))
   try {
     await requireVersion(connection)
     await migrate(connection, 'postgres')
@@ -56,7 +62,7 @@ async function requireVersion(connection: Kysely<Tables>): Promise<void> {
   }
 }
 
-function connect(url: string, settings: pg.PoolConfig): Kysely<Tables> {
+function createPool(url: string, settings: pg.PoolConfig): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -69,6 +75,10 @@ function connect(url: string, settings: pg.PoolConfig): Kysely<Tables> {
   pool.on('error', () => {})
   // One that breaks within a transaction, between two statements: the next statement will be told.
   pool.on('connect', client => client.on('error', () => {}))
+  return pool
+}
+
+function kyselyOver(pool: pg.Pool): Kysely<Tables> {
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
 }
 

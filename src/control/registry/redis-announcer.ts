@@ -21,12 +21,13 @@ const COMMANDS = ['getrange', 'eval', 'publish'] as const
 export interface RedisAnnouncerParts {
   readonly connection: AnnouncingRedis
   readonly commandTimeoutMs: number
+  /** Asked for with each record: it may change. */
   readonly recordKeys: RecordKeys
   readonly metrics: Metrics
 }
 
 export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
-  const { connection, recordKeys, metrics } = parts
+  const { connection, metrics } = parts
   for (const command of COMMANDS) startAtZero(metrics, command)
   const slots = createRedisSlots(parts)
   return {
@@ -35,8 +36,8 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     stop: async () => connection.disconnect(),
     state: () => (connection.status === 'ready' ? 'ready' : 'down'),
     onReady: listener => void connection.on('ready', listener),
-    put: key => project(slots, key, recordKeys),
-    putAll: keys => projectAll(slots, keys, recordKeys),
+    put: key => project(slots, key, parts.recordKeys),
+    putAll: keys => projectAll(slots, keys, parts.recordKeys),
     publish: async message => {
       await measured(parts, 'publish', () => connection.publish(CHANGES_CHANNEL, message))
     },

@@ -4,6 +4,7 @@ import type { Metrics } from '../../observability/metrics.ts'
 import {
   createClusterClient,
   createServerClient,
+  type FollowRedis,
   findServer,
   nodesOf,
   type RedisClient,
@@ -17,6 +18,7 @@ export interface RedisConnectionParts {
   readonly config: RedisSettings
   readonly metrics: Metrics
   readonly logger: ControlLogger
+  readonly follow?: FollowRedis
 }
 
 /** As much of ioredis as announcing needs. In a cluster two clients stand behind it. */
@@ -41,7 +43,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   const told = tellOfState(parts)
   const emitter = new EventEmitter()
   const status = () => (records.isReady && publisher.isReady ? 'ready' : 'down')
-  const { records, publisher } = makeConnections(parts.config, {
+  const { records, publisher } = makeConnections(parts, {
     onTrouble: told.onTrouble,
     onReady() {
       if (status() === 'down') return
@@ -66,9 +68,10 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   }
 }
 
-function makeConnections(config: RedisSettings, events: ConnectionEvents): Connections {
-  if (topologyOf(config).kind === 'cluster') return connectToCluster(config, events)
-  const client = createServerClient(config, findServer(config))
+function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents): Connections {
+  const { config, follow } = parts
+  if (topologyOf(config).kind === 'cluster') return connectToCluster(parts, events)
+  const client = createServerClient(config, findServer(config, undefined, follow), follow)
   // A primary that became a replica may keep its connections, and takes no record any more: who is the primary now?
   client.options.reconnectOnError = error => error.message.startsWith('READONLY ')
   const connection = new RedisConnection(client, events)
@@ -79,11 +82,11 @@ function makeConnections(config: RedisSettings, events: ConnectionEvents): Conne
  * All is published at one node while that is there, changes and beats: what a beat says is true only for those who heard
  * each change that went the same way.
  */
-function connectToCluster(config: RedisSettings, events: ConnectionEvents): Connections {
-  const cluster = createClusterClient(config)
+function connectToCluster({ config, follow }: RedisConnectionParts, events: ConnectionEvents): Connections {
+  const cluster = createClusterClient(config, follow)
   const find = findServer(config, () => nodesOf(cluster))
   const records = new RedisConnection(cluster, events)
-  const publisher = new RedisConnection(createServerClient(config, find), events)
+  const publisher = new RedisConnection(createServerClient(config, find, follow), events)
   // A node that is none of the cluster any more would publish to nobody.
   cluster.on('-node', (node: Redis) => {
     const { host = '', port = 0 } = node.options

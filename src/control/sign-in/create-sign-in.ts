@@ -1,13 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../../config/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { type Follow, following, unchanging } from '../../domain/follow.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { ControlLogger } from '../control-logger.ts'
 import type { Database } from '../registry/database.ts'
 import type { RandomBytes } from '../registry/ids.ts'
 import type { OneTimeLink } from './one-time-link.ts'
 import { usePeople } from './people.ts'
-import { createProvider, type Provider, type ProviderSettings } from './provider.ts'
+import { createProvider, type Provider } from './provider.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { createSignInLimit } from './sign-in-limits.ts'
 import { signInRoutes } from './sign-in-routes.ts'
@@ -24,6 +25,8 @@ export interface SignIn {
 
 export interface SignInSources {
   readonly config: Config['console']
+  /** How a new client secret, and new authorities of the provider, are heard of. */
+  readonly follow?: Follow<Config['console']>
   readonly database: Database
   readonly oneTimeLink: OneTimeLink | null
   readonly clock: Clock
@@ -37,7 +40,7 @@ export function createSignIn(sources: SignInSources): SignIn {
   const { config, database, oneTimeLink, clock, randomBytes, metrics, logger } = sources
   const site = config.publicUrl === undefined ? null : siteOf(config.publicUrl)
   const sessions = createSessions({ database, clock, randomBytes, limits: config.session })
-  const provider = site === null ? null : configuredProvider(config.oidc, site, sources)
+  const provider = site === null ? null : configuredProvider(site, sources)
   if (provider === null && oneTimeLink === null && config.adminToken === undefined) {
     logger.warn('nobody can use this console: neither console.adminToken nor console.oidc.issuer is set')
   }
@@ -62,13 +65,16 @@ export function createSignIn(sources: SignInSources): SignIn {
   }
 }
 
-function configuredProvider(
-  oidc: Config['console']['oidc'],
-  site: Site,
-  { clock, logger }: SignInSources,
-): Provider | null {
-  if (oidc.issuer === undefined || oidc.clientId === undefined) return null
-  const { issuer, clientId } = oidc
-  const settings: ProviderSettings = { ...oidc, issuer, clientId }
-  return createProvider(settings, { redirectUri: `${site.origin}/sign-in/callback`, clock, logger })
+function configuredProvider(site: Site, sources: SignInSources): Provider | null {
+  const { config, follow = unchanging, clock, logger } = sources
+  const { issuer, clientId } = config.oidc
+  if (issuer === undefined || clientId === undefined) return null
+  const parts = { redirectUri: `${site.origin}/sign-in/callback`, clock, logger }
+  // The connections of one that was replaced end by themselves, once nobody needs them.
+  const current = following(config, follow, next => createProvider({ ...next.oidc, issuer, clientId }, parts))
+  return {
+    begin: goal => current.value.begin(goal),
+    finish: (address, attempt) => current.value.finish(address, attempt),
+    stop: () => current.value.stop(),
+  }
 }

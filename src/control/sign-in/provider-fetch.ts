@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { CustomFetch } from 'openid-client'
 import { Agent, fetch, type RequestInit } from 'undici'
+import { requireAuthorities } from '../../domain/pem.ts'
 
 /** Metadata, keys and tokens are a few KiB. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -16,8 +17,10 @@ export function createProviderFetch(settings: {
   readonly timeoutMs: number
 }): ProviderFetch {
   const { caFile, timeoutMs } = settings
+  const ca = caFile === undefined ? undefined : readFileSync(caFile, 'utf8')
+  if (ca !== undefined) requireAuthorities(ca, 'console.oidc.caFile')
   const agent = new Agent({
-    connect: { timeout: timeoutMs, ...(caFile === undefined ? {} : { ca: readFileSync(caFile) }) },
+    connect: { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) },
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     maxResponseSize: MAX_ANSWER_BYTES,

@@ -541,6 +541,22 @@ export const nodejs: Row = {
       queries: [{ expr: gauge('process_open_fds', 'pod'), legend: '{{pod}}' }],
     },
     {
+      title: 'Settings read',
+      description:
+        '1 where those in use are those that were read last, 0 where these were of no use; and how long ago that was.',
+      kind: 'timeseries',
+      unit: 'none',
+      width: 6,
+      runbook: '#posternconfigreloadfailed',
+      queries: [
+        { expr: gauge('postern_config_last_reload_success', 'pod', '', 'min'), legend: '{{pod}}' },
+        {
+          expr: `(time() - ${gauge('postern_config_last_reload_timestamp_seconds', '', '', 'max')}) / 3600`,
+          legend: 'hours ago',
+        },
+      ],
+    },
+    {
       title: 'Running for',
       description: 'It falls to 0 where a process begins anew.',
       kind: 'timeseries',

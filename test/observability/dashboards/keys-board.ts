@@ -192,7 +192,7 @@ const redis: Row = {
     },
     {
       title: 'Certificates expire in',
-      description: 'Of those that processes were started with.',
+      description: 'Of those that new connections are made with.',
       kind: 'timeseries',
       unit: 's',
       width: 8,

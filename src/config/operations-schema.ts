@@ -1,0 +1,45 @@
+import { Type } from 'typebox'
+import { host, httpUrl, milliseconds, optional, port, seconds, section } from './schema-parts.ts'
+
+/** Settings of what every process does beside its work: to be looked at, to be changed, to end. */
+export const operations = {
+  ops: section({
+    host: host('Address of probes and metrics'),
+    port: port('Port of probes and metrics; 0 takes a free one'),
+  }),
+  drain: section({
+    delayMs: milliseconds('Time after SIGTERM in which new requests are still served', 0),
+    timeoutMs: milliseconds('Time after that in which requests in flight may end', 0),
+  }),
+  reload: section({
+    everySeconds: seconds(
+      'Time between two looks at the files that secrets and certificates come from; 0 is never, and SIGHUP always',
+      0,
+      3600,
+    ),
+  }),
+  tracing: section({
+    endpoint: optional(
+      httpUrl('OTLP/HTTP collector, such as `http://collector:4318`; without it there are no spans'),
+    ),
+    sampleRatio: Type.Number({
+      minimum: 0,
+      maximum: 1,
+      description: 'Part of the traces that begin here which is recorded',
+    }),
+  }),
+  log: section({
+    level: Type.Union(
+      [
+        Type.Literal('trace'),
+        Type.Literal('debug'),
+        Type.Literal('info'),
+        Type.Literal('warn'),
+        Type.Literal('error'),
+        Type.Literal('fatal'),
+        Type.Literal('silent'),
+      ],
+      { description: 'Least severe level that is logged' },
+    ),
+  }),
+}

@@ -1,0 +1,35 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
+
+/** @throws where one of them is none */
+export function certificatesIn(pem: string): X509Certificate[] {
+  return (pem.match(CERTIFICATE) ?? []).map(text => new X509Certificate(text))
+}
+
+/**
+ * Refuses what OpenSSL would take without a word and then trust nobody by.
+ * @param setting the setting that names the file, for the message
+ */
+export function requireAuthorities(pem: string, setting: string): void {
+  if (attempt(() => certificatesIn(pem)).length > 0) return
+  throw new Error(`${setting}: the file holds no certificate in PEM`)
+}
+
+/** Refuses a certificate and a key of which one was replaced already and the other not yet. */
+export function requirePair(certificate: string, key: string, setting: string): void {
+  const [own] = attempt(() => certificatesIn(certificate))
+  if (own === undefined) throw new Error(`${setting}: the file holds no certificate in PEM`)
+  const [privateKey] = attempt(() => [createPrivateKey(key)])
+  if (privateKey === undefined) throw new Error(`${setting}: the file of the key holds no private key in PEM`)
+  if (!own.checkPrivateKey(privateKey)) throw new Error(`${setting}: certificate and key are not of one pair`)
+}
+
+/** The library's own messages tell nobody what to do, and might repeat what they were given. */
+function attempt<Item>(read: () => Item[]): Item[] {
+  try {
+    return read()
+  } catch {
+    return []
+  }
+}

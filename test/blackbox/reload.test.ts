@@ -1,0 +1,182 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { importSigningSecret, isWellFormedKey } from '../../src/domain/secret.ts'
+import { freePort } from '../support/free-port.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { CONSOLE_RIGHTS, GATEWAY_RIGHTS } from '../support/redis-users.ts'
+import { scrapeOne } from '../support/scrape.ts'
+import { SecretMount } from '../support/secret-mount.ts'
+import { ask, SteadyLoad } from '../support/steady-load.ts'
+import { until } from '../support/until.ts'
+
+/** Secrets change under running processes, in files that are swapped as Kubernetes swaps them. Nothing is restarted. */
+const token = () => randomBytes(24).toString('base64url')
+const [A, B] = [randomBytes(32), randomBytes(32)]
+const list = (...secrets: Buffer[]) => `${secrets.map(secret => secret.toString('base64')).join('\n')}\n`
+const SUCCESS = 'postern_config_last_reload_success'
+const TIMESTAMP = 'postern_config_last_reload_timestamp_seconds'
+
+let redis: RedisServer
+let secrets: SecretMount
+let adminToken = token()
+let redisPassword = token()
+let console: Listening
+let gateway: Listening
+let load: SteadyLoad
+
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  await redis.addUser('gateway', 'reset', 'on', `>${redisPassword}`, ...GATEWAY_RIGHTS.standalone)
+  await redis.addUser('console', 'reset', 'on', `>${redisPassword}`, ...CONSOLE_RIGHTS.standalone)
+  secrets = new SecretMount({
+    signing: list(A),
+    admin: adminToken,
+    origin: token(),
+    redis: redisPassword,
+  })
+  const port = String(await freePort())
+  const env = {
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_REDIS_PASSWORD_FILE: secrets.file('redis'),
+    POSTERN_ORIGIN_TOKEN_FILE: secrets.file('origin'),
+    POSTERN_ORIGIN_URL: `http://127.0.0.1:${port}`,
+    POSTERN_KEYS_SIGNING_SECRETS_FILE: secrets.file('signing'),
+    POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
+    POSTERN_DRAIN_DELAY_MS: '0',
+    POSTERN_RELOAD_EVERY_SECONDS: '0.1',
+    // So that records are read again and again, and not once for the whole test.
+    POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.2',
+  }
+  console = await startPostern('console', {
+    ...env,
+    POSTERN_REDIS_USERNAME: 'console',
+    POSTERN_CONSOLE_PORT: port,
+    POSTERN_ADMIN_TOKEN_FILE: secrets.file('admin'),
+    POSTERN_DATABASE_URL: 'sqlite::memory:',
+  })
+  gateway = await startPostern('gateway', { ...env, POSTERN_REDIS_USERNAME: 'gateway' })
+  await until('the gateway hears', async () => (await healthOf(gateway))['changes'] === 'hearing')
+  load = new SteadyLoad(2)
+  load.join(gateway.urls.gateway)
+})
+afterAll(async () => {
+  await load.stop()
+  await gateway.process.stop()
+  await console.process.stop()
+  await redis.stop()
+  secrets.remove()
+})
+
+const healthOf = async ({ urls }: Listening) =>
+  (await (await fetch(`${urls.ops}/readyz`)).json()) as Record<string, string>
+
+/** Swaps files, and waits until those whose they are have said that they read them. */
+async function swap(files: Readonly<Record<string, string>>, readers = [console, gateway]): Promise<void> {
+  const before = await Promise.all(readers.map(({ urls }) => scrapeOne(urls.ops, TIMESTAMP)))
+  secrets.swap(files)
+  for (const [index, { urls }] of readers.entries()) {
+    await until(
+      'the files are read',
+      async () => (await scrapeOne(urls.ops, TIMESTAMP)) > (before[index] ?? 0),
+    )
+  }
+}
+
+async function issue(bearer = adminToken): Promise<{ status: number; id: string; secret: string }> {
+  const response = await fetch(`${console.urls.console}/admin/v1/workspaces/ws_1/keys`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'test', scopes: ['files:read'] }),
+  })
+  const json = (await response.json()) as { key?: { id: string }; secret?: string }
+  return { status: response.status, id: json.key?.id ?? '', secret: json.secret ?? '' }
+}
+
+const isSignedBy = (key: string, secret: Buffer) =>
+  isWellFormedKey(key, { kind: 'signed', prefix: 'wsk_', signingKeys: [importSigningSecret(secret)] })
+
+test('a signing secret is replaced in three steps of which no client notices any', async () => {
+  const old = await issue()
+  load.holders.push({ name: 'signed by A', secret: old.secret, expected: '200' })
+  await load.goOn(100)
+  await swap({ signing: list(A, B) })
+  expect(isSignedBy((await issue()).secret, A)).toBe(true)
+
+  await swap({ signing: list(B, A) })
+  const young = await issue()
+  expect(isSignedBy(young.secret, B)).toBe(true)
+  load.holders.push({ name: 'signed by B', secret: young.secret, expected: '200' })
+  await load.goOn(100)
+  expect(load.wrong).toEqual([])
+
+  load.holders.shift()
+  await swap({ signing: list(B) })
+  expect(await ask(gateway.urls.gateway, old.secret)).toBe('key_invalid')
+  await load.goOn(100)
+  expect(load.wrong).toEqual([])
+})
+
+test('an admin token that was replaced opens nothing any more, and the new one does at once', async () => {
+  const before = adminToken
+  adminToken = token()
+  await swap({ admin: adminToken }, [console])
+  expect([(await issue(before)).status, (await issue()).status]).toEqual([401, 201])
+})
+
+test('the token between gateway and console is replaced at both ends', async () => {
+  const { secret } = await issue()
+  await swap({ origin: token() })
+  await redis.admin.flushall()
+  expect(await ask(gateway.urls.gateway, secret)).toBe('200')
+})
+
+test('a new password at Redis is used for the next connection, and the old connection lives on', async () => {
+  const before = redisPassword
+  redisPassword = token()
+  for (const user of ['gateway', 'console']) await redis.addUser(user, `>${redisPassword}`)
+  const reconnects = 'postern_redis_reconnects_total'
+  const made = await scrapeOne(gateway.urls.ops, reconnects)
+  await swap({ redis: redisPassword })
+  for (const user of ['gateway', 'console']) await redis.addUser(user, `<${before}`)
+  expect(await scrapeOne(gateway.urls.ops, reconnects)).toBe(made)
+
+  for (const user of ['gateway', 'console']) await redis.admin.call('CLIENT', 'KILL', 'USER', user)
+  await until('both are back', async () => {
+    const [one, other] = [await healthOf(gateway), await healthOf(console)]
+    return one['redis'] === 'ok' && one['changes'] === 'hearing' && other['announcer'] === 'ready'
+  })
+  expect(await scrapeOne(gateway.urls.ops, reconnects)).toBeGreaterThan(made)
+  await load.goOn(100)
+  expect(load.wrong).toEqual([])
+})
+
+describe('what cannot be used changes nothing', () => {
+  test.each([
+    ['a signing secret that is too short', { signing: 'c2hvcnQ=\n', admin: token() }, 'SIGNING_SECRETS_FILE'],
+    ['an empty token', { origin: '' }, 'ORIGIN_TOKEN_FILE'],
+    ['a token with a line break in it', { origin: 'two\nlines' }, 'ORIGIN_TOKEN_FILE'],
+  ])('%s: the last good values stay in use, all of them, and it is said why', async (_, broken, named) => {
+    const good = { signing: list(B), admin: adminToken, origin: token() }
+    await swap(good)
+    await swap(broken)
+    for (const { urls, process } of [console, gateway]) {
+      expect(await scrapeOne(urls.ops, SUCCESS)).toBe(0)
+      const line = process.log.findLast(({ level }) => level === 50)
+      expect(line).toMatchObject({ msg: 'settings could not be read again: the last good ones stay in use' })
+      expect(line?.['problem']).toContain(named)
+      for (const text of Object.values(broken)) {
+        if (text !== '') expect(process.lines.join('\n')).not.toContain(text.trim())
+      }
+    }
+    const { status, secret } = await issue()
+    expect([status, await ask(gateway.urls.gateway, secret)]).toEqual([201, '200'])
+    await redis.admin.flushall()
+    expect(await ask(gateway.urls.gateway, secret)).toBe('200')
+    await load.goOn(50)
+    expect(load.wrong).toEqual([])
+
+    await swap(good)
+    for (const { urls } of [console, gateway]) expect(await scrapeOne(urls.ops, SUCCESS)).toBe(1)
+  })
+})
