@@ -23,6 +23,7 @@ export interface IdentityProviderOptions {
 /** A real OpenID provider, at which whoever comes is `person` without being asked; and which can be made to misbehave. */
 export class IdentityProvider {
   readonly issuer: string
+  readonly isPublicClient: boolean
   readonly #server: Server
   readonly #provider: Provider
   readonly #key: { readonly kid: string; readonly pem: string }
@@ -42,6 +43,7 @@ export class IdentityProvider {
 
   private constructor(server: Server, options: IdentityProviderOptions) {
     this.#server = server
+    this.isPublicClient = options.publicClient === true
     const { port } = server.address() as AddressInfo
     this.issuer = `http://127.0.0.1:${port}`
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
