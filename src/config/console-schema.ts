@@ -55,6 +55,9 @@ export const consolePlane = section({
       ...secret,
     }),
   ),
+  gatewayUrl: optional(
+    httpUrl('Address of the public API for integrators, which pages put into commands and the reference'),
+  ),
   publicUrl: optional(
     httpUrl(
       'Address of the console in browsers, such as `https://console.example.com`; no other is answered',

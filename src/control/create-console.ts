@@ -2,10 +2,12 @@ import formbody from '@fastify/formbody'
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
+import { describeApi } from '../domain/describe-api.ts'
 import { type Follow, following, followingPart, unchanging } from '../domain/follow.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { adminCalls } from './admin-calls.ts'
+import type { PageSources } from './console/page-sources.ts'
 import { registerPages } from './console/pages.ts'
 import { type ConsoleSecrets, importSecrets } from './console-secrets.ts'
 import type { ControlLogger } from './control-logger.ts'
@@ -21,6 +23,7 @@ import { startHousekeeping } from './registry/housekeeping.ts'
 import { createIds, type RandomBytes } from './registry/ids.ts'
 import type { KeyRepository } from './registry/key-repository.ts'
 import { createKeyRepository } from './registry/kysely-key-repository.ts'
+import { createOperationCount } from './registry/operation-count.ts'
 import { Outbox } from './registry/outbox.ts'
 import { createRedisAnnouncer } from './registry/redis-announcer.ts'
 import { createRedisConnection } from './registry/redis-connection.ts'
@@ -37,6 +40,8 @@ export interface ConsoleParts {
   readonly logger: ControlLogger
   readonly clock: Clock
   readonly randomBytes: RandomBytes
+  /** The program's own, for the API reference. */
+  readonly version?: string
   /** Where gateways learn of keys; Redis by default, or nobody where none is configured. */
   readonly announcer?: Announcer
   readonly timers?: Timers
@@ -117,7 +122,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     void people.register(async pages => {
       await pages.register(formbody)
       signIn.routes(pages)
-      registerPages(pages)
+      registerPages(pages, pageSourcesOf(parts, registry), logger)
     })
   })
   startCallsAtZero(calls, metrics)
@@ -180,6 +185,21 @@ function mount(
     registerCalls(scope, calls)
   }
   void app.register(plugin, { prefix })
+}
+
+function pageSourcesOf(
+  { config, metrics, version = '0.0.0' }: ConsoleParts,
+  registry: Registry,
+): PageSources {
+  const { scopes, routes } = config
+  return {
+    registry,
+    count: createOperationCount(metrics),
+    scopes,
+    routes,
+    document: describeApi(config, version),
+    gatewayUrl: config.console.gatewayUrl?.replace(/\/$/, '') ?? null,
+  }
 }
 
 /** So that an alert on a rate fires on the first of its kind. */

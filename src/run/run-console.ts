@@ -19,9 +19,10 @@ export async function startConsole(
   frame: Frame,
   own: Pick<ConsoleParts, 'announcer' | 'oneTimeLink'> = {},
 ): Promise<PlaneRun> {
-  const { config, logger, metrics, reloader } = frame
+  const { config, logger, metrics, version, reloader } = frame
   const made = await createConsole({
     config,
+    version,
     metrics,
     logger,
     clock: systemClock,

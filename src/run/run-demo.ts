@@ -62,12 +62,14 @@ async function configureDemo(
   upstreamUrl: string,
 ): Promise<RunSettings> {
   const secret = () => randomBytes(32).toString('base64url')
+  const gatewayPort = flags.get('--gateway-port') ?? String(await freePort(8080))
   const consolePort = flags.get('--console-port') ?? String(await freePort(8081))
   const own = new Map([
     ['--gateway-host', LOOPBACK],
     ['--console-host', LOOPBACK],
     ['--ops-host', LOOPBACK],
-    ['--gateway-port', String(await freePort(8080))],
+    ['--gateway-port', gatewayPort],
+    ['--console-gateway-url', `http://${LOOPBACK}:${gatewayPort}`],
     ['--console-port', consolePort],
     ['--console-public-url', `http://${LOOPBACK}:${consolePort}`],
     ['--ops-port', String(await freePort(9090))],

@@ -73,6 +73,8 @@ export class ImageTree {
     })
     const build = ['-p', join(CHECKOUT, 'tsconfig.build.json'), '--outDir', join(app, 'dist')]
     execFileSync(join(CHECKOUT, 'node_modules/.bin/tsc'), build, { stdio: 'pipe' })
+    const assets = 'control/console/assets'
+    cpSync(join(CHECKOUT, 'src', assets), join(app, 'dist', assets), { recursive: true })
     writeFileSync(join(app, 'dist/REVISION'), `${revision}\n`)
   }
 

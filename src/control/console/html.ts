@@ -1,9 +1,20 @@
-import library, { type HtmlSafeString } from 'escape-html-template-tag'
+import { HtmlSafeString } from 'escape-html-template-tag'
 
 export type Html = HtmlSafeString
+/** What may stand in a page: text, which is escaped, or HTML that was made by `html` itself. */
+export type Piece = string | number | Html | null | readonly Piece[]
 
-/**
- * A template of HTML: whatever is put into it is text, unless it is such a template itself.
- * (The package declares itself as CommonJS, whose default export would be the whole module; what Node imports is the tag.)
- */
-export const html = library as unknown as typeof library.default
+/** A template in which every value is text unless it is HTML of ours; null is nothing, and a list is its parts in a row. */
+export function html(parts: TemplateStringsArray, ...values: readonly Piece[]): Html {
+  return new HtmlSafeString(parts, values.map(withoutNull))
+}
+
+function withoutNull(piece: Piece): Piece {
+  if (piece === null) return ''
+  return isList(piece) ? piece.map(withoutNull) : piece
+}
+
+/** The compiler does not see by itself that a list which cannot be changed is one. */
+function isList(piece: Piece): piece is readonly Piece[] {
+  return Array.isArray(piece)
+}

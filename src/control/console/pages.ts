@@ -1,20 +1,19 @@
 import type { FastifyInstance } from 'fastify'
-import { csrfTokenOf, personOfRequest, requirePerson } from '../sign-in/people.ts'
-import { html } from './html.ts'
+import type { ControlLogger } from '../control-logger.ts'
+import { registerAssets } from './assets.ts'
+import { endingRoutes } from './ending-routes.ts'
+import { issueRoutes } from './issue-routes.ts'
+import { usePageErrors } from './page-errors.ts'
+import type { PageSources } from './page-sources.ts'
+import { readingPages } from './reading-pages.ts'
+import { rotateRoutes } from './rotate-routes.ts'
 
-/** The console's pages, in a scope in which people are known. */
-export function registerPages(scope: FastifyInstance): void {
-  scope.get('/', { preHandler: requirePerson }, async (request, reply) => {
-    const { name } = personOfRequest(request)
-    const page = html`<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><title>Postern</title></head>
-<body><main><p>Signed in as ${name}</p>
-<form method="post" action="/sign-out"><input type="hidden" name="_csrf" value="${csrfTokenOf(request, reply)}">
-<button>Sign out</button> <button name="everywhere" value="1">Sign out everywhere</button></form>
-</main></body>
-</html>
-`
-    return reply.type('text/html; charset=utf-8').send(page.toString())
-  })
+/** The console's pages, in a scope in which people are known and forms are read. */
+export function registerPages(scope: FastifyInstance, sources: PageSources, logger: ControlLogger): void {
+  usePageErrors(scope, { clock: sources.registry.clock, logger })
+  registerAssets(scope)
+  readingPages(scope, sources)
+  issueRoutes(scope, sources)
+  rotateRoutes(scope, sources)
+  endingRoutes(scope, sources)
 }

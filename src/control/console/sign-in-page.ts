@@ -1,5 +1,6 @@
 import type { SignInProblem } from '../sign-in/sign-in-error.ts'
 import { type Html, html } from './html.ts'
+import { barePage } from './layout.ts'
 
 export interface SignInView {
   /** `provider`: at the configured one. `link`: by the link that the demo printed. `none`: nothing is configured. */
@@ -10,37 +11,32 @@ export interface SignInView {
   readonly problem: SignInProblem | null
 }
 
-const PROBLEM: Readonly<Record<SignInProblem, string>> = {
-  denied: 'The provider did not let you in. If you did not mean to stop there, sign in again',
-  invalid: 'What came back from the provider did not fit, or came too late. Please sign in again',
-  unavailable: 'The provider does not answer as it should. Please try again in a moment',
-  limited: 'There were too many attempts from your address. Please wait a minute',
+const PROBLEMS: Readonly<Record<SignInProblem, string>> = {
+  denied: 'The sign-in provider let nobody in. If you stopped there by accident, sign in again.',
+  invalid: 'The answer of the sign-in provider did not fit, or came too late. Please sign in again.',
+  unavailable: 'The sign-in provider does not answer as it should. Please try again in a moment.',
+  limited: 'There were many attempts from your address. Please wait a minute, then try again.',
 }
-
-const LINK_SPENT = 'This link was used before, or is too old. Start the demo again for a new one'
+const LINK_SPENT = 'This link was used before, or is too old. Start the demo again for a new one.'
 
 /** The whole page, for whoever is not signed in. */
 export function signInPage({ way, startPath, problem }: SignInView): string {
   const text =
-    problem === 'invalid' && way === 'link' ? LINK_SPENT : problem === null ? null : PROBLEM[problem]
-  return html`<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Sign in · Postern</title></head>
-<body><main><h1>Sign in</h1>
-${text === null ? '' : html`<p role="alert">${text}</p>`}
-${wayIn(way, startPath)}
-</main></body>
-</html>
-`.toString()
+    problem === 'invalid' && way === 'link' ? LINK_SPENT : problem === null ? null : PROBLEMS[problem]
+  const main = html`<h1>Sign in</h1>
+    <p class="lead">Issue, rotate and revoke the API keys of your workspaces.</p>
+    ${text === null ? null : html`<p class="notice bad" role="alert">${text}</p>`}
+    ${wayIn(way, startPath)}`
+  return barePage('Sign in', main).toString()
 }
 
 function wayIn(way: SignInView['way'], startPath: string): Html {
   switch (way) {
     case 'provider':
-      return html`<p><a href="${startPath}">Sign in with your account</a></p>`
+      return html`<a class="button primary" href="${startPath}">Sign in with your account</a>`
     case 'link':
-      return html`<p>Open the sign-in link that the demo printed where it was started</p>`
+      return html`<p class="notice">Open the sign-in link that the demo printed where it was started.</p>`
     case 'none':
-      return html`<p>Signing in is not set up here: whoever runs this console sets console.oidc.issuer</p>`
+      return html`<p class="notice">Signing in is not set up here. Whoever runs this console sets <code>console.oidc.issuer</code> and <code>console.publicUrl</code>.</p>`
   }
 }

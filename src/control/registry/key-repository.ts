@@ -1,6 +1,7 @@
 import type { KeyRecord } from '../../domain/key-record.ts'
 import type { KEY_STATES } from '../../observability/metrics.ts'
 import type { AuditEntry, AuditPage } from './audit.ts'
+import type { KeySelection } from './key-filter.ts'
 import type { EarlierAnswer, Repetition } from './repetition.ts'
 
 /** A record with the digest under which gateways look it up. */
@@ -87,7 +88,7 @@ export interface KeyRepository {
   /** Those that there are, by digest; in one query. */
   findByDigests(digests: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
   /** Newest first, by id: ids grow with time, and new keys never move a page. */
-  list(question: PageQuestion): Promise<KeyPage>
+  list(question: PageQuestion & { readonly selection?: KeySelection | null }): Promise<KeyPage>
   /** Newest first. */
   listAudit(question: PageQuestion): Promise<AuditPage>
   findAnswer(repetition: Repetition): Promise<EarlierAnswer | null>

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyRecord } from '../../domain/key-record.ts'
+import { isSelected, type KeySelection } from './key-filter.ts'
 import type { KeyCounts, KeyPage, PageQuestion, StoredKey } from './key-repository.ts'
 import type { KeyRow, Tables } from './tables.ts'
 
@@ -65,9 +66,10 @@ export async function findKeys(
 
 export async function listKeys(
   database: Kysely<Tables>,
-  { workspaceId, limit, afterId }: PageQuestion,
+  { workspaceId, limit, afterId, selection = null }: PageQuestion & { selection?: KeySelection | null },
 ): Promise<KeyPage> {
   let query = selectKeys(database).where('workspace_id', '=', workspaceId)
+  if (selection !== null) query = query.where(row => isSelected(row, selection))
   if (afterId !== null) query = query.where('id', '<', afterId)
   // One more than asked for tells whether there is a next page.
   const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)

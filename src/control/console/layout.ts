@@ -1,0 +1,104 @@
+import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
+import { type Html, html, type Piece } from './html.ts'
+import { apiPath, auditPath, keysPath, WORKSPACES } from './paths.ts'
+
+/** What surrounds every page of somebody who is signed in. */
+export interface Frame {
+  readonly personName: string
+  /** Null where none is chosen. */
+  readonly workspaceId: string | null
+  /** Whether there is another one to change to. */
+  readonly mayChoose: boolean
+  /** For forms. */
+  readonly csrfToken: string
+  readonly nowMs: number
+}
+
+export type Section = 'keys' | 'audit' | 'api'
+
+export interface PageParts {
+  /** Of the window; in words that are ours, so that nobody's key name stands there. */
+  readonly title: string
+  readonly section: Section | null
+  readonly main: Piece
+}
+
+const NAVIGATION: readonly { section: Section; label: string; path: (workspaceId: string) => string }[] = [
+  { section: 'keys', label: 'Keys', path: workspaceId => keysPath(workspaceId) },
+  { section: 'audit', label: 'Audit trail', path: workspaceId => auditPath(workspaceId) },
+  { section: 'api', label: 'API reference', path: apiPath },
+]
+
+const MARK = html`<img src="${ICON.path}" alt="" width="28" height="28">`
+
+export function page(frame: Frame, { title, section, main }: PageParts): Html {
+  const { workspaceId } = frame
+  const place = workspaceId === null ? '' : ` · ${workspaceId}`
+  return documentOf(`${title}${place} · Postern`, [
+    html`<header class="top"><div class="wide">
+      <a class="brand" href="/">${MARK}Postern</a>
+      ${workspaceId === null ? null : workspaceBadge(frame, workspaceId)}
+      ${personMenu(frame)}
+    </div>
+    ${workspaceId === null ? null : navigation(workspaceId, section)}</header>`,
+    html`<main id="main" class="wide" tabindex="-1">${main}</main>`,
+  ])
+}
+
+/** A page without a person: signing in, and what went wrong before anybody was known. */
+export function barePage(title: string, main: Piece): Html {
+  return documentOf(
+    `${title} · Postern`,
+    html`<main id="main" class="alone" tabindex="-1">
+    <p class="brand">${MARK}Postern</p>
+    ${main}
+  </main>`,
+  )
+}
+
+function documentOf(title: string, body: Piece): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<title>${title}</title>
+<link rel="icon" type="image/svg+xml" href="${ICON.path}">
+<link rel="stylesheet" href="${STYLESHEET.path}">
+<script src="${SCRIPT.path}" defer></script>
+</head>
+<body>
+<a class="skip" href="#main">Skip to content</a>
+${body}
+</body>
+</html>
+`
+}
+
+function workspaceBadge({ mayChoose }: Frame, workspaceId: string): Html {
+  const change = html`<a href="${WORKSPACES}">Change<span class="hidden"> workspace</span></a>`
+  return html`<p class="workspace"><span class="muted">Workspace</span> <strong>${workspaceId}</strong>${
+    mayChoose ? html` ${change}` : null
+  }</p>`
+}
+
+function personMenu({ personName, csrfToken }: Frame): Html {
+  return html`<details class="person">
+    <summary><span class="hidden">Signed in as </span><bdi>${personName}</bdi></summary>
+    <form method="post" action="/sign-out">
+      <input type="hidden" name="_csrf" value="${csrfToken}">
+      <button class="plain">Sign out</button>
+      <button class="plain" name="everywhere" value="yes">Sign out everywhere</button>
+    </form>
+  </details>`
+}
+
+function navigation(workspaceId: string, current: Section | null): Html {
+  const items = NAVIGATION.map(({ section, label, path }) => {
+    const here = section === current ? html` aria-current="page"` : null
+    return html`<li><a href="${path(workspaceId)}"${here}>${label}</a></li>`
+  })
+  return html`<nav aria-label="Workspace" class="wide"><ul>${items}</ul></nav>`
+}

@@ -1,0 +1,16 @@
+import type { ApiDocument } from '../../domain/describe-api.ts'
+import type { RouteConfig } from '../../domain/route.ts'
+import type { createOperationCount } from '../registry/operation-count.ts'
+import type { Registry } from '../registry/registry.ts'
+
+/** What the pages are made of. */
+export interface PageSources {
+  readonly registry: Registry
+  readonly count: ReturnType<typeof createOperationCount>
+  /** Each with what it grants in words. */
+  readonly scopes: Readonly<Record<string, string>>
+  readonly routes: readonly RouteConfig[]
+  readonly document: ApiDocument
+  /** Where integrators find the API; null where nobody has said so. */
+  readonly gatewayUrl: string | null
+}

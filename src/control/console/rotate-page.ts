@@ -1,0 +1,49 @@
+import type { Problems } from './form-fields.ts'
+import { errorSummary, group, hidden, option } from './form-parts.ts'
+import { type Html, html } from './html.ts'
+import { expiryQuestion } from './key-form-parts.ts'
+import { hintOf, type KeyView, lastUsed, scopeList } from './key-parts.ts'
+import { type Frame, page } from './layout.ts'
+import { keyPath } from './paths.ts'
+import { OVERLAPS, type RotateForm } from './rotate-form.ts'
+import { visibleText } from './visible-text.ts'
+
+export interface RotateView {
+  readonly key: KeyView
+  readonly form: RotateForm
+  readonly problems: Problems
+  readonly onceToken: string
+  /** Why the form is here again though nothing in it is wrong; null where it is not. */
+  readonly notice: string | null
+}
+
+export function rotatePage(frame: Frame, { key, form, problems, onceToken, notice }: RotateView): Html {
+  const { record } = key
+  const back = keyPath(record.workspaceId, record.id)
+  const overlap = OVERLAPS.map(({ seconds, label, hint }) =>
+    option({
+      type: 'radio',
+      name: 'overlap',
+      value: String(seconds),
+      checked: form.overlap === String(seconds),
+      label,
+      hint,
+    }),
+  )
+  const main = html`<p class="back"><a href="${back}">${visibleText(record.name)}</a></p>
+    <h1>Rotate the key</h1>
+    <p class="lead">A successor with the same name and scopes takes the place of ${hintOf(record)}, which goes on working for a while.</p>
+    ${errorSummary(problems)}
+    ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
+    <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'rotate')}" novalidate>
+      ${hidden({ _csrf: frame.csrfToken, once: onceToken })}
+      <dl class="facts">
+        <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
+        <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}</dd></div>
+      </dl>
+      ${group({ name: 'overlap', label: 'The old key goes on working for', hint: 'You can finish sooner, once nothing uses it any more', problems }, overlap)}
+      ${expiryQuestion(form, problems, frame.nowMs)}
+      <div class="actions"><button class="primary">Rotate the key</button> <a href="${back}">Cancel</a></div>
+    </form>`
+  return page(frame, { title: problems.size > 0 ? 'Error: Rotate' : 'Rotate', section: 'keys', main })
+}

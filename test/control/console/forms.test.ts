@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest'
+import { checkIssueForm, readIssueForm, startIssueForm } from '../../../src/control/console/issue-form.ts'
+import { checkRotateForm, readRotateForm, startRotateForm } from '../../../src/control/console/rotate-form.ts'
+
+const NOW = Date.parse('2026-11-21T09:00:00Z')
+const KNOWN = ['files:read', 'workspace:read']
+const FILLED = { name: 'build server', scopes: 'files:read', expiry: '90', date: '' }
+
+const check = (change: object) => checkIssueForm(readIssueForm({ ...FILLED, ...change }), KNOWN, NOW)
+const problemsOf = (change: object) => {
+  const checked = check(change)
+  return checked.ok ? {} : Object.fromEntries(checked.problems)
+}
+
+describe('a form that asks for a key', () => {
+  it('begins with 90 days, and nothing else chosen for anybody', () => {
+    expect(startIssueForm({})).toEqual({ name: '', scopes: [], expiry: '90', date: '' })
+  })
+
+  it('begins with what a session that ended had kept', () => {
+    const kept = {
+      name: 'importer',
+      scopes: ['files:read', 'workspace:read'],
+      expiry: 'date',
+      date: '2027-01-01',
+    }
+    expect(startIssueForm(kept)).toEqual(kept)
+  })
+
+  it.each(['7', '30', '90', '180', '365'])('asks for %s days', expiry => {
+    const request = { name: 'build server', scopes: ['files:read'], expiresInDays: Number(expiry) }
+    expect(check({ expiry })).toEqual({ ok: true, request })
+  })
+
+  it('asks for a day, until it ends', () => {
+    expect(check({ expiry: 'date', date: '2027-01-31' })).toMatchObject({
+      request: { expiresAt: '2027-01-31T23:59:59Z' },
+    })
+  })
+
+  it('takes spaces round a name for an accident', () => {
+    expect(check({ name: '  build server ' })).toMatchObject({ request: { name: 'build server' } })
+  })
+
+  it.each([
+    ['nothing at all', { name: '', scopes: undefined, expiry: '' }, ['name', 'scopes', 'expiry']],
+    ['no name', { name: ' ' }, ['name']],
+    ['a name that is too long', { name: 'n'.repeat(101) }, ['name']],
+    ['a name in two lines', { name: 'a\nb' }, ['name']],
+    ['no scope', { scopes: undefined }, ['scopes']],
+    ['a scope that nobody knows', { scopes: ['files:read', 'files:write'] }, ['scopes']],
+    ['an expiry that is not offered', { expiry: '5000' }, ['expiry']],
+    ['a date that is missing', { expiry: 'date' }, ['date']],
+    ['today', { expiry: 'date', date: '2026-11-21' }, ['date']],
+    ['a day that is too far off', { expiry: 'date', date: '2027-11-22' }, ['date']],
+    ['a day that there is not', { expiry: 'date', date: '2027-02-30' }, ['date']],
+    ['a date in other words', { expiry: 'date', date: 'tomorrow' }, ['date']],
+    ['days and a date', { expiry: '30', date: '2027-01-31' }, ['date']],
+  ])('is told beside the field what is wrong: %s', (_, change, fields) => {
+    expect(Object.keys(problemsOf(change))).toEqual(fields)
+  })
+
+  it('is told what would be right', () => {
+    expect(problemsOf({ expiry: 'date', date: '2029-01-01', name: 'n'.repeat(117) })).toEqual({
+      name: 'Shorten the name to 100 characters; it has 117',
+      date: 'Enter a day from 22 Nov 2026 to 21 Nov 2027, such as 2027-11-21',
+    })
+  })
+
+  it('takes every day that the date field offers', () => {
+    for (const date of ['2026-11-22', '2027-11-21']) expect(problemsOf({ expiry: 'date', date })).toEqual({})
+  })
+})
+
+describe('a form that rotates a key', () => {
+  const rotate = (change: object) =>
+    checkRotateForm(readRotateForm({ overlap: '3600', expiry: '30', date: '', ...change }), NOW)
+
+  it('begins with a day of overlap and 90 days', () => {
+    expect(startRotateForm({})).toEqual({ overlap: '86400', expiry: '90', date: '' })
+  })
+
+  it('asks for an overlap and an expiry', () => {
+    expect(rotate({})).toEqual({ ok: true, request: { overlapSeconds: 3600, expiresInDays: 30 } })
+    expect(rotate({ overlap: '0' })).toMatchObject({ request: { overlapSeconds: 0 } })
+  })
+
+  it.each([
+    ['no overlap', { overlap: undefined }, ['overlap']],
+    ['an overlap that is not offered', { overlap: '1' }, ['overlap']],
+    ['neither', { overlap: '', expiry: '' }, ['overlap', 'expiry']],
+  ])('is told beside the field what is wrong: %s', (_, change, fields) => {
+    const checked = rotate(change)
+    expect(checked.ok ? [] : [...checked.problems.keys()]).toEqual(fields)
+  })
+})

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest'
+import { html } from '../../../src/control/console/html.ts'
+import { visibleText } from '../../../src/control/console/visible-text.ts'
+
+describe('a page', () => {
+  it('shows what people wrote as text, in content and in attributes', () => {
+    const name = `"><img src=x onerror='alert(1)'>&\``
+    const page = html`<a title="${name}">${name}</a>`.toString()
+    expect(page).not.toMatch(/<img|onerror='/)
+    expect(page).toMatch(/^<a title="[^"<>']*">[^"<>']*<\/a>$/)
+  })
+
+  it('takes over HTML of ours, lists of it, numbers, and nothing', () => {
+    const items = [1, 2].map(count => html`<li>${count}</li>`)
+    expect(html`<ul>${items}${null}</ul>`.toString()).toBe('<ul><li>1</li><li>2</li></ul>')
+    expect(html`<p>${['<b>', null, html`<i>`]}</p>`.toString()).toBe('<p>&lt;b&gt;<i></p>')
+  })
+})
+
+describe('a name', () => {
+  it.each([
+    ['turns the direction of text', '\u202egnp.exe', 'U+202E'],
+    ['has no width', 'build\u200bserver', 'U+200B'],
+    ['joins what is no picture', 'a\u200db', 'U+200D'],
+    ['is a letter that nobody sees', '\u3164', 'U+3164'],
+    ['is a tag of another plane', 'a\u{e0041}', 'U+E0041'],
+    ['is a soft hyphen', 'a\u00adb', 'U+00AD'],
+  ])('names a character that %s', (_, name, code) => {
+    const shown = visibleText(name).toString()
+    expect(shown).toContain(`>${code}</span>`)
+    expect(shown).not.toMatch(/[\p{Cf}\u3164]/u)
+  })
+
+  it.each(['build server', 'Bäckerei №7', 'سيرفر', '👩‍💻 laptop', '🏳️‍🌈', '日本'])(
+    'is left as it is: %s',
+    name => {
+      expect(visibleText(name).toString()).toBe(`<bdi>${name}</bdi>`)
+    },
+  )
+})
