@@ -11,10 +11,12 @@ import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing.ts'
+import { TroubleLog } from '../observability/trouble-log.ts'
 import { type Answer, createRefuse, describeKey } from './answer.ts'
 import { ClientConnections } from './client-connections.ts'
 import { registerForwarding } from './forward.ts'
 import { forwardedOf } from './forwarded.ts'
+import { limitConnections } from './limit-connections.ts'
 import { createServer, serveRequests } from './server.ts'
 import type { UpstreamSettings } from './upstream-connection.ts'
 
@@ -44,6 +46,11 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     connections,
     longestAnswerMs: config.upstream.totalTimeoutMs,
   })
+  limitConnections(
+    app.server,
+    config.gateway.maxConnections,
+    new TroubleLog('accepting connections', logger, deps.clock),
+  )
   const keyFormat = following(config, deps.follow, ({ keys }) => keyFormatOf(keys))
   const gateway = {
     routes: compileRoutes(config.routes),

@@ -52,7 +52,6 @@ export function createServer(
   })
   const { server } = app
   server.maxHeadersCount = MAX_HEADER_FIELDS
-  server.maxConnections = config.maxConnections
   // A GET never gets a 100: an expectation is refused with the head, like any other request.
   for (const event of ['checkContinue', 'checkExpectation']) {
     server.on(event, (request: IncomingMessage, response: ServerResponse) => {

@@ -1,3 +1,4 @@
+import type { Config } from '../config/schema.ts'
 import { systemClock } from '../domain/clock.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
 import type { ChangeEar } from '../keystore/changes.ts'
@@ -5,6 +6,7 @@ import { createKeyStore } from '../keystore/create-key-store.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { createTracing } from '../observability/tracing.ts'
 import type { Host } from './host.ts'
+import { connectionsThatFit, readOpenFilesLimit } from './open-files.ts'
 import type { RunSettings } from './run-settings.ts'
 import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
 
@@ -21,7 +23,8 @@ export interface GatewayRun extends PlaneRun {
 
 /** The data plane: built and hearing changes, not yet listening. */
 export async function startGateway(frame: Frame): Promise<GatewayRun> {
-  const { config, logger, metrics, drain, version } = frame
+  const { logger, metrics, drain, version } = frame
+  const config = withinOpenFiles(frame)
   const { follow } = frame.reloader
   const tracing = await createTracing(config.tracing, version)
   const store = createKeyStore({ config, metrics, logger, clock: systemClock, follow })
@@ -50,4 +53,16 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
       await tracing?.stop()
     },
   }
+}
+
+function withinOpenFiles({ config, logger }: Frame): Config {
+  const { maxConnections } = config.gateway
+  const openFiles = readOpenFilesLimit()
+  const fitting = connectionsThatFit(openFiles, maxConnections, config.upstream.connections)
+  if (fitting < maxConnections) {
+    const message =
+      'fewer client connections than gateway.maxConnections: more files may not be open (ulimit -n)'
+    logger.warn({ openFiles, maxConnections: fitting }, message)
+  }
+  return { ...config, gateway: { ...config.gateway, maxConnections: fitting } }
 }

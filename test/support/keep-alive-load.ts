@@ -14,6 +14,8 @@ export interface LoadParts {
   readonly ask: () => Question
   /** The longest time between an answer and the next request of a client (ms). */
   readonly pauseMs?: number
+  /** Whether there is anybody to connect to; else clients wait. */
+  readonly mayConnect?: () => boolean
 }
 
 const ANSWER_DEADLINE_MS = 20_000
@@ -26,6 +28,8 @@ export class KeepAliveLoad {
   sent = 0
   answered = 0
   connections = 0
+  /** Connections at present. */
+  connected = 0
   /** Connections that ended with an answer that said so. */
   toldToClose = 0
   /** Connections that ended while nothing was owed, without a word. */
@@ -59,8 +63,13 @@ export class KeepAliveLoad {
 
   async #client(): Promise<void> {
     while (this.#running) {
+      if (this.#parts.mayConnect?.() === false) {
+        await sleep(5)
+        continue
+      }
       const connection = new Connection(this.#parts.target())
       this.connections++
+      this.connected++
       try {
         while (this.#running && !connection.isClosed) await this.#askOnce(connection)
       } catch (error) {
@@ -69,6 +78,7 @@ export class KeepAliveLoad {
       if (connection.wasTold) this.toldToClose++
       else if (this.#running) this.closedUntold++
       connection.destroy()
+      this.connected--
       this.#asked()
     }
   }

@@ -40,6 +40,9 @@ export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 /** Debian keeps servers off a user's path. */
 export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
 
+/** Part of every Debian. */
+export const PRLIMIT: Tool = { program: 'prlimit', debianPackage: 'util-linux' }
+
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
@@ -53,6 +56,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   HELM,
   PYTHON,
   HAPROXY,
+  PRLIMIT,
 ]
 
 export function has(tool: Tool): boolean {

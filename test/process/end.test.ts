@@ -1,0 +1,155 @@
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
+import { KeepAliveLoad } from '../support/keep-alive-load.ts'
+import { ENTRY, startPostern } from '../support/postern-process.ts'
+import { exchange, get, RawClient } from '../support/raw-client.ts'
+import { until } from '../support/until.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+const FAULTY = fileURLToPath(new URL('../support/faulty-program.mjs', import.meta.url))
+
+let world: World
+let key: IssuedKey
+
+beforeAll(async () => {
+  world = await startWorld()
+  key = await world.issue()
+})
+afterAll(() => world.stop())
+beforeEach(() => world.upstream.reset())
+
+/** An upstream whose answers begin, and end when the test says so. */
+async function startStreams() {
+  const open = new Map<string, ServerResponse>()
+  const server = createServer((request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.write('{"begin":1,')
+    open.set(request.url ?? '', response)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { open, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+test('on SIGTERM a long answer that ends in time is whole, one that does not is cut at the deadline and does not look whole, and it exits 0', async () => {
+  const { open, url } = await startStreams()
+  const gateway = await startPostern('gateway', {
+    ...world.env,
+    POSTERN_UPSTREAM_URL: url,
+    POSTERN_DRAIN_TIMEOUT_MS: '1500',
+  })
+  const [ends, hangs] = [1, 2].map(limit => {
+    const client = new RawClient(gateway.urls.gateway)
+    client.send(get(`${WORKSPACE}/files?limit=${limit}`, key.secret))
+    return client
+  })
+  if (ends === undefined || hangs === undefined) throw new Error('There are two clients')
+  await until('both have begun', () => [ends, hangs].every(client => client.received.includes('{"begin":1,')))
+  gateway.process.child.kill('SIGTERM')
+  await gateway.process.logged(line => line['msg'] === 'draining')
+  open.get(`${WORKSPACE}/files?limit=1`)?.end('"end":1}')
+  const [whole] = await ends.untilClosed()
+  expect([whole?.status, whole?.body]).toEqual([200, '{"begin":1,"end":1}'])
+  expect(await hangs.untilClosed()).toEqual([])
+  expect(hangs.received.toString()).not.toContain('\r\n0\r\n\r\n')
+  const exit = await gateway.process.exited
+  expect([exit.code, exit.stderr]).toEqual([0, ''])
+  expect(gateway.process.log.map(line => line['msg'])).toContain('requests still in flight are cut')
+})
+
+test.each([
+  ['exception', 'thrown on purpose'],
+  ['rejection', 'rejected on purpose'],
+])(
+  'an %s that nobody caught ends it through the drain: requests are served to their end, and one line says why',
+  async (kind, message) => {
+    const faulty = [process.execPath, '--import', FAULTY, ENTRY]
+    const env = { ...world.env, POSTERN_DRAIN_DELAY_MS: '1000', TEST_FAULT: kind }
+    const gateway = await startPostern('gateway', env, [], faulty)
+    const release = Promise.withResolvers<void>()
+    world.upstream.hold = request => (request.includes('limit=9') ? release.promise : undefined)
+    const waiting = new RawClient(gateway.urls.gateway)
+    waiting.send(get(`${WORKSPACE}/files?limit=9`, key.secret))
+    await until('it waits for the upstream', () => world.upstream.requests.length === 1)
+
+    gateway.process.child.kill('SIGUSR2')
+    await gateway.process.logged(line => line['msg'] === 'draining')
+    expect((await fetch(`${gateway.urls.ops}/readyz`)).status).toBe(503)
+    expect((await exchange(gateway.urls.gateway, get(WORKSPACE, key.secret))).status).toBe(200)
+    // One more on the way out changes nothing.
+    gateway.process.child.kill('SIGUSR2')
+    release.resolve()
+    expect((await waiting.answers(1)).map(answer => answer.status)).toEqual([200])
+
+    const exit = await gateway.process.exited
+    expect([exit.code, exit.stderr]).toEqual([1, ''])
+    const fatal = gateway.process.log.filter(line => line['level'] === 60)
+    expect(fatal.map(line => (line['err'] as { message: string }).message)).toEqual([message, message])
+    expect(gateway.process.log.find(line => line['msg'] === 'drained')).toMatchObject({ reason: 'fault' })
+  },
+)
+
+test('a console whose code throws where nobody catches ends in order as well', async () => {
+  const env = {
+    ...Object.fromEntries(Object.entries(world.env).filter(([name]) => !/UPSTREAM|ORIGIN_URL/.test(name))),
+    POSTERN_ADMIN_TOKEN: 'admin-token-of-a-fault',
+    POSTERN_DATABASE_URL: 'sqlite::memory:',
+  }
+  const console = await startPostern('console', env, [], [process.execPath, '--import', FAULTY, ENTRY])
+  console.process.child.kill('SIGUSR2')
+  expect((await console.process.exited).code).toBe(1)
+  expect(console.process.log.find(line => line['msg'] === 'drained')).toMatchObject({ reason: 'fault' })
+})
+
+test('SIGKILL loses what was in flight and nothing else, and the next process is ready at once', {
+  timeout: 60_000,
+}, async () => {
+  const CLIENTS = 8
+  const env = { ...world.env, POSTERN_GATEWAY_PORT: String(await freePort()) }
+  const before = await stored()
+  let gateway = await startPostern('gateway', env)
+  let up = true
+  const load = new KeepAliveLoad({
+    clients: CLIENTS,
+    target: () => gateway.urls.gateway,
+    ask: () => ({ bytes: get(WORKSPACE, key.secret), expected: '{"id":"ws_1"}' }),
+    mayConnect: () => up,
+  })
+  await load.reached(500)
+  up = false
+  const killedAtMs = performance.now()
+  await gateway.process.stop('SIGKILL')
+  await until('all clients have noticed', () => load.connected === 0)
+  const lost = load.failed.length
+  gateway = await startPostern('gateway', env)
+  const readyAfterMs = Math.round(performance.now() - killedAtMs)
+  expect((await fetch(`${gateway.urls.ops}/readyz`)).status).toBe(200)
+  up = true
+  await load.reached(load.answered + lost + 500)
+  await load.stop()
+  process.stdout.write(
+    `SIGKILL: ${load.sent} requests, wrong ${load.wrong.length}, failed ${lost} of ${CLIENTS} in flight and ` +
+      `${load.failed.length - lost} after that; ready ${readyAfterMs} ms after it was killed; upstream requests ${world.upstream.requests.length}\n`,
+  )
+  expect(lost).toBeLessThanOrEqual(CLIENTS)
+  expect({ wrong: load.wrong, failedLater: load.failed.slice(lost) }).toEqual({ wrong: [], failedLater: [] })
+  expect(await stored()).toEqual(before)
+  await gateway.process.stop()
+})
+
+/** What Redis holds, key by key. */
+async function stored(): Promise<Record<string, string | null>> {
+  const names = (await world.redis.admin.keys('*')).toSorted()
+  return Object.fromEntries(
+    await Promise.all(names.map(async name => [name, await world.redis.admin.get(name)])),
+  )
+}

@@ -1,0 +1,119 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connectionsThatFit } from '../../src/run/open-files.ts'
+import { KeepAliveLoad } from '../support/keep-alive-load.ts'
+import { ENTRY, startPostern } from '../support/postern-process.ts'
+import { get } from '../support/raw-client.ts'
+import { scrapeOne } from '../support/scrape.ts'
+import { has, PRLIMIT } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+const OPEN_FILES = 128
+const CROWD = 300
+const HONEST = 8
+const PATIENCE_MS = 2_000
+
+test.each([
+  ['as many as are wanted, where the limit is high enough or not known', null, 10_000, 128, 10_000],
+  ['as many as are wanted, where they fit', 20_000, 10_000, 128, 10_000],
+  ['what is left after the upstream’s and the process’s own', 1024, 10_000, 128, 832],
+  ['half, where each may need a connection to the upstream', 128, 10_000, 128, 32],
+  ['a few at least', 10, 10_000, 128, 8],
+])('%s', (_, limit, wanted, upstream, fitting) => {
+  expect(connectionsThatFit(limit, wanted, upstream)).toBe(fitting)
+})
+
+describe.skipIf(!has(PRLIMIT))(
+  `a gateway that may open ${OPEN_FILES} files, and ${CROWD} connections that say nothing`,
+  () => {
+    let world: World
+    beforeAll(async () => {
+      world = await startWorld()
+    })
+    afterAll(() => world.stop())
+
+    test('goes on serving who is connected, answers its probes, says what is wrong, and is well when they leave', {
+      timeout: 60_000,
+    }, async () => {
+      const { secret } = await world.issue()
+      const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ENTRY]
+      const env = { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(PATIENCE_MS) }
+      const { process: gateway, urls } = await startPostern('gateway', env, [], limited)
+      const load = new KeepAliveLoad({
+        clients: HONEST,
+        target: () => urls.gateway,
+        ask: () => ({ bytes: get('/api/v1/workspaces/ws_1', secret), expected: '{"id":"ws_1"}' }),
+      })
+      await load.reached(200)
+
+      const crowd = new Crowd(urls.gateway)
+      await crowd.fill(CROWD)
+      const told = await gateway.logged(line => String(line['msg']).startsWith('accepting connections fails'))
+      await load.reached(load.answered + 1_000)
+      for (const path of ['/livez', '/readyz', '/metrics'])
+        expect((await fetch(urls.ops + path)).status).toBe(200)
+      const openFiles = await scrapeOne(urls.ops, 'process_open_fds')
+
+      const leftAtMs = performance.now()
+      crowd.leave()
+      await until('a newcomer is served', () => serves(urls.gateway, secret))
+      const recoveredMs = Math.round(performance.now() - leftAtMs)
+      await load.stop()
+      process.stdout.write(
+        `out of files: ${load.sent} requests of ${HONEST} clients beside ${CROWD} connections, wrong ${load.wrong.length}, ` +
+          `failed ${load.failed.length}, ${openFiles} of ${OPEN_FILES} files open, newcomers served ${recoveredMs} ms after the crowd left\n`,
+      )
+      expect({ wrong: load.wrong, failed: load.failed }).toEqual({ wrong: [], failed: [] })
+      expect(told['reason']).toContain('are open, which is as many as may be')
+      expect(gateway.log.filter(line => line['msg'] === 'accepting connections fails').length).toBeLessThan(5)
+      expect((await gateway.stop('SIGTERM')).code).toBe(0)
+    })
+
+    test('is rid of those who never say anything by itself', { timeout: 60_000 }, async () => {
+      const { secret } = await world.issue()
+      const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ENTRY]
+      const env = { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(PATIENCE_MS) }
+      const { process: gateway, urls } = await startPostern('gateway', env, [], limited)
+      const crowd = new Crowd(urls.gateway)
+      await crowd.fill(CROWD)
+      expect(await serves(urls.gateway, secret)).toBe(false)
+      await until('a newcomer is served', () => serves(urls.gateway, secret))
+      crowd.leave()
+      await gateway.stop()
+    })
+  },
+)
+
+/** Connections that say nothing. */
+class Crowd {
+  readonly #port: number
+  readonly #sockets: Socket[] = []
+
+  constructor(url: string) {
+    this.#port = Number(new URL(url).port)
+  }
+
+  async fill(count: number): Promise<void> {
+    const made = Array.from({ length: count }, async () => {
+      const socket = connect(this.#port, '127.0.0.1').on('error', () => {})
+      this.#sockets.push(socket)
+      await Promise.race([once(socket, 'connect'), once(socket, 'close')])
+    })
+    await Promise.all(made)
+  }
+
+  leave(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+}
+
+async function serves(url: string, secret: string): Promise<boolean> {
+  try {
+    const headers = { authorization: `Bearer ${secret}`, connection: 'close' }
+    return (await fetch(`${url}/api/v1/workspaces/ws_1`, { headers })).status === 200
+  } catch {
+    return false
+  }
+}
