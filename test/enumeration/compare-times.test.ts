@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest'
+import { chance } from '../fuzz/mutate.ts'
+import {
+  compare,
+  isToldApart,
+  type Kind,
+  leastNoticed,
+  type TimedRequests,
+  TOLD_APART,
+} from './compare-times.ts'
+
+const SUBJECTS = 64
+
+/**
+ * Times as a network gives them: a floor, a skewed body, rare long ones, a drift, and for each subject a little of its
+ * own, as great as what is to be found.
+ */
+function timesLike(
+  count: number,
+  seed: number,
+  slower: (time: number, random: () => number) => number,
+): TimedRequests {
+  const random = chance(seed)
+  const own = Array.from({ length: SUBJECTS }, () => random() * 1000)
+  const lots = own.map((_, subject) => ({ subject, lot: random() })).sort((a, b) => a.lot - b.lot)
+  const kindOf: Kind[] = own.map((_, subject) =>
+    lots.findIndex(lot => lot.subject === subject) % 2 === 0 ? 0 : 1,
+  )
+  const subjects = new Uint16Array(count).map(() => Math.floor(random() * SUBJECTS))
+  const nanoseconds = new Float64Array(count).map((_, index) => {
+    const subject = subjects[index] ?? 0
+    const long = random() < 0.01 ? random() * 5e6 : 0
+    const body = 100_000 - 20_000 * Math.log(1 - random()) + 50_000 * Math.sin(index / 500)
+    const time = body + long + (own[subject] ?? 0)
+    return Math.round(kindOf[subject] === 1 ? slower(time, random) : time)
+  })
+  return { subjects, nanoseconds, kindOf }
+}
+
+describe('two kinds of requests', () => {
+  it.each([1, 2, 3, 4])('that take alike are not told apart, however they drift: seed %i', seed => {
+    const comparison = compare(timesLike(40_000, seed, time => time))
+    expect(isToldApart(comparison)).toBe(false)
+    expect(comparison.areaUnderCurve).toBeCloseTo(0.5, 1)
+  })
+
+  it.each<[string, (time: number, random: () => number) => number]>([
+    ['always, by a few microseconds', time => time + 4000],
+    ['seldom, by a millisecond', (time, random) => (random() < 0.02 ? time + 1e6 : time)],
+    ['never on the whole, but more widely', (time, random) => time + (random() - 0.5) * 150_000],
+  ])('of which one is slower %s are told apart', (_how, slower) => {
+    expect(isToldApart(compare(timesLike(40_000, 1, slower)))).toBe(true)
+  })
+
+  it('are held to what lots give: seldom beyond 3 deviations by chance, and as often beyond 1 as a normal figure is', () => {
+    const seeds = Array.from({ length: 100 }, (_, seed) => seed)
+    const ranks = seeds.map(seed => compare(timesLike(1000, seed, time => time)).deviations.rank)
+    expect(ranks.filter(rank => Math.abs(rank) > 3).length).toBeLessThanOrEqual(3)
+    expect(ranks.filter(rank => Math.abs(rank) > 1).length).toBeGreaterThan(15)
+    expect(ranks.filter(rank => Math.abs(rank) > 1).length).toBeLessThan(50)
+    expect(ranks.filter(rank => Math.abs(rank) > TOLD_APART)).toEqual([])
+  })
+
+  it('that never differ have no deviation, and half of the curve', () => {
+    const subjects = Uint16Array.from([0, 1, 2, 3, 0, 1, 2, 3])
+    const nanoseconds = new Float64Array(8).fill(7)
+    expect(compare({ subjects, nanoseconds, kindOf: [0, 1, 0, 1] })).toEqual({
+      requests: 8,
+      areaUnderCurve: 0.5,
+      deviations: { rank: 0, slowestTenth: 0, slowestHundredth: 0 },
+    })
+  })
+
+  it('come with the least difference that would have been noticed', () => {
+    const least = leastNoticed(timesLike(40_000, 3, time => time))
+    expect(least).toBeGreaterThan(10)
+    expect(least).toBeLessThan(20_000)
+  })
+})

@@ -1,0 +1,86 @@
+import { randomInt } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { get } from '../support/raw-client.ts'
+import { startWorld, type World } from '../support/world.ts'
+import { type Comparison, compare, isToldApart, leastNoticed, type TimedRequests } from './compare-times.ts'
+import { drawKinds, type Subject, timePairs } from './time-pairs.ts'
+
+/** All of them by `npm run timing`; in an ordinary run as many as the time allows. */
+const PAIRS = 100_000
+const SECONDS = Number(process.env['TIMING_SECONDS'] ?? 20)
+const LEAST_PAIRS = 1000
+
+const NAMES = Array.from({ length: 64 }, (_, index) => `ws_${(0x1000 + index * 37).toString(16)}`)
+/** Which of them exist: the lot decides, so that nothing else of a name goes along with it. */
+const kinds = drawKinds(NAMES, below => randomInt(below))
+const exists = (name: string) => kinds.get(name) === 0
+
+let world: World
+let secret: string
+
+beforeAll(async () => {
+  world = await startWorld({ POSTERN_LOG_LEVEL: 'warn' })
+  secret = (await world.issue()).secret
+  // They exist for the console, for Redis and for the gateway's memory, as much as a workspace can.
+  for (const workspaceId of NAMES.filter(exists)) {
+    const key = await world.issue({ workspaceId })
+    const url = `${world.gateway.urls.gateway}/api/v1/workspaces/${workspaceId}`
+    await (await fetch(url, { headers: { authorization: `Bearer ${key.secret}` } })).arrayBuffer()
+  }
+})
+afterAll(() => world.stop())
+beforeEach(() => world.upstream.reset())
+
+function subjectsOf(target: (name: string) => string): Subject[] {
+  return NAMES.map(name => ({
+    request: Buffer.from(get(target(name), secret), 'latin1'),
+    kind: kinds.get(name) ?? 0,
+  }))
+}
+
+function measure(subjects: readonly Subject[], seconds: number): Promise<TimedRequests> {
+  const endMs = performance.now() + seconds * 1000
+  const enough = (pairs: number) => pairs >= PAIRS || (pairs >= LEAST_PAIRS && performance.now() > endMs)
+  return timePairs(world.gateway.urls.gateway, subjects, below => randomInt(below), enough)
+}
+
+function print(what: string, { requests, areaUnderCurve, deviations }: Comparison, more = ''): void {
+  const numbers = Object.entries(deviations).map(([score, value]) => `${score} ${value.toFixed(2)}`)
+  process.stdout.write(
+    `timing: ${what}, ${requests / 2} pairs, AUC ${areaUnderCurve.toFixed(4)}, deviations: ${numbers.join(', ')}${more}\n`,
+  )
+}
+
+test('nobody learns from the time of an answer whether another workspace exists', {
+  timeout: 3_600_000,
+}, async () => {
+  const timed = await measure(
+    subjectsOf(name => `/api/v1/workspaces/${name}`),
+    SECONDS,
+  )
+  const comparison = compare(timed)
+  const least = `; ${(leastNoticed(timed) / 1000).toFixed(2)} µs more would have been noticed`
+  print('existing or not', comparison, least)
+  expect(isToldApart(comparison)).toBe(false)
+  expect(world.upstream.requests).toEqual([])
+})
+
+test('nor where a scope or a parameter could have been looked at first', { timeout: 3_600_000 }, async () => {
+  const timed = await measure(
+    subjectsOf(name => `/api/v1/workspaces/${name}/files?limit=x`),
+    SECONDS / 4,
+  )
+  const comparison = compare(timed)
+  print('existing or not, with a wrong parameter', comparison)
+  expect(isToldApart(comparison)).toBe(false)
+})
+
+test('and what does go another way, to the upstream, is told apart by the same figures', {
+  timeout: 3_600_000,
+}, async () => {
+  const own = subjectsOf(name => `/api/v1/workspaces/${exists(name) ? name : 'ws_1'}`)
+  const comparison = compare(await measure(own, SECONDS / 10))
+  print('another workspace or the key’s own', comparison)
+  expect(isToldApart(comparison)).toBe(true)
+  expect(comparison.areaUnderCurve).toBeGreaterThan(0.6)
+})
