@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key-record.ts'
 import { isScope } from '../domain/scope.ts'
 
 interface Format {
@@ -53,6 +54,10 @@ export const formats: Readonly<Record<string, Format>> = {
   },
   cidr: { accepts: isCidr, expectation: 'an IP address or a CIDR such as 10.0.0.0/8' },
   scope: { accepts: isScope, expectation: '1 to 64 visible characters without quote or backslash' },
+  'counted-workspace': {
+    accepts: text => isWorkspaceId(text) && text !== OTHER_WORKSPACES,
+    expectation: `the id of a workspace (and not ${OTHER_WORKSPACES}, which stands for all that are not named)`,
+  },
   'signing-secret': {
     accepts: isSigningSecret,
     expectation: 'base64 of at least 32 bytes (openssl rand -base64 32 makes one)',

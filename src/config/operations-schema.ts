@@ -18,6 +18,17 @@ export const operations = {
       3600,
     ),
   }),
+  metrics: section({
+    workspaces: Type.Array(Type.String({ format: 'counted-workspace' }), {
+      maxItems: 50,
+      description:
+        'Workspaces whose requests are counted one by one, all others as `other`; with none nothing is counted by workspace',
+    }),
+    exemplars: Type.Boolean({
+      description:
+        'Whether metrics are shown as OpenMetrics, with the trace ids of recorded requests beside their durations',
+    }),
+  }),
   tracing: section({
     endpoint: optional(
       httpUrl('OTLP/HTTP collector, such as `http://collector:4318`; without it there are no spans'),

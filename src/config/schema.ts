@@ -124,6 +124,7 @@ export const configSchema = section({
   }),
   drain: operations.drain,
   reload: operations.reload,
+  metrics: operations.metrics,
   tracing: operations.tracing,
   log: operations.log,
   scopes: mapOf(SCOPE_TOKEN.source, Type.String({ minLength: 1, maxLength: 200 }), {

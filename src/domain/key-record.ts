@@ -40,6 +40,9 @@ export function keyState(
   return record.replacedBy === null ? 'active' : 'retiring'
 }
 
+/** What counts of workspaces call all that nobody named. */
+export const OTHER_WORKSPACES = 'other'
+
 const WORKSPACE_ID = /^[A-Za-z0-9._~-]{1,128}$/
 
 /** 1 to 128 characters that mean themselves in a URL path (RFC 3986, section 2.3), and no dot segment. */

@@ -12,6 +12,7 @@ import type { Metrics } from '../observability/metrics.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing.ts'
 import { TroubleLog } from '../observability/trouble-log.ts'
+import { workspaceCountsOf } from '../observability/workspace-counts.ts'
 import { type Answer, createRefuse, describeKey } from './answer.ts'
 import { ClientConnections } from './client-connections.ts'
 import { registerForwarding } from './forward.ts'
@@ -39,7 +40,8 @@ export interface GatewayDeps {
 /** The data plane, built apart from listening. */
 export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
   const { config, metrics, logger } = deps
-  const observer = new RequestObserver(metrics, logger, deps.tracing, config.routes)
+  const workspaces = workspaceCountsOf(metrics, config.metrics.workspaces, deps.clock)
+  const observer = new RequestObserver(metrics, logger, deps.tracing, config.routes, workspaces)
   const connections = new ClientConnections()
   const app = createServer(config.gateway, {
     observer,

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { declareProcess, declareWorkspaces } from './process-metrics.ts'
 
 export * from './metric-labels.ts'
 
@@ -9,7 +10,7 @@ const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0
 const HEAP_SPACES = ['total', 'used', 'available'].map(kind => `nodejs_heap_space_size_${kind}_bytes`)
 
 /** What of the program runs in a process. Metrics of the rest are not shown: a zero of theirs would mean nothing. */
-export const PARTS = ['gateway', 'console', 'redis', 'changes'] as const
+export const PARTS = ['gateway', 'console', 'redis', 'changes', 'workspaces'] as const
 export type Part = (typeof PARTS)[number]
 
 /**
@@ -23,47 +24,18 @@ export function createMetrics(parts: readonly Part[] = PARTS) {
   const where = (part: Part) => (parts.includes(part) ? [registry] : [])
   return {
     registry,
-    ...declareProcess([registry]),
+    ...declareProcess(declaring([registry])),
     ...declareRequests(where('gateway')),
     ...declareDecisions(where('gateway')),
     ...declareUpstream(where('gateway')),
     ...declareChanges(where('changes')),
     ...declareRedis(where('redis')),
     ...declareConsole(where('console')),
+    ...declareWorkspaces(declaring(where('workspaces'))),
   }
 }
 
 export type Metrics = ReturnType<typeof createMetrics>
-
-function declareProcess(registers: Registry[]) {
-  const { counter, gauge } = declaring(registers)
-  return {
-    draining: gauge('postern_draining', '1 after SIGTERM'),
-    buildInfo: gauge('postern_build_info', 'Constant 1', ['version', 'revision', 'node']),
-    configInfo: gauge('postern_config_info', 'Constant 1; a short hash of the settings without secrets', [
-      'plane',
-      'hash',
-    ]),
-    certificateNotAfter: gauge(
-      'postern_tls_cert_not_after_seconds',
-      'When a certificate that new connections are made with expires, in seconds since the epoch',
-      ['purpose'],
-    ),
-    logLinesDropped: counter(
-      'postern_log_lines_dropped_total',
-      'Log lines that were not written because nobody took them',
-    ),
-    configReloadSuccess: gauge(
-      'postern_config_last_reload_success',
-      '1 where the settings in use are those that were read last, 0 where these could not be used',
-    ),
-    configReloadTimestamp: gauge(
-      'postern_config_last_reload_timestamp_seconds',
-      'When settings were last read, used or not, in seconds since the epoch',
-    ),
-    heapLimit: gauge('postern_heap_limit_bytes', 'Size of the heap at which the process would end'),
-  }
-}
 
 function declareRequests(registers: Registry[]) {
   const { counter, gauge, histogram } = declaring(registers)
@@ -215,6 +187,8 @@ function declareConsole(registers: Registry[]) {
     ),
   }
 }
+
+export type Declaring = ReturnType<typeof declaring>
 
 function declaring(registers: Registry[]) {
   return {

@@ -13,6 +13,7 @@ import {
   REJECTION_REASONS,
 } from './metrics.ts'
 import { type RequestTrace, type Tracing, traceIdOf } from './tracing.ts'
+import type { WorkspaceCounts } from './workspace-counts.ts'
 
 /** Methods that have their name in logs and traces. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
@@ -81,16 +82,19 @@ export class RequestObserver {
   readonly #metrics: Metrics
   readonly #logger: Logger
   readonly #tracing: Tracing | null
+  readonly #workspaces: WorkspaceCounts | null
 
   constructor(
     metrics: Metrics,
     logger: Logger,
     tracing: Tracing | null = null,
     routes: readonly ObservedRoute[] = [],
+    workspaces: WorkspaceCounts | null = null,
   ) {
     this.#metrics = metrics
     this.#logger = logger
     this.#tracing = tracing
+    this.#workspaces = workspaces
     this.#startAtZero()
     for (const route of routes) this.#startRouteAtZero(route)
     collectOnScrape(metrics.requestsInFlight, gauge => gauge.set(this.inFlight))
@@ -187,6 +191,7 @@ export class RequestObserver {
     if (finished) this.#countAnswer(seen, response.statusCode, durationMs / 1000)
     else if (!seen.truncated) this.#metrics.clientAborts.inc({ phase: seen.phase })
     this.#metrics.responseBytes.inc({ route: seen.route }, seen.responseBytes)
+    if (seen.workspaceId !== null) this.#workspaces?.count(seen.workspaceId)
     const rejection = seen.reason === null ? undefined : REJECTIONS[seen.reason]
     if (rejection !== undefined) this.#metrics.rejected.inc({ reason: rejection })
     const { route, method, reason } = seen

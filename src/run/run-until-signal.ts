@@ -107,6 +107,7 @@ function partsOf(planes: readonly Plane[], config: Config): Part[] {
   const hasRedis = redisTopologyOf(config.redis) !== null
   if (hasRedis) parts.push('redis')
   if (planes.includes('gateway') && (hasRedis || planes.includes('console'))) parts.push('changes')
+  if (planes.includes('gateway') && config.metrics.workspaces.length > 0) parts.push('workspaces')
   return parts
 }
 

@@ -21,6 +21,7 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   scope: '^[\\x21\\x23-\\x5b\\x5d-\\x7e]{1,64}$',
   'forwardable-header': '^[A-Za-z0-9-]{1,128}$',
   'path-template': '^(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))+$',
+  'counted-workspace': '^[A-Za-z0-9._~-]{1,128}$',
   'signing-secret': '^[A-Za-z0-9+/_-]+={0,2}$',
 }
 

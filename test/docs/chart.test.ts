@@ -22,6 +22,7 @@ const EXAMPLES: Readonly<Record<string, { taken: string[]; refused: string[] }>>
     taken: ['redis://a', 'rediss://u:p@a:6380/0?family=6', 'REDIS://a'],
     refused: ['http://a', 'a:6379'],
   },
+  'counted-workspace': { taken: ['ws_1', 'A.b-c~d'], refused: ['', 'a/b', 'x'.repeat(129)] },
   'redis-node': { taken: ['a:6379', 'rediss://a:6380', '[::1]:26379', 'a'], refused: ['http://a', 'a/0'] },
   'database-url': {
     taken: ['sqlite:/a/b.db', 'postgres://u@a/b?sslmode=require', 'postgresql://a'],

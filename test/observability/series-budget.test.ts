@@ -24,10 +24,14 @@ const POLICIES = Array.from({ length: 16 }, (_, index) => ({
 const UPSTREAM_STATUSES = [200, 201, 204, 304, ...Array.from({ length: 52 }, (_, n) => 400 + n), 500, 503]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'QUERY', 'REPORT']
 
+/** As many as may be counted one by one. The keys below are of others. */
+const NAMED_WORKSPACES = Array.from({ length: 50 }, (_, index) => `team-${index}`).join(',')
+
 let world: World
 beforeAll(async () => {
   world = await startWorld({
     POSTERN_ROUTES: JSON.stringify(ROUTES),
+    POSTERN_METRICS_WORKSPACES: NAMED_WORKSPACES,
     POSTERN_LIMITS_POLICIES: JSON.stringify(POLICIES),
     POSTERN_LOG_LEVEL: 'warn',
   })
@@ -87,6 +91,12 @@ test(`${REQUESTS} random paths, methods, keys and agents leave fewer than ${BUDG
   expect(series.length).toBeLessThan(BUDGET)
   expect(text).not.toMatch(/canary|ws_1|wsk_|key_[0-9A-Z]{26}/)
   for (const key of good) expect(text).not.toContain(key.id)
+
+  // Of workspaces there are those that were named, and one for all others.
+  const workspaces = series.filter(line => line.startsWith('postern_workspace_requests_total{'))
+  expect(workspaces).toHaveLength(51)
+  expect(workspaces.find(line => line.includes('"other"'))).not.toMatch(/ 0$/)
+  expect(text).toContain('\npostern_workspace_series_folded 1\n')
 
   // And every one of them was counted, once.
   const total = series

@@ -140,6 +140,7 @@ export function consoleConfig({
     database: { url: databaseUrl ?? 'sqlite::memory:' },
     drain: { delayMs: 0, timeoutMs: 1000 },
     reload: { everySeconds: 0 },
+    metrics: { workspaces: [], exemplars: false },
     // The schema's union of levels has no static type so far.
     tracing: { sampleRatio: 1 },
     log: { level: 'debug' },

@@ -482,6 +482,33 @@ const limits: Row = {
   ],
 }
 
+/** Empty unless somebody asked for it: metrics.workspaces is. */
+const workspaces: Row = {
+  title: 'Workspaces',
+  panels: [
+    {
+      title: 'Requests by workspace',
+      description:
+        'With a known key, of the workspaces that metrics.workspaces names. `other`: of all that it does not. Nothing where it names none.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 16,
+      stacked: true,
+      queries: [{ expr: rate('postern_workspace_requests_total', 'workspace'), legend: '{{workspace}}' }],
+    },
+    {
+      title: 'Not named',
+      description: '1 where in the last five minutes a request was counted as `other`.',
+      kind: 'timeseries',
+      unit: 'none',
+      max: 1,
+      width: 8,
+      runbook: '#posternserieslimitfolded',
+      queries: [{ expr: gauge('postern_workspace_series_folded', 'pod', '', 'max'), legend: '{{pod}}' }],
+    },
+  ],
+}
+
 export const nodejs: Row = {
   title: 'Node.js',
   panels: [
@@ -594,5 +621,5 @@ export const gatewayBoard: Board = {
   description:
     'Requests on their way through the gateway: what they got, how long it took, and what they waited for.',
   byRoute: true,
-  rows: [summary, traffic, overhead, decisions, cache, redis, upstream, limits, nodejs],
+  rows: [summary, traffic, overhead, decisions, cache, redis, upstream, limits, workspaces, nodejs],
 }

@@ -20,6 +20,7 @@ const SETTINGS = {
   POSTERN_LIMITS_POLICIES: JSON.stringify([
     { name: 'burst', per: 'key', route: 'auth', requests: 5, windowSeconds: 2 },
   ]),
+  POSTERN_METRICS_WORKSPACES: 'ws_1',
   POSTERN_LOG_LEVEL: 'warn',
   POSTERN_DRAIN_DELAY_MS: '2500',
 }
@@ -59,6 +60,8 @@ export async function runWatched(): Promise<WatchedRun> {
   )
   const clients = new Clients(world)
   for (let index = 0; index < KEYS; index++) clients.keys.push(await world.issue())
+  // Of a workspace that is not named.
+  clients.keys.push(await world.issue({ workspaceId: 'ws_2' }))
   const phases: [string, number][] = []
   const fromSeconds = Date.now() / 1000
   const told = new Set<string>()
