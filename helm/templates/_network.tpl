@@ -91,7 +91,8 @@ spec:
     {{- include "postern.egress" (dict "values" $policy.tracing "addresses" . "default" 4318) | nindent 4 }}
     {{- end }}
     {{- if eq .plane "gateway" }}
-    {{- include "postern.egress" (dict "values" $policy.upstream "addresses" (include "postern.at" (dict "tree" $settings "path" "upstream.url")) "default" 80) | nindent 4 }}
+    {{- $upstream := $settings.upstream.addresses | default (list (include "postern.at" (dict "tree" $settings "path" "upstream.url"))) }}
+    {{- include "postern.egress" (dict "values" $policy.upstream "addresses" ($upstream | join ",") "default" 80) | nindent 4 }}
     {{- if include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "origin.url") }}
     {{- include "postern.egress" (dict "values" $policy.origin "addresses" (include "postern.at" (dict "tree" $settings "path" "origin.url")) "default" 80) | nindent 4 }}
     {{- else if $root.Values.console.enabled }}

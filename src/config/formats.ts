@@ -39,6 +39,10 @@ export const formats: Readonly<Record<string, Format>> = {
     accepts: isHttpUrl,
     expectation: 'an http: or https: address without user, query or fragment',
   },
+  'host-and-port': {
+    accepts: isHostAndPort,
+    expectation: 'host:port, such as files-1.internal:8080, 10.0.0.5:8080 or [fd00::5]:8080',
+  },
   'redis-url': {
     accepts: text => hasProtocol(text, ['redis:', 'rediss:']),
     expectation: 'a redis: or rediss: address',
@@ -89,6 +93,12 @@ function isHttpUrl(text: string): boolean {
 
 function hasProtocol(text: string, protocols: readonly string[]): boolean {
   return URL.canParse(text) && protocols.includes(new URL(text).protocol) && new URL(text).hostname !== ''
+}
+
+function isHostAndPort(text: string): boolean {
+  const place = /^(?:\[([0-9a-fA-F:.]+)\]|[A-Za-z0-9._-]+):(\d{1,5})$/.exec(text)
+  if (place === null || (place[1] !== undefined && isIP(place[1]) !== 6)) return false
+  return Number(place[2]) > 0 && Number(place[2]) < 65_536
 }
 
 function isRedisNode(text: string): boolean {

@@ -62,7 +62,20 @@ const upstream = section({
     ]),
     { description: 'Fixed headers added to each request; a value, or `{ file: … }`', ...secret },
   ),
+  addresses: Type.Array(Type.String({ format: 'host-and-port' }), {
+    maxItems: 64,
+    description:
+      'Where its servers are (`host:port`), if not at the host and port of `upstream.url`, whose name stays the one asked for',
+  }),
   connections: Type.Integer({ minimum: 1, maximum: 10_000, description: 'Connections kept to the upstream' }),
+  queue: section({
+    maxRequests: Type.Integer({
+      minimum: 0,
+      maximum: 1_000_000,
+      description: 'Requests that may wait for a connection; further ones are answered 503 `overloaded`',
+    }),
+    maxWaitMs: milliseconds('Time a request may wait for a connection'),
+  }),
   connectTimeoutMs: milliseconds('Time for a connection to be made'),
   headersTimeoutMs: milliseconds('Time from asking to the upstream’s answer headers, waiting included'),
   bodyIdleTimeoutMs: milliseconds('Time without a byte of the answer’s body'),

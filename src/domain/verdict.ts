@@ -18,6 +18,7 @@ export type DenialReason =
   | 'invalid_query'
   | 'rate_limited'
   | 'overloaded'
+  | 'upstream_busy'
   | 'draining'
   | 'upstream_error'
   | 'upstream_unavailable'

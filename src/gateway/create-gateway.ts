@@ -74,7 +74,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
 }
 
 function createAnswer(app: FastifyInstance, deps: GatewayDeps, connections: ClientConnections): Answer {
-  const { config, metrics, clock } = deps
+  const { config, metrics, clock, logger } = deps
   const refuse = createRefuse(connections)
   const trusted = compileProxies(config.gateway.trustedProxies)
   const forward = registerForwarding(app, {
@@ -84,6 +84,7 @@ function createAnswer(app: FastifyInstance, deps: GatewayDeps, connections: Clie
     responseHeaders: config.gateway.responseHeaders,
     metrics,
     clock,
+    logger,
     refuse,
   })
   return {

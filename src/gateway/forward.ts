@@ -8,9 +8,10 @@ import { type Follow, following, unchanging } from '../domain/follow.ts'
 import { type DenialReason, denied } from '../domain/verdict.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
+import type { Resolve } from './upstream-addresses.ts'
 import type { UpstreamSettings } from './upstream-connection.ts'
 import { deliverAnswer, type Refuse } from './upstream-delivery.ts'
-import { EXCHANGE, UpstreamDispatcher } from './upstream-dispatcher.ts'
+import { type DispatcherDeps, EXCHANGE, UpstreamDispatcher } from './upstream-dispatcher.ts'
 import type { UpstreamExchange } from './upstream-exchange.ts'
 import { denialReasonOf, UpstreamFailure } from './upstream-failure.ts'
 import { compileRequestHeaders, type OwnRequestHeaders } from './upstream-request.ts'
@@ -25,7 +26,9 @@ export interface ForwardingDeps {
   readonly responseHeaders: readonly string[]
   readonly metrics: Metrics
   readonly clock: Clock
+  readonly logger: DispatcherDeps['logger']
   readonly refuse: Refuse
+  readonly resolve?: Resolve
   readonly clientStallMs?: number
 }
 

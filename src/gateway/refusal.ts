@@ -63,6 +63,7 @@ const TABLE: Readonly<Record<DenialReason, Row>> = {
     retryAfterSeconds: 1,
   },
   overloaded: overloaded('Too many requests are in flight'),
+  upstream_busy: overloaded('Too many requests wait for the service behind'),
   draining: overloaded('This server is about to stop: send the request again on a new connection'),
   upstream_error: { status: 502, code: 'upstream_error', text: 'The service behind gave no usable answer' },
   upstream_unavailable: {

@@ -3,7 +3,9 @@ import type { Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import { buildConnector, Client, type Dispatcher } from 'undici'
 import type { Config } from '../config/schema.ts'
+import type { Address } from '../domain/address-book.ts'
 import { requireAuthorities, requirePair } from '../domain/pem.ts'
+import { type ConnectDeps, connectToUpstream } from './upstream-connector.ts'
 
 /** The upstream's settings once they are whole: an address, and headers whose values were read from their files. */
 export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
@@ -11,16 +13,30 @@ export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** After about so long a connection is made anew, so that load follows where the upstream's servers are now. */
+const MAX_AGE_MS = 60_000
+
 /** The connection of one client of the pool, which carries one exchange at a time. */
 export class Connection {
+  /** Where it leads; null where there is none. */
+  address: Address | null = null
+  #endsAtMs = Number.POSITIVE_INFINITY
   #socket: Socket | null = null
   #used = false
   #reused = false
   #bytesBefore = 0
 
-  replace(socket: Socket | null): void {
+  /** @param nowMs monotonic */
+  replace(socket: Socket | null, address: Address | null, nowMs: number): void {
     this.#socket = socket
+    this.address = address
+    // Made together, they are not all to end together.
+    this.#endsAtMs = nowMs + MAX_AGE_MS * (0.75 + Math.random() / 2)
     this.#used = false
+  }
+
+  isOld(nowMs: number): boolean {
+    return nowMs >= this.#endsAtMs && this.#socket?.destroyed === false
   }
 
   /** A request is about to be written. */
@@ -56,8 +72,9 @@ export interface Connecting {
 /** A client of undici's that tells each request which connection carries it; undici itself does not. */
 export class UpstreamClient extends Client {
   readonly #connection: Connection
+  readonly #nowMs: () => number
 
-  constructor(origin: URL, connector: buildConnector.connector, connecting: Connecting) {
+  constructor(origin: URL, deps: ConnectDeps, connecting: Connecting) {
     const connection = new Connection()
     super(origin, {
       pipelining: 1,
@@ -65,14 +82,17 @@ export class UpstreamClient extends Client {
       // Deadlines are ours: undici's do not cover the wait for a connection, and fire up to half a second late.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: noticing(connection, connector, connecting),
+      connect: noticing(connection, deps, connecting),
     })
     this.#connection = connection
+    this.#nowMs = deps.nowMs
   }
 
   override dispatch(options: UpstreamRequestOptions, handler: Dispatcher.DispatchHandler): boolean {
     options.exchange.connection = this.#connection
-    return super.dispatch(options, handler)
+    // Said with the request, `Connection: close` ends it in order: no request can meet the closing.
+    const last = this.#connection.isOld(this.#nowMs())
+    return super.dispatch(last ? { ...options, reset: true } : options, handler)
   }
 }
 
@@ -103,15 +123,16 @@ type TlsMaterial = Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>
 
 function noticing(
   connection: Connection,
-  connector: buildConnector.connector,
+  deps: ConnectDeps,
   connecting: Connecting,
 ): buildConnector.connector {
   return (options, callback) => {
     connecting.count += 1
-    connector(options, (...outcome) => {
+    connectToUpstream(deps, options, (error, socket, address) => {
       connecting.count -= 1
-      connection.replace(outcome[1])
-      callback(...outcome)
+      connection.replace(socket, address, deps.nowMs())
+      if (socket === null) callback(error ?? new Error('No connection'), null)
+      else callback(null, socket)
     })
   }
 }

@@ -1,21 +1,28 @@
-import { Pool } from 'undici'
+import type { Logger } from 'pino'
+import { type buildConnector, Pool } from 'undici'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import { type Follow, following, unchanging } from '../domain/follow.ts'
 import type { Metrics } from '../observability/metrics.ts'
-import { DeadlineClock } from './deadline-clock.ts'
+import { type Bounded, DeadlineClock } from './deadline-clock.ts'
 import type { DeadlineLimits } from './deadlines.ts'
+import { type Resolve, resolveName, UpstreamAddresses } from './upstream-addresses.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './upstream-connection.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 import type { ExchangeOwner, OnAnswer } from './upstream-exchange-parties.ts'
 import { tellsOfAbsence, UpstreamFailure } from './upstream-failure.ts'
 import { UpstreamMeter } from './upstream-meter.ts'
+import { placesOf } from './upstream-places.ts'
+import { UpstreamQueue } from './upstream-queue.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
   readonly follow?: Follow<UpstreamSettings>
   readonly metrics: Metrics
   readonly clock: Clock
+  readonly logger: Pick<Logger, 'warn'>
+  /** How names become addresses; as the machine does, unless a test says otherwise. */
+  readonly resolve?: Resolve
   /** How long a client may take nothing of an answer that waits for it. */
   readonly clientStallMs?: number
 }
@@ -29,7 +36,7 @@ const CLIENT_STALL_MS = 30_000
  * All exchanges with the upstream: at most as many at once as there are connections, the others in order of arrival.
  * The queue is ours and not the pool's, where what was given up would wait on, and nothing could be taken out.
  */
-export class UpstreamDispatcher implements ExchangeOwner {
+export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   readonly limits: DeadlineLimits
   readonly #connections: number
   readonly #pool: Pool
@@ -38,7 +45,8 @@ export class UpstreamDispatcher implements ExchangeOwner {
   readonly #circuit: Circuit
   /** The one request that tries whether the upstream is back. */
   #probe: UpstreamExchange | null = null
-  readonly #waiting = new Set<UpstreamExchange>()
+  readonly #queue: UpstreamQueue<UpstreamExchange>
+  readonly #addresses: UpstreamAddresses
   #underWay = 0
   #admitting = false
   #destroyed = false
@@ -48,19 +56,33 @@ export class UpstreamDispatcher implements ExchangeOwner {
     const connecting = { count: 0 }
     this.#circuit = new Circuit(settings.circuit)
     const connector = following(settings, deps.follow ?? unchanging, buildUpstreamConnector)
+    this.#queue = new UpstreamQueue(settings.queue)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     this.#connections = settings.connections
-    this.#clock = new DeadlineClock(() => deps.clock.monotonicMs())
+    const nowMs = () => deps.clock.monotonicMs()
+    this.#clock = new DeadlineClock(nowMs)
+    this.#addresses = new UpstreamAddresses(placesOf(settings), {
+      nowMs,
+      resolve: deps.resolve ?? resolveName,
+      onTrouble: error => deps.logger.warn({ reason: error.message }, 'the upstream’s name is not resolved'),
+    })
+    const connect = {
+      addresses: this.#addresses,
+      connector: (...asked: Parameters<buildConnector.connector>) => connector.value(...asked),
+      connectTimeoutMs: settings.connectTimeoutMs,
+      nowMs,
+    }
     this.#pool = new Pool(new URL(settings.url).origin, {
       connections: settings.connections,
-      factory: origin => new UpstreamClient(origin, (...asked) => connector.value(...asked), connecting),
+      factory: origin => new UpstreamClient(origin, connect, connecting),
     })
     this.#meter = new UpstreamMeter(deps.metrics, () => ({
       open: this.#pool.stats.connected,
       free: this.#pool.stats.free,
       pending: connecting.count,
-      queued: this.#waiting.size + this.#pool.stats.queued,
+      queued: this.#queue.size + this.#pool.stats.queued,
       circuit: this.#circuit.state(this.nowMs()),
+      addresses: this.#addresses.book.figures(this.nowMs()),
     }))
   }
 
@@ -74,14 +96,20 @@ export class UpstreamDispatcher implements ExchangeOwner {
     const exchange = options.headers[EXCHANGE]
     exchange.begin(onAnswer)
     const nowMs = this.nowMs()
-    if (!this.#circuit.admits(nowMs)) {
+    if (this.#underWay >= this.#connections && this.#queue.isFull) {
+      exchange.fail(new UpstreamFailure('queue_full'))
+    } else if (!this.#circuit.admits(nowMs)) {
       exchange.fail(new UpstreamFailure('circuit_open'))
-      return
+    } else {
+      if (this.#circuit.state(nowMs) === 'half_open') this.#probe = exchange
+      this.#enqueue(exchange, nowMs)
     }
-    if (this.#circuit.state(nowMs) === 'half_open') this.#probe = exchange
-    this.#clock.add(exchange)
-    this.#waiting.add(exchange)
-    this.#admit()
+  }
+
+  /** The clock's: whoever has waited too long for a connection waits no longer. */
+  checkDeadline(nowMs: number): void {
+    if (this.#queue.size === 0) this.#clock.delete(this)
+    for (const exchange of this.#queue.overdue(nowMs)) exchange.fail(new UpstreamFailure('queue_full'))
   }
 
   nowMs(): number {
@@ -89,7 +117,7 @@ export class UpstreamDispatcher implements ExchangeOwner {
   }
 
   withdraw(exchange: UpstreamExchange): void {
-    if (!this.#waiting.delete(exchange)) return
+    if (!this.#queue.delete(exchange)) return
     this.#clock.delete(exchange)
     this.#endProbe(exchange)
   }
@@ -104,7 +132,11 @@ export class UpstreamDispatcher implements ExchangeOwner {
   }
 
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
-    if (exchange.statusCode === 0 && tellsOfAbsence(failure.kind)) this.#circuit.failed(this.nowMs())
+    if (exchange.statusCode === 0 && tellsOfAbsence(failure.kind)) {
+      this.#circuit.failed(this.nowMs())
+      const address = exchange.connection?.address
+      if (address) this.#addresses.book.failed(address, this.nowMs())
+    }
     this.#meter.failed(failure.kind, exchange.retried && exchange.statusCode === 0)
   }
 
@@ -118,7 +150,7 @@ export class UpstreamDispatcher implements ExchangeOwner {
   /** What is under way breaks off, what waits is refused. For a gentle end, wait for the requests first. */
   destroy(): void {
     this.#destroyed = true
-    for (const exchange of this.#waiting) exchange.fail(new UpstreamFailure('reset'))
+    for (const exchange of this.#queue.all()) exchange.fail(new UpstreamFailure('reset'))
     this.#clock.stop()
     // undici promises that it cannot fail; what it broke off has been told already.
     void this.#pool.destroy()
@@ -131,14 +163,21 @@ export class UpstreamDispatcher implements ExchangeOwner {
     this.#circuit.abandoned()
   }
 
+  #enqueue(exchange: UpstreamExchange, nowMs: number): void {
+    this.#clock.add(exchange)
+    this.#queue.add(exchange, nowMs)
+    this.#admit()
+    if (this.#queue.size > 0) this.#clock.add(this)
+  }
+
   #admit(): void {
     // A request that fails at once frees its place while this loop runs: one loop, not one in another.
     if (this.#admitting) return
     this.#admitting = true
     try {
-      for (const exchange of this.#waiting) {
-        if (this.#underWay >= this.#connections || this.#destroyed) break
-        this.#waiting.delete(exchange)
+      while (this.#underWay < this.#connections && !this.#destroyed) {
+        const exchange = this.#queue.take()
+        if (exchange === undefined) break
         this.#underWay += 1
         this.#pool.dispatch(exchange.options, exchange)
       }

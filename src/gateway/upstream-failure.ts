@@ -69,6 +69,7 @@ export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
     case 'total_timeout':
       return 'upstream_timeout'
     case 'queue_full':
+      return 'upstream_busy'
     case 'circuit_open':
       return 'upstream_unavailable'
     default:

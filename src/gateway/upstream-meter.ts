@@ -15,6 +15,7 @@ export interface PoolFigures {
   readonly pending: number
   readonly queued: number
   readonly circuit: CircuitState
+  readonly addresses: { readonly usable: number; readonly avoided: number }
 }
 
 const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_open']
@@ -68,6 +69,11 @@ function collectPool(metrics: Metrics, figures: () => PoolFigures): void {
   collectOnScrape(metrics.upstreamCircuit, circuits => {
     const { circuit } = figures()
     for (const state of CIRCUIT_STATES) circuits.set({ upstream: UPSTREAM, state }, state === circuit ? 1 : 0)
+  })
+  collectOnScrape(metrics.upstreamAddresses, gauge => {
+    for (const [state, count] of Object.entries(figures().addresses)) {
+      gauge.set({ upstream: UPSTREAM, state }, count)
+    }
   })
   collectOnScrape(metrics.upstreamQueued, queued => queued.set({ upstream: UPSTREAM }, figures().queued))
 }

@@ -120,6 +120,11 @@ function declareUpstream(registers: Registry[]) {
     upstreamQueued: gauge('postern_upstream_queued_requests', 'Requests that wait for a connection', [
       'upstream',
     ]),
+    upstreamAddresses: gauge(
+      'postern_upstream_addresses',
+      'Addresses of the upstream; `avoided` ones could not be reached a moment ago',
+      ['upstream', 'state'],
+    ),
     upstreamCircuit: gauge('postern_upstream_circuit_state', '1 for the state that the circuit is in', [
       'upstream',
       'state',

@@ -14,6 +14,7 @@ export type JsonSchema = { [keyword: string]: unknown }
  */
 export const PATTERNS: Readonly<Record<string, string>> = {
   'http-url': '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s?#@]+$',
+  'host-and-port': '^[A-Za-z0-9._\\[\\]:-]+:[0-9]{1,5}$',
   'redis-url': '^[Rr][Ee][Dd][Ii][Ss][Ss]?://\\S+$',
   'redis-node': '^([Rr][Ee][Dd][Ii][Ss][Ss]?://)?[A-Za-z0-9._\\[\\]:-]+$',
   'database-url': '^(sqlite:|[Pp][Oo][Ss][Tt][Gg][Rr][Ee][Ss]([Qq][Ll])?://)\\S+$',

@@ -18,6 +18,10 @@ const EXAMPLES: Readonly<Record<string, { taken: string[]; refused: string[] }>>
     taken: ['http://a', 'https://a.example:8443/base', 'HTTPS://[::1]:80/', 'http://a_b/%20'],
     refused: ['ftp://a', 'http://u:p@a', 'http://a?b', 'http://a#b', 'a'],
   },
+  'host-and-port': {
+    taken: ['workspaces:8080', 'w-1.default.svc.cluster.local:80', '10.0.0.5:8080', '[fd00::5]:8080'],
+    refused: ['workspaces', 'http://workspaces:8080', ':8080', 'workspaces:port'],
+  },
   'redis-url': {
     taken: ['redis://a', 'rediss://u:p@a:6380/0?family=6', 'REDIS://a'],
     refused: ['http://a', 'a:6379'],

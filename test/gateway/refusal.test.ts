@@ -26,6 +26,7 @@ const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: st
   upstream_unavailable: [503, 'upstream_unavailable', true],
   key_store_unavailable: [503, 'key_store_unavailable', true],
   overloaded: [503, 'overloaded', true],
+  upstream_busy: [503, 'overloaded', true],
   draining: [503, 'overloaded', true],
   upstream_timeout: [504, 'upstream_timeout', false],
 }

@@ -94,6 +94,11 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     expect(egressOf({ ...MINIMAL, config: { upstream: { url } } }).at(-1)).toEqual([[port], 'anybody'])
   })
 
+  it('reads the ports of the upstream’s servers where they are named', () => {
+    const upstream = { url: 'http://workspaces', addresses: ['10.0.0.5:8081', '10.0.0.6:8082'] }
+    expect(egressOf({ ...MINIMAL, config: { upstream } }).at(-1)).toEqual([[8081, 8082], 'anybody'])
+  })
+
   it('reads the port of Redis where its address is no secret', () => {
     const config = { ...MINIMAL.config, redis: { url: 'rediss://redis:6380' } }
     expect(egressOf({ config })[0]).toEqual([[6380], 'anybody'])

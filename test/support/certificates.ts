@@ -5,7 +5,7 @@ import { join } from 'node:path'
 
 export interface Certificates {
   readonly caFile: string
-  /** For 127.0.0.1, by that authority. */
+  /** For 127.0.0.1 and localhost, by that authority. */
   readonly server: { readonly cert: Buffer; readonly key: Buffer }
   /** For another name, by the same authority. */
   readonly misnamed: { readonly cert: Buffer; readonly key: Buffer }
@@ -45,7 +45,7 @@ export function makeCertificates(days = 2): Certificates {
     )
     return { cert: readFileSync(path(`${name}.pem`)), key: readFileSync(path(`${name}.key`)) }
   }
-  const server = sign('server', 'IP:127.0.0.1')
+  const server = sign('server', 'IP:127.0.0.1,DNS:localhost')
   const misnamed = sign('misnamed', 'DNS:elsewhere.example')
   sign('client', 'DNS:gateway')
   return {

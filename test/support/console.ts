@@ -109,7 +109,9 @@ export function consoleConfig({
     ops: { host: '127.0.0.1', port: 0 },
     upstream: {
       headers: {},
+      addresses: [],
       connections: 1,
+      queue: { maxRequests: 512, maxWaitMs: 5000 },
       connectTimeoutMs: 1000,
       headersTimeoutMs: 1000,
       bodyIdleTimeoutMs: 1000,

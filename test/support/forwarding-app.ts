@@ -37,6 +37,7 @@ const STATUS: Partial<Record<DenialReason, number>> = {
   upstream_error: 502,
   upstream_timeout: 504,
   upstream_unavailable: 503,
+  upstream_busy: 503,
   upstream_not_found: 404,
   unknown_route: 404,
   other_workspace: 404,
@@ -45,7 +46,9 @@ const STATUS: Partial<Record<DenialReason, number>> = {
 
 export const DEFAULT_SETTINGS: Omit<UpstreamSettings, 'url'> = {
   headers: {},
+  addresses: [],
   connections: 8,
+  queue: { maxRequests: 1000, maxWaitMs: 60_000 },
   connectTimeoutMs: 2000,
   headersTimeoutMs: 5000,
   bodyIdleTimeoutMs: 5000,
@@ -101,6 +104,7 @@ export async function startForwardingApp(
     responseHeaders: RESPONSE_HEADERS,
     metrics,
     clock: systemClock,
+    logger: silentLogger,
     refuse,
     ...deps,
   })

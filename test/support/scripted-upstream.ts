@@ -37,13 +37,17 @@ export interface ScriptedUpstream {
 export const json = (body: string, headers = '') =>
   `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`
 
-export async function startScriptedUpstream(script: Script, tls?: TlsOptions): Promise<ScriptedUpstream> {
+export async function startScriptedUpstream(
+  script: Script,
+  tls?: TlsOptions,
+  { host = '127.0.0.1', port = 0 } = {},
+): Promise<ScriptedUpstream> {
   const events = new EventEmitter().setMaxListeners(0)
   const upstream = new Scripted(script, events)
   const accept = (socket: Socket) => upstream.accept(socket)
   const server = tls === undefined ? createServer(accept) : createTlsServer(tls, accept)
   server.on('tlsClientError', () => {})
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  await once(server.listen(port, host), 'listening')
   return upstream.listening(server, tls === undefined ? 'http' : 'https')
 }
 
@@ -66,7 +70,7 @@ class Scripted implements ScriptedUpstream {
   listening(server: Server, scheme: string): this {
     this.#server = server
     this.port = (server.address() as AddressInfo).port
-    this.url = `${scheme}://127.0.0.1:${this.port}`
+    this.url = `${scheme}://${(server.address() as AddressInfo).address}:${this.port}`
     return this
   }
 

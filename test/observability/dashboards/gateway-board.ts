@@ -390,11 +390,15 @@ const upstream: Row = {
     },
     {
       title: 'Connections',
-      description: '`free` are open and idle, `pending` are being made.',
+      description:
+        '`free` are open and idle, `pending` are being made. Addresses that are avoided could not be reached a moment ago.',
       kind: 'timeseries',
       unit: 'short',
       width: 5,
-      queries: [{ expr: gauge('postern_upstream_connections', 'state'), legend: '{{state}}' }],
+      queries: [
+        { expr: gauge('postern_upstream_connections', 'state'), legend: '{{state}}' },
+        { expr: gauge('postern_upstream_addresses', 'state'), legend: 'addresses {{state}}' },
+      ],
     },
     {
       title: 'Waiting for a connection',
