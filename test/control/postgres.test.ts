@@ -111,7 +111,10 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     })
     await locked
     const answer = await revoke(running, key.id)
-    expect({ status: answer.status, code: answer.body.code }).toEqual({ status: 500, code: 'internal_error' })
+    expect({ status: answer.status, code: answer.body.code }).toEqual({
+      status: 503,
+      code: 'database_unavailable',
+    })
     letGo()
     await holding.catch(() => {})
     await other.close()

@@ -16,6 +16,7 @@ const STATUS = {
   idempotency_mismatch: 422,
   headers_too_large: 431,
   internal_error: 500,
+  database_unavailable: 503,
   redis_unavailable: 503,
 } as const
 

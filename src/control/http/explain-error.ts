@@ -1,13 +1,20 @@
 import type { FastifyError, FastifySchemaValidationError } from 'fastify'
+import { AuditWriteError } from '../registry/audit-rows.ts'
 import { EXPECTED } from './admin-schemas.ts'
 import { ApiError, invalidField } from './api-error.ts'
 
 /** A field's name is repeated to whoever sent it only if it looks like one: a key pasted there does not. */
 const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/
 
+/** Of a database that breaks off while it commits nobody knows what it did. */
+const UNCONFIRMED =
+  'The database did not confirm the change: it was not made, or only its confirmation was lost. The console’s log ' +
+  'says why under the request id'
+
 /** What a failure looks like from outside. Whatever is not known to be the caller's is a fault of ours. */
 export function explainError(error: FastifyError | ApiError): ApiError {
   if (error instanceof ApiError) return error
+  if (error instanceof AuditWriteError) return new ApiError('database_unavailable', UNCONFIRMED)
   const [violation] = error.validation ?? []
   if (violation !== undefined) return explainViolation(violation, error.validationContext ?? 'body')
   switch (error.statusCode) {

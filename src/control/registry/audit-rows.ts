@@ -3,10 +3,10 @@ import type { AuditAction, AuditDetail, AuditEntry, AuditPage } from './audit.ts
 import type { PageQuestion } from './key-repository.ts'
 import type { AuditRow, Tables } from './tables.ts'
 
-/** The change that the entry tells of is not made either: both are one transaction. */
+/** Neither the change nor the entry that tells of it was confirmed: both are one transaction. */
 export class AuditWriteError extends Error {
   constructor(cause: unknown) {
-    super('The audit entry of a change could not be written', { cause })
+    super('A change and its audit entry could not be written', { cause })
   }
 }
 

@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { insertAnswer } from './answer-rows.ts'
-import { insertAuditEntry } from './audit-rows.ts'
+import { AuditWriteError, insertAuditEntry } from './audit-rows.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
 import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
@@ -29,7 +29,8 @@ export async function commitChange(
     return { kind: 'committed', notes }
   } catch (error) {
     if (error instanceof Abandoned) return error.outcome
-    throw error
+    // The entry is part of the transaction: what kept the one out kept the other out.
+    throw change.audit === null || error instanceof AuditWriteError ? error : new AuditWriteError(error)
   }
 }
 

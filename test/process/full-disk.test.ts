@@ -1,0 +1,82 @@
+import { sql } from 'kysely'
+import { expect, onTestFinished, test } from 'vitest'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import { startPostern } from '../support/postern-process.ts'
+import { scrapeOne } from '../support/scrape.ts'
+import { makeSmallDisk } from '../support/small-disk.ts'
+
+const TOKEN = 'admin-token-of-the-full-disk'
+const FAILURES = 20
+
+test('a console whose disk is full refuses changes honestly and counts them, answers reads, and is well when there is room', {
+  timeout: 60_000,
+}, async () => {
+  const disk = makeSmallDisk()
+  onTestFinished(() => disk.remove())
+  const databaseUrl = `sqlite:${disk.directory}/keys.db`
+  const { process: console, urls } = await startPostern(
+    'console',
+    {
+      POSTERN_KEYS_SIGNING_SECRETS: Buffer.alloc(32, 7).toString('base64'),
+      POSTERN_ORIGIN_TOKEN: 'origin-token-of-the-full-disk',
+      POSTERN_ADMIN_TOKEN: TOKEN,
+      POSTERN_DATABASE_URL: databaseUrl,
+      POSTERN_DRAIN_DELAY_MS: '0',
+    },
+    [],
+    disk.launcher,
+  )
+  const ask = async (method: 'GET' | 'POST', path: string, body?: object) => {
+    const type = body === undefined ? {} : { 'content-type': 'application/json' }
+    const response = await fetch(`${urls.console}/admin/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${TOKEN}`, ...type },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const json = (await response.json()) as {
+      key: { id: string }
+      keys: { id: string }[]
+      code: string
+      error: string
+    }
+    return { status: response.status, json }
+  }
+  const issue = () => ask('POST', '/workspaces/ws_1/keys', { name: 'a', scopes: ['files:read'] })
+  const pid = console.child.pid ?? 0
+
+  const issued = [(await issue()).json.key.id, (await issue()).json.key.id]
+  const [kept = ''] = issued
+  disk.fill(pid)
+  for (let attempt = 0; attempt < FAILURES; attempt++) {
+    const { status, json } = attempt % 2 === 0 ? await issue() : await ask('POST', `/keys/${kept}/revoke`)
+    expect([status, json.code]).toEqual([503, 'database_unavailable'])
+    expect(json.error).toMatch(/^The database did not confirm the change/)
+  }
+  const list = await ask('GET', '/workspaces/ws_1/keys')
+  expect(list.json.keys.map(key => key.id).toSorted()).toEqual(issued.toSorted())
+  expect((await fetch(`${urls.ops}/livez`)).status).toBe(200)
+  expect(await scrapeOne(urls.ops, 'postern_audit_write_failures_total')).toBe(FAILURES)
+
+  const freedAtMs = performance.now()
+  disk.free(pid)
+  const after = await issue()
+  const recoveredMs = Math.round(performance.now() - freedAtMs)
+  expect(after.status).toBe(201)
+  issued.push(after.json.key.id)
+  expect((await ask('POST', `/keys/${kept}/revoke`)).status).toBe(200)
+  expect((await console.stop('SIGTERM')).code).toBe(0)
+
+  const { reader, close } = await openDatabase(databaseUrl)
+  const { rows } = await sql<{ integrity_check: string }>`pragma integrity_check`.execute(reader)
+  const keys = await reader.selectFrom('keys').select('id').execute()
+  const entries = await reader.selectFrom('audit').select(['action', 'key_id']).execute()
+  await close()
+  process.stdout.write(
+    `full disk (${disk.kind}): ${FAILURES} changes refused, 0 of them half written, taken again after ${recoveredMs} ms\n`,
+  )
+  expect(rows).toEqual([{ integrity_check: 'ok' }])
+  expect(keys.map(key => key.id).toSorted()).toEqual(issued.toSorted())
+  expect(entries.map(({ action, key_id }) => `${action} ${key_id}`).toSorted()).toEqual(
+    [...issued.map(id => `key.issued ${id}`), `key.revoked ${kept}`].toSorted(),
+  )
+})
