@@ -103,6 +103,9 @@ spec:
     {{- if eq (include "postern.database" $root) "postgres" }}
     {{- include "postern.egress" (dict "values" $policy.database "addresses" (include "postern.at" (dict "tree" $settings "path" "database.url")) "default" 5432) | nindent 4 }}
     {{- end }}
+    {{- with include "postern.at" (dict "tree" $settings "path" "console.webhook.url") }}
+    {{- include "postern.egress" (dict "values" $policy.webhook "addresses" . "default" 443) | nindent 4 }}
+    {{- end }}
     {{- with $policy.identityProvider }}
     {{- if .ports }}
     {{- include "postern.networkRule" (dict "direction" "to" "peers" .to "ports" .ports) | nindent 4 }}

@@ -11,6 +11,7 @@ import {
   secret,
   section,
 } from './schema-parts.ts'
+import { webhook } from './webhook-schema.ts'
 
 const claim = (description: string) => Type.String({ minLength: 1, maxLength: 256, description })
 
@@ -82,4 +83,5 @@ export const consolePlane = section({
     }),
   }),
   oidc,
+  webhook,
 })

@@ -66,6 +66,11 @@ export const formats: Readonly<Record<string, Format>> = {
     accepts: isSigningSecret,
     expectation: 'base64 of at least 32 bytes (openssl rand -base64 32 makes one)',
   },
+  'webhook-secret': {
+    accepts: isWebhookSecret,
+    expectation:
+      'base64 of 24 to 64 bytes (openssl rand -base64 32 makes one), with or without whsec_ before it',
+  },
   'forwardable-header': {
     accepts: text =>
       HEADER_NAME.test(text) && !NEVER_FORWARDED.has(text.toLowerCase()) && !/^x-postern-/i.test(text),
@@ -83,6 +88,13 @@ export const formats: Readonly<Record<string, Format>> = {
 export function isSigningSecret(text: string): boolean {
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) return false
   return Buffer.from(text, 'base64').length >= 32
+}
+
+/** As the Standard Webhooks specification bounds it. */
+function isWebhookSecret(text: string): boolean {
+  const [, base64] = /^(?:whsec_)?([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? []
+  const { length } = Buffer.from(base64 ?? '', 'base64')
+  return length >= 24 && length <= 64
 }
 
 function isHttpUrl(text: string): boolean {

@@ -54,6 +54,11 @@ function checkGateway({ upstream, redis, origin }: Config): Mistake[] {
 
 function checkConsole({ keys, console }: Config): Mistake[] {
   const mistakes = checkSignIn(console)
+  if ((console.webhook.url === undefined) !== (console.webhook.secret === undefined)) {
+    mistakes.push(
+      mistake('console.webhook.url, console.webhook.secret', 'belong together: set both or neither'),
+    )
+  }
   // Otherwise it is required of every plane, and said there.
   if (keys.format === 'opaque' && keys.signingSecrets.length === 0) {
     mistakes.push(

@@ -33,6 +33,10 @@ import { untilReachable } from './registry/until-reachable.ts'
 import { createSignIn } from './sign-in/create-sign-in.ts'
 import type { OneTimeLink } from './sign-in/one-time-link.ts'
 import { systemTimers, type Timers } from './timers.ts'
+import { createWebhook, isWebhookOn } from './webhooks/create-webhook.ts'
+import { deliveryCalls } from './webhooks/delivery-calls.ts'
+import { noticeOfChange } from './webhooks/notice.ts'
+import { createNotices } from './webhooks/notices.ts'
 
 export interface ConsoleParts {
   readonly config: Config
@@ -86,6 +90,18 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     onWaiting: () => parts.onWaiting?.('database'),
   })
   const repository = createKeyRepository(database, clock, me)
+  const notices = createNotices(database, clock)
+  const newNoticeId = createIds('msg', randomBytes)
+  const webhook = createWebhook(config.console.webhook, {
+    notices,
+    newNoticeId,
+    follow: followingPart(follow, next => next.console.webhook),
+    clock,
+    timers,
+    metrics,
+    logger,
+    random,
+  })
   const outbox = new Outbox({ repository, announcer, clock, timers, logger, random })
   const registry: Registry = {
     repository,
@@ -100,10 +116,14 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
       return secrets.value.signingKey
     },
     knownScopes: Object.keys(config.scopes),
+    noticeOf: isWebhookOn(config.console.webhook) ? noticeOfChange : () => null,
   }
   const { trustedProxies } = config.console
   const app = createConsoleServer({ logger, metrics, randomBytes, trustedProxies })
-  const calls = adminCalls(registry, metrics, { repository, announcer, clock, logger })
+  const calls = [
+    ...adminCalls(registry, metrics, { repository, announcer, clock, logger }),
+    ...deliveryCalls(notices),
+  ]
   const { oneTimeLink = null } = parts
   const signIn = createSignIn({
     config: config.console,
@@ -152,8 +172,9 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     start() {
       announcer.start()
       stopBeats = startBeats({ repository, announcer, outbox, clock, timers, logger, sender: me })
-      const purges = [() => repository.purge(), () => signIn.sessions.purge()]
+      const purges = [() => repository.purge(), () => notices.purge(), () => signIn.sessions.purge()]
       stopHousekeeping = startHousekeeping({ repository, purges, metrics, clock, timers, logger })
+      webhook?.start()
       outbox.kick()
     },
     stop() {
@@ -161,6 +182,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
         await app.close()
         stopBeats()
         stopHousekeeping()
+        await webhook?.stop()
         await outbox.stop()
         await announcer.stop()
         await signIn.stop()

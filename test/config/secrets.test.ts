@@ -22,9 +22,16 @@ function lawfulValue({ path }: Setting, secret: string): string {
       return `{ "X-Token": "${secret}" }`
     case 'keys.signingSecrets':
       return Buffer.from(secret + signingSecret(1)).toString('base64')
+    case 'console.webhook.secret':
+      return Buffer.from(secret.padEnd(30, '0')).toString('base64')
     default:
       return secret
   }
+}
+
+/** What a secret cannot be without. */
+const COMPANIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'console.webhook.secret': { POSTERN_CONSOLE_WEBHOOK_URL: 'https://hooks.example.com' },
 }
 
 describe('a secret is never printed', () => {
@@ -32,7 +39,8 @@ describe('a secret is never printed', () => {
     fc.assert(
       fc.property(canary, secret => {
         const value = lawfulValue(setting, secret)
-        const printed = printConfig(configOf({ environment: { [setting.environment]: value } }))
+        const environment = { ...COMPANIONS[setting.path], [setting.environment]: value }
+        const printed = printConfig(configOf({ environment }))
         expect(printed).not.toContain(secret)
         expect(printed).not.toContain(Buffer.from(secret).toString('base64').slice(0, 20))
         expect(printed).toContain('[hidden]')

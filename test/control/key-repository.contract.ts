@@ -156,13 +156,21 @@ export function describeKeyRepository(
     test('counts each key once, by what it is worth now', async () => {
       const minute = 60_000
       const expiring = someKey({ expiresAtMs: NOW_MS + minute })
-      for (const key of [someKey(), someKey(), expiring, someKey({ expiresAtMs: NOW_MS })])
+      const later = someKey({ expiresAtMs: NOW_MS + 2 * minute })
+      for (const key of [someKey(), someKey(), expiring, later, someKey({ expiresAtMs: NOW_MS })])
         await insert(repository, key)
       const former = someKey({ expiresAtMs: NOW_MS })
       await insert(repository, former)
       await replace(repository, revoked(former))
-      expect(await repository.countByState(NOW_MS, NOW_MS + minute)).toEqual({
+      expect(
+        await repository.countByState({
+          nowMs: NOW_MS,
+          weekMs: NOW_MS + minute,
+          monthMs: NOW_MS + 2 * minute,
+        }),
+      ).toEqual({
         active: 2,
+        expiring_30d: 1,
         expiring: 1,
         expired: 1,
         revoked: 1,

@@ -30,7 +30,7 @@ test('what stands in the way of a repeated request may be the work of the first:
     await repository.commit({ issued: null, replaced: null, audit: null, answer: { ...repetition, outcome } })
     return { kind: 'not_active', state: 'retiring' } as const
   }
-  const result = await perform({ repository, outbox, clock }, asked, plan)
+  const result = await perform({ repository, outbox, clock, noticeOf: () => null }, asked, plan)
   expect(result).toMatchObject({ kind: 'done', record: old.record, secret: null, replayed: true })
 })
 
@@ -48,7 +48,11 @@ test('a plan that somebody else overtakes is made anew, from what is stored by t
     }
     return plans.at(-1) ?? { kind: 'unknown_key' as const }
   }
-  const result = await perform({ repository, outbox, clock }, { ...asked, repetition: null }, plan)
+  const result = await perform(
+    { repository, outbox, clock, noticeOf: () => null },
+    { ...asked, repetition: null },
+    plan,
+  )
   expect(plans).toHaveLength(2)
   expect(result).toMatchObject({ kind: 'done', changed: true, record: { version: 3 } })
 })
@@ -59,7 +63,7 @@ test('an operation that others overtake for ever ends in a fault, and not never'
   const late = revoked(revoked(key))
   const attempt = { kind: 'planned', issued: null, replaced: late, record: late.record } as const
   const plan = async () => ({ ...attempt, digest: key.digest, audit: null, secret: null })
-  await expect(perform({ repository, outbox, clock }, asked, plan)).rejects.toThrow(
+  await expect(perform({ repository, outbox, clock, noticeOf: () => null }, asked, plan)).rejects.toThrow(
     /8 attempts.*others kept changing/,
   )
 })

@@ -24,6 +24,7 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   'path-template': '^(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))+$',
   'counted-workspace': '^[A-Za-z0-9._~-]{1,128}$',
   'signing-secret': '^[A-Za-z0-9+/_-]+={0,2}$',
+  'webhook-secret': '^(whsec_)?[A-Za-z0-9+/]+={0,2}$',
 }
 
 /** Where settings may stand in values: every one optional, no other, secrets only as the name of a file or an address. */

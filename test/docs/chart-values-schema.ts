@@ -188,6 +188,7 @@ const properties: JsonSchema = {
     origin: peers,
     database: peers,
     identityProvider: peers,
+    webhook: peers,
     tracing: peers,
     extraIngress: objects,
     extraEgress: objects,

@@ -44,6 +44,10 @@ const EXAMPLES: Readonly<Record<string, { taken: string[]; refused: string[] }>>
     ],
     refused: ['not base64!', ''],
   },
+  'webhook-secret': {
+    taken: [randomBytes(24).toString('base64'), `whsec_${randomBytes(64).toString('base64')}`],
+    refused: ['not base64!', '', 'whsec_'],
+  },
 }
 
 describe('what is made for the chart is current: npm run docs writes it', () => {

@@ -123,6 +123,14 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     expect(egressOf({ ...MINIMAL, console: { enabled: true } }, 'console')).toEqual([[[6379], 'anybody']])
   })
 
+  it('lets the console reach whom it tells of keys', () => {
+    const config = { ...MINIMAL.config, console: { webhook: { url: 'https://hooks.example.com/x' } } }
+    const secrets = { ...MINIMAL.secrets, console: { webhook: { secret: { existingSecret: 'hooks' } } } }
+    const values = { ...MINIMAL, config, secrets, console: { enabled: true } }
+    expect(egressOf(values, 'console')).toContainEqual([[443], 'anybody'])
+    expect(egressOf(values)).not.toContainEqual([[443], 'anybody'])
+  })
+
   it('lets spans reach their collector', () => {
     const tracing = { endpoint: 'http://collector:4318' }
     expect(egressOf({ ...MINIMAL, config: { ...MINIMAL.config, tracing } })).toContainEqual([

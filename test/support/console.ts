@@ -20,6 +20,7 @@ export interface ConsoleOptions {
   readonly signIn?: Partial<Omit<Config['console'], 'oidc'>> & {
     readonly oidc?: Partial<Config['console']['oidc']>
   }
+  readonly webhook?: Partial<Config['console']['webhook']>
   readonly parts?: Partial<ConsoleParts>
 }
 
@@ -77,6 +78,7 @@ export function consoleConfig({
   redis,
   adminToken = ADMIN_TOKEN,
   signIn,
+  webhook = {},
 }: ConsoleOptions): Config {
   return {
     gateway: {
@@ -93,6 +95,7 @@ export function consoleConfig({
     console: {
       host: '127.0.0.1',
       port: 0,
+      webhook: { timeoutMs: 1000, ...webhook },
       ...(adminToken === null ? {} : { adminToken }),
       trustedProxies: [],
       signInsPerMinute: 1000,

@@ -87,7 +87,7 @@ export const confirmationsBody = Type.Object(
 )
 export type ConfirmationsBody = Static<typeof confirmationsBody>
 
-const pageQuery = (prefix: 'key' | 'audit') =>
+const pageQuery = (prefix: 'key' | 'audit' | 'msg') =>
   Type.Object(
     {
       // All of a query is text. 1 to 200, in plain digits.
@@ -98,6 +98,7 @@ const pageQuery = (prefix: 'key' | 'audit') =>
   )
 export const listQuery = pageQuery('key')
 export const auditQuery = pageQuery('audit')
+export const deliveriesQuery = pageQuery('msg')
 export type PageQuery = Static<typeof listQuery>
 
 /** What each field must be, in words that follow `must be`; where a body differs from a query, under its own name. */

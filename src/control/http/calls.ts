@@ -9,6 +9,7 @@ export type Operation =
   | 'rotate'
   | 'revoke'
   | 'audit'
+  | 'deliveries'
   | 'sync'
   | 'lookup'
   | 'lookups'

@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely'
+import { insertNotices } from '../webhooks/notice-rows.ts'
 import { insertAnswer } from './answer-rows.ts'
 import { AuditWriteError, insertAuditEntry } from './audit-rows.ts'
 import type { ChangeWriter } from './change-writer.ts'
@@ -37,7 +38,7 @@ export async function commitChange(
 /** Locks are taken in one order by whoever comes, so that no two wait for each other: hint, answer, key. */
 async function write(
   tx: Transaction<Tables>,
-  { issued, replaced, audit, answer }: Change,
+  { issued, replaced, audit, answer, notice = null }: Change,
   nowMs: number,
   dialect: Dialect,
 ): Promise<PendingChange[]> {
@@ -49,6 +50,7 @@ async function write(
   if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new Abandoned({ kind: 'stale' })
   if (issued !== null) await tx.insertInto('keys').values(rowOf(issued, nowMs)).execute()
   if (audit !== null) await insertAuditEntry(tx, audit)
+  if (notice !== null) await insertNotices(tx, [notice])
   const notes: PendingChange[] = []
   for (const key of [issued, replaced]) if (key !== null) notes.push(await noteChange(tx, key, nowMs))
   return notes

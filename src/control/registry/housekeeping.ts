@@ -7,8 +7,9 @@ import type { KeyRepository } from './key-repository.ts'
 const COUNT_PERIOD_MS = 5000
 /** It reads every row: often enough for a graph, too seldom to be felt. */
 const CENSUS_PERIOD_MS = 15_000
-/** A key that works for less than this is one that somebody should replace. */
-const EXPIRING_MS = 7 * 86_400_000
+/** A key that works for less than a week is one that somebody should replace now, in a month one to plan for. */
+const WEEK_MS = 7 * 86_400_000
+const MONTH_MS = 30 * 86_400_000
 const PURGE_PERIOD_MS = 60_000
 
 export interface HousekeepingParts {
@@ -31,7 +32,11 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
   const count = async () => metrics.outboxPending.set(await repository.countPending())
   const takeCensus = once(async () => {
     const nowMs = clock.wallMs()
-    const counts = await repository.countByState(nowMs, nowMs + EXPIRING_MS)
+    const counts = await repository.countByState({
+      nowMs,
+      weekMs: nowMs + WEEK_MS,
+      monthMs: nowMs + MONTH_MS,
+    })
     for (const state of KEY_STATES) metrics.keys.set({ state }, counts[state])
   }, logger)
   takeCensus()

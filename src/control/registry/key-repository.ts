@@ -1,5 +1,6 @@
 import type { KeyRecord } from '../../domain/key-record.ts'
 import type { KEY_STATES } from '../../observability/metrics.ts'
+import type { Notice } from '../webhooks/notice.ts'
 import type { AuditEntry, AuditPage } from './audit.ts'
 import type { KeySelection } from './key-filter.ts'
 import type { EarlierAnswer, Repetition } from './repetition.ts'
@@ -19,6 +20,8 @@ export interface Change {
   readonly audit: AuditEntry | null
   /** What to answer to the same request with the same Idempotency-Key from now on. */
   readonly answer: (Repetition & { readonly outcome: string }) | null
+  /** What to tell the webhook of it. */
+  readonly notice?: Notice | null
 }
 
 export type CommitOutcome =
@@ -70,6 +73,13 @@ export interface KeyPage {
 /** Each key is in one of these: they add up to all there are. */
 export type KeyCounts = Readonly<Record<(typeof KEY_STATES)[number], number>>
 
+/** Moments, in ms since the epoch: until `weekMs` a key that works is `expiring`, until `monthMs` `expiring_30d`. */
+export interface Census {
+  readonly nowMs: number
+  readonly weekMs: number
+  readonly monthMs: number
+}
+
 export interface PageQuestion {
   readonly workspaceId: string
   readonly limit: number
@@ -114,8 +124,7 @@ export interface KeyRepository {
   countPending(): Promise<number>
   /** Once they are announced. */
   forgetChanges(changes: readonly PendingChange[]): Promise<void>
-  /** @param soonMs until when a key that still works counts as `expiring` */
-  countByState(nowMs: number, soonMs: number): Promise<KeyCounts>
+  countByState(census: Census): Promise<KeyCounts>
   /** Notes again what was changed, other than issued, from a moment on. */
   noteChangesSince(sinceMs: number): Promise<void>
 

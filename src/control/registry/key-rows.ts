@@ -1,7 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyRecord } from '../../domain/key-record.ts'
-import { isSelected, type KeySelection } from './key-filter.ts'
-import type { KeyCounts, KeyPage, PageQuestion, StoredKey } from './key-repository.ts'
+import type { Census, KeyCounts, KeyCounts, KeyPage, KeyPage, KeySelection, PageQuestion, PageQuestion, StoredKey, StoredKey } from './key-repository.ts'
 import type { KeyRow, Tables } from './tables.ts'
 
 export function keyOfRow(row: KeyRow): StoredKey {
@@ -106,20 +105,20 @@ function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
 /** One pass over the table; a revoked key is that, whether or not it would have expired by now. */
 export async function countByState(
   database: Kysely<Tables>,
-  nowMs: number,
-  soonMs: number,
+  { nowMs, weekMs, monthMs }: Census,
 ): Promise<KeyCounts> {
   const state = sql<keyof KeyCounts>`case
     when revoked_at_ms is not null then 'revoked'
     when expires_at_ms <= ${nowMs} then 'expired'
-    when expires_at_ms <= ${soonMs} then 'expiring'
+    when expires_at_ms <= ${weekMs} then 'expiring'
+    when expires_at_ms <= ${monthMs} then 'expiring_30d'
     else 'active' end`
   const rows = await database
     .selectFrom('keys')
     .select(({ fn }) => [state.as('state'), fn.countAll<number>().as('count')])
     .groupBy('state')
     .execute()
-  const counts = { active: 0, expiring: 0, expired: 0, revoked: 0 }
+  const counts = { active: 0, expiring_30d: 0, expiring: 0, expired: 0, revoked: 0 }
   for (const row of rows) counts[row.state] = Number(row.count)
   return counts
 }

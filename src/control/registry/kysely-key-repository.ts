@@ -42,7 +42,7 @@ export function createKeyRepository(database: Database, clock: Clock, me: string
       while (await writer.run(tx => purgeAnswers(tx, now()))) {}
       while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
     },
-    countByState: (nowMs, soonMs) => countByState(reader, nowMs, soonMs),
+    countByState: census => countByState(reader, census),
     close,
   }
 }

@@ -21,6 +21,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     },
     '0003_sessions': { up: database => createSessions(database, text) },
     '0004_gateways': { up: database => createGateways(database, text) },
+    '0005_notices': { up: database => createNotices(database, text) },
   }
 }
 
@@ -137,6 +138,29 @@ async function createGateways(database: Kysely<unknown>, text: TextType): Promis
     .addPrimaryKeyConstraint('confirmations_key', ['digest', 'version', 'gateway_id'])
     .execute()
   await database.schema.createIndex('confirmations_by_time').on('confirmations').column('at_ms').execute()
+}
+
+async function createNotices(database: Kysely<unknown>, text: TextType): Promise<void> {
+  await database.schema
+    .createTable('notices')
+    .addColumn('id', text, column => column.primaryKey())
+    .addColumn('workspace_id', text, column => column.notNull())
+    .addColumn('key_id', text, column => column.notNull())
+    .addColumn('type', text, column => column.notNull())
+    .addColumn('occasion', text, column => column.notNull().unique())
+    .addColumn('at_ms', 'bigint', column => column.notNull())
+    .addColumn('body', text, column => column.notNull())
+    .addColumn('attempts', 'integer', column => column.notNull())
+    .addColumn('due_at_ms', 'bigint')
+    .addColumn('delivered_at_ms', 'bigint')
+    .addColumn('last_status', 'integer')
+    .addColumn('last_error', text)
+    .execute()
+  const index = (name: string, columns: string[]) =>
+    database.schema.createIndex(name).on('notices').columns(columns).execute()
+  await index('notices_by_workspace', ['workspace_id', 'id'])
+  await index('notices_by_due', ['due_at_ms'])
+  await database.schema.createIndex('keys_by_expiry').on('keys').column('expires_at_ms').execute()
 }
 
 /** Brings the schema up to date, or refuses: an older program would read a newer schema wrong without noticing. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord, KeyState } from '../../domain/key-record.ts'
 import type { Secret } from '../../domain/secret.ts'
+import type { Notice } from '../webhooks/notice.ts'
 import type { AuditEntry, Caller } from './audit.ts'
 import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from './key-repository.ts'
 import type { Outbox } from './outbox.ts'
@@ -61,6 +62,8 @@ interface Parts {
   readonly repository: KeyRepository
   readonly outbox: Outbox
   readonly clock: Clock
+  /** What a change is told to the webhook as; null where there is none. */
+  readonly noticeOf: (attempt: Attempt) => Notice | null
 }
 
 /**
@@ -84,7 +87,7 @@ export async function perform(
       const meanwhile = await findEarlier()
       return meanwhile === null ? attempt : replay(parts, meanwhile)
     }
-    const committed = await save(repository, attempt, repetition)
+    const committed = await save(parts, attempt, repetition)
     if (committed.kind === 'committed') return announce(parts, attempt, committed.notes)
     if (committed.kind === 'repeated') return replay(parts, committed.earlier)
     outcome = committed.kind
@@ -101,15 +104,16 @@ const SUSPICION: Readonly<Record<CommitOutcome['kind'], string>> = {
 
 /** Nothing to save where nothing changes, but for the answer to the next request like this. */
 async function save(
-  repository: KeyRepository,
-  { issued, replaced, audit, record }: Attempt,
+  { repository, noticeOf }: Parts,
+  attempt: Attempt,
   repetition: Repetition | null,
 ): Promise<CommitOutcome> {
+  const { issued, replaced, audit, record } = attempt
   if (issued === null && replaced === null && repetition === null) return { kind: 'committed', notes: [] }
   const old = issued === null ? null : (replaced?.record ?? null)
   const answer =
     repetition === null ? null : { ...repetition, outcome: encodeOutcome({ record, replaced: old }) }
-  return repository.commit({ issued, replaced, audit, answer })
+  return repository.commit({ issued, replaced, audit, answer, notice: noticeOf(attempt) })
 }
 
 async function announce(

@@ -1,8 +1,10 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
 import type { Timers } from '../timers.ts'
+import type { Notice } from '../webhooks/notice.ts'
 import type { RandomBytes } from './ids.ts'
 import type { KeyRepository } from './key-repository.ts'
+import type { Attempt } from './operation.ts'
 import type { Outbox } from './outbox.ts'
 
 /** What the operations on keys are made of. */
@@ -17,4 +19,6 @@ export interface Registry {
   readonly keyPrefix: string
   readonly signingKey: KeyObject
   readonly knownScopes: readonly string[]
+  /** What a change is told to the webhook as; null where there is none. */
+  readonly noticeOf: (attempt: Attempt) => Notice | null
 }

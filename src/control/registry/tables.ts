@@ -90,6 +90,23 @@ export interface ConfirmationRow {
   readonly at_ms: number
 }
 
+/** What is told to the webhook, and what became of it. */
+export interface NoticeRow {
+  readonly id: string
+  readonly workspace_id: string
+  readonly key_id: string
+  readonly type: string
+  readonly occasion: string
+  readonly at_ms: number
+  readonly body: string
+  readonly attempts: number
+  /** When to send it, or until when a console is sending it; null where that is over. */
+  readonly due_at_ms: number | null
+  readonly delivered_at_ms: number | null
+  readonly last_status: number | null
+  readonly last_error: string | null
+}
+
 export interface Tables {
   keys: KeyRow
   outbox: OutboxRow
@@ -99,6 +116,7 @@ export interface Tables {
   sessions: SessionRow
   gateways: GatewayRow
   confirmations: ConfirmationRow
+  notices: NoticeRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */
   kysely_migration: { readonly name: string }
 }

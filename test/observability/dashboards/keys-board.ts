@@ -147,6 +147,14 @@ const admin: Row = {
       queries: [{ expr: gauge('postern_outbox_pending', '', '', 'max'), legend: 'changes' }],
     },
     {
+      title: 'Webhook',
+      description: 'Attempts a second. `given_up`: nobody was told, see the delivery log in the console.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 5,
+      queries: [{ expr: rate('postern_webhook_deliveries_total', 'outcome'), legend: '{{outcome}}' }],
+    },
+    {
       title: 'Audit trail, failed writes',
       description: 'In this range of time. Must stay 0: each is a change that was refused.',
       kind: 'stat',

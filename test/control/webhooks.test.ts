@@ -1,0 +1,322 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import pino from 'pino'
+import { Webhook } from 'standardwebhooks'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { openDatabase } from '../../src/control/registry/database.ts'
+import { createIds } from '../../src/control/registry/ids.ts'
+import type { StoredKey } from '../../src/control/registry/key-repository.ts'
+import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import { Courier } from '../../src/control/webhooks/courier.ts'
+import { expirySpans, noteExpiries } from '../../src/control/webhooks/expiry-watch.ts'
+import { WARNING_DAYS } from '../../src/control/webhooks/notice.ts'
+import { createNotices } from '../../src/control/webhooks/notices.ts'
+import { waitAfter } from '../../src/control/webhooks/retry.ts'
+import { createSender } from '../../src/control/webhooks/send.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { type RunningConsole, startConsole } from '../support/console.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { insert } from '../support/repository.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, someKey } from '../support/stored-keys.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { has, POSTGRES } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+import { WebhookReceiver } from '../support/webhook-receiver.ts'
+
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const SECRET = `whsec_${randomBytes(32).toString('base64')}`
+/** Of which is told at once. */
+const EXPIRED = someKey({ createdAtMs: NOW_MS - 90 * DAY_MS, expiresAtMs: NOW_MS - HOUR_MS })
+const ISSUE = { name: 'reader', scopes: ['files:read'] }
+
+let receiver: WebhookReceiver
+beforeEach(async () => {
+  receiver = await WebhookReceiver.start()
+  onTestFinished(() => receiver.stop())
+})
+
+const webhook = (more = {}) => ({ url: receiver.url, secret: SECRET, ...more })
+
+async function issue({ ask }: RunningConsole, more = {}) {
+  return (await ask('POST', '/admin/v1/workspaces/ws_1/keys', { ...ISSUE, ...more })).body
+}
+
+async function deliveries({ ask }: RunningConsole): Promise<Record<string, unknown>[]> {
+  const { text } = await ask('GET', '/admin/v1/workspaces/ws_1/deliveries')
+  return JSON.parse(text).deliveries
+}
+
+/** Notices over a database with keys, and what brings them to the webhook, in time that passes when a test says so. */
+async function startCourier(keys: readonly StoredKey[] = []) {
+  const database = await openDatabase('sqlite::memory:')
+  onTestFinished(() => database.close())
+  let nowMs = NOW_MS
+  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+  const repository = createKeyRepository(database, clock, 'console-1')
+  for (const key of keys) await insert(repository, key)
+  const notices = createNotices(database, clock)
+  const metrics = createMetrics()
+  const lines: string[] = []
+  const logger = pino({ level: 'debug' }, { write: line => void lines.push(line) })
+  const sender = createSender({ ...webhook(), timeoutMs: 2_000 })
+  const timers = new ManualTimers()
+  const parts = { notices, clock, timers, logger, metrics, random: () => 0 }
+  const courier = new Courier({ ...parts, sender, timeoutMs: 2_000 })
+  onTestFinished(() => courier.stop())
+  const newNoticeId = createIds('msg', randomBytes)
+  /** A while passes in steps, after each of which is done what a console does. */
+  const pass = async (ms: number, stepMs: number) => {
+    for (const endMs = nowMs + ms; nowMs < endMs; ) {
+      nowMs += stepMs
+      await noteExpiries({ ...parts, newNoticeId })
+      await courier.deliver()
+    }
+  }
+  const log = async () => (await notices.list({ workspaceId: 'ws_1', limit: 50, afterId: null })).deliveries
+  return { pass, log, metrics, lines }
+}
+
+describe('a webhook', () => {
+  test('is told of each change to a key, in messages that the library of the specification verifies', async () => {
+    const running = await startConsole({ webhook: webhook() })
+    const { key, secret } = await issue(running)
+    const rotated = (await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, {})).body
+    await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
+    await until('all three are told', () => receiver.received.length === 3)
+
+    const told = receiver.received.map(({ body, headers }) =>
+      // The library gives back what it verified as JSON; what that is, is asserted below.
+      new Webhook(SECRET).verify(body, headers as Record<string, string>),
+    ) as { type: string; data: { key: { id: string }; actor: string; successor?: { id: string } } }[]
+    const byType = new Map(told.map(message => [message.type, message.data]))
+    expect([...byType.keys()].sort()).toEqual(['key.issued', 'key.revoked', 'key.rotated'])
+    expect(byType.get('key.issued')).toMatchObject({
+      key: { id: key.id, state: 'active' },
+      actor: 'admin-token',
+    })
+    expect(byType.get('key.rotated')).toMatchObject({
+      key: { id: key.id, replacedBy: rotated.key.id, state: 'retiring' },
+      successor: { id: rotated.key.id },
+    })
+    expect(byType.get('key.revoked')).toMatchObject({ key: { id: key.id, state: 'revoked' } })
+    const all = receiver.received.map(({ body }) => body).join()
+    for (const part of [secret, rotated.secret]) expect(all).not.toContain(part.slice(4, 40))
+    expect(all).not.toContain('digest')
+    expect(receiver.received[0]?.url).toBe('/hooks/postern')
+  })
+
+  test('is told nothing that did not happen: a key revoked before, a key that could not be rotated', async () => {
+    const running = await startConsole({ webhook: webhook() })
+    const { key } = await issue(running)
+    for (let again = 0; again < 3; again++) await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
+    expect((await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, {})).status).toBe(409)
+    await until('what did is told', () => receiver.received.length === 2)
+    expect((await deliveries(running)).map(({ type }) => type)).toEqual(['key.revoked', 'key.issued'])
+  })
+
+  test('that is down delays no operation', async () => {
+    const running = await startConsole({ webhook: webhook() })
+    receiver.answer = () => {}
+    expect((await issue(running)).key.state).toBe('active')
+    expect(await deliveries(running)).toMatchObject([{ state: 'waiting', attempts: 0 }])
+  })
+
+  test('that was down is told later, under the same id', async () => {
+    const { pass, log } = await startCourier([EXPIRED])
+    receiver.answer = (response, number) => response.writeHead(number < 3 ? 500 : 204).end()
+    await pass(70_000, 1_000)
+    expect(receiver.received).toHaveLength(3)
+    expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1)
+    expect(await log()).toMatchObject([
+      { attempts: 3, lastStatus: 204, lastError: null, nextAttemptAtMs: null },
+    ])
+  })
+
+  test('is given up after nine attempts, which is logged and counted', async () => {
+    const { pass, log, metrics, lines } = await startCourier([EXPIRED])
+    receiver.answer = response => response.writeHead(503).end('not now')
+    await pass(40 * HOUR_MS, HOUR_MS / 2)
+    expect(receiver.received).toHaveLength(9)
+    const given = {
+      attempts: 9,
+      lastStatus: 503,
+      lastError: 'It answered 503',
+      deliveredAtMs: null,
+      nextAttemptAtMs: null,
+    }
+    expect(await log()).toMatchObject([given])
+    expect(lines.join()).toContain('a webhook delivery was given up')
+    expect(await metricValue(metrics.webhookDeliveries, { outcome: 'given_up' })).toBe(1)
+    expect(await metricValue(metrics.webhookDeliveries, { outcome: 'failed' })).toBe(8)
+  })
+
+  test('is not followed elsewhere: a redirect is a failure', async () => {
+    const running = await startConsole({ webhook: webhook() })
+    receiver.answer = response => response.writeHead(307, { location: '/elsewhere' }).end()
+    await issue(running)
+    await until('it failed', async () => (await deliveries(running))[0]?.['lastStatus'] === 307)
+    expect(receiver.received.map(({ url }) => url)).not.toContain('/elsewhere')
+  })
+
+  test('that never answers is left after its time', async () => {
+    const running = await startConsole({ webhook: webhook({ timeoutMs: 100 }) })
+    receiver.answer = () => {}
+    await issue(running)
+    await until('it failed', async () => {
+      return (await deliveries(running))[0]?.['lastError'] === 'No answer within 100 ms'
+    })
+  })
+
+  test('that sends without end is heard no further than needed', async () => {
+    const running = await startConsole({ webhook: webhook({ timeoutMs: 2_000 }) })
+    receiver.answer = response => {
+      response.writeHead(200)
+      const flood = () => {
+        while (!response.destroyed && response.write(Buffer.alloc(64 * 1024))) {}
+      }
+      response.on('drain', flood)
+      flood()
+    }
+    await issue(running)
+    await until('that is over', async () => (await deliveries(running))[0]?.['attempts'] === 1)
+  })
+
+  test('there is none by default: nothing is noted', async () => {
+    const running = await startConsole()
+    await issue(running)
+    expect(await deliveries(running)).toEqual([])
+  })
+})
+
+describe('of a key that expires', () => {
+  test('a webhook is told 14, 3 and 1 days before, and when it has expired, each once', async () => {
+    const { pass } = await startCourier([someKey({ expiresAtMs: NOW_MS + 20 * DAY_MS })])
+    await pass(25 * DAY_MS, HOUR_MS)
+    const told = receiver.received.map(({ body }) => JSON.parse(body))
+    expect(told.map(({ type, data }) => [type, data.withinDays])).toEqual([
+      ['key.expiring', 14],
+      ['key.expiring', 3],
+      ['key.expiring', 1],
+      ['key.expired', undefined],
+    ])
+    for (const { timestamp, data } of told) {
+      const leftMs = Date.parse(data.key.expiresAt) - Date.parse(timestamp)
+      expect((data.withinDays ?? 0) * DAY_MS - leftMs).toBeGreaterThanOrEqual(0)
+      expect((data.withinDays ?? 0) * DAY_MS - leftMs).toBeLessThan(HOUR_MS)
+    }
+  })
+
+  test.each([
+    ['was issued for less', { expiresAtMs: NOW_MS + 20 * HOUR_MS }, ['key.expired']],
+    ['was replaced', { expiresAtMs: NOW_MS + 20 * DAY_MS, replacedBy: 'key_x' }, ['key.expired']],
+    ['was revoked', { expiresAtMs: NOW_MS + 20 * DAY_MS, revokedAtMs: NOW_MS }, []],
+    ['expired long ago', { expiresAtMs: NOW_MS - 2 * DAY_MS, createdAtMs: NOW_MS - 60 * DAY_MS }, []],
+  ])('and %s, nobody is warned who needs no warning', async (_, key, types) => {
+    const { pass } = await startCourier([someKey(key)])
+    await pass(25 * DAY_MS, HOUR_MS)
+    expect(receiver.types).toEqual(types)
+  })
+})
+
+test('the page shows how to verify a message, in code that works', async () => {
+  const page = readFileSync(new URL('../../config/webhooks.md', import.meta.url), 'utf8')
+  const [, code = ''] = /^```js\n([\s\S]*?)^```$/m.exec(page) ?? []
+  const { verify } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
+  const running = await startConsole({ webhook: webhook() })
+  await issue(running)
+  await until('it is told', () => receiver.received.length === 1)
+  const [message] = receiver.received
+  expect(verify(message?.headers, message?.body, SECRET)).toMatchObject({ type: 'key.issued' })
+  expect(() => verify(message?.headers, `${message?.body} `, SECRET)).toThrow('signature is wrong')
+  const late = { ...message?.headers, 'webhook-timestamp': '1700000000' }
+  expect(() => verify(late, message?.body, SECRET)).toThrow('too old')
+})
+
+describe.each([
+  ['SQLite', true],
+  ['PostgreSQL', has(POSTGRES)],
+])('several consoles on one database (%s)', (name, isThere) => {
+  /** Two consoles' views of notices, over a database with a key that is about to expire. */
+  async function open() {
+    const url = name === 'SQLite' ? `sqlite:${temporaryDirectory()}/a.db` : await freshPostgres()
+    const databases = [await openDatabase(url), await openDatabase(url)] as const
+    onTestFinished(async () => {
+      for (const database of databases) await database.close()
+    })
+    let nowMs = NOW_MS
+    const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+    const [first, second] = databases
+    const repository = createKeyRepository(first, clock, 'console-1')
+    await insert(
+      repository,
+      someKey({ createdAtMs: NOW_MS - 80 * DAY_MS, expiresAtMs: NOW_MS + 10 * DAY_MS }),
+    )
+    let ids = 0
+    const parts = {
+      clock,
+      timers: new ManualTimers(),
+      logger: silentLogger,
+      newNoticeId: () => `msg_${++ids}`,
+    }
+    const consoles = [createNotices(first, clock), createNotices(second, clock)] as const
+    return { consoles, parts, pass: (ms: number) => (nowMs += ms) }
+  }
+
+  async function freshPostgres(): Promise<string> {
+    const server = await PostgresServer.started()
+    onTestFinished(() => server.stop())
+    return server.database()
+  }
+
+  test.skipIf(!isThere)('note one warning, send it once, and take over what another died over', async () => {
+    const { consoles, parts, pass } = await open()
+    const [one, other] = consoles
+    await Promise.all(consoles.map(notices => noteExpiries({ ...parts, notices })))
+    const claimed = [...(await one.claim(10, 5_000)), ...(await other.claim(10, 5_000))]
+    expect(claimed).toHaveLength(1)
+    pass(5_000)
+    const [takenOver] = await other.claim(10, 5_000)
+    expect(takenOver?.id).toBe(claimed[0]?.id)
+    if (takenOver !== undefined) await other.noteAttempt(takenOver, { kind: 'delivered', status: 200 })
+    pass(DAY_MS)
+    expect(await one.claim(10, 5_000)).toEqual([])
+    await noteExpiries({ ...parts, notices: one })
+    expect(await one.claim(10, 5_000)).toEqual([])
+  })
+
+  test.skipIf(!isThere)(
+    'forget after thirty days what was delivered, and never what is still to be told',
+    async () => {
+      const { consoles, parts, pass } = await open()
+      const [notices] = consoles
+      await noteExpiries({ ...parts, notices })
+      pass(31 * DAY_MS)
+      await notices.purge()
+      const [due] = await notices.claim(10, 5_000)
+      expect(due).toBeDefined()
+      if (due !== undefined) await notices.noteAttempt(due, { kind: 'delivered', status: 200 })
+      await notices.purge()
+      expect((await notices.list({ workspaceId: 'ws_1', limit: 10, afterId: null })).deliveries).toEqual([])
+    },
+  )
+})
+
+test('spans of warnings touch and never overlap: a console that was away warns once', () => {
+  const spans = expirySpans(0).toSorted((a, b) => a.afterMs - b.afterMs)
+  for (const [index, span] of spans.entries()) {
+    if (index > 0) expect(span.afterMs).toBe(spans[index - 1]?.untilMs)
+  }
+  expect(spans.at(-1)?.untilMs).toBe(Math.max(...WARNING_DAYS) * DAY_MS)
+})
+
+test('attempts are spread over a day and a bit, so that a receiver may be down for a night', () => {
+  const waits = Array.from({ length: 9 }, (_, failed) => waitAfter(failed + 1, 0))
+  expect(waits.at(-1)).toBeNull()
+  const totalMs = waits.reduce<number>((sum, wait) => sum + (wait ?? 0), 0)
+  expect(totalMs).toBeGreaterThan(24 * HOUR_MS)
+  expect(waitAfter(1, 1)).toBeLessThanOrEqual(5_500)
+})
