@@ -7,6 +7,8 @@ export const LIVE_SETTINGS: ReadonlySet<string> = new Set([
   'console.adminToken',
   'console.oidc.clientSecret',
   'console.oidc.caFile',
+  'console.webhook.secret',
+  'console.webhook.caFile',
   'upstream.headers',
   'upstream.tls.caFile',
   'upstream.tls.certFile',
