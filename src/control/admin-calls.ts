@@ -4,10 +4,21 @@ import { auditCalls } from './registry/audit-calls.ts'
 import type { Registry } from './registry/registry.ts'
 import { keyCalls } from './registry/routes.ts'
 import { type SyncParts, syncCalls } from './registry/sync.ts'
+import { deliveryCalls } from './webhooks/delivery-calls.ts'
+import type { Notices } from './webhooks/notices.ts'
 
 /** The admin API, without its prefix. What it counts starts at zero, so that a first request is a rise. */
-export function adminCalls(registry: Registry, metrics: Metrics, syncParts: SyncParts): Call[] {
-  const calls = [...keyCalls(registry, metrics), ...auditCalls(registry), ...syncCalls(syncParts)]
+export function adminCalls(
+  registry: Registry,
+  metrics: Metrics,
+  parts: SyncParts & { readonly notices: Notices },
+): Call[] {
+  const calls = [
+    ...keyCalls(registry, metrics),
+    ...auditCalls(registry),
+    ...syncCalls(parts),
+    ...deliveryCalls(parts.notices),
+  ]
   for (const { operation } of calls) {
     const success = operation === 'issue' || operation === 'rotate' ? '201' : '200'
     for (const code of [success, '500']) metrics.adminRequests.inc({ operation, code }, 0)

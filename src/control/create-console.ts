@@ -1,22 +1,21 @@
 import formbody from '@fastify/formbody'
-import type { FastifyInstance, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import { describeApi } from '../domain/describe-api.ts'
 import { type Follow, following, followingPart, unchanging } from '../domain/follow.ts'
-import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { adminCalls } from './admin-calls.ts'
+import { createConfiguredAnnouncer } from './configured-announcer.ts'
 import type { PageSources } from './console/page-sources.ts'
 import { registerPages } from './console/pages.ts'
-import { type ConsoleSecrets, importSecrets } from './console-secrets.ts'
+import { importSecrets } from './console-secrets.ts'
 import type { ControlLogger } from './control-logger.ts'
-import { ApiError, type ApiErrorCode } from './http/api-error.ts'
 import { requireBearer, requireBearerOrPerson } from './http/bearer.ts'
-import { type Call, registerCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
+import { mountCalls } from './http/mount-calls.ts'
 import { originCalls } from './origin-routes.ts'
-import { type Announcer, createSilentAnnouncer } from './registry/announcer.ts'
+import type { Announcer } from './registry/announcer.ts'
 import { startBeats } from './registry/beats.ts'
 import { openDatabase } from './registry/database.ts'
 import { startHousekeeping } from './registry/housekeeping.ts'
@@ -25,8 +24,6 @@ import type { KeyRepository } from './registry/key-repository.ts'
 import { createKeyRepository } from './registry/kysely-key-repository.ts'
 import { createOperationCount } from './registry/operation-count.ts'
 import { Outbox } from './registry/outbox.ts'
-import { createRedisAnnouncer } from './registry/redis-announcer.ts'
-import { createRedisConnection } from './registry/redis-connection.ts'
 import { createRefill } from './registry/refill.ts'
 import type { Registry } from './registry/registry.ts'
 import { untilReachable } from './registry/until-reachable.ts'
@@ -34,7 +31,6 @@ import { createSignIn } from './sign-in/create-sign-in.ts'
 import type { OneTimeLink } from './sign-in/one-time-link.ts'
 import { systemTimers, type Timers } from './timers.ts'
 import { createWebhook, isWebhookOn } from './webhooks/create-webhook.ts'
-import { deliveryCalls } from './webhooks/delivery-calls.ts'
 import { noticeOfChange } from './webhooks/notice.ts'
 import { createNotices } from './webhooks/notices.ts'
 
@@ -120,10 +116,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   }
   const { trustedProxies } = config.console
   const app = createConsoleServer({ logger, metrics, randomBytes, trustedProxies })
-  const calls = [
-    ...adminCalls(registry, metrics, { repository, announcer, clock, logger }),
-    ...deliveryCalls(notices),
-  ]
+  const calls = adminCalls(registry, metrics, { repository, announcer, notices, clock, logger })
   const { oneTimeLink = null } = parts
   const signIn = createSignIn({
     config: config.console,
@@ -138,14 +131,13 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   void app.register(async people => {
     await signIn.recognise(people)
     const admit = requireBearerOrPerson(() => secrets.value.adminToken)
-    mount(people, { prefix: '/admin/v1', admit, unknownPath: 'not_found' }, calls)
+    mountCalls(people, { prefix: '/admin/v1', admit, unknownPath: 'not_found' }, calls)
     void people.register(async pages => {
       await pages.register(formbody)
       signIn.routes(pages)
       registerPages(pages, pageSourcesOf(parts, registry), logger)
     })
   })
-  startCallsAtZero(calls, metrics)
   const refill = createRefill(announcer, logger)
   const internal = {
     prefix: '/internal/v1',
@@ -161,7 +153,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     refill,
     logger,
   }
-  mount(app, internal, originCalls(origin))
+  mountCalls(app, internal, originCalls(origin))
 
   let stopBeats = () => {}
   let stopHousekeeping = () => {}
@@ -193,22 +185,6 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   }
 }
 
-function mount(
-  app: FastifyInstance,
-  { prefix, admit, unknownPath }: { prefix: string; admit: onRequestHookHandler; unknownPath: ApiErrorCode },
-  calls: readonly Call[],
-): void {
-  const plugin = async (scope: FastifyInstance) => {
-    scope.addHook('onRequest', admit)
-    // Its own, so that the token is asked for before a caller learns which paths there are.
-    scope.setNotFoundHandler(() => {
-      throw new ApiError(unknownPath, 'There is nothing at this path')
-    })
-    registerCalls(scope, calls)
-  }
-  void app.register(plugin, { prefix })
-}
-
 function pageSourcesOf(
   { config, metrics, version = '0.0.0' }: ConsoleParts,
   registry: Registry,
@@ -222,36 +198,6 @@ function pageSourcesOf(
     document: describeApi(config, version),
     gatewayUrl: config.console.gatewayUrl?.replace(/\/$/, '') ?? null,
   }
-}
-
-/** So that an alert on a rate fires on the first of its kind. */
-function startCallsAtZero(calls: readonly Call[], { adminRequests }: Metrics): void {
-  for (const { operation } of calls) {
-    for (const code of [operation === 'issue' ? '201' : '200', '500'])
-      adminRequests.inc({ operation, code }, 0)
-  }
-}
-
-function createConfiguredAnnouncer(
-  { config, metrics, logger, follow = unchanging }: ConsoleParts,
-  secrets: { readonly value: ConsoleSecrets },
-): Announcer {
-  if (redisTopologyOf(config.redis) === null) return createSilentAnnouncer()
-  const connection = createRedisConnection({
-    config: config.redis,
-    metrics,
-    logger,
-    follow: followingPart(follow, (next: Config) => next.redis),
-  })
-  const { commandTimeoutMs } = config.redis
-  return createRedisAnnouncer({
-    connection,
-    commandTimeoutMs,
-    get recordKeys() {
-      return secrets.value.recordKeys
-    },
-    metrics,
-  })
 }
 
 async function healthOf(repository: KeyRepository, announcer: Announcer): Promise<ConsoleHealth> {

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyRecord } from '../../domain/key-record.ts'
-import type { Census, KeyCounts, KeyCounts, KeyPage, KeyPage, KeySelection, PageQuestion, PageQuestion, StoredKey, StoredKey } from './key-repository.ts'
+import { isSelected, type KeySelection } from './key-filter.ts'
+import type { Census, KeyCounts, KeyPage, PageQuestion, StoredKey } from './key-repository.ts'
 import type { KeyRow, Tables } from './tables.ts'
 
 export function keyOfRow(row: KeyRow): StoredKey {
