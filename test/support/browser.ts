@@ -1,4 +1,13 @@
-import { type Browser, chromium } from 'playwright-core'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from 'playwright-core'
+import type { ConsoleSite } from './console-site.ts'
 
 /** Debian's, without anything that would ask the network for more than a page. */
 const FLAGS = [
@@ -10,6 +19,7 @@ const FLAGS = [
   '--disable-component-update',
   '--disable-sync',
 ]
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 /** A real Chromium, in which pages that were left are kept for going back, as people's browsers keep them. */
 export function launchBrowser(): Promise<Browser> {
@@ -18,4 +28,59 @@ export function launchBrowser(): Promise<Browser> {
     args: FLAGS,
     ignoreDefaultArgs: ['--disable-back-forward-cache'],
   })
+}
+
+export interface Visitor {
+  readonly context: BrowserContext
+  readonly page: Page
+  /** What the browser complained of: violations of the policy, errors of scripts. */
+  readonly complaints: string[]
+  close(): Promise<void>
+}
+
+/** Somebody with a browser of their own: no cookies, no history. */
+export async function visitor(browser: Browser, options: BrowserContextOptions = {}): Promise<Visitor> {
+  const context = await browser.newContext({
+    viewport: { width: 1180, height: 820 },
+    reducedMotion: 'reduce',
+    ...options,
+  })
+  // Shorter than a test may take, so that it is this that says what was waited for.
+  context.setDefaultTimeout(15_000)
+  const complaints: string[] = []
+  context.on('weberror', error => complaints.push(error.error().message))
+  context.on('console', message => {
+    const text = message.text()
+    if (/Content Security Policy|Refused to/i.test(text)) complaints.push(text)
+  })
+  return { context, page: await context.newPage(), complaints, close: () => context.close() }
+}
+
+/** Signs in at the provider, which asks nothing, and goes where somebody wanted to. */
+export async function signIn({ page }: Visitor, { origin }: ConsoleSite, path = '/'): Promise<void> {
+  await page.goto(origin + path)
+  await page.getByRole('link', { name: 'Sign in with your account' }).click()
+  await page.waitForURL(url => url.origin === origin && !url.pathname.startsWith('/sign-in'))
+}
+
+interface AxeResults {
+  readonly violations: readonly {
+    readonly id: string
+    readonly impact: string
+    readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary: string }[]
+  }[]
+}
+
+/** What axe-core finds that keeps people from using a page: serious and critical, each with where. */
+export async function barriersOf(page: Page): Promise<string[]> {
+  await page.evaluate(AXE)
+  const { violations } = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })')
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))
+}
+
+/** By how many pixels a page is wider than its window. */
+export function overflowOf(page: Page): Promise<number> {
+  return page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 }

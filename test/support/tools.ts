@@ -42,6 +42,7 @@ export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
 
 /** Part of every Debian. */
 export const PRLIMIT: Tool = { program: 'prlimit', debianPackage: 'util-linux' }
+export const CHROMIUM: Tool = { program: 'chromium', debianPackage: 'chromium' }
 
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
@@ -57,6 +58,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   PYTHON,
   HAPROXY,
   PRLIMIT,
+  CHROMIUM,
 ]
 
 export function has(tool: Tool): boolean {

@@ -1,0 +1,151 @@
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { CHROMIUM, has } from '../support/tools.ts'
+
+const NEW_KEY = '/workspaces/ws_1/keys/new'
+const HOSTILE = `<img src=x onerror="document.title='owned'">\u202egnp.exe\u200b`
+
+describe.skipIf(!has(CHROMIUM))('forms, in a real browser', () => {
+  let browser: Browser
+  let site: ConsoleSite
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    site = await startConsoleSite()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await site?.stop()
+  })
+
+  test.each([
+    ['with JavaScript', true],
+    ['without', false],
+  ])('say beside the field what is wrong, and keep what was typed: %s', async (_, javaScriptEnabled) => {
+    const ada = await visitor(browser, { javaScriptEnabled })
+    const { page } = ada
+    await signIn(ada, site, NEW_KEY)
+    await page.getByLabel('Name').fill('n'.repeat(117))
+    await page.getByLabel('180 days').check()
+    await page.getByRole('button', { name: 'Issue the key' }).click()
+    const summary = page.getByRole('alert')
+    await summary.getByRole('heading', { name: '2 things need another look' }).waitFor()
+    const name = page.getByLabel('Name')
+    expect(await name.inputValue()).toBe('n'.repeat(117))
+    expect(await page.getByLabel('180 days').isChecked()).toBe(true)
+    const problemId = (await name.getAttribute('aria-describedby'))?.split(' ').at(-1)
+    expect(await page.locator(`#${problemId}`).textContent()).toBe(
+      'Shorten the name to 100 characters; it has 117',
+    )
+    expect(await page.title()).toMatch(/^Error: /)
+    await summary.getByRole('link', { name: 'Choose at least one thing' }).click()
+    expect(new URL(page.url()).hash).toBe('#scopes')
+    await name.fill('short enough')
+    await page.getByLabel('files:read').check()
+    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.locator('#secret').waitFor()
+    await ada.close()
+  })
+
+  test('a session that ended brings somebody back to the form, as it was filled in', async () => {
+    const ada = await visitor(browser)
+    const { page } = ada
+    await signIn(ada, site, NEW_KEY)
+    await page.getByLabel('Name').fill('typed before & kept')
+    await page.getByLabel('files:read').check()
+    await page.getByLabel('30 days').check()
+    await ada.context.clearCookies()
+    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.getByRole('link', { name: 'Sign in with your account' }).click()
+    await page.getByText('Your session had ended').waitFor()
+    expect(await page.getByLabel('Name').inputValue()).toBe('typed before & kept')
+    expect(await page.getByLabel('files:read').isChecked()).toBe(true)
+    expect(await page.getByLabel('workspace:read').isChecked()).toBe(false)
+    expect(await page.getByLabel('30 days').isChecked()).toBe(true)
+    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.locator('#secret').waitFor()
+    await ada.close()
+  })
+
+  test('a form of an earlier session is there again too, where another tab has signed in anew', async () => {
+    const ada = await visitor(browser)
+    await signIn(ada, site, NEW_KEY)
+    await ada.page.getByLabel('Name').fill('from before')
+    await ada.page.getByLabel('files:read').check()
+    await ada.context.clearCookies()
+    const other = { ...ada, page: await ada.context.newPage() }
+    await signIn(other, site)
+    await ada.page.getByRole('button', { name: 'Issue the key' }).click()
+    await ada.page.getByText('Your session had ended').waitFor()
+    expect(await ada.page.getByLabel('Name').inputValue()).toBe('from before')
+    await ada.close()
+  })
+
+  test('a page that was wanted is the page that comes after signing in', async () => {
+    const ada = await visitor(browser)
+    await signIn(ada, site, '/workspaces/ws_1/keys?show=revoked')
+    expect(ada.page.url()).toBe(`${site.origin}/workspaces/ws_1/keys?show=revoked`)
+    await ada.close()
+  })
+
+  test('a hostile name stays text wherever it is shown', async () => {
+    const ada = await visitor(browser)
+    const { page } = ada
+    await signIn(ada, site, NEW_KEY)
+    await page.getByLabel('Name').fill(HOSTILE)
+    await page.getByLabel('files:read').check()
+    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.locator('#secret').waitFor()
+    const places = ['/workspaces/ws_1/keys', '/workspaces/ws_1/audit']
+    const { pathname } = new URL(
+      (await page.getByRole('link', { name: 'I have stored it' }).getAttribute('href')) ?? '',
+      site.origin,
+    )
+    for (const place of [...places, pathname, `${pathname}/rotate`, `${pathname}/revoke`]) {
+      await page.goto(site.origin + place)
+      const shown = page.locator('main bdi', { hasText: 'onerror' }).first()
+      expect(await shown.textContent()).toBe(
+        `<img src=x onerror="document.title='owned'">U+202Egnp.exeU+200B`,
+      )
+      expect(await page.locator('main img').count()).toBe(0)
+      expect(await page.title()).not.toContain('owned')
+    }
+    expect(ada.complaints).toEqual([])
+    await ada.close()
+  })
+
+  test('an administrator may open any workspace; anybody else’s is not there for others', async () => {
+    const grace = await visitor(browser)
+    site.provider.person = { sub: 'grace', name: 'Grace Hopper', workspaces: [], roles: ['postern-admin'] }
+    await signIn(grace, site)
+    await grace.page.getByLabel('Workspace id').fill('not a workspace')
+    await grace.page.getByRole('button', { name: 'Open it' }).click()
+    await grace.page.getByRole('alert').getByText('Enter the id of a workspace').waitFor()
+    expect(await grace.page.getByLabel('Workspace id').inputValue()).toBe('not a workspace')
+    await grace.page.getByLabel('Workspace id').fill('ws_9')
+    await grace.page.getByRole('button', { name: 'Open it' }).click()
+    await grace.page.getByRole('heading', { name: 'No keys yet' }).waitFor()
+    expect(new URL(grace.page.url()).pathname).toBe('/workspaces/ws_9/keys')
+    await grace.close()
+
+    site.provider.person = { sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] }
+    const { id } = await site.issue({ name: 'of another workspace' }, 'ws_2')
+    const ada = await visitor(browser)
+    await signIn(ada, site)
+    const paths = [
+      'ws_2/keys',
+      'ws_2/audit',
+      'ws_2/api',
+      `ws_2/keys/${id}`,
+      `ws_1/keys/${id}`,
+      `ws_1/keys/${id}/revoke`,
+    ]
+    for (const path of paths) {
+      const answer = await ada.page.goto(`${site.origin}/workspaces/${path}`)
+      expect([path, answer?.status()]).toEqual([path, 404])
+      await ada.page.getByRole('heading', { name: 'There is nothing here' }).waitFor()
+    }
+    await ada.close()
+  })
+})

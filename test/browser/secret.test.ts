@@ -1,0 +1,114 @@
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { launchBrowser, signIn, type Visitor, visitor } from '../support/browser.ts'
+import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { CHROMIUM, has } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+
+const NEW_KEY = '/workspaces/ws_1/keys/new'
+
+describe.skipIf(!has(CHROMIUM))('a secret that was shown once', () => {
+  let browser: Browser
+  let site: ConsoleSite
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    site = await startConsoleSite()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await site?.stop()
+  })
+
+  async function issue({ page }: Visitor, name: string): Promise<string> {
+    await page.goto(site.origin + NEW_KEY)
+    await page.getByLabel('Name').fill(name)
+    await page.getByLabel('files:read').check()
+    await page.getByRole('button', { name: 'Issue the key' }).click()
+    const secret = await page.locator('#secret').textContent()
+    expect(secret).toMatch(/^wsk_/)
+    return secret ?? ''
+  }
+
+  /** Goes back, or on, as far as the browser lets somebody; it may refuse to show the page again. */
+  async function step(page: Page, direction: 'goBack' | 'goForward'): Promise<string> {
+    await page[direction]().catch(() => null)
+    return until('a page stands still', () => page.content().catch(() => null))
+  }
+
+  test.each([
+    ['with JavaScript', true],
+    ['without', false],
+  ])('is not behind the back button, nor before the forward button: %s', async (_, javaScriptEnabled) => {
+    const ada = await visitor(browser, { javaScriptEnabled })
+    await signIn(ada, site)
+    const secret = await issue(ada, 'back and forward')
+    const { page } = ada
+    await page.getByRole('link', { name: 'I have stored it' }).click()
+    await page.getByRole('heading', { name: 'back and forward' }).waitFor()
+    const seen = [await step(page, 'goBack'), await step(page, 'goBack'), await step(page, 'goForward')]
+    await page.goto(`${site.origin}/workspaces/ws_1/audit`)
+    seen.push(await step(page, 'goBack'))
+    for (const content of seen) expect(content).not.toContain(secret)
+    await ada.close()
+  })
+
+  test('is in no address, no storage and no answer that may be kept', async () => {
+    const ada = await visitor(browser)
+    await signIn(ada, site)
+    const answers: { url: string; cacheControl: string }[] = []
+    ada.page.on('response', answer => {
+      const cacheControl = answer.headers()['cache-control'] ?? ''
+      answers.push({ url: new URL(answer.url()).pathname, cacheControl })
+    })
+    const secret = await issue(ada, 'traces')
+    expect(ada.page.url()).toBe(site.origin + NEW_KEY)
+    expect(answers.filter(({ url }) => url === NEW_KEY).map(answer => answer.cacheControl)).toEqual([
+      'no-store',
+      'no-store',
+    ])
+    const stored = await ada.page.evaluate<string>(
+      'JSON.stringify([localStorage, sessionStorage, history.state])',
+    )
+    expect(stored + JSON.stringify(await ada.context.storageState())).not.toContain(secret)
+    await ada.close()
+  })
+
+  test('is not shown again on reloading, and reloading issues no second key', async () => {
+    const ada = await visitor(browser)
+    await signIn(ada, site)
+    const secret = await issue(ada, 'reloaded')
+    await ada.page.reload()
+    await ada.page.getByRole('heading', { name: 'This key was issued already' }).waitFor()
+    expect(await ada.page.content()).not.toContain(secret)
+    await ada.page.getByRole('link', { name: 'All keys' }).click()
+    expect(await ada.page.getByRole('link', { name: 'reloaded' }).count()).toBe(1)
+    await ada.close()
+  })
+
+  test('is one of two where two tabs issue keys, each its own', async () => {
+    const ada = await visitor(browser)
+    await signIn(ada, site)
+    const other = { ...ada, page: await ada.context.newPage() }
+    await Promise.all([ada.page, other.page].map(page => page.goto(site.origin + NEW_KEY)))
+    const secrets = [await issue(ada, 'first tab'), await issue(other, 'second tab')]
+    expect(new Set(secrets).size).toBe(2)
+    await ada.page.goto(`${site.origin}/workspaces/ws_1/keys`)
+    await ada.page.getByRole('link', { name: 'first tab' }).waitFor()
+    await ada.page.getByRole('link', { name: 'second tab' }).waitFor()
+    await ada.close()
+  })
+
+  test('belongs to the tab that rotated first; the other tab is told that it came too late', async () => {
+    const { id } = await site.issue({ name: 'rotated twice' })
+    const ada = await visitor(browser)
+    await signIn(ada, site)
+    const { page } = ada
+    const late = await ada.context.newPage()
+    for (const tab of [page, late]) await tab.goto(`${site.origin}/workspaces/ws_1/keys/${id}/rotate`)
+    for (const tab of [page, late]) await tab.getByRole('button', { name: 'Rotate the key' }).click()
+    await page.locator('#secret').waitFor()
+    await late.getByRole('heading', { name: 'This key cannot be rotated now' }).waitFor()
+    await late.getByText('It was rotated before').waitFor()
+    await ada.close()
+  })
+})

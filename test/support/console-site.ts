@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto'
+import { createConsole } from '../../src/control/create-console.ts'
+import type { Announcer } from '../../src/control/registry/announcer.ts'
+import { createOneTimeLink } from '../../src/control/sign-in/one-time-link.ts'
+import type { Clock } from '../../src/domain/clock.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { configOf } from '../config/examples.ts'
+import { ADMIN_TOKEN, consoleConfig, ORIGIN_TOKEN } from './console.ts'
+import { freePort } from './free-port.ts'
+import { CLIENT_ID, CLIENT_SECRET, IdentityProvider } from './identity-provider.ts'
+import { silentLogger } from './silent-logger.ts'
+
+export const GATEWAY_URL = 'https://api.example.com'
+
+export interface ConsoleSiteOptions {
+  readonly redisUrl?: string
+  readonly clock?: Clock
+  readonly gatewayUrl?: string | null
+  readonly announcer?: Announcer
+}
+
+/** A real console that listens, with a real provider at which whoever comes is signed in; both in this process. */
+export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
+  const { clock = REAL, gatewayUrl = GATEWAY_URL, redisUrl, announcer } = options
+  const port = await freePort()
+  const origin = `http://127.0.0.1:${port}`
+  const provider = await IdentityProvider.started({ redirectUri: `${origin}/sign-in/callback` })
+  const config = consoleConfig({
+    ...(redisUrl === undefined ? {} : { redisUrl }),
+    signIn: {
+      publicUrl: origin,
+      ...(gatewayUrl === null ? {} : { gatewayUrl }),
+      oidc: {
+        issuer: provider.issuer,
+        clientId: CLIENT_ID,
+        clientSecret: CLIENT_SECRET,
+        administratorClaim: 'roles',
+        administratorValue: 'postern-admin',
+      },
+    },
+  })
+  const { routes, scopes } = configOf()
+  const person = { subject: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1', 'ws_2'], administrator: false }
+  const link = createOneTimeLink(person, clock, randomBytes)
+  const console = await createConsole({
+    config: { ...config, routes, scopes },
+    metrics: createMetrics(),
+    logger: silentLogger,
+    clock,
+    randomBytes,
+    oneTimeLink: link,
+    version: '1.0.0',
+    ...(announcer === undefined ? {} : { announcer }),
+  })
+  await console.app.listen({ host: '127.0.0.1', port })
+  console.start()
+
+  async function ask(token: string, path: string, body?: object): Promise<Response> {
+    const sent = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const response = await fetch(`${origin}${path}`, { headers, ...sent })
+    if (!response.ok)
+      throw new Error(`The console answered ${response.status} to ${path}: ${await response.text()}`)
+    return response
+  }
+  return {
+    origin,
+    provider,
+    /** Signs in without the provider, which knows nothing of a clock that a test has set. */
+    signInUrl: origin + link.path,
+    /** Issues a key as a program does. */
+    async issue(key: { name: string; scopes?: string[]; expiresInDays?: number }, workspaceId = 'ws_1') {
+      const asked = { scopes: ['files:read', 'workspace:read'], ...key }
+      const response = await ask(ADMIN_TOKEN, `/admin/v1/workspaces/${workspaceId}/keys`, asked)
+      // Our own console: the contract of its answer is tested where it is made.
+      const answer = (await response.json()) as { key: { id: string; hint: string }; secret: string }
+      return { ...answer.key, secret: answer.secret }
+    },
+    async rotate(id: string, body: { overlapSeconds?: number } = {}): Promise<string> {
+      const answer = await ask(ADMIN_TOKEN, `/admin/v1/keys/${id}/rotate`, body)
+      return ((await answer.json()) as { key: { id: string } }).key.id
+    },
+    revoke: (id: string) => ask(ADMIN_TOKEN, `/admin/v1/keys/${id}/revoke`, {}),
+    /** What gateways report. @param used key ids, each with ms since the epoch */
+    noteUse: (used: Record<string, number>) => ask(ORIGIN_TOKEN, '/internal/v1/usage', { used }),
+    /** A gateway that says what it has applied. */
+    confirm: (name: string, confirmed: { digest: string; version: number }[] = []) =>
+      ask(ORIGIN_TOKEN, '/internal/v1/confirmations', {
+        gateway: { id: name, name },
+        hearing: true,
+        leaving: false,
+        confirmed,
+      }),
+    async stop() {
+      await console.stop()
+      await provider.stop()
+    },
+  }
+}
+
+export type ConsoleSite = Awaited<ReturnType<typeof startConsoleSite>>
+
+const REAL: Clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
