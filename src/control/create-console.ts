@@ -32,7 +32,7 @@ import type { OneTimeLink } from './sign-in/one-time-link.ts'
 import { systemTimers, type Timers } from './timers.ts'
 import { createWebhook, isWebhookOn } from './webhooks/create-webhook.ts'
 import { noticeOfChange } from './webhooks/notice.ts'
-import { createNotices } from './webhooks/notices.ts'
+import { createNotices, type Notices } from './webhooks/notices.ts'
 
 export interface ConsoleParts {
   readonly config: Config
@@ -135,7 +135,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     void people.register(async pages => {
       await pages.register(formbody)
       signIn.routes(pages)
-      registerPages(pages, pageSourcesOf(parts, registry), logger)
+      registerPages(pages, pageSourcesOf(parts, registry, notices), logger)
     })
   })
   const refill = createRefill(announcer, logger)
@@ -188,10 +188,12 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
 function pageSourcesOf(
   { config, metrics, version = '0.0.0' }: ConsoleParts,
   registry: Registry,
+  notices: Notices,
 ): PageSources {
   const { scopes, routes } = config
   return {
     registry,
+    notices: isWebhookOn(config.console.webhook) ? notices : null,
     count: createOperationCount(metrics),
     scopes,
     routes,

@@ -1,7 +1,7 @@
 import type { AuditAction, AuditEntry } from '../registry/audit.ts'
 import { type Html, html } from './html.ts'
 import { type Frame, page } from './layout.ts'
-import { auditPath, keyPath } from './paths.ts'
+import { auditPath, deliveriesPath, keyPath } from './paths.ts'
 import { ago, instant } from './times.ts'
 import { visibleText } from './visible-text.ts'
 
@@ -10,6 +10,8 @@ export interface AuditView {
   readonly entries: readonly AuditEntry[]
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
+  /** Whether a webhook is told of it, too. */
+  readonly hasWebhook: boolean
 }
 
 const ACTIONS: Readonly<Record<AuditAction, string>> = {
@@ -21,7 +23,11 @@ const ACTIONS: Readonly<Record<AuditAction, string>> = {
 export function auditPage(frame: Frame, view: AuditView): Html {
   const { entries } = view
   const main = html`<h1>Audit trail</h1>
-    <p class="lead">Who issued, rotated or revoked what, and from where. Nobody can change or delete an entry.</p>
+    <p class="lead">Who issued, rotated or revoked what, and from where. Nobody can change or delete an entry.${
+      view.hasWebhook
+        ? html` <a href="${deliveriesPath(view.workspaceId)}">What the webhook was told of it</a>.`
+        : null
+    }</p>
     ${entries.length === 0 ? html`<p class="empty">Nothing has happened in this workspace yet.</p>` : table(view, frame.nowMs)}
     ${paging(view)}`
   return page(frame, { title: 'Audit trail', section: 'audit', main })

@@ -24,6 +24,10 @@ export function auditPath(workspaceId: string, cursor?: string): string {
   return withQuery(`${WORKSPACES}/${workspaceId}/audit`, { cursor })
 }
 
+export function deliveriesPath(workspaceId: string, cursor?: string): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/deliveries`, { cursor })
+}
+
 export function apiPath(workspaceId: string): string {
   return `${WORKSPACES}/${workspaceId}/api`
 }

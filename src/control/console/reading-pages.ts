@@ -4,6 +4,7 @@ import { KEY_FILTERS, type KeyFilter, type KeySelection } from '../registry/key-
 import { personOfRequest, requirePerson } from '../sign-in/people.ts'
 import { apiPage } from './api-page.ts'
 import { auditPage } from './audit-page.ts'
+import { deliveriesPage } from './deliveries-page.ts'
 import { type Problems, textField } from './form-fields.ts'
 import { keyPage } from './key-page.ts'
 import { EXPIRING_DAYS, type KeyView } from './key-parts.ts'
@@ -24,7 +25,7 @@ import { workspacesPage } from './workspaces-page.ts'
 
 const PAGE_SIZE = 50
 const DAY_MS = 86_400_000
-const CURSOR = /^(?:key|audit)_[0-9A-HJKMNP-TV-Z]{26}$/
+const CURSOR = /^(?:key|audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** Pages that change nothing. */
 export function readingPages(scope: FastifyInstance, sources: PageSources): void {
@@ -41,6 +42,9 @@ export function readingPages(scope: FastifyInstance, sources: PageSources): void
   )
   scope.get(`${WORKSPACES}/:workspaceId/audit`, options, (request, reply) =>
     showAudit(sources, request, reply),
+  )
+  scope.get(`${WORKSPACES}/:workspaceId/deliveries`, options, (request, reply) =>
+    showDeliveries(sources, request, reply),
   )
   scope.get(`${WORKSPACES}/:workspaceId/api`, options, async (request, reply) => {
     const workspaceId = workspaceOf(request)
@@ -120,7 +124,7 @@ async function showKey(
 }
 
 async function showAudit(
-  { registry }: PageSources,
+  { registry, notices }: PageSources,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -129,8 +133,22 @@ async function showAudit(
   const question = { workspaceId, limit: PAGE_SIZE, afterId: cursor }
   const { entries, nextAfterId } = await registry.repository.listAudit(question)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const view = { workspaceId, entries, nextCursor: nextAfterId, isFirstPage: cursor === null }
-  return answerPage(reply, auditPage(frame, view))
+  const place = { nextCursor: nextAfterId, isFirstPage: cursor === null }
+  return answerPage(reply, auditPage(frame, { workspaceId, entries, ...place, hasWebhook: notices !== null }))
+}
+
+async function showDeliveries(
+  { registry, notices }: PageSources,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const workspaceId = workspaceOf(request)
+  if (notices === null) throw notFound()
+  const cursor = cursorOf(request)
+  const { deliveries, nextAfterId } = await notices.list({ workspaceId, limit: PAGE_SIZE, afterId: cursor })
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const view = { workspaceId, deliveries, nextCursor: nextAfterId, isFirstPage: cursor === null }
+  return answerPage(reply, deliveriesPage(frame, view))
 }
 
 /** Whatever else an address says shows the beginning. */
