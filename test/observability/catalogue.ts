@@ -11,10 +11,27 @@ const OF_PROMETHEUS: readonly (readonly [string, readonly string[]])[] = [
   ['ALERTS', ['alertname', 'alertstate', 'severity']],
 ]
 
+const OF_A_CONTAINER = ['container']
+const OF_AN_AUTOSCALER = ['horizontalpodautoscaler']
+
+/** What others export of our pods, by name: kube-state-metrics, and the kubelet's cAdvisor. None of it is ours. */
+export const OF_KUBERNETES: readonly (readonly [string, readonly string[]])[] = [
+  ['kube_pod_container_status_restarts_total', OF_A_CONTAINER],
+  ['kube_pod_container_status_ready', OF_A_CONTAINER],
+  ['kube_pod_container_resource_limits', [...OF_A_CONTAINER, 'resource', 'unit', 'node']],
+  ['kube_horizontalpodautoscaler_status_current_replicas', OF_AN_AUTOSCALER],
+  ['kube_horizontalpodautoscaler_status_desired_replicas', OF_AN_AUTOSCALER],
+  ['kube_horizontalpodautoscaler_spec_max_replicas', OF_AN_AUTOSCALER],
+  ['container_cpu_cfs_periods_total', OF_A_CONTAINER],
+  ['container_cpu_cfs_throttled_periods_total', OF_A_CONTAINER],
+  ['container_memory_working_set_bytes', OF_A_CONTAINER],
+]
+
 /** Every name that may stand in a query, with the labels it has: what we export, what rules record. */
 export const catalogue: ReadonlyMap<string, readonly string[]> = new Map([
   ...exported(),
   ...OF_PROMETHEUS,
+  ...OF_KUBERNETES,
   ...recordings.map(({ record, expr, labels = {} }) => {
     const made = recordings
       .filter(other => other.record === record)

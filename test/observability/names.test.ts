@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { settings } from '../../src/config/settings.ts'
-import { catalogue, ourMetrics, TARGET_LABELS } from './catalogue.ts'
+import { catalogue, OF_KUBERNETES, ourMetrics, TARGET_LABELS } from './catalogue.ts'
 import { BOARDS, fileOf, textOf } from './dashboards/boards.ts'
 import { partsOf } from './promql.ts'
 import { alerts, RUNBOOK_FILES, recordings, rules } from './rule-files.ts'
@@ -52,6 +52,11 @@ describe('exporter, rules and dashboards speak of the same things', () => {
   test('every metric of ours is looked at by somebody', () => {
     const seen = (name: string) => ['', '_bucket', '_count'].some(suffix => used.has(name + suffix))
     expect(ourMetrics.filter(name => !seen(name))).toEqual([])
+  })
+
+  test('of what others export, that alone is named which is looked at, and none of it is ours', () => {
+    const names = OF_KUBERNETES.map(([name]) => name)
+    expect(names.filter(name => !used.has(name) || name.startsWith('postern_'))).toEqual([])
   })
 
   test('nothing is recorded for nobody', () => {

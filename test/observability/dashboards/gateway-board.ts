@@ -10,6 +10,7 @@ import {
   rate,
   share,
 } from './board.ts'
+import { kubernetes } from './kubernetes-row.ts'
 
 const REQUESTS = 'postern_http_requests_total'
 const requests = (by = '', matchers = '') => rate(REQUESTS, by, matchers, CHOSEN_ROUTE)
@@ -625,5 +626,17 @@ export const gatewayBoard: Board = {
   description:
     'Requests on their way through the gateway: what they got, how long it took, and what they waited for.',
   byRoute: true,
-  rows: [summary, traffic, overhead, decisions, cache, redis, upstream, limits, workspaces, nodejs],
+  rows: [
+    summary,
+    traffic,
+    overhead,
+    decisions,
+    cache,
+    redis,
+    upstream,
+    limits,
+    workspaces,
+    nodejs,
+    kubernetes,
+  ],
 }

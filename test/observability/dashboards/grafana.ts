@@ -32,13 +32,27 @@ export function toGrafana(board: Board): object {
         keepTime: true,
       },
       { type: 'link', title: 'Runbooks', url: '$runbooks', targetBlank: true, icon: 'doc' },
+      // What is chosen goes along: `var-pod=…`, `from=…`.
+      ...['Logs', 'Traces'].map(title => ({
+        type: 'link',
+        title,
+        url: `$${title.toLowerCase()}`,
+        targetBlank: true,
+        icon: 'external link',
+        includeVars: true,
+        keepTime: true,
+      })),
     ],
     panels: layOut(board),
   }
 }
 
-/** Where the address of the runbooks is another one, this default is what the chart replaces. */
-export const RUNBOOKS = 'https://postern.example/runbooks/alerts.md'
+/** Nobody else knows these addresses: the chart puts yours in their place, or leaves the links out. */
+const PLACES = {
+  runbooks: 'https://postern.example/runbooks/alerts.md',
+  logs: 'https://postern.example/logs',
+  traces: 'https://postern.example/traces',
+}
 
 const VERSION_CHANGE = `max by (version) (postern_build_info{${CHOSEN}}) unless max by (version) (postern_build_info{${CHOSEN}} offset 5m)`
 export const FIRING = 'ALERTS{alertname=~"Postern.*",alertstate="firing",severity=~"critical|warning"}'
@@ -75,7 +89,7 @@ function variablesOf(board: Board): object[] {
     ...(board.byRoute
       ? [queryVariable('route', `label_values(postern_http_requests_total{${where(4)}}, route)`)]
       : []),
-    { name: 'runbooks', type: 'constant', query: RUNBOOKS, hide: 2 },
+    ...Object.entries(PLACES).map(([name, query]) => ({ name, type: 'constant', query, hide: 2 })),
   ]
 }
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { makeCertificates } from '../../support/certificates.ts'
+import { KubernetesMetricsDouble } from '../../support/kubernetes-metrics-double.ts'
 import { PrometheusServer, type Series } from '../../support/prometheus-server.ts'
 import { startScriptedUpstream } from '../../support/scripted-upstream.ts'
 import { startWorld, type World } from '../../support/world.ts'
@@ -54,8 +55,19 @@ export async function runWatched(): Promise<WatchedRun> {
     url,
     labels: { namespace: 'files', job, pod: `${job}-0` },
   })
+  const kubernetes = await KubernetesMetricsDouble.start(
+    (['gateway', 'console'] as const).map(container => ({
+      namespace: 'files',
+      pod: `postern-${container}-0`,
+      container,
+    })),
+  )
   const prometheus = await PrometheusServer.start(
-    [target('postern-gateway', world.gateway.urls.ops), target('postern-console', world.console.urls.ops)],
+    [
+      target('postern-gateway', world.gateway.urls.ops),
+      target('postern-console', world.console.urls.ops),
+      { url: kubernetes.url, labels: { job: 'kubernetes-double' } },
+    ],
     RULE_FILES.map(file => shortenedRules(readFileSync(file, 'utf8'))),
   )
   const clients = new Clients(world)
@@ -114,6 +126,7 @@ export async function runWatched(): Promise<WatchedRun> {
       Promise.all(panel.queries.map(({ expr }) => prometheus.range(shortened(expr), fromSeconds, toSeconds))),
     stop: async () => {
       await prometheus.stop()
+      await kubernetes.stop()
       await world.stop()
       await upstream.stop()
       certificates.remove()
