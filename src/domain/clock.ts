@@ -6,7 +6,14 @@ export interface Clock {
   monotonicMs(): number
 }
 
+/** As it was when the program began. */
+const beganAtMs = Date.now() - performance.now()
+
+/**
+ * The wall clock, but never behind the time that has passed since the program began: when it is set back, no key that
+ * has run out is good again. Set forward it is believed, which ends keys too early rather than too late.
+ */
 export const systemClock: Clock = {
-  wallMs: () => Date.now(),
+  wallMs: () => Math.max(Date.now(), Math.floor(beganAtMs + performance.now())),
   monotonicMs: () => performance.now(),
 }

@@ -122,7 +122,9 @@ export class Changes implements ChangeEar {
   }
 
   #hearBeat(atMs: number, nowMs: number): void {
-    if (this.#quickest.latenessOf(this.#clock.wallMs() - atMs, nowMs) > LATE_AFTER_MS) return
+    const delayMs = this.#clock.wallMs() - atMs
+    this.#metrics.clockSkew.set(delayMs / 1000)
+    if (this.#quickest.latenessOf(delayMs, nowMs) > LATE_AFTER_MS) return
     this.#lastBeatMs = nowMs
     this.isHearing(nowMs)
   }

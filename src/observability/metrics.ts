@@ -145,6 +145,10 @@ function declareChanges(registers: Registry[]) {
       'postern_key_invalidation_lag_seconds',
       'From the commit of a change to its eviction here, of what was heard while not deaf',
     ),
+    clockSkew: gauge(
+      'postern_clock_skew_seconds',
+      'By how much the time that keys expire by is ahead of the console’s, as its last beat told it',
+    ),
     invalidationConnected: gauge(
       'postern_key_invalidation_connected',
       '1 while changes are heard, 0 while deaf',

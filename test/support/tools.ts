@@ -44,6 +44,8 @@ export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
 export const PRLIMIT: Tool = { program: 'prlimit', debianPackage: 'util-linux' }
 export const CHROMIUM: Tool = { program: 'chromium', debianPackage: 'chromium' }
 
+export const FAKETIME: Tool = { program: 'faketime', debianPackage: 'faketime' }
+
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
@@ -59,6 +61,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   HAPROXY,
   PRLIMIT,
   CHROMIUM,
+  FAKETIME,
 ]
 
 export function has(tool: Tool): boolean {

@@ -616,6 +616,15 @@ export const nodejs: Row = {
       width: 6,
       queries: [{ expr: rate('postern_log_lines_dropped_total', 'pod'), legend: '{{pod}}' }],
     },
+    {
+      title: 'Clock ahead of the console',
+      description: 'Keys expire so much too early; below zero, so much too late.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 6,
+      runbook: '#posternclockskew',
+      queries: [{ expr: gauge('postern_clock_skew_seconds', 'pod', '', 'max'), legend: '{{pod}}' }],
+    },
   ],
 }
 

@@ -1,0 +1,152 @@
+import { globSync, writeFileSync } from 'node:fs'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { KeepAliveLoad } from '../support/keep-alive-load.ts'
+import { startPostern } from '../support/postern-process.ts'
+import { exchange, get, RawClient } from '../support/raw-client.ts'
+import { scrapeOne } from '../support/scrape.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { FAKETIME, has } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+const AUTH = '/api/v1/auth'
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+const HOUR_S = 3600
+/** The shortest life that a key may have. */
+const MINUTE_IN_DAYS = 1 / 1440
+
+/** A program whose wall clock a test sets while it runs. Its other clock, which only counts, is the machine's. */
+function steppedClock() {
+  const file = `${temporaryDirectory()}/offset`
+  const set = (offsetS: number) => writeFileSync(file, `${offsetS < 0 ? '' : '+'}${offsetS}s\n`)
+  set(0)
+  const [library = ''] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1')
+  const env = {
+    LD_PRELOAD: library,
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: '1',
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    DONT_FAKE_MONOTONIC: '1',
+  }
+  return { env, set }
+}
+
+async function world(): Promise<World> {
+  const started = await startWorld()
+  onTestFinished(() => started.stop())
+  return started
+}
+
+describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
+  test('a key that has run out stays so, however far the clock is set back', async () => {
+    const { env, issue } = await world()
+    const clock = steppedClock()
+    const lasting = await issue()
+    const short = await issue({ expiresInDays: MINUTE_IN_DAYS })
+    // By the gateway's clock most of its minute is over.
+    clock.set(54)
+    const gateway = await startPostern('gateway', { ...env, ...clock.env })
+    onTestFinished(() => void gateway.process.stop())
+    const codeOf = async (secret: string) => {
+      const answer = await exchange(gateway.urls.gateway, get(AUTH, secret))
+      return answer.status === 200 ? 200 : (JSON.parse(answer.body) as { code: string }).code
+    }
+    expect([await codeOf(short.secret), await codeOf(lasting.secret)]).toEqual([200, 200])
+    await until('the key has run out', async () => (await codeOf(short.secret)) === 'key_expired')
+    for (const offsetS of [0, -300, -HOUR_S]) {
+      clock.set(offsetS)
+      expect([await codeOf(short.secret), await codeOf(lasting.secret)]).toEqual(['key_expired', 200])
+    }
+  })
+
+  test('a key runs out when the clock is set forward over its end', async () => {
+    const { env, issue } = await world()
+    const clock = steppedClock()
+    const gateway = await startPostern('gateway', { ...env, ...clock.env })
+    onTestFinished(() => void gateway.process.stop())
+    const short = await issue({ expiresInDays: MINUTE_IN_DAYS })
+    const codeOf = async () => (await exchange(gateway.urls.gateway, get(AUTH, short.secret))).status
+    expect(await codeOf()).toBe(200)
+    clock.set(60)
+    expect(await codeOf()).toBe(401)
+  })
+
+  test('an hour forth and back under load, no request fails, no deadline is missed, and the metric tells', {
+    timeout: 60_000,
+  }, async () => {
+    const { env, issue, upstream } = await world()
+    const clock = steppedClock()
+    const settings = { ...env, ...clock.env, POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '1500' }
+    const gateway = await startPostern('gateway', settings)
+    onTestFinished(() => void gateway.process.stop())
+    const { secret } = await issue()
+    const skew = () => scrapeOne(gateway.urls.ops, 'postern_clock_skew_seconds')
+    await until('it hears the console', async () => Math.abs(await skew()) < 1)
+    const load = new KeepAliveLoad({
+      clients: 8,
+      target: () => gateway.urls.gateway,
+      ask: () => ({ bytes: get(WORKSPACE, secret), expected: '{"id":"ws_1"}' }),
+    })
+    const release = Promise.withResolvers<void>()
+    upstream.hold = request => {
+      if (request.includes('limit=1 ')) return release.promise
+      return request.includes('limit=2 ') ? new Promise(() => {}) : undefined
+    }
+    for (const offsetS of [HOUR_S, -HOUR_S, 300, -300, 0]) {
+      const [held, hanging] = [1, 2].map(limit => {
+        const client = new RawClient(gateway.urls.gateway)
+        client.send(get(`${WORKSPACE}/files?limit=${limit}`, secret))
+        return client
+      })
+      clock.set(offsetS)
+      await load.reached(load.answered + 300)
+      // What waits is neither given up before its time nor after it, whatever the wall clock says.
+      release.resolve()
+      expect((await held?.answers(1))?.[0]?.status).toBe(200)
+      expect((await hanging?.answers(1))?.[0]?.status).toBe(504)
+      if (offsetS === HOUR_S) expect(await skew()).toBeGreaterThan(HOUR_S - 10)
+    }
+    await load.stop()
+    process.stdout.write(
+      `clock set forth and back by an hour: ${load.sent} requests, wrong ${load.wrong.length}, failed ${load.failed.length}\n`,
+    )
+    expect({ wrong: load.wrong, failed: load.failed }).toEqual({ wrong: [], failed: [] })
+  })
+
+  test('a console whose clock is set goes on: keys are issued and revoked, and every gateway hears of it', async () => {
+    const { env, redis } = await world()
+    const clock = steppedClock()
+    const console = await startPostern('console', {
+      ...Object.fromEntries(Object.entries(env).filter(([name]) => !/UPSTREAM|ORIGIN_URL/.test(name))),
+      ...clock.env,
+      POSTERN_ADMIN_TOKEN: 'admin-token-of-the-clocks',
+      POSTERN_DATABASE_URL: `sqlite:${temporaryDirectory()}/keys.db`,
+    })
+    onTestFinished(() => void console.process.stop())
+    const gateway = await startPostern('gateway', { ...env, POSTERN_ORIGIN_URL: console.urls.console })
+    onTestFinished(() => void gateway.process.stop())
+    const ask = async (path: string, body?: string) => {
+      const response = await fetch(`${console.urls.console}/admin/v1${path}`, {
+        method: 'POST',
+        headers: {
+          authorization: 'Bearer admin-token-of-the-clocks',
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body }),
+      })
+      return (await response.json()) as { key: { id: string }; secret: string; announced?: boolean }
+    }
+    const statusOf = async (secret: string) =>
+      (await exchange(gateway.urls.gateway, get(AUTH, secret))).status
+    for (const offsetS of [0, -HOUR_S, HOUR_S, 0]) {
+      clock.set(offsetS)
+      const { key, secret } = await ask('/workspaces/ws_1/keys', '{"name":"a","scopes":["workspace:read"]}')
+      expect(await statusOf(secret)).toBe(200)
+      await until('it is refused', async () => {
+        await ask(`/keys/${key.id}/revoke`)
+        return (await statusOf(secret)) === 401
+      })
+    }
+    expect((await redis.admin.keys('postern:key:*')).length).toBe(4)
+  })
+})
