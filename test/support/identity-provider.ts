@@ -1,6 +1,7 @@
 import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import Provider, { type AccountClaims } from 'oidc-provider'
 
@@ -17,12 +18,15 @@ export interface IdentityProviderOptions {
   /** Whether claims stand in the id token; where not, they are at the userinfo endpoint alone, as is usual. */
   readonly claimsInIdToken?: boolean
   readonly publicClient?: boolean
+  /** Speaks https with this certificate. */
+  readonly tls?: { readonly cert: Buffer; readonly key: Buffer }
   readonly authentication?: 'client_secret_basic' | 'client_secret_post'
 }
 
 /** A real OpenID provider, at which whoever comes is `person` without being asked; and which can be made to misbehave. */
 export class IdentityProvider {
   readonly issuer: string
+  readonly isPublicClient: boolean
   readonly #server: Server
   readonly #provider: Provider
   readonly #key: { readonly kid: string; readonly pem: string }
@@ -42,8 +46,9 @@ export class IdentityProvider {
 
   private constructor(server: Server, options: IdentityProviderOptions) {
     this.#server = server
+    this.isPublicClient = options.publicClient === true
     const { port } = server.address() as AddressInfo
-    this.issuer = `http://127.0.0.1:${port}`
+    this.issuer = `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
     const jwk = { ...privateKey.export({ format: 'jwk' }), kid: 'of-the-tests', alg: 'RS256', use: 'sig' }
     this.#key = { kid: 'of-the-tests', pem: String(privateKey.export({ format: 'pem', type: 'pkcs8' })) }
@@ -52,7 +57,8 @@ export class IdentityProvider {
   }
 
   static async started(options: IdentityProviderOptions): Promise<IdentityProvider> {
-    const server = createServer().listen(0, '127.0.0.1')
+    const made = options.tls === undefined ? createServer() : createTlsServer(options.tls)
+    const server = made.listen(0, '127.0.0.1')
     await once(server, 'listening')
     return new IdentityProvider(server, options)
   }

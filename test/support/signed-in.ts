@@ -1,4 +1,6 @@
+import type { AccountClaims } from 'oidc-provider'
 import { onTestFinished } from 'vitest'
+import type { AdminAnswer } from './admin-answer.ts'
 import { BrowserDouble } from './browser-double.ts'
 import { type ConsoleOptions, startConsole } from './console.ts'
 import {
@@ -9,29 +11,66 @@ import {
 } from './identity-provider.ts'
 
 export const CONSOLE = 'https://console.test'
-
-/** A real provider, a console that trusts it, and a browser; all gone when the running test ends. */
-export async function startSignIn(
-  options: ConsoleOptions & {
-    readonly provider?: Partial<IdentityProviderOptions>
-    readonly origin?: string
-  } = {},
-) {
-  const { provider: how, origin = CONSOLE, ...consoleOptions } = options
-  const provider = await IdentityProvider.started({ redirectUri: `${origin}/sign-in/callback`, ...how })
-  onTestFinished(() => provider.stop())
-  const secret = how?.publicClient ? {} : { clientSecret: CLIENT_SECRET }
-  const running = await startConsole({
-    ...consoleOptions,
-    signIn: {
-      publicUrl: origin,
-      ...consoleOptions.signIn,
-      oidc: { issuer: provider.issuer, clientId: CLIENT_ID, ...secret, ...consoleOptions.signIn?.oidc },
-    },
-  })
-  const browser = () => new BrowserDouble(origin, running.app)
-  return { ...running, provider, browser }
-}
-
 /** The shortest way in. */
 export const START = '/sign-in/start'
+export const SESSION_COOKIE = '__Host-postern-session'
+
+export interface SignInOptions extends ConsoleOptions {
+  readonly provider?: Partial<IdentityProviderOptions>
+}
+
+/** A real provider, a console that trusts it, and browsers; all gone when the running test ends. */
+export async function startSignIn({ provider: how, ...options }: SignInOptions = {}) {
+  const provider = await startProvider(how)
+  const running = await startConsole(trusting(provider, options))
+  const browser = () => new BrowserDouble(CONSOLE, running.app)
+  const signedIn = (person: AccountClaims) => signIn(browser(), provider, person)
+  return { ...running, provider, browser, signedIn }
+}
+
+export async function startProvider(
+  options: Partial<IdentityProviderOptions> = {},
+): Promise<IdentityProvider> {
+  const provider = await IdentityProvider.started({ redirectUri: `${CONSOLE}/sign-in/callback`, ...options })
+  onTestFinished(() => provider.stop())
+  return provider
+}
+
+/** Options of a console at which people of this provider sign in. */
+export function trusting(
+  { issuer, isPublicClient }: IdentityProvider,
+  options: ConsoleOptions = {},
+): ConsoleOptions {
+  const secret = isPublicClient ? {} : { clientSecret: CLIENT_SECRET }
+  const oidc = { issuer, clientId: CLIENT_ID, ...secret, ...options.signIn?.oidc }
+  return { ...options, signIn: { publicUrl: CONSOLE, ...options.signIn, oidc } }
+}
+
+export interface ApiAnswer {
+  readonly status: number
+  readonly body: AdminAnswer
+  readonly text: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** A browser in which somebody has signed in, and what a script of the console's pages does in it. */
+export async function signIn(browser: BrowserDouble, provider: IdentityProvider, person: AccountClaims) {
+  provider.person = person
+  const page = await browser.visit(START)
+  const csrf = BrowserDouble.csrfTokenIn(page)
+  const call = async (
+    method: 'GET' | 'POST',
+    path: string,
+    body?: object,
+    headers: Readonly<Record<string, string>> = { 'x-csrf-token': csrf },
+  ): Promise<ApiAnswer> => {
+    const type = body === undefined ? {} : { 'content-type': 'application/json' }
+    const own = method === 'GET' ? {} : { origin: browser.origin, 'sec-fetch-site': 'same-origin' }
+    const payload = body === undefined ? undefined : JSON.stringify(body)
+    const answer = await browser.ask(method, `/admin/v1${path}`, { ...own, ...type, ...headers }, payload)
+    return { ...answer, body: JSON.parse(answer.text) as AdminAnswer }
+  }
+  return { browser, page, csrf, call }
+}
+
+export type SignedIn = Awaited<ReturnType<typeof signIn>>

@@ -44,6 +44,11 @@ export interface Call {
   readonly schema?: FastifySchema
   /** 64 KiB where it says nothing. */
   readonly bodyLimitBytes?: number
+  /**
+   * Whether people may call it who are no administrators; it then itself refuses what is not of their workspaces. A call
+   * that says nothing is for programs and administrators.
+   */
+  readonly forPeople?: true
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 }
 
@@ -51,12 +56,13 @@ const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 
 
 /** Routes for the calls, and for each of their paths the refusal of every other method. */
 export function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
-  for (const { method, url, operation, schema, bodyLimitBytes, handle } of calls) {
+  for (const { method, url, operation, schema, bodyLimitBytes, forPeople, handle } of calls) {
     app.route({
       method,
       url,
       config: { operation },
       handler: handle,
+      ...(forPeople === true ? {} : { onRequest: refuseMostPeople }),
       ...(schema === undefined ? {} : { schema }),
       ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
     })
@@ -67,6 +73,12 @@ export function registerCalls(app: FastifyInstance, calls: readonly Call[]): voi
       url,
       sameUrl.map(call => call.method),
     )
+  }
+}
+
+async function refuseMostPeople({ person }: FastifyRequest): Promise<void> {
+  if (person !== null && !person.administrator) {
+    throw new ApiError('forbidden', 'This is for administrators, and for programs with the admin token')
   }
 }
 

@@ -11,6 +11,7 @@ export function auditCalls({ repository }: { repository: KeyRepository }): Call[
       method: 'GET',
       url: '/workspaces/:workspaceId/audit',
       operation: 'audit',
+      forPeople: true,
       schema: { querystring: auditQuery },
       handle: async request => {
         const { entries, nextAfterId } = await repository.listAudit(pageQuestionOf(request))

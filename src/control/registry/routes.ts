@@ -40,6 +40,7 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'POST',
       url: WORKSPACE_KEYS,
       operation: 'issue',
+      forPeople: true,
       schema: { body: issueBody },
       handle: async (request, reply) => {
         const workspaceId = workspaceIdOf(request)
@@ -55,6 +56,7 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'POST',
       url: `${KEY}/rotate`,
       operation: 'rotate',
+      forPeople: true,
       schema: { body: rotateBody },
       handle: async (request, reply) => {
         const id = await ownKeyIdOf(registry, request)
@@ -71,6 +73,7 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'POST',
       url: `${KEY}/revoke`,
       operation: 'revoke',
+      forPeople: true,
       schema: { body: revokeBody, querystring: revokeQuery },
       handle: async (request, reply) => {
         const id = await ownKeyIdOf(registry, request)
@@ -88,10 +91,11 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'GET',
       url: WORKSPACE_KEYS,
       operation: 'list',
+      forPeople: true,
       schema: { querystring: listQuery },
       handle: request => list(registry, request),
     },
-    { method: 'GET', url: KEY, operation: 'get', handle: request => get(registry, request) },
+    { method: 'GET', url: KEY, operation: 'get', forPeople: true, handle: request => get(registry, request) },
   ]
 }
 

@@ -2,6 +2,8 @@ import { localPath } from './local-path.ts'
 
 /** How long somebody may take at the provider. */
 export const ATTEMPT_SECONDS = 600
+/** By how much the clocks of two consoles may differ, one of which sends people off and the other takes them back. */
+const CLOCK_TOLERANCE_MS = 60_000
 const RANDOM = /^[A-Za-z0-9_-]{20,128}$/
 
 /**
@@ -27,7 +29,7 @@ export function encodeAttempt(attempt: Attempt): string {
 export function decodeAttempt(cookie: string | undefined, nowMs: number): Attempt | null {
   const { state, nonce, verifier, goal, startedAtMs } = parse(cookie ?? '')
   if (![state, nonce, verifier].every(isRandom) || typeof startedAtMs !== 'number') return null
-  if (nowMs < startedAtMs || nowMs >= startedAtMs + ATTEMPT_SECONDS * 1000) return null
+  if (nowMs < startedAtMs - CLOCK_TOLERANCE_MS || nowMs >= startedAtMs + ATTEMPT_SECONDS * 1000) return null
   return {
     state: String(state),
     nonce: String(nonce),

@@ -26,6 +26,8 @@ export function securityHeaders(site: Site | null): FastifyHelmetOptions {
     xFrameOptions: { action: 'deny' },
     // Browsers that say nothing of where a form comes from send `Origin: null`, which is nobody.
     referrerPolicy: { policy: 'same-origin' },
-    strictTransportSecurity: site?.secure === true ? { maxAge: HALF_A_YEAR_SECONDS } : false,
+    // Of this host alone: others in the domain are not ours to speak for.
+    strictTransportSecurity:
+      site?.secure === true ? { maxAge: HALF_A_YEAR_SECONDS, includeSubDomains: false } : false,
   }
 }

@@ -1,13 +1,416 @@
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { BrowserDouble } from '../../support/browser-double.ts'
-import { startSignIn } from '../../support/signed-in.ts'
+import { type Certificates, makeCertificates } from '../../support/certificates.ts'
+import { startConsole } from '../../support/console.ts'
+import type { IdentityProvider, IdToken } from '../../support/identity-provider.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { metricValue } from '../../support/metric-value.ts'
+import {
+  CONSOLE,
+  SESSION_COOKIE,
+  START,
+  startProvider,
+  startSignIn,
+  trusting,
+} from '../../support/signed-in.ts'
 
-test('whoever wants a page signs in at the provider and is back on that page', async () => {
-  const { browser } = await startSignIn()
-  const ada = browser()
-  const asked = await ada.visit('/workspaces/ws_1/keys?show=active')
-  expect(asked.url).toBe('https://console.test/sign-in?then=%2Fworkspaces%2Fws_1%2Fkeys%3Fshow%3Dactive')
-  const { url, text } = await ada.visit(BrowserDouble.linkIn(asked, '/sign-in'))
-  expect(url).toBe('https://console.test/workspaces/ws_1/keys?show=active')
-  expect(text).toContain('Ada Lovelace')
+type World = Awaited<ReturnType<typeof startSignIn>>
+const ATTEMPT_COOKIE = '__Host-postern-sign-in'
+const MINUTE_MS = 60_000
+
+/** Goes to the provider, and comes back as far as the address that the provider sends the browser to. */
+async function comeBack(browser: BrowserDouble): Promise<URL> {
+  const { url } = await browser.visit(START, `${CONSOLE}/sign-in/callback`)
+  return new URL(url)
+}
+
+const outcomes = (metrics: World['metrics'], outcome: string) => metricValue(metrics.logins, { outcome })
+
+/** Nobody was signed in, they are told why in words of ours, and it was counted so. */
+async function expectNobody(
+  world: World,
+  browser: BrowserDouble,
+  path: string,
+  status: number,
+  outcome: string,
+) {
+  const before = await outcomes(world.metrics, outcome)
+  const page = await browser.visit(path)
+  expect([page.status, page.headers['content-type']]).toEqual([status, 'text/html; charset=utf-8'])
+  expect(page.text).toMatch(/role="alert"/)
+  expect(browser.cookie(SESSION_COOKIE)).toBeUndefined()
+  expect(await outcomes(world.metrics, outcome)).toBe((before ?? 0) + 1)
+  expect((await browser.visit('/')).url).toBe(`${CONSOLE}/sign-in`)
+}
+
+describe('signing in', () => {
+  test('brings whoever wanted a page back to that page', async () => {
+    const { browser, metrics } = await startSignIn()
+    const ada = browser()
+    const asked = await ada.visit('/?filter=active')
+    expect(asked.url).toBe('https://console.test/sign-in?then=%2F%3Ffilter%3Dactive')
+    const { url, text } = await ada.visit(BrowserDouble.linkIn(asked, '/sign-in'))
+    expect(url).toBe('https://console.test/?filter=active')
+    expect(text).toContain('Ada Lovelace')
+    expect(await outcomes(metrics, 'ok')).toBe(1)
+    expect((await ada.visit('/sign-in?then=/keys')).way).toContain('https://console.test/keys')
+  })
+
+  test('asks for a code, proved by a secret that never leaves before it is used (PKCE)', async () => {
+    const { browser, provider } = await startSignIn({ signIn: { oidc: { scopes: ['profile', 'email'] } } })
+    const { headers } = await browser().ask('GET', START)
+    const { origin, searchParams } = new URL(headers['location'] ?? '')
+    expect(origin).toBe(provider.issuer)
+    expect(Object.fromEntries(searchParams)).toMatchObject({
+      response_type: 'code',
+      client_id: 'postern-console',
+      redirect_uri: 'https://console.test/sign-in/callback',
+      scope: 'openid profile email',
+      code_challenge_method: 'S256',
+      code_challenge: expect.stringMatching(/^[\w-]{43}$/),
+      state: expect.stringMatching(/^[\w-]{43}$/),
+      nonce: expect.stringMatching(/^[\w-]{43}$/),
+    })
+    expect(headers['set-cookie']).toMatch(
+      /^__Host-postern-sign-in=[\w-]+; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+    )
+  })
+
+  test.each<[string, object]>([
+    ['with HTTP Basic', { authentication: 'client_secret_basic' }],
+    ['with its secret in the form', { authentication: 'client_secret_post' }],
+    ['as a public client, without a secret', { publicClient: true }],
+    ['with claims that only the userinfo endpoint tells', { claimsInIdToken: false }],
+  ])('works where the console shows itself to the provider %s', async (_, provider) => {
+    const { signedIn } = await startSignIn({ provider })
+    const ada = await signedIn({ sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] })
+    expect(ada.page.text).toContain('Ada Lovelace')
+    expect((await ada.call('GET', '/workspaces/ws_1/keys')).status).toBe(200)
+  })
+
+  test.each<[string, string, object]>([
+    ['a list', 'workspaces', { workspaces: ['ws_1', 'ws_2'] }],
+    ['a text parted by spaces', 'workspaces', { workspaces: 'ws_1 ws_2' }],
+    ['within another', 'resource_access.postern', { resource_access: { postern: ['ws_1'] } }],
+    ['an address', 'https://postern.example/workspaces', { 'https://postern.example/workspaces': ['ws_1'] }],
+  ])('takes the claim of workspaces as %s', async (_, workspacesClaim, claims) => {
+    const { signedIn } = await startSignIn({ signIn: { oidc: { workspacesClaim } } })
+    const ada = await signedIn({ sub: 'ada', ...claims })
+    expect((await ada.call('GET', '/workspaces/ws_1/keys')).status).toBe(200)
+    expect((await ada.call('GET', '/workspaces/ws_3/keys')).status).toBe(404)
+  })
+
+  test.each([
+    '//evil.example/x',
+    '/\\evil.example',
+    'https://evil.example',
+    '/%09/evil.example',
+    '\\/evil.example',
+    'javascript:alert(1)',
+    '/sign-out',
+    '/.//evil.example',
+  ])('never ends anywhere but here: then=%s', async then => {
+    const { browser } = await startSignIn()
+    const ada = browser()
+    const asked = await ada.visit(`/sign-in?then=${encodeURIComponent(then)}`)
+    const there = await ada.visit(BrowserDouble.linkIn(asked, '/sign-in/start'))
+    expect(there.url.startsWith(`${CONSOLE}/`)).toBe(true)
+    expect(new URL(there.url).pathname).not.toMatch(/^\/[/\\]|sign-out/)
+    expect(there.way.filter(address => address.includes('//evil'))).toEqual([])
+  })
+
+  test('keeps only digests of sessions, and logs neither codes nor claims', async () => {
+    const { signedIn, log, provider } = await startSignIn()
+    const ada = await signedIn({ sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] })
+    const text = JSON.stringify(log)
+    expect(text).toContain('person:ada')
+    expect(text).not.toContain('Lovelace')
+    expect(text).not.toContain(ada.browser.cookie(SESSION_COOKIE)?.value)
+    expect(text).not.toMatch(/code=|state=/)
+    expect(provider.requests).toContain('POST /token')
+  })
+})
+
+describe('nobody is signed in', () => {
+  test('where they say no at the provider', async () => {
+    const world = await startSignIn()
+    world.provider.denies = true
+    await expectNobody(world, world.browser(), START, 403, 'denied')
+  })
+
+  const nowSeconds = () => Math.floor(Date.now() / 1000)
+  test.each<[string, (token: IdToken) => void]>([
+    ['of another issuer', ({ claims }) => (claims['iss'] = 'https://evil.example')],
+    ['for another client', ({ claims }) => (claims['aud'] = 'somebody-else')],
+    [
+      'for others beside, without saying for whom',
+      ({ claims }) => (claims['aud'] = ['postern-console', 'x']),
+    ],
+    ['with another nonce', ({ claims }) => (claims['nonce'] = 'A'.repeat(43))],
+    ['without a nonce', ({ claims }) => delete claims['nonce']],
+    ['that has expired', ({ claims }) => (claims['exp'] = nowSeconds() - 60)],
+    ['without an end', ({ claims }) => delete claims['exp']],
+    ['that begins in a minute', ({ claims }) => (claims['nbf'] = nowSeconds() + 60)],
+    ['that is not signed', ({ header }) => (header['alg'] = 'none')],
+    ['of nobody', ({ claims }) => delete claims['sub']],
+    ['of somebody whose name is no text', ({ claims }) => (claims['sub'] = 7)],
+  ])('by an id token %s', async (_, tamper) => {
+    const world = await startSignIn()
+    world.provider.tamper = token => void tamper(token)
+    await expectNobody(world, world.browser(), START, 400, 'invalid')
+  })
+
+  test('by an id token that somebody else has signed', async () => {
+    const world = await startSignIn()
+    world.provider.signsWithOtherKey = true
+    await expectNobody(world, world.browser(), START, 400, 'invalid')
+  })
+
+  test('but a clock that is off by a few seconds is no reason', async () => {
+    const { signedIn, provider } = await startSignIn()
+    provider.tamper = ({ claims }) => {
+      claims['iat'] = nowSeconds() + 15
+      claims['exp'] = nowSeconds() - 15
+    }
+    expect((await signedIn({ sub: 'ada' })).page.url).toBe(`${CONSOLE}/`)
+  })
+
+  test('by coming back with another state', async () => {
+    const world = await startSignIn()
+    const ada = world.browser()
+    const back = await comeBack(ada)
+    back.searchParams.set('state', 'A'.repeat(43))
+    await expectNobody(world, ada, back.href, 400, 'invalid')
+  })
+
+  test('by coming back from another provider than they were sent to', async () => {
+    const world = await startSignIn()
+    const ada = world.browser()
+    const back = await comeBack(ada)
+    expect(back.searchParams.get('iss')).toBe(world.provider.issuer)
+    back.searchParams.set('iss', 'https://evil.example')
+    await expectNobody(world, ada, back.href, 400, 'invalid')
+  })
+
+  test('by an address that somebody else came back with: a link cannot sign in whoever follows it', async () => {
+    const world = await startSignIn()
+    const mallorys = await comeBack(world.browser())
+    await expectNobody(world, world.browser(), mallorys.href, 400, 'invalid')
+    const busy = world.browser()
+    await comeBack(busy)
+    await expectNobody(world, busy, mallorys.href, 400, 'invalid')
+  })
+
+  test('by a code that somebody stole on its way: it needs what never left the browser it was for', async () => {
+    const world = await startSignIn()
+    const stolen = await comeBack(world.browser())
+    const mallory = world.browser()
+    const own = await comeBack(mallory)
+    own.searchParams.set('code', stolen.searchParams.get('code') ?? '')
+    await expectNobody(world, mallory, own.href, 400, 'invalid')
+  })
+
+  test('by a code that was used before', async () => {
+    const world = await startSignIn()
+    const ada = world.browser()
+    const back = await comeBack(ada)
+    const attempt = ada.cookie(ATTEMPT_COOKIE)?.value ?? ''
+    expect((await ada.visit(back.href)).url).toBe(`${CONSOLE}/`)
+    expect(ada.cookie(ATTEMPT_COOKIE)).toBeUndefined()
+    const copy = world.browser()
+    copy.setCookie(ATTEMPT_COOKIE, attempt)
+    await expectNobody(world, copy, back.href, 400, 'invalid')
+  })
+
+  test('by a code that has become too old', async () => {
+    const world = await startSignIn()
+    const ada = world.browser()
+    const back = await comeBack(ada)
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * MINUTE_MS })
+    try {
+      await expectNobody(world, ada, back.href, 400, 'invalid')
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('by an attempt that took longer than ten minutes', async () => {
+    const clock = new ManualClock()
+    const world = await startSignIn({ parts: { clock } })
+    const ada = world.browser()
+    const back = await comeBack(ada)
+    clock.advance(10 * MINUTE_MS)
+    await expectNobody(world, ada, back.href, 400, 'invalid')
+    expect(world.provider.requests).not.toContain('POST /token')
+  })
+
+  test.each([
+    '',
+    'x',
+    'e30',
+    Buffer.from('null').toString('base64url'),
+    Buffer.from('[1]').toString('base64url'),
+  ])('by an attempt of no known form: %j', async cookie => {
+    const world = await startSignIn()
+    const browser = world.browser()
+    browser.setCookie(ATTEMPT_COOKIE, cookie)
+    await expectNobody(world, browser, '/sign-in/callback?code=x&state=y', 400, 'invalid')
+  })
+})
+
+describe('a provider in trouble', () => {
+  test('does not keep the console from starting; people sign in once it is there', async () => {
+    const provider = await startProvider()
+    provider.answer = (_, response) => void response.writeHead(503).end() === undefined
+    const running = await startConsole(trusting(provider))
+    const world = { ...running, provider } as World
+    const ada = new BrowserDouble(CONSOLE, running.app)
+    await expectNobody(world, ada, START, 502, 'unavailable')
+    provider.answer = null
+    expect((await ada.visit(START)).url).toBe(`${CONSOLE}/`)
+  })
+
+  test('that nobody can reach is said to be so', async () => {
+    const world = await startSignIn()
+    await world.provider.stop()
+    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    expect(JSON.stringify(world.log)).toMatch(/the provider cannot be asked what it is: .*ECONNREFUSED/)
+  })
+
+  test('that says nothing is not waited for', async () => {
+    const world = await startSignIn({ signIn: { oidc: { timeoutMs: 100 } } })
+    const held = Promise.withResolvers<void>()
+    world.provider.hold = held.promise
+    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    held.resolve()
+  })
+
+  test.each<[string, IdentityProvider['answer']]>([
+    ['that answers no JSON', (_, response) => void response.end('<html>') === undefined],
+    [
+      'that says it is another one',
+      (_, response) =>
+        void response
+          .setHeader('content-type', 'application/json')
+          .end(JSON.stringify({ issuer: 'https://evil.example' })) === undefined,
+    ],
+    [
+      'that never comes to an end',
+      (_, response) =>
+        void response.setHeader('content-type', 'application/json').end(' '.repeat(2 * 1024 * 1024)) ===
+        undefined,
+    ],
+  ])('%s is no provider', async (_, answer) => {
+    const world = await startSignIn()
+    world.provider.answer = answer
+    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+  })
+
+  test('that fails once people are back is told apart from what they brought', async () => {
+    const world = await startSignIn()
+    const ada = world.browser()
+    const back = await comeBack(ada)
+    world.provider.answer = (request, response) =>
+      request.url === '/token' && void response.writeHead(500).end() === undefined
+    await expectNobody(world, ada, back.href, 502, 'unavailable')
+  })
+
+  test('that does not know the console’s secret is no fault of theirs', async () => {
+    const world = await startSignIn({ signIn: { oidc: { clientSecret: 'another one' } } })
+    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    expect(JSON.stringify(world.log)).toContain('does not take console.oidc.clientId with its secret')
+  })
+
+  test('is asked what it is once an hour, and what it said before holds where it does not answer', async () => {
+    const clock = new ManualClock()
+    const { provider, browser } = await startSignIn({ parts: { clock } })
+    const asked = () => provider.requests.filter(request => request.includes('well-known')).length
+    await Promise.all([browser().ask('GET', START), browser().ask('GET', START)])
+    expect(asked()).toBe(1)
+    clock.advance(60 * MINUTE_MS)
+    provider.answer = (_, response) => void response.writeHead(503).end() === undefined
+    expect((await browser().ask('GET', START)).status).toBe(303)
+    expect(asked()).toBe(2)
+  })
+})
+
+describe('over TLS', () => {
+  let certificates: Certificates
+  beforeAll(() => {
+    certificates = makeCertificates()
+  })
+  afterAll(() => certificates.remove())
+
+  test('a provider with an authority of its own is believed where that is named', async () => {
+    const world = await startSignIn({
+      provider: { tls: certificates.server },
+      signIn: { oidc: { caFile: certificates.caFile } },
+    })
+    // The browser double knows no authority: what counts here is whom the console believes.
+    const { status, headers } = await world.browser().ask('GET', START)
+    expect([status, new URL(headers['location'] ?? '').origin]).toEqual([303, world.provider.issuer])
+  })
+
+  test.each<[string, () => Certificates['server'], () => { caFile?: string }]>([
+    ['of an unknown authority', () => certificates.server, () => ({})],
+    ['of another name', () => certificates.misnamed, () => ({ caFile: certificates.caFile })],
+  ])('a certificate %s is none', async (_, tls, oidc) => {
+    const world = await startSignIn({
+      provider: { tls: tls() },
+      signIn: { oidc: oidc() },
+    })
+    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    expect(world.provider.requests).toEqual([])
+  })
+})
+
+describe('whoever tries too often', () => {
+  test('waits, and others do not', async () => {
+    const { app, metrics } = await startSignIn({
+      signIn: { signInsPerMinute: 3, trustedProxies: ['127.0.0.1'] },
+    })
+    const attempt = (address: string, url = '/sign-in/callback?code=x&state=y') =>
+      app.inject({ url, headers: { host: 'console.test', 'x-forwarded-for': address } })
+    for (let attempts = 0; attempts < 3; attempts++) expect((await attempt('192.0.2.1')).statusCode).toBe(400)
+    const refused = await attempt('192.0.2.1')
+    expect(refused.statusCode).toBe(429)
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
+    expect(Number(refused.headers['retry-after'])).toBeLessThanOrEqual(60)
+    expect(refused.payload).toContain('too many attempts')
+    expect((await attempt('192.0.2.1', START)).statusCode).toBe(429)
+    expect(await outcomes(metrics, 'limited')).toBe(2)
+
+    expect((await attempt('192.0.2.2')).statusCode).toBe(400)
+    // To read the page is no attempt.
+    expect((await attempt('192.0.2.1', '/sign-in')).statusCode).toBe(200)
+  })
+
+  test('cannot say that they are somebody else, where no proxy is trusted', async () => {
+    const { app } = await startSignIn({ signIn: { signInsPerMinute: 1 } })
+    const attempt = (address: string) =>
+      app.inject({
+        url: '/sign-in/callback?code=x',
+        headers: { host: 'console.test', 'x-forwarded-for': address },
+      })
+    expect((await attempt('192.0.2.1')).statusCode).toBe(400)
+    expect((await attempt('192.0.2.2')).statusCode).toBe(429)
+  })
+})
+
+describe('where no provider is configured', () => {
+  test('the page says what is missing, nobody is known, and there is no other way in', async () => {
+    const { app } = await startConsole()
+    const ask = (url: string, cookie = '') => app.inject({ url, headers: { cookie } })
+    expect((await ask('/sign-in')).payload).toContain('console.oidc.issuer')
+    expect((await ask('/', `${SESSION_COOKIE}=${'A'.repeat(43)}`)).headers['location']).toBe('/sign-in')
+    for (const path of ['/sign-in/start', '/sign-in/callback', '/sign-in/once', '/sign-in/once?token='])
+      expect((await ask(path)).statusCode).toBe(404)
+  })
+
+  test('a console that nobody can use says so when it starts', async () => {
+    const { log } = await startConsole({ adminToken: null })
+    expect(log.map(line => line['msg'])).toContain(
+      'nobody can use this console: neither console.adminToken nor console.oidc.issuer is set',
+    )
+  })
 })
