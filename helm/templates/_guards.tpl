@@ -16,7 +16,7 @@ may be stands in values.schema.json.
 {{- include "postern.guardRoutes" $place -}}
 {{- end -}}
 {{- if .Values.gateway.enabled }}{{ include "postern.guardGateway" (dict "root" . "plane" "gateway" "into" $wrong) }}{{ end -}}
-{{- if .Values.console.enabled }}{{ include "postern.guardConsole" (dict "root" . "plane" "console" "into" $wrong) }}{{ end -}}
+{{- if .Values.console.enabled }}{{ include "postern.guardConsole" (dict "root" . "plane" "console" "into" $wrong) }}{{ include "postern.guardSignIn" (dict "root" . "plane" "console" "into" $wrong) }}{{ end -}}
 {{- include "postern.guardMonitoring" (dict "root" . "into" $wrong) -}}
 {{- if $wrong.list -}}
 {{- fail (printf "\n\nThese values cannot be installed:\n  - %s\n" ($wrong.list | uniq | join "\n  - ")) -}}
@@ -184,6 +184,17 @@ may be stands in values.schema.json.
 {{- if and $url (not (hasPrefix (printf "sqlite:%s/" (include "postern.dataDirectory" .)) $url)) -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "config.database.url is %s, which is not on the volume and would be lost: leave it out, or put it below %s/" $url (include "postern.dataDirectory" .))) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.guardSignIn" -}}
+{{- $console := (include "postern.given" . | fromYaml).console | default dict -}}
+{{- $oidc := $console.oidc | default dict -}}
+{{- if and $oidc.issuer (not (and $oidc.clientId $console.publicUrl)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.console.oidc.issuer wants two more: set config.console.oidc.clientId to what the provider calls the console, and config.console.publicUrl to its address in browsers") -}}
+{{- end -}}
+{{- if and $oidc.clientId (not $oidc.issuer) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.console.oidc.clientId is of no use alone: set config.console.oidc.issuer to the provider at which people sign in") -}}
 {{- end -}}
 {{- end -}}
 

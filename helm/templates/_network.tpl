@@ -106,10 +106,9 @@ spec:
     {{- with include "postern.at" (dict "tree" $settings "path" "console.webhook.url") }}
     {{- include "postern.egress" (dict "values" $policy.webhook "addresses" . "default" 443) | nindent 4 }}
     {{- end }}
-    {{- with $policy.identityProvider }}
-    {{- if .ports }}
-    {{- include "postern.networkRule" (dict "direction" "to" "peers" .to "ports" .ports) | nindent 4 }}
-    {{- end }}
+    {{- $issuer := include "postern.at" (dict "tree" $settings "path" "console.oidc.issuer") }}
+    {{- if or $issuer $policy.identityProvider.ports }}
+    {{- include "postern.egress" (dict "values" $policy.identityProvider "addresses" $issuer "default" 443) | nindent 4 }}
     {{- end }}
     {{- end }}
     {{- with $policy.extraEgress }}

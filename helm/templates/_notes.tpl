@@ -20,6 +20,10 @@ The first key, made in the console's own pod, whose mounted admin token it uses:
     --url http://127.0.0.1:{{ include "postern.port" (dict "root" . "plane" "console" "listener" "console") }} \
     --token-file {{ include "postern.secretsDirectory" . }}/console.adminToken
 {{- end }}
+{{- with include "postern.publicUrl" . }}
+
+People sign in at {{ . }}; the provider must know the redirect URI {{ . }}/sign-in/callback
+{{- end }}
 {{- if .Values.tests.enabled }}
 
 Whether it works:  helm -n {{ .Release.Namespace }} test {{ .Release.Name }}
@@ -31,6 +35,16 @@ To be considered:
   - {{ . }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* Where people sign in; empty where they cannot. */}}
+{{- define "postern.publicUrl" -}}
+{{- if .Values.console.enabled -}}
+{{- $settings := include "postern.settingsFile" (dict "root" . "plane" "console") | fromYaml -}}
+{{- if include "postern.at" (dict "tree" $settings "path" "console.oidc.issuer") -}}
+{{- include "postern.at" (dict "tree" $settings "path" "console.publicUrl") | trimSuffix "/" -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Sentences that follow from the values, as a YAML list. */}}
@@ -53,6 +67,12 @@ To be considered:
 {{- if not (($values.gateway.resources.limits | default dict).memory) }}{{ $say = append $say "No memory limit: Node sizes its heap by the node's memory. Set gateway.resources.limits.memory." }}{{ end -}}
 {{- end -}}
 {{- if and $values.console.enabled (eq (include "postern.database" .root) "sqlite") }}{{ $say = append $say "The console keeps its keys in SQLite on one volume: back it up, or set secrets.database.url.existingSecret for PostgreSQL." }}{{ end -}}
+{{- if $values.console.enabled -}}
+{{- $reached := or $values.console.httpRoute.enabled $values.console.ingress.enabled -}}
+{{- $settings := include "postern.settingsFile" (dict "root" .root "plane" "console") | fromYaml -}}
+{{- if not (include "postern.publicUrl" .root) }}{{ $say = append $say "People have no way to sign in to the console, programs alone use it: set config.console.publicUrl and config.console.oidc." }}{{ end -}}
+{{- if and $reached (not (include "postern.at" (dict "tree" $settings "path" "console.trustedProxies"))) }}{{ $say = append $say "To the console all who sign in come from its proxy's address, and share one limit: set config.console.trustedProxies to its CIDRs." }}{{ end -}}
+{{- end -}}
 {{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster reaches these: set networkPolicy.enabled." }}{{ end -}}
 {{- with $values.monitoring.prometheusRule -}}
 {{- if and .enabled (not .runbookUrl) }}{{ $say = append $say "Alerts carry no link to what to do: set monitoring.prometheusRule.runbookUrl to where you keep runbooks/." }}{{ end -}}

@@ -51,6 +51,24 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     ])
   })
 
+  it('lets the console reach the provider at which people sign in, and no gateway', () => {
+    const to = [{ ipBlock: { cidr: '192.0.2.0/24' } }]
+    const at = (issuer: string, identityProvider: object = {}) => ({
+      ...MINIMAL,
+      config: {
+        ...MINIMAL.config,
+        console: { publicUrl: 'https://keys', oidc: { issuer, clientId: 'postern' } },
+      },
+      console: { enabled: true },
+      networkPolicy: { enabled: true, identityProvider },
+    })
+    const egress = (values: Values, plane: Plane = 'console') => rulesOf(render(values), plane, 'egress')
+    expect(egress(at('https://login.example.com'))).toContainEqual([[443], 'anybody'])
+    expect(egress(at('https://login.example.com:8443/realms/x', { to }))).toContainEqual([[8443], to])
+    expect(egress(at('https://login.example.com', { to, ports: [3128] }))).toContainEqual([[3128], to])
+    expect(egress(at('https://login.example.com', { to }), 'gateway')).not.toContainEqual([[443], to])
+  })
+
   it('lets the release’s gateways reach the console, beside those who are named', () => {
     const people = [{ ipBlock: { cidr: '10.1.0.0/16' } }]
     const values = {
@@ -191,12 +209,17 @@ describe.skipIf(!has(HELM))('ways in from outside', () => {
   })
 
   it('what gateways ask of the console is not routed to from outside, unless one says so', () => {
+    const OF_PEOPLE_AND_PROGRAMS = ['/', '/sign-in', '/sign-out', '/workspaces', '/assets', '/admin'].map(
+      path => `"${path}"`,
+    )
     const pathsOf = (object: Manifest) => JSON.stringify(object['spec']).match(/"\/[^"]*"/g)
-    expect(pathsOf(rendering().get('HTTPRoute', '-console'))).toEqual(['"/admin"'])
+    expect(pathsOf(rendering().get('HTTPRoute', '-console'))).toEqual(OF_PEOPLE_AND_PROGRAMS)
     const values = {
       ...MINIMAL,
       console: { enabled: true, ingress: { enabled: true, hosts: [{ host: 'k' }] } },
     }
-    expect(pathsOf(render(values).get('Ingress'))).toEqual(['"/admin"'])
+    const { objects } = render(values)
+    const ingress = objects.filter(object => object['kind'] === 'Ingress')
+    expect(ingress.flatMap(pathsOf)).toEqual(OF_PEOPLE_AND_PROGRAMS)
   })
 })

@@ -20,7 +20,14 @@ function notesOf(values: Values): string {
 
 const QUIET = {
   ...MINIMAL,
-  config: { ...MINIMAL.config, gateway: { trustedProxies: ['10.0.0.0/8'] } },
+  config: {
+    ...MINIMAL.config,
+    gateway: { trustedProxies: ['10.0.0.0/8'] },
+    console: {
+      publicUrl: 'https://keys.example.com/',
+      oidc: { issuer: 'https://login.example.com', clientId: 'postern' },
+    },
+  },
   secrets: {
     ...MINIMAL.secrets,
     keys: { signingSecrets: { existingSecret: 'keys' } },
@@ -47,6 +54,13 @@ describe.skipIf(!has(HELM))('the notes of an installation', () => {
     expect(notes).toContain('helm -n default test acme')
   })
 
+  it('say where people sign in, and what the provider must know', () => {
+    const notes = notesOf(QUIET)
+    expect(notes).toContain('People sign in at https://keys.example.com; ')
+    expect(notes).toContain('redirect URI https://keys.example.com/sign-in/callback\n')
+    expect(notesOf({ ...MINIMAL, console: { enabled: true } })).not.toContain('redirect URI')
+  })
+
   it('speak of no console where there is none, and say that nobody issues keys', () => {
     const notes = notesOf(MINIMAL)
     expect(notes).not.toContain('The first key')
@@ -67,6 +81,16 @@ describe.skipIf(!has(HELM))('the notes of an installation', () => {
     ['no Redis', { secrets: { ...QUIET.secrets, redis: {} } }, 'Set secrets.redis.url.existingSecret'],
     ['no way in', { gateway: {} }, 'set gateway.httpRoute or gateway.ingress'],
     ['a proxy that nobody believes', { config: MINIMAL.config }, 'set config.gateway.trustedProxies'],
+    [
+      'a console that people have no way into',
+      { config: MINIMAL.config },
+      'set config.console.publicUrl and config.console.oidc',
+    ],
+    [
+      'a proxy before the console that nobody believes',
+      { console: { enabled: true, ingress: { enabled: true, hosts: [{ host: 'keys.example.com' }] } } },
+      'set config.console.trustedProxies',
+    ],
     ['no NetworkPolicy', { networkPolicy: { enabled: false } }, 'set networkPolicy.enabled'],
     ['a tag', { image: {} }, 'set image.digest'],
     [

@@ -23,6 +23,21 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     'set secrets.console.adminToken.existingSecret',
   ],
   [
+    'the secret at the provider in values',
+    { ...consoleOn(), config: { ...MINIMAL.config, console: { oidc: { clientSecret: 'hunter2' } } } },
+    'set secrets.console.oidc.clientSecret.existingSecret',
+  ],
+  [
+    'a provider that nobody could be sent back from',
+    { ...consoleOn(), config: { ...MINIMAL.config, console: { oidc: { issuer: 'https://login' } } } },
+    'set config.console.oidc.clientId',
+  ],
+  [
+    'a client of no provider',
+    { ...consoleOn(), config: { ...MINIMAL.config, console: { oidc: { clientId: 'postern' } } } },
+    'set config.console.oidc.issuer',
+  ],
+  [
     'a signing secret in values',
     config({ keys: { signingSecrets: ['c2VjcmV0'] } }),
     'set secrets.keys.signingSecrets.existingSecret',

@@ -38,7 +38,7 @@ export async function startProvider(
 
 /** Options of a console at which people of this provider sign in. */
 export function trusting(
-  { issuer, isPublicClient }: IdentityProvider,
+  { issuer, isPublicClient }: Pick<IdentityProvider, 'issuer' | 'isPublicClient'>,
   options: ConsoleOptions = {},
 ): ConsoleOptions {
   const secret = isPublicClient ? {} : { clientSecret: CLIENT_SECRET }
