@@ -71,7 +71,9 @@ describe('what another site makes a browser send with its cookies', () => {
   test('does not even sign them out', async () => {
     const forged = await ada.browser.post('/sign-out', {}, { origin: 'https://evil.example' })
     expect(forged.status).toBe(403)
-    expect((await ada.browser.post('/sign-out', {})).status).toBe(403)
+    // Without its token the form is shown again, as after a session that is over.
+    const without = await ada.browser.post('/sign-out', {})
+    expect([without.status, without.headers['set-cookie']]).toEqual([303, undefined])
     expect((await ada.call('GET', KEYS)).status).toBe(200)
   })
 })
@@ -88,9 +90,10 @@ describe('a name of somebody else’s that leads to this address', () => {
       for (const path of ['/', '/sign-in', '/sign-in/start', `/admin/v1${KEYS}`]) {
         const { status, text, headers } = await ada.browser.ask('GET', path, { host })
         expect([path, status]).toEqual([path, 421])
-        expect(JSON.parse(text).error).toBe(
+        expect(text.replaceAll('&#x2F;', '/')).toContain(
           'This console is at https://console.test, and at no other address',
         )
+        expect(text).not.toContain('ws_1')
         expect(headers['set-cookie']).toBeUndefined()
       }
     },
@@ -104,7 +107,7 @@ describe('a name of somebody else’s that leads to this address', () => {
   })
 
   test.each(['console.test', 'CONSOLE.test', 'console.test:443'])('%s is the console’s own', async host => {
-    expect((await ada.browser.ask('GET', '/', { host })).status).toBe(200)
+    expect((await ada.browser.ask('GET', '/workspaces/ws_1/keys', { host })).status).toBe(200)
   })
 
   test('programs may use any name: their token is sent by no browser', async () => {
