@@ -34,8 +34,14 @@ export interface World {
 
 export const ALL_SCOPES = ['files:read', 'workspace:read']
 
-/** @param settings for the gateway, over what all share */
-export async function startWorld(settings: Readonly<Record<string, string>> = {}): Promise<World> {
+/**
+ * @param settings for the gateway, over what all share
+ * @param consoleSettings the same for the console
+ */
+export async function startWorld(
+  settings: Readonly<Record<string, string>> = {},
+  consoleSettings: Readonly<Record<string, string>> = {},
+): Promise<World> {
   const directory = await mkdtemp(join(tmpdir(), 'postern-world-'))
   const redis = await RedisServer.start()
   const upstream = await RecordingUpstream.start()
@@ -50,6 +56,7 @@ export async function startWorld(settings: Readonly<Record<string, string>> = {}
     ...shared,
     POSTERN_ADMIN_TOKEN: adminToken,
     POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
+    ...consoleSettings,
   })
   const env = {
     ...shared,

@@ -1,0 +1,35 @@
+import { request } from 'node:http'
+import { json } from 'node:stream/consumers'
+import type { World } from '../support/world.ts'
+
+export interface AdminAnswer {
+  readonly status: number
+  readonly json: Record<string, unknown>
+}
+
+/** Longer than any fault lasts. */
+const PATIENCE_MS = 10_000
+
+/**
+ * A POST to the admin API on a connection of its own, so that none is left open when all is quiet.
+ * @returns null where there was no answer: what it would have changed is then unknown
+ */
+export function adminCall(world: World, path: string, body?: unknown): Promise<AdminAnswer | null> {
+  const { promise, resolve } = Promise.withResolvers<AdminAnswer | null>()
+  const headers = {
+    authorization: `Bearer ${world.cliEnv['POSTERN_ADMIN_TOKEN']}`,
+    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+  }
+  const signal = AbortSignal.timeout(PATIENCE_MS)
+  const url = `${world.console.urls.console}/admin/v1${path}`
+  request(url, { method: 'POST', agent: false, headers, signal })
+    .on('response', response => {
+      json(response).then(
+        answer => resolve({ status: response.statusCode ?? 0, json: answer as AdminAnswer['json'] }),
+        () => resolve(null),
+      )
+    })
+    .on('error', () => resolve(null))
+    .end(body === undefined ? undefined : JSON.stringify(body))
+  return promise
+}

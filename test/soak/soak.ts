@@ -1,0 +1,202 @@
+import { freePort } from '../support/free-port.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import { until } from '../support/until.ts'
+import { startWorld, type World } from '../support/world.ts'
+import { type Fault, faultsOf } from './faults.ts'
+import { type Holdings, InspectedProcess } from './inspected-process.ts'
+import { KeyRing, STALE_SECONDS } from './key-ring.ts'
+import { MixedLoad, type Tally } from './mixed-load.ts'
+import { MoodyUpstream } from './moody-upstream.ts'
+
+export interface SoakReport extends Tally {
+  readonly revocations: number
+  readonly faults: number
+  readonly upstreamRequests: number
+  /** Before the first request, after a first round of everything, and at the end. */
+  readonly gateway: Readonly<Record<'fresh' | 'warm' | 'end', Holdings>>
+  readonly console: Readonly<Record<'fresh' | 'warm' | 'end', Holdings>>
+  /** Lines of either log that tell of a fault of our own. */
+  readonly complaints: readonly string[]
+}
+
+/** A fault is felt a little longer than it lasts: a circuit opens again, a channel is heard again. */
+const EXCUSED_MS = 3_000
+const TURN_OVER_MS = 40
+/** Connections that nobody uses are closed within this time by whoever holds them. */
+const QUIET_MS = 30_000
+
+export interface SoakTimes {
+  /** As long as that before memory is first measured: what is compiled and cached is then there. */
+  readonly warmUpMs: number
+  readonly soakMs: number
+  /** How long a fault lasts, and how long nothing is broken before the next. */
+  readonly faultMs: number
+  readonly calmMs: number
+}
+
+/** Mixed load with one fault after the other against real processes. */
+export async function soak(times: SoakTimes, tell: (text: string) => void = () => {}): Promise<SoakReport> {
+  const world = await SoakWorld.start()
+  try {
+    const fresh = await world.measure()
+    await world.live(times.warmUpMs, times, tell)
+    const warm = await world.measure()
+    await world.live(times.soakMs, times, tell)
+    const end = await world.measure()
+    return {
+      ...world.tally,
+      ...world.figures(),
+      gateway: { fresh: fresh.gateway, warm: warm.gateway, end: end.gateway },
+      console: { fresh: fresh.console, warm: warm.console, end: end.console },
+      complaints: world.complaints(),
+    }
+  } finally {
+    await world.stop()
+  }
+}
+
+class SoakWorld {
+  readonly tally: Tally = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
+  readonly #world: World
+  readonly #upstream: MoodyUpstream
+  readonly #keys: KeyRing
+  readonly #faults: readonly Fault[]
+  readonly #gateway: InspectedProcess
+  readonly #console: InspectedProcess
+  /** Between gateway and console, where connections are kept for as long as the console allows. */
+  readonly #toOrigin: TcpProxy
+  #idleSockets: { gateway: number; console: number } | null = null
+  #excusedUntilMs = 0
+  #struck = 0
+
+  private constructor(parts: {
+    world: World
+    upstream: MoodyUpstream
+    toOrigin: TcpProxy
+    gateway: InspectedProcess
+    console: InspectedProcess
+  }) {
+    this.#world = parts.world
+    this.#upstream = parts.upstream
+    this.#toOrigin = parts.toOrigin
+    this.#keys = new KeyRing(parts.world)
+    this.#faults = faultsOf(parts.world, parts.upstream)
+    this.#gateway = parts.gateway
+    this.#console = parts.console
+  }
+
+  static async start(): Promise<SoakWorld> {
+    const upstream = await MoodyUpstream.start()
+    const [gatewayPort, consolePort, originPort] = [await freePort(), await freePort(), await freePort()]
+    const toOrigin = await TcpProxy.start(`http://127.0.0.1:${originPort}`)
+    const inspected = (port: number) => ({
+      NODE_OPTIONS: `--inspect=127.0.0.1:${port}`,
+      POSTERN_LOG_LEVEL: 'error',
+    })
+    const world = await startWorld(
+      {
+        ...inspected(gatewayPort),
+        POSTERN_UPSTREAM_URL: upstream.url,
+        POSTERN_ORIGIN_URL: `http://127.0.0.1:${toOrigin.port}`,
+        POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '500',
+        POSTERN_UPSTREAM_BODY_IDLE_TIMEOUT_MS: '500',
+        POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '2000',
+        POSTERN_KEYS_STALE_SECONDS: String(STALE_SECONDS),
+        POSTERN_KEYS_MEMORY_TTL_SECONDS: '2',
+        // Full from the warm-up on.
+        POSTERN_KEYS_MEMORY_MAX_ENTRIES: '200',
+        POSTERN_KEYS_USAGE_SECONDS: '1',
+      },
+      { ...inspected(consolePort), POSTERN_CONSOLE_PORT: String(originPort) },
+    )
+    const pidOf = (name: 'gateway' | 'console') => world[name].process.child.pid ?? 0
+    const gateway = await InspectedProcess.attach(pidOf('gateway'), gatewayPort)
+    const console = await InspectedProcess.attach(pidOf('console'), consolePort)
+    return new SoakWorld({ world, upstream, toOrigin, gateway, console })
+  }
+
+  /** Load and faults for a time. At its end nothing is broken and nobody asks any more. */
+  async live(forMs: number, times: SoakTimes, tell: (text: string) => void): Promise<void> {
+    const endMs = performance.now() + forMs
+    const load = new MixedLoad(this.#world.gateway.urls.gateway, this.#keys, () => this.#isExcused())
+    const turnOver = this.#turnOver(endMs)
+    await this.#breakThings(endMs, times, tell)
+    await turnOver
+    await load.stop()
+    for (const name of ['sent', 'right', 'failed', 'failedUnexcused', 'cut'] as const) {
+      this.tally[name] += load.tally[name]
+    }
+    this.tally.wrong.push(...load.tally.wrong)
+  }
+
+  async measure(): Promise<Record<'gateway' | 'console', Holdings>> {
+    const sockets = () => ({
+      gateway: this.#gateway.descriptors().sockets,
+      console: this.#console.descriptors().sockets,
+    })
+    const idle = this.#idleSockets
+    if (idle !== null) {
+      const isQuiet = () => {
+        this.#toOrigin.cut()
+        return sockets().gateway <= idle.gateway && sockets().console <= idle.console
+      }
+      await until('all connections are closed', isQuiet, QUIET_MS).catch(() => {})
+    }
+    const measured = { gateway: await this.#gateway.measure(), console: await this.#console.measure() }
+    this.#idleSockets ??= sockets()
+    return measured
+  }
+
+  figures(): Pick<SoakReport, 'revocations' | 'faults' | 'upstreamRequests'> {
+    return {
+      revocations: this.#keys.revocations,
+      faults: this.#struck,
+      upstreamRequests: this.#upstream.requests,
+    }
+  }
+
+  complaints(): string[] {
+    return [this.#world.gateway, this.#world.console].flatMap(({ process: { log, child } }) => [
+      ...log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line)),
+      ...(child.exitCode === null ? [] : [`It ended with ${child.exitCode}`]),
+    ])
+  }
+
+  async stop(): Promise<void> {
+    this.#gateway.detach()
+    this.#console.detach()
+    await this.#world.stop()
+    await this.#upstream.stop()
+    await this.#toOrigin.stop()
+  }
+
+  #isExcused(): boolean {
+    return performance.now() < this.#excusedUntilMs
+  }
+
+  async #turnOver(endMs: number): Promise<void> {
+    while (performance.now() < endMs) {
+      await this.#keys.turnOver()
+      await pause(TURN_OVER_MS)
+    }
+  }
+
+  async #breakThings(endMs: number, times: SoakTimes, tell: (text: string) => void): Promise<void> {
+    while (performance.now() < endMs - times.faultMs - times.calmMs) {
+      const fault = this.#faults[this.#struck++ % this.#faults.length]
+      if (fault === undefined) return
+      await pause(times.calmMs)
+      this.#excusedUntilMs = Number.POSITIVE_INFINITY
+      await fault.strike()
+      await pause(times.faultMs)
+      await fault.heal()
+      this.#excusedUntilMs = performance.now() + EXCUSED_MS
+      tell(fault.name)
+    }
+    await pause(Math.max(0, endMs - performance.now()))
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms))
+}

@@ -1,0 +1,67 @@
+/** What a client sent, as far as it decides what may be answered. */
+export type Asked =
+  | { readonly kind: 'own'; readonly workspaceId: string; readonly requestId: string }
+  | { readonly kind: 'self'; readonly workspaceId: string }
+  | { readonly kind: 'foreign' }
+  | { readonly kind: 'forged' }
+  | { readonly kind: 'unissued' }
+  | { readonly kind: 'revoked' }
+  | { readonly kind: 'bad_query' }
+
+export interface Answered {
+  readonly status: number
+  /** Whole, as its framing said; text. */
+  readonly body: string
+}
+
+export type Verdict =
+  | { readonly kind: 'right' }
+  /** An honest "not now". */
+  | { readonly kind: 'failed'; readonly why: string }
+  | { readonly kind: 'wrong'; readonly why: string }
+
+const RIGHT: Verdict = { kind: 'right' }
+
+/** What nothing that breaks may change: a refusal that must come, whatever stores and upstream do. */
+const REFUSALS: Readonly<Record<'foreign' | 'forged' | 'unissued' | 'revoked' | 'bad_query', string>> = {
+  foreign: '404 not_found',
+  forged: '401 key_invalid',
+  unissued: '401 key_invalid',
+  revoked: '401 key_revoked',
+  bad_query: '400 invalid_request',
+}
+
+/** The law of the soak: whatever is broken, nobody gets what is another's, is let in wrongly, or is told "no" wrongly. */
+export function judge(asked: Asked, { status, body }: Answered): Verdict {
+  const json = parse(body)
+  if (json === null) return wrong(`${status} with a body that is not whole: ${body.slice(0, 80)}`)
+  const said = status === 200 ? '200' : `${status} ${String(json['code'])}`
+  switch (asked.kind) {
+    case 'own':
+      return status === 200 && json['workspace'] === asked.workspaceId && json['request'] === asked.requestId
+        ? RIGHT
+        : unlessHonest(status, said)
+    case 'self':
+      return status === 200 && json['workspaceId'] === asked.workspaceId ? RIGHT : unlessHonest(status, said)
+    default:
+      return said === REFUSALS[asked.kind] ? RIGHT : unlessHonest(status, said)
+  }
+}
+
+/** Only a 5xx that names what was not there is no answer at all; a 500 would be a fault of ours. */
+function unlessHonest(status: number, said: string): Verdict {
+  return [502, 503, 504].includes(status) ? { kind: 'failed', why: said } : wrong(said)
+}
+
+function wrong(why: string): Verdict {
+  return { kind: 'wrong', why }
+}
+
+function parse(body: string): Record<string, unknown> | null {
+  try {
+    const json: unknown = JSON.parse(body)
+    return typeof json === 'object' && json !== null ? (json as Record<string, unknown>) : null
+  } catch {
+    return null
+  }
+}
