@@ -1,5 +1,11 @@
 import Fastify, { type FastifyInstance } from 'fastify'
+import { Exposition } from './exposition.ts'
 import type { Metrics } from './metrics.ts'
+
+/** Probes and a few Prometheuses, each with a connection or two. */
+const MAX_CONNECTIONS = 100
+/** Whoever asks, and whoever takes an answer, has this long without a byte. */
+const SILENCE_MS = 10_000
 
 export interface Health {
   /** Whether new requests should come here. Nothing behind a process that has started is a reason against it. */
@@ -10,7 +16,15 @@ export interface Health {
 
 /** The second port of every process: probes and metrics, and nothing else. Never on the public one. */
 export function createOpsServer(deps: { metrics: Metrics; health: Health }): FastifyInstance {
-  const app = Fastify({ logger: false, return503OnClosing: false, forceCloseConnections: true })
+  const app = Fastify({
+    logger: false,
+    return503OnClosing: false,
+    forceCloseConnections: true,
+    requestTimeout: SILENCE_MS,
+    connectionTimeout: SILENCE_MS,
+  })
+  app.server.maxConnections = MAX_CONNECTIONS
+  const exposition = new Exposition(() => deps.metrics.registry.metrics())
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
@@ -22,7 +36,7 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
   })
   app.get('/metrics', async (_request, reply) => {
     reply.header('content-type', deps.metrics.registry.contentType)
-    return deps.metrics.registry.metrics()
+    return exposition.text()
   })
   app.setNotFoundHandler((_request, reply) =>
     reply.code(404).send({ code: 'not_found', error: 'Here are /livez, /readyz and /metrics' }),
