@@ -48,3 +48,48 @@ spec:
       targetPort: ops
       protocol: TCP
 {{- end -}}
+
+{{/* The place of a runbook: dict url (with `{page}`, `{alert}` or `{anchor}`), link (`$runbooks#posternabsent`, or without an anchor). */}}
+{{- define "postern.runbook" -}}
+{{- $anchor := regexReplaceAll "^[^#]*#?" .link "" -}}
+{{- if $anchor -}}
+{{- .url | replace "{page}" "alerts.md" | replace "{alert}" $anchor | replace "{anchor}" $anchor -}}
+{{- else -}}
+{{- regexReplaceAll "[#?/]?[^/#?]*[{](anchor|alert)[}].*$" .url "" | replace "{page}" "alerts.md" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Links of a board or a panel that lead somewhere: dict links, urls. */}}
+{{- define "postern.links" -}}
+{{- $kept := list -}}
+{{- range $link := .links -}}
+{{- $place := regexFind "^[$][a-z]+" ($link.url | default "") -}}
+{{- if not $place -}}
+{{- $kept = append $kept $link -}}
+{{- else if get $.urls $place -}}
+{{- $url := ternary (include "postern.runbook" (dict "url" (get $.urls $place) "link" $link.url)) (get $.urls $place) (eq $place "$runbooks") -}}
+{{- $kept = append $kept (merge (dict "url" $url) $link) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (dict "links" $kept) -}}
+{{- end -}}
+
+{{/* A board with your addresses in place of ours, which lead nowhere: dict root, text. */}}
+{{- define "postern.board" -}}
+{{- $monitoring := .root.Values.monitoring -}}
+{{- $wanted := $monitoring.dashboards -}}
+{{- $urls := dict "$runbooks" ($wanted.runbookUrl | default $monitoring.prometheusRule.runbookUrl) "$logs" $wanted.logsUrl "$traces" $wanted.tracesUrl -}}
+{{- $board := fromJson .text -}}
+{{- $_ := set $board "links" (include "postern.links" (dict "links" ($board.links | default list) "urls" $urls) | fromJson).links -}}
+{{- range $panel := $board.panels -}}
+{{- if $panel.links }}{{ $_ := set $panel "links" (include "postern.links" (dict "links" $panel.links "urls" $urls) | fromJson).links }}{{ end -}}
+{{- end -}}
+{{- if $board.templating -}}
+{{- $variables := list -}}
+{{- range $variable := $board.templating.list -}}
+{{- if not (hasKey $urls (printf "$%s" $variable.name)) }}{{ $variables = append $variables $variable }}{{ end -}}
+{{- end -}}
+{{- $_ := set $board "templating" (dict "list" $variables) -}}
+{{- end -}}
+{{- mustToRawJson $board -}}
+{{- end -}}

@@ -1,4 +1,12 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import {
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  Registry as PrometheusRegistry,
+  type RegistryContentType,
+} from 'prom-client'
+import { declareConsole } from './console-metrics.ts'
 import { declareProcess, declareWorkspaces } from './process-metrics.ts'
 
 export * from './metric-labels.ts'
@@ -13,42 +21,64 @@ const HEAP_SPACES = ['total', 'used', 'available'].map(kind => `nodejs_heap_spac
 export const PARTS = ['gateway', 'console', 'redis', 'changes', 'workspaces'] as const
 export type Part = (typeof PARTS)[number]
 
+type Registry = PrometheusRegistry<RegistryContentType>
+
 /**
  * Every metric of the program, declared once. Names and labels are what dashboards and alerts stand on.
  * @param parts what runs in this process
+ * @param exemplars whether they are shown as OpenMetrics, which alone has room for the trace beside a figure
  */
-export function createMetrics(parts: readonly Part[] = PARTS) {
-  const registry = new Registry()
+export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = false } = {}) {
+  const registry: Registry = new PrometheusRegistry<RegistryContentType>()
+  if (exemplars) registry.setContentType(PrometheusRegistry.OPENMETRICS_CONTENT_TYPE)
   collectDefaultMetrics({ register: registry })
   for (const name of HEAP_SPACES) registry.removeSingleMetric(name)
   const where = (part: Part) => (parts.includes(part) ? [registry] : [])
   return {
     registry,
     ...declareProcess(declaring([registry])),
-    ...declareRequests(where('gateway')),
+    ...declareRequests(where('gateway'), exemplars),
     ...declareDecisions(where('gateway')),
     ...declareUpstream(where('gateway')),
     ...declareChanges(where('changes')),
     ...declareRedis(where('redis')),
-    ...declareConsole(where('console')),
+    ...declareConsole(declaring(where('console'))),
     ...declareWorkspaces(declaring(where('workspaces'))),
   }
 }
 
 export type Metrics = ReturnType<typeof createMetrics>
 
-function declareRequests(registers: Registry[]) {
+interface RequestLabels {
+  readonly route: string
+  readonly code_class: string
+}
+
+function declareRequests(registers: Registry[], enableExemplars: boolean) {
   const { counter, gauge, histogram } = declaring(registers)
+  const requestDuration = new Histogram({
+    name: 'postern_http_request_duration_seconds',
+    help: 'From the head of a request to the last byte of its answer',
+    labelNames: ['route', 'code_class'],
+    buckets: LATENCY_SECONDS,
+    registers,
+    enableExemplars,
+  })
   return {
+    requestDuration,
+    /** @param traceId of a trace that was recorded, else null: who looks for the others finds nothing */
+    observeRequest: enableExemplars
+      ? (labels: RequestLabels, value: number, traceId: string | null) =>
+          requestDuration.observe({
+            labels,
+            value,
+            exemplarLabels: exemplarOf(traceId),
+          })
+      : (labels: RequestLabels, value: number) => requestDuration.observe(labels, value),
     requests: counter(
       'postern_http_requests_total',
       'Finished client requests; source says who produced the status',
       ['route', 'method', 'code', 'source'],
-    ),
-    requestDuration: histogram(
-      'postern_http_request_duration_seconds',
-      'From the head of a request to the last byte of its answer',
-      ['route', 'code_class'],
     ),
     overheadDuration: histogram(
       'postern_http_overhead_duration_seconds',
@@ -171,37 +201,9 @@ function declareRedis(registers: Registry[]) {
   }
 }
 
-function declareConsole(registers: Registry[]) {
-  const { counter, gauge } = declaring(registers)
-  return {
-    adminRequests: counter('postern_admin_requests_total', 'Requests to the admin API', [
-      'operation',
-      'code',
-    ]),
-    outboxPending: gauge(
-      'postern_outbox_pending',
-      'Committed changes that gateways have not been told of yet',
-    ),
-    keyOperations: counter('postern_key_operations_total', 'Keys issued, rotated and revoked', [
-      'operation',
-      'outcome',
-    ]),
-    logins: counter('postern_login_total', 'Attempts of people to sign in that came to an end', ['outcome']),
-    keys: gauge(
-      'postern_keys',
-      'Keys in the database; `expiring` ones work for less than a week more, `expiring_30d` ones for 7 to 30 days',
-      ['state'],
-    ),
-    webhookDeliveries: counter(
-      'postern_webhook_deliveries_total',
-      'Attempts to tell the webhook; `failed` ones are repeated, `given_up` ones were the last',
-      ['outcome'],
-    ),
-    auditWriteFailures: counter(
-      'postern_audit_write_failures_total',
-      'Changes that were refused because they could not be written to the audit trail',
-    ),
-  }
+/** Its type wants the labels of the metric; what it takes are labels of their own (OpenMetrics 1.0, Exemplars). */
+function exemplarOf(traceId: string | null): Record<string, string> {
+  return traceId === null ? {} : { trace_id: traceId }
 }
 
 export type Declaring = ReturnType<typeof declaring>

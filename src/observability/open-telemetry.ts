@@ -5,6 +5,7 @@ import {
   type Span,
   SpanKind,
   SpanStatusCode,
+  TraceFlags,
   type Tracer,
   trace,
 } from '@opentelemetry/api'
@@ -71,6 +72,10 @@ class OpenTelemetryRequest implements RequestTrace {
 
   get spanId(): string {
     return this.#server.spanContext().spanId
+  }
+
+  get recorded(): boolean {
+    return (this.#server.spanContext().traceFlags & TraceFlags.SAMPLED) !== 0
   }
 
   lookedUp(tier: TierName | null, startedAtMs: number): void {

@@ -206,7 +206,8 @@ export class RequestObserver {
     // Our own statuses are a closed set.
     const code = source === 'gateway' ? String(status) : codeLabel(status)
     this.#metrics.requests.inc({ route, method, code, source })
-    this.#metrics.requestDuration.observe({ route, code_class: classLabel(status) }, seconds)
+    const recorded = seen.trace?.recorded === true ? seen.trace.traceId : null
+    this.#metrics.observeRequest({ route, code_class: classLabel(status) }, seconds, recorded)
     this.#metrics.overheadDuration.observe(Math.max(0, seconds - seen.upstreamWaitMs / 1000))
   }
 

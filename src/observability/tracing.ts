@@ -6,6 +6,8 @@ import type { TierName } from '../domain/lookup.ts'
 export interface RequestTrace {
   readonly traceId: string
   readonly spanId: string
+  /** Whether anybody will find it: not each trace is recorded. */
+  readonly recorded: boolean
   /** @param tier null where nobody could say @param startedAtMs as `performance.now()` */
   lookedUp(tier: TierName | null, startedAtMs: number): void
   /** The upstream is being asked. @returns the `traceparent` under which it is told of it (W3C Trace Context, 3.2) */

@@ -69,7 +69,7 @@ export function createFrame(
   { config, files, load }: RunSettings,
   planes: readonly Plane[],
 ): Frame {
-  const metrics = createMetrics(partsOf(planes, config))
+  const metrics = createMetrics(partsOf(planes, config), config.metrics)
   const log = new LogSink(host.streams.output, metrics.logLinesDropped)
   const logger = createLogger(config.log.level, log)
   const revision = readRevision()

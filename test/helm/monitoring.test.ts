@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -205,11 +205,74 @@ describe.skipIf(!has(HELM))('the rules', () => {
 })
 
 describe.skipIf(!has(HELM))('a dashboard', () => {
-  it('is found by Grafana’s sidecar, in a folder of its own, byte for byte', () => {
+  const real = (dashboards: object, prometheusRule = {}) => {
+    const monitoring = { dashboards: { enabled: true, ...dashboards }, prometheusRule }
+    const map = render({ ...MINIMAL, monitoring }).get('ConfigMap', '-dashboard-gateway')
+    return JSON.parse(textAt(map, 'data', 'gateway.json')) as Board
+  }
+  const linksOf = ({ links, panels }: Board) =>
+    [...links, ...panels.flatMap(panel => panel.links ?? [])].flatMap(({ url }) => url ?? [])
+  const ours = JSON.parse(readFileSync(join(CHART, 'dashboards/gateway.json'), 'utf8')) as Board
+  const withoutLinks = ({ links: _, panels, templating, ...board }: Board) => ({
+    ...board,
+    panels: panels.map(({ links: __, ...panel }) => panel),
+    variables: templating.list.filter(({ name }) => !['runbooks', 'logs', 'traces'].includes(name)),
+  })
+
+  it('leads to your runbooks, logs and traces', () => {
+    const board = real({
+      runbookUrl: 'https://wiki/{page}#{anchor}',
+      logsUrl: 'https://logs/d/x',
+      tracesUrl: 'https://traces/',
+    })
+    const links = linksOf(board)
+    expect(links).toEqual(
+      expect.arrayContaining([
+        'https://wiki/alerts.md',
+        'https://logs/d/x',
+        'https://traces/',
+        'https://wiki/alerts.md#posternupstreamdown',
+      ]),
+    )
+    expect(links.length).toBe(linksOf(ours).length)
+    expect(JSON.stringify(board)).not.toMatch(/postern\.example|\$runbooks|\$logs|\$traces/)
+    expect(withoutLinks(board)).toEqual(withoutLinks(ours))
+  })
+
+  it.each([
+    ['https://wiki/postern/{anchor}', 'https://wiki/postern', 'https://wiki/postern/posternupstreamdown'],
+    [
+      'https://wiki/?page={page}&at={alert}',
+      'https://wiki/',
+      'https://wiki/?page=alerts.md&at=posternupstreamdown',
+    ],
+  ])('leads where alerts lead, %s, unless it is said otherwise', (runbookUrl, all, one) => {
+    expect(linksOf(real({}, { runbookUrl }))).toEqual(expect.arrayContaining([all, one]))
+  })
+
+  it('leads nowhere where nobody said where to', () => {
+    const board = real({})
+    expect(linksOf(board)).toEqual([])
+    expect(JSON.stringify(board)).not.toContain('postern.example')
+    expect(withoutLinks(board)).toEqual(withoutLinks(ours))
+  })
+
+  it('is small enough for whoever keeps the last one applied in an annotation', () => {
+    for (const map of render({ ...MINIMAL, monitoring: { dashboards: { enabled: true } } }).all(
+      'ConfigMap',
+    )) {
+      expect(JSON.stringify(map).length).toBeLessThan(256 * 1024)
+    }
+  })
+
+  it('is found by Grafana’s sidecar, in a folder of its own', () => {
     const board = on({ dashboards: { enabled: true } }).get('ConfigMap', '-dashboard-gateway')
     expect(at(board, 'metadata.labels')['grafana_dashboard']).toBe('1')
     expect(at(board, 'metadata.annotations')).toEqual({ grafana_folder: 'Postern' })
-    expect(at(board, 'data')).toEqual({ 'gateway.json': DASHBOARD })
+    expect(JSON.parse(textAt(board, 'data', 'gateway.json'))).toEqual({
+      ...(JSON.parse(DASHBOARD) as object),
+      links: [],
+    })
   })
 
   it('is known to the Grafana operator too', () => {
@@ -221,3 +284,9 @@ describe.skipIf(!has(HELM))('a dashboard', () => {
     })
   })
 })
+
+interface Board {
+  readonly links: readonly { readonly url?: string }[]
+  readonly panels: readonly { readonly links?: readonly { readonly url?: string }[] }[]
+  readonly templating: { readonly list: readonly { readonly name: string }[] }
+}

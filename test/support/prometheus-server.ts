@@ -29,6 +29,11 @@ export interface ActiveAlert {
   readonly annotations: Readonly<Record<string, string>>
 }
 
+export interface Exemplar {
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: string
+}
+
 const START_DEADLINE_MS = 20_000
 
 /** A real Prometheus of its own, that looks each second and keeps nothing. */
@@ -43,8 +48,12 @@ export class PrometheusServer {
     this.url = url
   }
 
-  /** @param rules texts of rule files */
-  static async start(targets: readonly Target[], rules: readonly string[]): Promise<PrometheusServer> {
+  /** @param rules texts of rule files @param flags of its command line, beside those that make it the test's own */
+  static async start(
+    targets: readonly Target[],
+    rules: readonly string[],
+    flags: readonly string[] = [],
+  ): Promise<PrometheusServer> {
     const directory = await mkdtemp(join(tmpdir(), 'postern-prometheus-'))
     const ruleFiles = rules.map((_, index) => join(directory, `rules-${index}.yaml`))
     await Promise.all(rules.map((text, index) => writeFile(ruleFiles[index] ?? '', text)))
@@ -58,6 +67,7 @@ export class PrometheusServer {
         `--storage.tsdb.path=${join(directory, 'data')}`,
         `--web.listen-address=${address}`,
         '--log.level=error',
+        ...flags,
       ],
       { stdio: ['ignore', 'ignore', 'inherit'] },
     )
@@ -81,6 +91,13 @@ export class PrometheusServer {
       labels: metric,
       points: values.map(([at, value]) => [at, numberOf(value)] as const),
     }))
+  }
+
+  /** Values with a trace beside them; only with the feature `exemplar-storage`. */
+  async exemplars(metric: string): Promise<Exemplar[]> {
+    const query = new URLSearchParams({ query: metric, start: '0', end: String(Date.now() / 1000 + 60) })
+    const found = await this.#ask<{ exemplars: Exemplar[] }[]>(`query_exemplars?${query}`)
+    return found.flatMap(series => series.exemplars)
   }
 
   async rules(): Promise<RuleState[]> {
