@@ -31,6 +31,14 @@ const gateway = section({
     maximum: 1_000_000,
     description: 'Requests in flight above which new ones are answered 503 `overloaded`',
   }),
+  maxLoopDelayMs: milliseconds(
+    'Mean turn of the event loop above which fewer requests are let in, the others answered 503 `overloaded`',
+  ),
+  maxHeapPercent: Type.Integer({
+    minimum: 10,
+    maximum: 100,
+    description: 'Part of the heap’s limit above which one request at a time is let in (%)',
+  }),
   maxConnections: Type.Integer({
     minimum: 1,
     maximum: 1_000_000,

@@ -8,11 +8,12 @@ import { compileRoutes } from '../domain/route.ts'
 import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
-import type { Metrics } from '../observability/metrics.ts'
+import { collectOnScrape, type Metrics } from '../observability/metrics.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing.ts'
 import { TroubleLog } from '../observability/trouble-log.ts'
 import { workspaceCountsOf } from '../observability/workspace-counts.ts'
+import { Admission, watchLoad } from './admission.ts'
 import { type Answer, createRefuse, describeKey } from './answer.ts'
 import { ClientConnections } from './client-connections.ts'
 import { registerForwarding } from './forward.ts'
@@ -65,12 +66,31 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     clock: deps.clock,
     observer,
     answer: createAnswer(app, deps, connections),
-    maxInFlight: config.gateway.maxInFlight,
+    admission: admissionOf(app, config, metrics, observer),
     stopping: () => deps.drainPhase() === 'closing',
   }
   serveRequests(app, gateway, { logger, connections, draining: () => deps.drainPhase() !== 'serving' })
   await app.ready()
   return app
+}
+
+function admissionOf(
+  app: FastifyInstance,
+  config: Config,
+  metrics: Metrics,
+  observer: RequestObserver,
+): Admission {
+  const { gateway, upstream } = config
+  // What the connections to the upstream can carry is not too much.
+  const settings = { ...gateway, minInFlight: Math.min(upstream.connections, gateway.maxInFlight) }
+  const admission = new Admission(settings, () => observer.inFlight)
+  const stop = watchLoad(load => admission.note(load))
+  app.addHook('preClose', async () => {
+    stop()
+    admission.stop()
+  })
+  collectOnScrape(metrics.inFlightLimit, gauge => gauge.set(admission.limit))
+  return admission
 }
 
 function createAnswer(app: FastifyInstance, deps: GatewayDeps, connections: ClientConnections): Answer {

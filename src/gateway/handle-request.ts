@@ -7,6 +7,7 @@ import { denied } from '../domain/verdict.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
+import type { Admission } from './admission.ts'
 import type { Answer } from './answer.ts'
 import { readCredential } from './credential.ts'
 import { holdToLimits } from './rate-limits.ts'
@@ -24,7 +25,7 @@ export interface Gateway {
   readonly clock: Clock
   readonly observer: RequestObserver
   readonly answer: Answer
-  readonly maxInFlight: number
+  readonly admission: Pick<Admission, 'admits' | 'holdBack'>
   /** Whether the listener is closed and only what was in flight is still served. */
   readonly stopping: () => boolean
 }
@@ -64,9 +65,12 @@ export async function handleRequest(
     return answer.refuse(reply, seen, denial)
   }
 
-  // Shedding stands before the first thing that can wait.
+  // Shedding stands before the first thing that can wait: what is too much costs no look-up.
   if (gateway.stopping()) return answer.refuse(reply, seen, denied('draining'))
-  if (observer.inFlight > gateway.maxInFlight) return answer.refuse(reply, seen, denied('overloaded'))
+  if (!gateway.admission.admits()) {
+    await gateway.admission.holdBack()
+    return answer.refuse(reply, seen, denied('overloaded'))
+  }
 
   // 5 to 8. Usable key, its own workspace, scope, query.
   const askedAtMs = performance.now()

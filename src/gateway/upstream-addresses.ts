@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Address, AddressBook } from '../domain/address-book.ts'
+import { asError, type TroubleLog } from '../observability/trouble-log.ts'
 
 /** @returns the IP addresses of a name, in any order */
 export type Resolve = (name: string) => Promise<readonly string[]>
@@ -10,8 +11,8 @@ export interface AddressDeps {
   /** Monotonic, ms. */
   readonly nowMs: () => number
   readonly resolve: Resolve
-  /** A name could not be resolved; what was known before stays in use. */
-  readonly onTrouble: (error: Error) => void
+  /** Told where a name is not resolved; what was known before stays in use. */
+  readonly trouble: Pick<TroubleLog, 'failed' | 'works'>
 }
 
 /** Where a server is, as settings say it. */
@@ -97,8 +98,9 @@ export class UpstreamAddresses {
         hosts.map(host => ({ host, port: place.port })),
       )
       this.#note()
+      this.#deps.trouble.works()
     } catch (error) {
-      this.#deps.onTrouble(error instanceof Error ? error : new Error(String(error)))
+      this.#deps.trouble.failed(asError(error))
       throw error
     }
   }

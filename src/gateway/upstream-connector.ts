@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { type buildConnector, errors } from 'undici'
 import type { Address } from '../domain/address-book.ts'
+import { asError } from '../observability/trouble-log.ts'
 import type { UpstreamAddresses } from './upstream-addresses.ts'
 
 /** undici's options for a connection; its host and port are replaced by those of an address. */
@@ -92,8 +93,4 @@ class Attempt {
     for (const timer of this.#timers) clearTimeout(timer)
     connected(error, socket, address)
   }
-}
-
-function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }

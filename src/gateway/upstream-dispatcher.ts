@@ -1,9 +1,9 @@
-import type { Logger } from 'pino'
 import { type buildConnector, Pool } from 'undici'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import { type Follow, following, unchanging } from '../domain/follow.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { type Bounded, DeadlineClock } from './deadline-clock.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './upstream-addresses.ts'
@@ -20,7 +20,7 @@ export interface DispatcherDeps {
   readonly follow?: Follow<UpstreamSettings>
   readonly metrics: Metrics
   readonly clock: Clock
-  readonly logger: Pick<Logger, 'warn'>
+  readonly logger: Log
   /** How names become addresses; as the machine does, unless a test says otherwise. */
   readonly resolve?: Resolve
   /** How long a client may take nothing of an answer that waits for it. */
@@ -64,7 +64,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     this.#addresses = new UpstreamAddresses(placesOf(settings), {
       nowMs,
       resolve: deps.resolve ?? resolveName,
-      onTrouble: error => deps.logger.warn({ reason: error.message }, 'the upstream’s name is not resolved'),
+      trouble: new TroubleLog('resolving the upstream’s name', deps.logger, deps.clock),
     })
     const connect = {
       addresses: this.#addresses,

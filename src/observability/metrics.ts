@@ -87,6 +87,7 @@ function declareRequests(registers: Registry[], enableExemplars: boolean) {
       OVERHEAD_SECONDS,
     ),
     requestsInFlight: gauge('postern_http_requests_in_flight', 'Open requests'),
+    inFlightLimit: gauge('postern_http_in_flight_limit', 'Open requests above which further ones are shed'),
     clientAborts: counter('postern_http_client_aborts_total', 'Requests that the client left early', [
       'phase',
     ]),

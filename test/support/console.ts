@@ -85,6 +85,8 @@ export function consoleConfig({
       host: '127.0.0.1',
       port: 0,
       maxInFlight: 1000,
+      maxLoopDelayMs: 1000,
+      maxHeapPercent: 90,
       maxConnections: 1000,
       trustedProxies: [],
       headersTimeoutMs: 1000,

@@ -435,7 +435,8 @@ const limits: Row = {
   panels: [
     {
       title: 'Refused before the key was looked at',
-      description: '`overload`: more in flight than gateway.maxInFlight.',
+      description:
+        '`overload`: more in flight than are let in now (beside it). What waited in vain for a connection is `queue_full` of row Upstream.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
@@ -443,13 +444,15 @@ const limits: Row = {
     },
     {
       title: 'In flight',
-      description: 'Open requests, and replicas that drain.',
+      description:
+        'Open requests, how many are let in at most (less than gateway.maxInFlight while replicas are late or short of memory), and replicas that drain.',
       kind: 'timeseries',
       unit: 'short',
       width: 8,
       runbook: '#posternslowdrain',
       queries: [
         { expr: gauge('postern_http_requests_in_flight', 'pod'), legend: '{{pod}}' },
+        { expr: gauge('postern_http_in_flight_limit', 'pod'), legend: '{{pod}} lets in' },
         { expr: gauge('postern_draining'), legend: 'draining replicas' },
       ],
     },

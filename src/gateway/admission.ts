@@ -1,0 +1,107 @@
+import { type EventLoopUtilization, performance } from 'node:perf_hooks'
+import { getHeapStatistics } from 'node:v8'
+import type { Config } from '../config/schema.ts'
+import { InFlightLimit } from '../domain/in-flight-limit.ts'
+
+const PERIOD_MS = 100
+/** For so many periods the refusal of what is shed is held back. */
+const HELD_PERIODS = 3
+const MAX_HELD = 1000
+
+export interface AdmissionSettings extends Pick<Config['gateway'], 'maxLoopDelayMs' | 'maxHeapPercent'> {
+  readonly maxInFlight: number
+  /** So many are let in however late the process is. */
+  readonly minInFlight: number
+}
+
+/** How busy the process was in one period. */
+export interface Load {
+  /** Mean time that a turn of the event loop worked: what each request waits for more than once. */
+  readonly turnMs: number
+  /** Part of the heap's limit that is in use, 0 to 1. */
+  readonly heap: number
+}
+
+/**
+ * Whether a further request may be in flight now. Measured are the turns of the event loop: their length is what
+ * requests wait for. (@fastify/under-pressure compares the mean lateness of a timer with a threshold, lets in all or
+ * none for the next second, and answers in a hook of its own.)
+ */
+export class Admission {
+  readonly #settings: AdmissionSettings
+  readonly #inFlight: () => number
+  readonly #limit: InFlightLimit
+  #heapIsFull = false
+  #held = 0
+  #releases: (() => void)[][] = Array.from({ length: HELD_PERIODS }, () => [])
+
+  /** @param inFlight requests that are open, the one that asks included */
+  constructor(settings: AdmissionSettings, inFlight: () => number) {
+    this.#settings = settings
+    this.#inFlight = inFlight
+    this.#limit = new InFlightLimit({ most: settings.maxInFlight, least: settings.minInFlight })
+  }
+
+  /** With the heap nearly full one at a time goes on: by it is found out when there is room again. */
+  get limit(): number {
+    return this.#heapIsFull ? 1 : this.#limit.value
+  }
+
+  admits(): boolean {
+    return this.#inFlight() - this.#held <= this.limit
+  }
+
+  /**
+   * Waits with the refusal of what was shed because the process is late: refused at once, whoever does not mind
+   * `Retry-After` would send the next at once, and refusing would take the time of all others.
+   */
+  async holdBack(): Promise<void> {
+    const late = !this.#heapIsFull && this.#limit.value < this.#settings.maxInFlight
+    if (!late || this.#held >= MAX_HELD) return
+    this.#held++
+    await new Promise<void>(resolve => this.#releases.at(-1)?.push(resolve))
+  }
+
+  /** Once per period. */
+  note({ turnMs, heap }: Load): void {
+    this.#heapIsFull = heap * 100 >= this.#settings.maxHeapPercent
+    this.#limit.adjust(turnMs > this.#settings.maxLoopDelayMs, this.#inFlight() - this.#held)
+    this.#release(this.#releases.shift() ?? [])
+    this.#releases.push([])
+  }
+
+  /** Holds nobody back any longer. */
+  stop(): void {
+    for (const held of this.#releases) this.#release(held.splice(0))
+  }
+
+  #release(held: readonly (() => void)[]): void {
+    this.#held -= held.length
+    for (const release of held) release()
+  }
+}
+
+/** Measures until it is told to stop; it keeps no process alive. @returns what stops it */
+export function watchLoad(note: (load: Load) => void): () => void {
+  let before = readLoop()
+  const timer = setInterval(() => {
+    const now = readLoop()
+    const { active } = performance.eventLoopUtilization(now.utilization, before.utilization)
+    const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
+    note({ turnMs: active / Math.max(1, now.turns - before.turns), heap: used / limit })
+    before = now
+  }, PERIOD_MS).unref()
+  return () => clearInterval(timer)
+}
+
+interface Loop {
+  readonly turns: number
+  readonly utilization: EventLoopUtilization
+}
+
+function readLoop(): Loop {
+  return {
+    turns: performance.nodeTiming.uvMetricsInfo.loopCount,
+    utilization: performance.eventLoopUtilization(),
+  }
+}

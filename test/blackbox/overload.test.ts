@@ -1,0 +1,70 @@
+import { afterEach, expect, test } from 'vitest'
+import { type LoadFigures, loadClosed } from '../support/closed-loop.ts'
+import { scrape, sumOf } from '../support/scrape.ts'
+import { until } from '../support/until.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const TARGET = '/api/v1/workspaces/ws_1'
+const CONNECTIONS = 64
+const SERVICE_MS = 20
+/** A machine that is shared may take the processor away from either side of a comparison. */
+const ATTEMPTS = 6
+
+let world: World
+let key: IssuedKey
+afterEach(() => world.stop())
+
+const load = (connections: number, accepted: number) =>
+  loadClosed(world.gateway.urls.gateway, { target: TARGET, secret: key.secret, connections, accepted })
+const ok = ({ statuses }: LoadFigures) => statuses.get(200) ?? 0
+const counts = async () => {
+  const metrics = await scrape(world.gateway.urls.ops)
+  return {
+    shed: sumOf(metrics, 'postern_http_rejected_total', 'overload'),
+    lookups: sumOf(metrics, 'postern_key_cache_lookups_total', 'memory'),
+    sent: world.upstream.requests.length,
+  }
+}
+const say = (what: string, figures: LoadFigures) =>
+  process.stdout.write(
+    `${what}: ${figures.answers} answers in ${figures.seconds.toFixed(1)} s, ${ok(figures)} accepted ` +
+      `(${Math.round(ok(figures) / figures.seconds)}/s), p99 of those ${figures.p99Ms.toFixed(0)} ms\n`,
+  )
+
+test('at more than three times what it can bear, what is accepted stays fast, and the rest costs no look-up', async () => {
+  world = await startWorld({
+    POSTERN_LOG_LEVEL: 'warn',
+    POSTERN_UPSTREAM_CONNECTIONS: String(CONNECTIONS),
+    POSTERN_UPSTREAM_QUEUE_MAX_REQUESTS: String(2 * CONNECTIONS),
+  })
+  key = await world.issue()
+  world.upstream.hold = () => new Promise(resolve => setTimeout(resolve, SERVICE_MS))
+  await load(8, 100)
+
+  let ratio = Number.POSITIVE_INFINITY
+  for (let attempt = 0; attempt < ATTEMPTS && ratio >= 5; attempt++) {
+    const unloaded = await load(8, 1_000)
+    const bearable = await load(CONNECTIONS, 4_000)
+    const before = await counts()
+    const flood = await load(7 * CONNECTIONS, 5_000)
+    const after = await counts()
+    process.stdout.write('\n')
+    say('8 connections', unloaded)
+    say(`${CONNECTIONS} connections`, bearable)
+    say(`${7 * CONNECTIONS} connections`, flood)
+    expect([...flood.statuses.keys()].sort()).toEqual([200, 503])
+    // Those that were still under way when the load ended may have cost something too.
+    const shed = after.shed - before.shed
+    expect(shed).toBeGreaterThan(0)
+    expect(after.lookups - before.lookups).toBeLessThanOrEqual(flood.answers - shed + 7 * CONNECTIONS)
+    expect(after.sent - before.sent).toBeLessThanOrEqual(ok(flood) + 7 * CONNECTIONS)
+    ratio = flood.p99Ms / unloaded.p99Ms
+  }
+  expect(ratio).toBeLessThan(5)
+  expect((await fetch(`${world.gateway.urls.ops}/livez`)).status).toBe(200)
+
+  await until('all is let in again', async () => {
+    const figures = await load(8, 50)
+    return figures.answers === ok(figures)
+  })
+}, 180_000)

@@ -1,0 +1,100 @@
+import { beforeEach, expect, test } from 'vitest'
+import { Admission, watchLoad } from '../../src/gateway/admission.ts'
+import { settled, until } from '../support/until.ts'
+
+const WELL = { turnMs: 1, heap: 0.5 }
+const LATE = { turnMs: 21, heap: 0.5 }
+const FULL = { turnMs: 1, heap: 0.9 }
+let inFlight: number
+let admission: Admission
+beforeEach(() => {
+  const settings = { maxInFlight: 100, minInFlight: 10, maxLoopDelayMs: 20, maxHeapPercent: 90 }
+  inFlight = 0
+  admission = new Admission(settings, () => inFlight)
+})
+
+function holdBack(): { over: boolean } {
+  const held = { over: false }
+  void admission.holdBack().then(() => {
+    held.over = true
+  })
+  return held
+}
+
+test('as many as are set may be in flight, and not one more', () => {
+  inFlight = 100
+  expect(admission.admits()).toBe(true)
+  inFlight = 101
+  expect(admission.admits()).toBe(false)
+})
+
+test('who is one too many hears so at once, while the process is in time', async () => {
+  const held = holdBack()
+  await settled()
+  expect(held.over).toBe(true)
+})
+
+test('while turns of the event loop are long, fewer are let in', () => {
+  inFlight = 40
+  admission.note(LATE)
+  expect(admission.limit).toBe(30)
+  admission.note(WELL)
+  expect(admission.limit).toBe(32)
+})
+
+test('what is shed then is held back for three periods, and takes no place meanwhile', async () => {
+  inFlight = 12
+  admission.note(LATE)
+  expect(admission.limit).toBe(10)
+  const held = [holdBack(), holdBack()]
+  expect(admission.admits()).toBe(true)
+  for (const over of [false, false, true]) {
+    admission.note(LATE)
+    await settled()
+    expect(held.map(each => each.over)).toEqual([over, over])
+  }
+  expect(admission.admits()).toBe(false)
+})
+
+test('no more than a thousand are held back at once', async () => {
+  admission.note(LATE)
+  const held = Array.from({ length: 1001 }, holdBack)
+  await settled()
+  expect(held.filter(({ over }) => over)).toHaveLength(1)
+})
+
+test('a gateway that ends holds nobody back', async () => {
+  admission.note(LATE)
+  const held = holdBack()
+  admission.stop()
+  await settled()
+  expect(held.over).toBe(true)
+})
+
+test('with the heap nearly full one at a time is let in, until there is room again', () => {
+  admission.note(FULL)
+  inFlight = 1
+  expect(admission.admits()).toBe(true)
+  inFlight = 2
+  expect(admission.admits()).toBe(false)
+  admission.note(WELL)
+  expect(admission.admits()).toBe(true)
+})
+
+test('what is measured is how long the turns of this very process are', async () => {
+  let longestMs = 0
+  let heap = 0
+  const stop = watchLoad(load => {
+    longestMs = Math.max(longestMs, load.turnMs)
+    heap = load.heap
+  })
+  const block = setInterval(() => {
+    const untilMs = performance.now() + 30
+    while (performance.now() < untilMs);
+  }, 1)
+  await until('long turns are seen', () => longestMs > 15)
+  clearInterval(block)
+  stop()
+  expect(heap).toBeGreaterThan(0)
+  expect(heap).toBeLessThan(1)
+})
