@@ -1,0 +1,118 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { parse, parseAllDocuments } from 'yaml'
+import { render, type Values } from '../support/chart.ts'
+import { listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
+import { HELM, has } from '../support/tools.ts'
+
+const RELEASED = fileURLToPath(new URL('released/', import.meta.url))
+const versions = readdirSync(RELEASED, { withFileTypes: true }).flatMap(entry =>
+  entry.isDirectory() ? [entry.name] : [],
+)
+const examples = versions.flatMap(version =>
+  readdirSync(`${RELEASED}${version}`)
+    .filter(file => !file.endsWith('.rendered.yaml'))
+    .map(file => [version, file.replace('.yaml', '')] as const),
+)
+
+/** What the API server refuses to change, by kind: an upgrade that tries fails half-way. */
+const IMMUTABLE: Readonly<Record<string, readonly string[]>> = {
+  Deployment: ['spec.selector'],
+  StatefulSet: ['spec.selector', 'spec.serviceName', 'spec.podManagementPolicy', 'spec.volumeClaimTemplates'],
+  Service: ['spec.clusterIP'],
+  PersistentVolumeClaim: [
+    'spec.accessModes',
+    'spec.storageClassName',
+    'spec.volumeMode',
+    'spec.resources.requests.storage',
+  ],
+  Secret: ['type', 'immutable'],
+}
+
+/** What somebody outside of the chart holds on to: Services' selectors and ports, names of keys in a Secret. */
+const RELIED_UPON: Readonly<Record<string, (object: Manifest) => unknown>> = {
+  Service: object => [
+    valueAt(object, 'spec.selector'),
+    listAt(object, 'spec.ports').map(({ name, port }) => ({ name, port })),
+  ],
+  PodDisruptionBudget: object => valueAt(object, 'spec.selector'),
+  HorizontalPodAutoscaler: object => valueAt(object, 'spec.scaleTargetRef'),
+  Deployment: podOf,
+  StatefulSet: podOf,
+}
+
+/** Names by which monitors, tests and people find a container, and the volume that keeps the console's data. */
+function podOf(object: Manifest): unknown {
+  return {
+    containers: listAt(object, 'spec.template.spec.containers').map(container => ({
+      name: container['name'],
+      ports: listAt(container, 'ports').map(({ name }) => name),
+    })),
+    claims: listAt(object, 'spec.template.spec.volumes').flatMap(
+      volume => valueAt(volume, 'persistentVolumeClaim.claimName') ?? [],
+    ),
+    account: valueAt(object, 'spec.template.spec.serviceAccountName'),
+  }
+}
+
+function releasedObjects(version: string, example: string): Manifest[] {
+  return parseAllDocuments(readFileSync(`${RELEASED}${version}/${example}.rendered.yaml`, 'utf8'))
+    .map(document => document.toJS() as Manifest | null)
+    .filter(object => object !== null)
+}
+
+const identityOf = (object: Manifest) => `${textAt(object, 'kind')} ${textAt(object, 'metadata.name')}`
+
+describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade', () => {
+  it('of the last one at least', () => {
+    expect(versions).not.toEqual([])
+    expect(examples.length).toBeGreaterThanOrEqual(8)
+  })
+
+  describe.each(examples)('%s: %s', (version, example) => {
+    const values = parse(readFileSync(`${RELEASED}${version}/${example}.yaml`, 'utf8')) as Values
+    const now = () => {
+      const rendering = render(values)
+      expect(rendering.ok, rendering.stderr).toBe(true)
+      return new Map(rendering.objects.map(object => [identityOf(object), object]))
+    }
+    const before = releasedObjects(version, example).filter(
+      ({ kind }) => kind !== 'ConfigMap' || example !== 'everything-on',
+    )
+
+    it('they are accepted, and no object is gone', () => {
+      const objects = now()
+      expect(before.map(identityOf).filter(identity => !objects.has(identity))).toEqual([])
+    })
+
+    it('nothing is changed that cannot be, or that somebody relies upon', () => {
+      const objects = now()
+      for (const old of before) {
+        const kind = textAt(old, 'kind')
+        const same = objects.get(identityOf(old))
+        for (const path of IMMUTABLE[kind] ?? []) {
+          expect([identityOf(old), path, valueAt(same, path)]).toEqual([
+            identityOf(old),
+            path,
+            valueAt(old, path),
+          ])
+        }
+        const relied = RELIED_UPON[kind]
+        if (relied !== undefined && same !== undefined) {
+          expect([identityOf(old), relied(same)]).toEqual([identityOf(old), relied(old)])
+        }
+      }
+    })
+
+    it('what the chart made by chance is kept, under the same names', () => {
+      const objects = now()
+      for (const old of before.filter(({ kind }) => kind === 'Secret')) {
+        const same = objects.get(identityOf(old))
+        expect(valueAt(same, 'metadata.annotations', 'helm.sh/resource-policy')).toBe('keep')
+        const keys = Object.keys((valueAt(old, 'data') ?? {}) as object)
+        expect(Object.keys((valueAt(same, 'data') ?? {}) as object)).toEqual(expect.arrayContaining(keys))
+      }
+    })
+  })
+})
