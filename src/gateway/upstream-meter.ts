@@ -1,5 +1,6 @@
 import type { CircuitState } from '../domain/circuit.ts'
 import { codeLabel, collectOnScrape, type Metrics, UPSTREAM_ERROR_KINDS } from '../observability/metrics.ts'
+import type { Distribution, Tally } from '../observability/tally.ts'
 import type { UpstreamFailureKind } from './upstream-failure.ts'
 
 /** The one upstream there is. */
@@ -23,14 +24,13 @@ const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_open']
 /** Counts what happens with the upstream; the children of labels are resolved once, not per request. */
 export class UpstreamMeter {
   readonly #metrics: Metrics
-  readonly #timeToHeaders: { observe(seconds: number): void }
-  readonly #answersByCode = new Map<number, { inc(by?: number): void }>()
+  readonly #timeToHeaders: Distribution
+  readonly #answersByCode = new Map<number, Tally>()
 
   constructor(metrics: Metrics, figures: () => PoolFigures) {
     this.#metrics = metrics
-    this.#timeToHeaders = metrics.upstreamTimeToHeaders.labels(UPSTREAM)
-    metrics.upstreamTimeToHeaders.zero({ upstream: UPSTREAM })
-    for (const code of USUAL_CODES) this.#answers(code).inc(0)
+    this.#timeToHeaders = metrics.upstreamTimeToHeaders.child({ upstream: UPSTREAM })
+    for (const code of USUAL_CODES) this.#answers(code)
     for (const kind of UPSTREAM_ERROR_KINDS) metrics.upstreamErrors.inc({ upstream: UPSTREAM, kind }, 0)
     for (const outcome of ['success', 'failure']) {
       metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome }, 0)
@@ -50,10 +50,10 @@ export class UpstreamMeter {
     if (retriedInVain) this.#metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome: 'failure' })
   }
 
-  #answers(statusCode: number): { inc(by?: number): void } {
+  #answers(statusCode: number): Tally {
     const known = this.#answersByCode.get(statusCode)
     if (known !== undefined) return known
-    const child = this.#metrics.upstreamRequests.labels(UPSTREAM, codeLabel(statusCode))
+    const child = this.#metrics.upstreamRequests.child({ upstream: UPSTREAM, code: codeLabel(statusCode) })
     this.#answersByCode.set(statusCode, child)
     return child
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Lookup } from '../domain/lookup.ts'
-import type { LOOKUP_RESULTS, Metrics } from '../observability/metrics.ts'
+import { childrenBy, LOOKUP_RESULTS, type Metrics, type Tally } from '../observability/metrics.ts'
 import type { Changes } from './changes.ts'
 import { type Flight, Flights } from './flights.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
@@ -34,12 +34,16 @@ export class KeyStoreChain implements KeyStore {
   readonly #flights: Flights
   readonly #nearFirst: readonly KeyTier[]
   readonly #authorityFirst: readonly KeyTier[]
+  readonly #lookups: Readonly<Record<(typeof LOOKUP_RESULTS)[number], Tally>>
 
   constructor(parts: ChainParts) {
     this.#parts = parts
     this.#flights = new Flights(parts.maxInFlight ?? MAX_IN_FLIGHT)
     this.#nearFirst = [parts.redis, parts.origin].filter(tier => tier !== null)
     this.#authorityFirst = this.#nearFirst.toReversed()
+    this.#lookups = childrenBy(LOOKUP_RESULTS, result =>
+      parts.metrics.lookups.child({ tier: 'memory', result }),
+    )
     parts.changes.onChange(digest => this.#forget(digest))
   }
 
@@ -135,6 +139,6 @@ export class KeyStoreChain implements KeyStore {
   }
 
   #count(result: (typeof LOOKUP_RESULTS)[number]): void {
-    this.#parts.metrics.lookups.inc({ tier: 'memory', result })
+    this.#lookups[result].inc()
   }
 }

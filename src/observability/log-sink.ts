@@ -20,6 +20,8 @@ export class LogSink implements DestinationStream {
   #isOpen = true
   /** Dropped since the last line that was taken. */
   #missing = 0
+  /** Lines of this turn of the event loop, which go out at its end: one write for all of them. */
+  #gathered = ''
 
   /** @param output a pipe, which takes bytes without waiting for its reader; a file or a terminal is written to at once */
   constructor(output: Writable, dropped: Counter, maxWaitingBytes = MAX_WAITING_BYTES) {
@@ -38,13 +40,14 @@ export class LogSink implements DestinationStream {
       this.#dropped.inc()
       return
     }
-    if (this.#missing > 0) this.#output.write(tellOf(this.#missing))
+    if (this.#missing > 0) this.#gather(tellOf(this.#missing))
     this.#missing = 0
-    this.#output.write(line)
+    this.#gather(line)
   }
 
   /** Resolves when all that was taken is written, or when that takes too long. It never rejects. */
   flushed(deadlineMs: number): Promise<void> {
+    this.#handOn()
     if (!this.#isOpen || this.#output.writableLength === 0) return Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
     const deadline = setTimeout(resolve, deadlineMs)
@@ -52,10 +55,22 @@ export class LogSink implements DestinationStream {
     return promise.finally(() => clearTimeout(deadline))
   }
 
+  #gather(line: string): void {
+    if (this.#gathered === '') setImmediate(() => this.#handOn())
+    this.#gathered += line
+  }
+
+  #handOn(): void {
+    if (this.#gathered === '') return
+    const lines = this.#gathered
+    this.#gathered = ''
+    this.#output.write(lines)
+  }
+
   /** Once lines were dropped, only when half of the room is free again: else every other one would tell of the one before. */
   #hasRoom(): boolean {
     const limit = this.#missing > 0 ? this.#maxWaitingBytes / 2 : this.#maxWaitingBytes
-    return this.#isOpen && this.#output.writableLength < limit
+    return this.#isOpen && this.#output.writableLength + this.#gathered.length < limit
   }
 }
 

@@ -1,5 +1,4 @@
 import {
-  Counter,
   collectDefaultMetrics,
   Gauge,
   Histogram,
@@ -8,8 +7,11 @@ import {
 } from 'prom-client'
 import { declareConsole } from './console-metrics.ts'
 import { declareProcess, declareWorkspaces } from './process-metrics.ts'
+import { TallyCounter, TallyHistogram } from './tally.ts'
+import { declareRequestDuration } from './traced-distribution.ts'
 
 export * from './metric-labels.ts'
+export { childrenBy, type Tally } from './tally.ts'
 
 const LATENCY_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1]
@@ -49,38 +51,23 @@ export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = fals
 
 export type Metrics = ReturnType<typeof createMetrics>
 
-interface RequestLabels {
-  readonly route: string
-  readonly code_class: string
-}
-
-function declareRequests(registers: Registry[], enableExemplars: boolean) {
-  const { counter, gauge, histogram } = declaring(registers)
-  const requestDuration = new Histogram({
+function declareRequests(registers: Registry[], exemplars: boolean) {
+  const { counter, gauge, tallied } = declaring(registers)
+  const duration = {
     name: 'postern_http_request_duration_seconds',
     help: 'From the head of a request to the last byte of its answer',
-    labelNames: ['route', 'code_class'],
+    labelNames: ['route', 'code_class'] as const,
     buckets: LATENCY_SECONDS,
     registers,
-    enableExemplars,
-  })
+  }
   return {
-    requestDuration,
-    /** @param traceId of a trace that was recorded, else null: who looks for the others finds nothing */
-    observeRequest: enableExemplars
-      ? (labels: RequestLabels, value: number, traceId: string | null) =>
-          requestDuration.observe({
-            labels,
-            value,
-            exemplarLabels: exemplarOf(traceId),
-          })
-      : (labels: RequestLabels, value: number) => requestDuration.observe(labels, value),
+    requestDuration: declareRequestDuration(duration, exemplars),
     requests: counter(
       'postern_http_requests_total',
       'Finished client requests; source says who produced the status',
       ['route', 'method', 'code', 'source'],
     ),
-    overheadDuration: histogram(
+    overheadDuration: tallied(
       'postern_http_overhead_duration_seconds',
       'Request duration less the time spent waiting for the upstream',
       [],
@@ -104,13 +91,13 @@ function declareRequests(registers: Registry[], enableExemplars: boolean) {
 }
 
 function declareDecisions(registers: Registry[]) {
-  const { counter, gauge, histogram } = declaring(registers)
+  const { counter, gauge, tallied } = declaring(registers)
   return {
     decisions: counter('postern_auth_decisions_total', 'Every decision on a credential, once', [
       'decision',
       'reason',
     ]),
-    authDuration: histogram(
+    authDuration: tallied(
       'postern_auth_duration_seconds',
       'Time to a decision, by the tier that answered',
       ['tier'],
@@ -129,13 +116,13 @@ function declareDecisions(registers: Registry[]) {
 }
 
 function declareUpstream(registers: Registry[]) {
-  const { counter, gauge, histogram } = declaring(registers)
+  const { counter, gauge, tallied } = declaring(registers)
   return {
     upstreamRequests: counter('postern_upstream_requests_total', 'Answers of the upstream', [
       'upstream',
       'code',
     ]),
-    upstreamTimeToHeaders: histogram(
+    upstreamTimeToHeaders: tallied(
       'postern_upstream_time_to_headers_seconds',
       'Wait for the headers of an answer',
       ['upstream'],
@@ -202,17 +189,12 @@ function declareRedis(registers: Registry[]) {
   }
 }
 
-/** Its type wants the labels of the metric; what it takes are labels of their own (OpenMetrics 1.0, Exemplars). */
-function exemplarOf(traceId: string | null): Record<string, string> {
-  return traceId === null ? {} : { trace_id: traceId }
-}
-
 export type Declaring = ReturnType<typeof declaring>
 
 function declaring(registers: Registry[]) {
   return {
     counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-      new Counter({ name, help, labelNames, registers }),
+      new TallyCounter({ name, help, labelNames: [...labelNames], registers }),
     gauge: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
       new Gauge({ name, help, labelNames, registers }),
     histogram: <Label extends string>(
@@ -221,6 +203,13 @@ function declaring(registers: Registry[]) {
       labelNames: readonly Label[] = [],
       buckets: number[] = LATENCY_SECONDS,
     ) => new Histogram({ name, help, labelNames, buckets, registers }),
+    /** For what is observed in each request. */
+    tallied: <Label extends string>(
+      name: string,
+      help: string,
+      labelNames: readonly Label[] = [],
+      buckets: number[] = LATENCY_SECONDS,
+    ) => new TallyHistogram({ name, help, labelNames: [...labelNames], buckets, registers }),
   }
 }
 

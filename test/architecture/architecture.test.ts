@@ -132,7 +132,11 @@ describe('the parts know of each other only what they must', () => {
     const users = (name: string) => [
       ...new Set(EDGES.filter(edge => edge.to === name).map(edge => edge.from.path)),
     ]
-    expect(users('prom-client')).toEqual(['observability/metrics.ts'])
+    expect(users('prom-client')).toEqual([
+      'observability/metrics.ts',
+      'observability/tally.ts',
+      'observability/traced-distribution.ts',
+    ])
     expect(users('@fastify/reply-from').length).toBeLessThanOrEqual(1)
   })
 
