@@ -1,0 +1,93 @@
+import { join } from 'node:path'
+import { forge, OTHER_WORKSPACE, WORKSPACE, writeKeys } from './keys.ts'
+import { LARGE, SMALL } from './nginx.ts'
+import type { ServerProcess } from './server-process.ts'
+import type { BenchWorld } from './world.ts'
+
+/** One way of asking one server, whose processor time is measured. */
+export interface Contestant {
+  /** Stands in the table, in the JSON and in the goals. */
+  readonly name: string
+  readonly pid: number
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly expect: { readonly status: number; readonly bytes?: number }
+  readonly keysFile?: string
+}
+
+const WORKSPACE_PATH = `/api/v1/workspaces/${WORKSPACE}`
+const FILES_PATH = `${WORKSPACE_PATH}/files`
+/** More than are in flight at once, so that no two of one key are, and a memory of one record knows none of them. */
+const ROTATED_KEYS = 4096
+
+/** Starts all that this machine can. @param has whether nginx has its Lua modules; a checkout to compare with */
+export async function startContestants(
+  world: BenchWorld,
+  has: { lua: boolean; against: string | null; cold: boolean; nodeFlags: readonly string[] },
+): Promise<Contestant[]> {
+  const keys = await world.mint.mint(ROTATED_KEYS)
+  const key = keys[0] ?? ''
+  const gateway = await world.startGateway('gateway', {}, { nodeFlags: has.nodeFlags })
+  const list = [...waysOfGateway('gateway', gateway, key)]
+  if (has.against !== null) {
+    const other = await world.startGateway('other', {}, { checkout: has.against })
+    list.push(...waysOfGateway('other', other, key))
+  }
+  if (has.cold) {
+    const cold = await world.startGateway('gateway-cold', { POSTERN_KEYS_MEMORY_MAX_ENTRIES: '1' })
+    const keysFile = writeKeys(join(world.directory, 'keys'), keys)
+    list.push({ ...way('gateway, key from Redis', cold, '/api/v1/auth', key, { status: 200 }), keysFile })
+  }
+  const engine = await world.startNode('http-proxy.ts', 'http-proxy-3')
+  const replyFrom = await world.startNode('reply-from.ts', 'reply-from')
+  const least = await world.startNode('least-proxy.ts', 'least-proxy')
+  const floor = await world.startNode('refuse-all.ts', 'bare-node')
+  list.push(...forwarding('http-proxy-3', engine, key), ...forwarding('reply-from', replyFrom, key))
+  list.push(...forwarding('node:http + undici, no auth', least, key))
+  list.push(way('bare Node 401', floor, WORKSPACE_PATH, key, { status: 401 }))
+  if (has.lua) {
+    const lua = await world.startLua()
+    list.push(...forwarding('nginx + Lua', lua, key))
+    list.push(way('nginx + Lua, forged key', lua, WORKSPACE_PATH, forge(key), { status: 401 }))
+  }
+  list.push(...forwarding('upstream alone', world.upstream, key))
+  return list
+}
+
+function waysOfGateway(name: string, server: ServerProcess, key: string): Contestant[] {
+  const otherWorkspace = `/api/v1/workspaces/${OTHER_WORKSPACE}`
+  return [
+    ...forwarding(name, server, key),
+    way(`${name}, forged key`, server, WORKSPACE_PATH, forge(key), { status: 401 }),
+    way(`${name}, foreign workspace`, server, otherWorkspace, key, { status: 404 }),
+    way(`${name}, auth endpoint`, server, '/api/v1/auth', key, { status: 200 }),
+  ]
+}
+
+function forwarding(name: string, server: ServerProcess, key: string): Contestant[] {
+  return [
+    way(`${name}, 0.4 KB`, server, WORKSPACE_PATH, key, { status: 200, bytes: SMALL }),
+    way(`${name}, 11 KB`, server, FILES_PATH, key, { status: 200, bytes: LARGE }),
+  ]
+}
+
+function way(
+  name: string,
+  server: ServerProcess,
+  path: string,
+  key: string,
+  expect: Contestant['expect'],
+): Contestant {
+  const headers = { Authorization: `Bearer ${key}` }
+  return { name, pid: server.pid, url: server.url + path, headers, expect }
+}
+
+/** Before anything is measured: whoever answers wrongly would win every race. */
+export async function checkAnswer({ name, url, headers, expect }: Contestant): Promise<void> {
+  const response = await fetch(url, { headers })
+  const body = await response.arrayBuffer()
+  const rightSize = expect.bytes === undefined || expect.bytes === body.byteLength
+  if (response.status !== expect.status || !rightSize) {
+    throw new Error(`${name} answered ${response.status} with ${body.byteLength} bytes, not ${expect.status}`)
+  }
+}

@@ -1,0 +1,35 @@
+import { ratiosOf, type Samples } from './measure.ts'
+import { median } from './statistics.ts'
+
+/** Processor time of one contestant per request, as a share of another's in the same round. */
+export interface Goal {
+  readonly name: string
+  readonly to: string
+  readonly atMost: number
+}
+
+export const GOALS: readonly Goal[] = [
+  { name: 'gateway, 0.4 KB', to: 'http-proxy-3, 0.4 KB', atMost: 0.6 },
+  { name: 'gateway, 0.4 KB', to: 'reply-from, 0.4 KB', atMost: 0.78 },
+  { name: 'gateway, 0.4 KB', to: 'nginx + Lua, 0.4 KB', atMost: 2.1 },
+  { name: 'gateway, 11 KB', to: 'nginx + Lua, 11 KB', atMost: 2.6 },
+  { name: 'gateway, forged key', to: 'bare Node 401', atMost: 1.4 },
+  { name: 'gateway, foreign workspace', to: 'bare Node 401', atMost: 1.4 },
+  { name: 'gateway, auth endpoint', to: 'bare Node 401', atMost: 1.4 },
+]
+
+export interface GoalResult extends Goal {
+  readonly ratios: readonly number[]
+  readonly ratio: number
+  readonly met: boolean
+}
+
+/** Goals against contestants that did not run are left out. */
+export function judgeGoals(samples: Samples, goals: readonly Goal[] = GOALS): GoalResult[] {
+  return goals.flatMap(goal => {
+    const ratios = ratiosOf(samples, goal.name, goal.to)
+    if (ratios.length === 0) return []
+    const ratio = median(ratios)
+    return [{ ...goal, ratios, ratio, met: ratio <= goal.atMost }]
+  })
+}

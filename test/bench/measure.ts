@@ -1,0 +1,79 @@
+import type { Contestant } from './contestants.ts'
+import { processorTimeUs } from './processor-time.ts'
+import { median } from './statistics.ts'
+import { runWrk } from './wrk.ts'
+
+/** One contestant in one round. Times in microseconds. */
+export interface Sample {
+  readonly cpuUs: number
+  readonly perSecond: number
+  readonly p50Us: number
+  readonly p99Us: number
+}
+
+/** Samples by contestant, in order of rounds. */
+export type Samples = Map<string, Sample[]>
+
+export interface Pace {
+  readonly rounds: number
+  readonly seconds: number
+  readonly warmUpSeconds: number
+  readonly connections: number
+}
+
+/** Rounds in which everybody has a turn, so that what the machine does besides falls on all alike. */
+export async function runRounds(
+  contestants: readonly Contestant[],
+  pace: Pace,
+  tell: (text: string) => void,
+): Promise<Samples> {
+  const samples: Samples = new Map(contestants.map(({ name }) => [name, []]))
+  for (const contestant of contestants) {
+    tell(`warming up: ${contestant.name}`)
+    await measureOnce(contestant, pace.connections, pace.warmUpSeconds)
+  }
+  for (let round = 1; round <= pace.rounds; round++) {
+    for (const contestant of contestants) {
+      tell(`round ${round} of ${pace.rounds}: ${contestant.name}`)
+      samples.get(contestant.name)?.push(await measureOnce(contestant, pace.connections, pace.seconds))
+    }
+  }
+  return samples
+}
+
+/** @param delayMs mean pause of each connection between two requests */
+export async function measureOnce(
+  contestant: Contestant,
+  connections: number,
+  seconds: number,
+  delayMs?: number,
+): Promise<Sample> {
+  const beforeUs = processorTimeUs(contestant.pid)
+  const load = { ...contestant, connections, seconds, ...(delayMs === undefined ? {} : { delayMs }) }
+  const result = await runWrk(load)
+  const cpuUs = processorTimeUs(contestant.pid) - beforeUs
+  const refused = contestant.expect.status >= 400 ? result.requests - result.refused : result.refused
+  if (result.requests === 0 || result.broken > 0 || refused !== 0) {
+    throw new Error(`${contestant.name} answered not all as it should: ${JSON.stringify(result)}`)
+  }
+  return {
+    cpuUs: cpuUs / result.requests,
+    perSecond: (result.requests / result.durationUs) * 1e6,
+    p50Us: result.p50Us,
+    p99Us: result.p99Us,
+  }
+}
+
+export function medianOf(samples: Samples, name: string, figure: keyof Sample): number {
+  return median((samples.get(name) ?? []).map(sample => sample[figure]))
+}
+
+/** Round by round, because only within a round both saw the same machine. */
+export function ratiosOf(samples: Samples, name: string, to: string): number[] {
+  const own = samples.get(name) ?? []
+  const others = samples.get(to) ?? []
+  return own.flatMap((sample, round) => {
+    const other = others[round]
+    return other === undefined ? [] : [sample.cpuUs / other.cpuUs]
+  })
+}

@@ -1,0 +1,176 @@
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { freePort } from '../support/free-port.ts'
+import { until } from '../support/until.ts'
+import { KeyMint } from './keys.ts'
+import { writeLuaGateway, writeUpstream } from './nginx.ts'
+import { CONTESTANT_CORE, LOAD_CORE } from './pinned.ts'
+import { ServerProcess } from './server-process.ts'
+
+export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url))
+const SERVERS = fileURLToPath(new URL('servers/', import.meta.url))
+
+/** Everything around the contestants, real and on the load's core; and how contestants are started, on theirs. */
+export class BenchWorld {
+  readonly directory: string
+  readonly mint: KeyMint
+  readonly upstream: ServerProcess
+  readonly #redis: ServerProcess
+  readonly #console: ServerProcess
+  readonly #settings: Readonly<Record<string, string>>
+  readonly #started: ServerProcess[] = []
+
+  private constructor(
+    directory: string,
+    fixtures: { redis: ServerProcess; upstream: ServerProcess; console: ServerProcess },
+    settings: Readonly<Record<string, string>>,
+    signingSecret: Buffer,
+  ) {
+    this.directory = directory
+    this.upstream = fixtures.upstream
+    this.#redis = fixtures.redis
+    this.#console = fixtures.console
+    this.#settings = settings
+    this.mint = new KeyMint(signingSecret, fixtures.redis.port)
+  }
+
+  static async start(): Promise<BenchWorld> {
+    const directory = mkdtempSync(join(tmpdir(), 'postern-bench-'))
+    const signingSecret = randomBytes(32)
+    const secrets = {
+      POSTERN_KEYS_SIGNING_SECRETS: signingSecret.toString('base64'),
+      POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+    }
+    const redis = await startRedis(directory)
+    const upstream = await startUpstream(directory)
+    const shared = { ...secrets, POSTERN_REDIS_URL: `redis://127.0.0.1:${redis.port}`, POSTERN_OPS_PORT: '0' }
+    const console = await startConsole(directory, shared)
+    // The console has issued none of the keys: on a machine that is busy enough for late beats, a deaf gateway would ask it.
+    const settings = {
+      ...shared,
+      POSTERN_REDIS_BEATS: 'false',
+      POSTERN_DRAIN_DELAY_MS: '0',
+      POSTERN_ORIGIN_URL: console.url,
+      POSTERN_UPSTREAM_URL: upstream.url,
+    }
+    return new BenchWorld(directory, { redis, upstream, console }, settings, signingSecret)
+  }
+
+  /**
+   * @param checkout the sources that are run, as their own `npm start` runs them
+   * @param nodeFlags beside those
+   */
+  async startGateway(
+    name: string,
+    settings: Readonly<Record<string, string>> = {},
+    { checkout = CHECKOUT, nodeFlags = [] }: { checkout?: string; nodeFlags?: readonly string[] } = {},
+  ): Promise<ServerProcess> {
+    const port = await freePort()
+    const own = {
+      ...this.#settings,
+      POSTERN_GATEWAY_HOST: '127.0.0.1',
+      POSTERN_GATEWAY_PORT: String(port),
+      ...settings,
+    }
+    const words = [...nodeFlags, ...startWords(checkout), 'gateway']
+    const gateway = await this.#start(name, process.execPath, words, port, own)
+    const log = join(this.directory, `${name}.log`)
+    await until(`${name} is listening`, () => readFileSync(log, 'utf8').includes('"listening"'))
+    return gateway
+  }
+
+  async startNode(file: string, name: string): Promise<ServerProcess> {
+    const port = await freePort()
+    const words = [join(SERVERS, file), String(port), this.upstream.url]
+    return this.#start(name, process.execPath, words, port)
+  }
+
+  async startLua(): Promise<ServerProcess> {
+    const port = await freePort()
+    const directory = join(this.directory, 'lua')
+    mkdirSync(directory)
+    const ports = { own: port, upstream: this.upstream.port, redis: this.#redis.port }
+    return this.#start('nginx', 'nginx', ['-c', writeLuaGateway(directory, ports)], port)
+  }
+
+  async stop(): Promise<void> {
+    this.mint.close()
+    await Promise.all(this.#started.map(started => started.stop()))
+    await Promise.all([this.#console, this.upstream, this.#redis].map(fixture => fixture.stop()))
+    rmSync(this.directory, { recursive: true, force: true })
+  }
+
+  async #start(
+    name: string,
+    program: string,
+    words: readonly string[],
+    port: number,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<ServerProcess> {
+    const what = { core: CONTESTANT_CORE, program, words, env, port, directory: this.directory, name }
+    const started = await ServerProcess.start(what)
+    this.#started.push(started)
+    return started
+  }
+}
+
+async function startRedis(directory: string): Promise<ServerProcess> {
+  const port = await freePort()
+  const words = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+  return ServerProcess.start({
+    core: LOAD_CORE,
+    program: 'redis-server',
+    words,
+    port,
+    directory,
+    name: 'redis',
+  })
+}
+
+async function startUpstream(directory: string): Promise<ServerProcess> {
+  const port = await freePort()
+  const own = join(directory, 'upstream')
+  mkdirSync(own)
+  const words = ['-c', writeUpstream(own, port)]
+  return ServerProcess.start({ core: LOAD_CORE, program: 'nginx', words, port, directory, name: 'upstream' })
+}
+
+async function startConsole(
+  directory: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<ServerProcess> {
+  const port = await freePort()
+  const env = {
+    ...settings,
+    POSTERN_CONSOLE_HOST: '127.0.0.1',
+    POSTERN_CONSOLE_PORT: String(port),
+    POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),
+    POSTERN_DATABASE_URL: 'sqlite::memory:',
+  }
+  const words = [...startWords(CHECKOUT), 'console']
+  return ServerProcess.start({
+    core: LOAD_CORE,
+    program: process.execPath,
+    words,
+    env,
+    port,
+    directory,
+    name: 'console',
+  })
+}
+
+/** What `npm start` gives to node, its files named in full: what is measured is what people run. */
+function startWords(checkout: string): string[] {
+  const manifest: { scripts: { start: string } } = JSON.parse(
+    readFileSync(join(checkout, 'package.json'), 'utf8'),
+  )
+  const [exec, node, ...words] = manifest.scripts.start.split(' ')
+  if (exec !== 'exec' || node !== 'node')
+    throw new Error('The script start in package.json is not: exec node …')
+  return words.map(word =>
+    word.startsWith('./') || word.startsWith('src/') ? resolve(checkout, word) : word,
+  )
+}
