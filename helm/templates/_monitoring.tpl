@@ -13,6 +13,16 @@
 {{- toYaml (dict "groups" $groups) -}}
 {{- end -}}
 
+{{/* An expression that compares with another number than its first: dict expr, with. One that asks for more than none stays. */}}
+{{- define "postern.compare" -}}
+{{- $first := regexReplaceAll "[^0-9.]" (regexFind "[<>]=? *[0-9.]+" .expr) "" -}}
+{{- if or (empty $first) (eq $first "0") -}}
+{{- .expr -}}
+{{- else -}}
+{{- regexReplaceAll (printf "([<>]=? *)%s([^0-9.]|$)" (replace "." "[.]" $first)) .expr (printf "${1}%s${2}" (toString .with)) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* dict root, plane, monitor. The rules know their targets by a job with "postern" in it, whatever the release is called. */}}
 {{- define "postern.endpoint" -}}
 {{- $name := include "postern.planeName" . -}}

@@ -6,6 +6,7 @@ import {
   referencesSchema,
 } from './chart-config-schema.ts'
 
+const threshold: JsonSchema = { type: 'number', exclusiveMinimum: 0 }
 const text = { type: 'string' }
 const flag = { type: 'boolean' }
 const texts = { type: 'object', additionalProperties: { type: 'string' } }
@@ -202,6 +203,17 @@ const properties: JsonSchema = {
       labels: texts,
       alertLabels: texts,
       disabled: { type: 'array', items: text },
+      thresholds: within({
+        PosternRevocationLagHigh: threshold,
+        PosternKeyStoreUnavailable: threshold,
+        PosternKeyStoreDegraded: threshold,
+        PosternCacheHitRatioLow: threshold,
+        PosternUnknownKeySpike: threshold,
+        PosternRateLimiterLocalMode: threshold,
+        PosternUpstreamDown: threshold,
+        PosternEventLoopLagHigh: threshold,
+        PosternHeapNearLimit: threshold,
+      }),
       overrides: {
         type: 'object',
         additionalProperties: within({ for: duration, expr: text, labels: texts, annotations: texts }),

@@ -2,6 +2,8 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { rules as allRules } from '../observability/rule-files.ts'
 import { CHART, MINIMAL, NAME, render, type Values } from '../support/chart.ts'
 import { at, listAt, textAt, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
@@ -169,6 +171,27 @@ describe.skipIf(!has(HELM))('the rules', () => {
     })
   })
 
+  it('compare with other numbers where values say so, in each place and in no other', () => {
+    const thresholds = (chosen: object) => {
+      const monitoring = { trustApis: true, prometheusRule: { enabled: true, thresholds: chosen } }
+      const rule = render({ ...MINIMAL, monitoring }).get('PrometheusRule')
+      return listAt(rule, 'spec.groups').flatMap(group => listAt(group, 'rules'))
+    }
+    const { monitoring } = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as ThresholdValues
+    const defaults = monitoring.prometheusRule.thresholds
+    expect(thresholds({}).map(({ expr }) => expr)).toEqual(allRules.map(({ expr }) => expr))
+    for (const [name, number] of Object.entries(defaults)) {
+      const before = allRules.filter(({ alert }) => alert === name)
+      const other = number * 1.5
+      const after = thresholds({ [name]: other }).filter(({ alert }) => alert === name)
+      const expected = before.map(({ expr }) =>
+        expr.replace(new RegExp(`([<>] )${number}(?![0-9.])`, 'g'), `$1${other}`),
+      )
+      expect(after.map(({ expr }) => expr)).toEqual(expected)
+      expect(expected).not.toEqual(before.map(({ expr }) => expr))
+    }
+  })
+
   it('carry one’s own labels, runbooks and further groups', () => {
     const extra = { name: 'own', rules: [{ record: 'a:b:c', expr: '1' }] }
     const prometheusRule = {
@@ -284,6 +307,12 @@ describe.skipIf(!has(HELM))('a dashboard', () => {
     })
   })
 })
+
+interface ThresholdValues {
+  readonly monitoring: {
+    readonly prometheusRule: { readonly thresholds: Readonly<Record<string, number>> }
+  }
+}
 
 interface Board {
   readonly links: readonly { readonly url?: string }[]
