@@ -11,6 +11,7 @@ export function deliveryCalls(notices: Notices): Call[] {
       method: 'GET',
       url: '/workspaces/:workspaceId/deliveries',
       operation: 'deliveries',
+      forPeople: true,
       schema: { querystring: deliveriesQuery },
       handle: async request => {
         const { deliveries, nextAfterId } = await notices.list(pageQuestionOf(request))
