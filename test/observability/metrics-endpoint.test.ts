@@ -61,6 +61,8 @@ describe('from the start, before anything happened', () => {
     ['postern_key_operations_total{operation="issue",outcome="failed"} 0'],
     ['postern_redis_commands_total{command="eval",outcome="timeout"} 0'],
     ['postern_keys{state="active"} 0'],
+    ['postern_login_total{outcome="ok"} 0'],
+    ['postern_login_total{outcome="limited"} 0'],
     ['postern_audit_write_failures_total 0'],
   ])('a console shows %s', async line => {
     expect(sampleLike(await scrape(world.console), line)).toEqual([line])
