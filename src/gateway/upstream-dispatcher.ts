@@ -8,6 +8,7 @@ import { type Bounded, DeadlineClock } from './deadline-clock.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './upstream-addresses.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './upstream-connection.ts'
+import type { ConnectDeps } from './upstream-connector.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 import type { ExchangeOwner, OnAnswer } from './upstream-exchange-parties.ts'
 import { tellsOfAbsence, UpstreamFailure } from './upstream-failure.ts'
@@ -40,6 +41,8 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   readonly limits: DeadlineLimits
   readonly #connections: number
   readonly #pool: Pool
+  readonly #newClient: () => UpstreamClient
+  readonly #resending = new Set<UpstreamClient>()
   readonly #clock: DeadlineClock
   readonly #meter: UpstreamMeter
   readonly #circuit: Circuit
@@ -66,16 +69,15 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
       resolve: deps.resolve ?? resolveName,
       trouble: new TroubleLog('resolving the upstream’s name', deps.logger, deps.clock),
     })
-    const connect = {
+    const connect: ConnectDeps = {
       addresses: this.#addresses,
       connector: (...asked: Parameters<buildConnector.connector>) => connector.value(...asked),
       connectTimeoutMs: settings.connectTimeoutMs,
       nowMs,
     }
-    this.#pool = new Pool(new URL(settings.url).origin, {
-      connections: settings.connections,
-      factory: origin => new UpstreamClient(origin, connect, connecting),
-    })
+    const { origin } = new URL(settings.url)
+    this.#newClient = () => new UpstreamClient(new URL(origin), connect, connecting)
+    this.#pool = new Pool(origin, { connections: settings.connections, factory: this.#newClient })
     this.#meter = new UpstreamMeter(deps.metrics, () => ({
       open: this.#pool.stats.connected,
       free: this.#pool.stats.free,
@@ -122,8 +124,12 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     this.#endProbe(exchange)
   }
 
+  /** Over a connection of its own, in place of the one that broke: any other kept one may be as stale. */
   resend(exchange: UpstreamExchange): void {
-    this.#pool.dispatch(exchange.options, exchange)
+    const client = this.#newClient()
+    this.#resending.add(client)
+    client.dispatch({ ...exchange.options, reset: true }, exchange)
+    void client.close().finally(() => this.#resending.delete(client))
   }
 
   answered(exchange: UpstreamExchange): void {
@@ -154,6 +160,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     this.#clock.stop()
     // undici promises that it cannot fail; what it broke off has been told already.
     void this.#pool.destroy()
+    for (const client of this.#resending) void client.destroy()
   }
 
   /** Where it told anything, that was said before; one that ended untold must not stay the probe for ever. */

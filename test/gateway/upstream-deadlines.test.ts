@@ -57,9 +57,26 @@ test('no headers in time are a 504, and the connection is closed', async () => {
   await upstream.disconnected(1)
 })
 
-test('half a head does not buy time', async () => {
-  await start(request => request.send('HTTP/1.1 200 OK\r\n'), { headersTimeoutMs: 100 })
+test.each(['H', 'HTTP/1.1 20', 'HTTP/1.1 200 OK\r\n', 'HTTP/1.1 200 OK\r\nContent-Ty'])(
+  'the beginning of an answer does not buy time: %j',
+  async bytes => {
+    await start(request => request.send(bytes), { headersTimeoutMs: 100 })
+    expect((await ask()).status).toBe(504)
+    await upstream.disconnected(1)
+  },
+)
+
+test('a head that drips ends at its deadline', async () => {
+  await start(
+    request => {
+      request.send('HTTP/1.1 200 OK\r\nX: ')
+      const drip = setInterval(() => request.socket.write('y'), 10)
+      request.socket.on('close', () => clearInterval(drip))
+    },
+    { headersTimeoutMs: 150 },
+  )
   expect((await ask()).status).toBe(504)
+  await upstream.disconnected(1)
 })
 
 test('interim answers do not buy time', async () => {

@@ -14,11 +14,15 @@ export interface Certificates {
   remove(): void
 }
 
-/** An authority of the test's own, and what it signed. */
-export function makeCertificates(days = 2): Certificates {
+/** An authority of the test's own, and what it signed. @param when what `faketime` is to take for now */
+export function makeCertificates(days = 2, when?: string): Certificates {
   const directory = mkdtempSync(join(tmpdir(), 'postern-tls-'))
   const path = (name: string) => join(directory, name)
-  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'ignore' })
+  const launcher = when === undefined ? [] : ['faketime', when]
+  const openssl = (...args: string[]) => {
+    const [program = '', ...words] = [...launcher, 'openssl', ...args]
+    execFileSync(program, words, { cwd: directory, stdio: 'ignore' })
+  }
   const newKey = [
     '-newkey',
     'ec',
