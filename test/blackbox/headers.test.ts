@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
+import { startPostern } from '../support/postern-process.ts'
 import { exchange, field, get, type RawAnswer } from '../support/raw-client.ts'
 import { jsonAnswer, rawAnswer } from '../support/recording-upstream.ts'
+import { scrape, sumOf } from '../support/scrape.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 let world: World
@@ -93,6 +96,21 @@ describe('to the upstream', () => {
     '__proto__: x',
     'constructor: y',
     'X-HTTP-Method-Override: DELETE',
+    'X-Workspace_Id: ws_2',
+    'X_Workspace_Id: ws_2',
+    'X.Workspace.Id: ws_2',
+    'x-postern_workspace-id: ws_2',
+    'True-Client-IP: 127.0.0.1',
+    'CF-Connecting-IP: 127.0.0.1',
+    'X-Client-IP: 127.0.0.1',
+    'X-Envoy-Original-Path: /admin',
+    'X-Forwarded-User: admin',
+    'X-Middleware-Subrequest: src/middleware',
+    'X-Postern-Internal: 1',
+    'CDN-Loop: evil',
+    'toString: z',
+    'hasOwnProperty: z',
+    'Host_: evil',
     'Range: bytes=0-1',
   ])('never goes %s', async line => {
     const answer = await ask(line)
@@ -217,4 +235,39 @@ describe('what the upstream answers is never more than the contract says', () =>
     world.upstream.answer = () => jsonAnswer(503, '{}', 'Retry-After: Sat, 01 Jan 2028 00:00:00 GMT')
     expect(field(await ask(), 'retry-after')).toMatch(/^\d+$/)
   })
+})
+
+test('a Host that names another server changes nothing but what the upstream is told of it', async () => {
+  const answer = await exchange(
+    world.gateway.urls.gateway,
+    `GET ${WORKSPACE} HTTP/1.1\r\nHost: internal.service:9\r\nAuthorization: Bearer ${key.secret}\r\n\r\n`,
+  )
+  expect(answer.status).toBe(200)
+  expect(`http://${seen('host')}`).toBe(world.upstream.url)
+  expect(seen('x-forwarded-host')).toBe('internal.service:9')
+})
+
+test('names that objects have of themselves change none', async () => {
+  const names = ['__proto__', 'constructor', 'prototype', 'toString', 'valueOf', '__defineGetter__']
+  const answer = await ask(...names.map(name => `${name}: polluted`))
+  expect(answer.status).toBe(200)
+  expect(namesSeen()).toEqual(OURS)
+  // Each further request would show what was changed for all.
+  world.upstream.reset()
+  expect((await ask()).head).not.toContain('polluted')
+  expect(world.upstream.requests[0]).not.toContain('polluted')
+})
+
+test('a gateway that has itself for its upstream answers once, and does not go round', async () => {
+  const port = await freePort()
+  const own = await startPostern('gateway', {
+    ...world.env,
+    POSTERN_UPSTREAM_URL: `http://127.0.0.1:${port}`,
+    POSTERN_GATEWAY_PORT: String(port),
+  })
+  const answer = await exchange(own.urls.gateway, get(WORKSPACE, key.secret))
+  expect([answer.status, (JSON.parse(answer.body) as { code: string }).code]).toEqual([502, 'upstream_error'])
+  const metrics = await scrape(own.urls.ops)
+  expect(sumOf(metrics, 'postern_http_requests_total')).toBe(2)
+  await own.process.stop()
 })

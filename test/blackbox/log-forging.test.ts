@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { exchange, get, RawClient } from '../support/raw-client.ts'
+import { jsonAnswer } from '../support/recording-upstream.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+let world: World
+let key: IssuedKey
+
+beforeAll(async () => {
+  world = await startWorld({ POSTERN_LOG_LEVEL: 'trace' })
+  key = await world.issue()
+})
+afterAll(() => world.stop())
+
+/** Lines that are written for what is sent, up to and with the one of a last request. */
+async function linesFor(id: string, send: () => Promise<unknown>): Promise<string[]> {
+  const { process: gateway } = world.gateway
+  const before = gateway.lines.length
+  await send()
+  await exchange(world.gateway.urls.gateway, get('/api/v1/auth', key.secret, `X-Request-Id: ${id}`))
+  await gateway.logged(line => line['requestId'] === id)
+  return gateway.lines.slice(before)
+}
+
+const FORGERY = '{"level":50,"msg":"forged"}'
+const hostile: [name: string, text: string][] = [
+  ['a line of its own', `x%0d%0a${FORGERY}`],
+  ['quotes and braces', `x"},${FORGERY},{"a":"`],
+  ['an escape sequence of terminals', 'x%1b[2J'],
+  ['raw bytes beyond ASCII', 'x\xff\xfe\xe2\x80\xa8'],
+  ['a look-up for log servers', `$\{jndi:ldap://127.0.0.1/a}`],
+  ['a template', '{{7*7}}%s%n%d'],
+]
+
+describe('whatever a client sends, a request is one line of JSON that is ours, and inert', () => {
+  test.each(hostile)('%s, in every place', async (name, text) => {
+    const everywhere = [
+      `User-Agent: ${text}`,
+      `X-Request-Id: ${text}`,
+      `Accept: ${text}`,
+      `Referer: ${text}`,
+      `X-Forwarded-For: ${text}`,
+      `traceparent: ${text}`,
+      `tracestate: ${text}`,
+      `Cookie: ${text}`,
+    ]
+    const lines = await linesFor(`after-${hostile.findIndex(([other]) => other === name)}`, async () => {
+      await exchange(world.gateway.urls.gateway, get(WORKSPACE, key.secret, ...everywhere))
+      await exchange(world.gateway.urls.gateway, get(`${WORKSPACE}/${text.replaceAll(' ', '')}`, key.secret))
+      await exchange(world.gateway.urls.gateway, get('/api/v1/auth', text.replaceAll(' ', '')))
+      const client = new RawClient(world.gateway.urls.gateway)
+      client.send(`${text} / HTTP/1.1\r\nHost: gw\r\n\r\n`)
+      await client.untilClosed()
+    })
+    expect(lines).toHaveLength(5)
+    for (const line of lines) {
+      expect(JSON.parse(line)).toMatchObject({ level: 30, msg: 'request' })
+      // Printable ASCII and the few letters of our own hints: no end of line, escape or direction mark.
+      expect(line).toMatch(/^[\x20-\x7e…]+$/)
+      expect(line).not.toMatch(/jndi|forged|7\*7|\[2J/)
+    }
+  })
+
+  test('raw control bytes in values are refused, and the line says nothing of them', async () => {
+    const lines = await linesFor('after-control', async () => {
+      for (const byte of ['\x1b[2J', '\x07', '\x00', '\x7f'])
+        await exchange(world.gateway.urls.gateway, get(WORKSPACE, key.secret, `User-Agent: a${byte}b`))
+    })
+    for (const line of lines) expect(line).toMatch(/^[\x20-\x7e…]+$/)
+  })
+
+  test('an upstream that writes into its status line, its headers or its errors writes into no log', async () => {
+    const lines = await linesFor('after-upstream', async () => {
+      for (const bytes of [
+        `HTTP/1.1 200 ${FORGERY}\r\nContent-Length: 0, 1\r\n\r\n`,
+        jsonAnswer(500, FORGERY, `X: ${FORGERY}`),
+        jsonAnswer(409, `{"code":"forged","error":"forged\\n${'x'.repeat(100)}"}`),
+        `${FORGERY}\r\n\r\n`,
+      ]) {
+        world.upstream.answer = () => bytes
+        await exchange(world.gateway.urls.gateway, get(WORKSPACE, key.secret))
+      }
+      world.upstream.reset()
+    })
+    expect(lines).toHaveLength(5)
+    expect(lines.join('')).not.toContain('forged')
+  })
+
+  test('a request with next to nothing in it is logged like any other', async () => {
+    const lines = await linesFor('after-little', async () => {
+      const client = new RawClient(world.gateway.urls.gateway)
+      client.send('GET / HTTP/1.0\r\n\r\n')
+      await client.untilClosed()
+    })
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ status: 400, reason: 'malformed_request' })
+  })
+})

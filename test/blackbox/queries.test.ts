@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { exchange, get, type RawAnswer } from '../support/raw-client.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const FILES = '/api/v1/workspaces/ws_1/files'
+let world: World
+let key: IssuedKey
+
+beforeAll(async () => {
+  world = await startWorld()
+  key = await world.issue()
+})
+afterAll(() => world.stop())
+beforeEach(() => world.upstream.reset())
+
+const ask = (target: string): Promise<RawAnswer> =>
+  exchange(world.gateway.urls.gateway, get(target, key.secret))
+const targetsSeen = () => world.upstream.requests.map(request => request.split(' ')[1])
+
+describe('a query that two servers could read in two ways is a 400, and the upstream sees nothing of it', () => {
+  test.each([
+    '?limit=1&limit=1000',
+    '?limit[]=1',
+    '?limit[0]=1',
+    '?limit.x=1',
+    '?LIMIT=5',
+    '?limit%00=5',
+    '?l%69mit=5',
+    '?limit=0',
+    '?limit=1001',
+    '?limit=9007199254740993',
+    `?limit=${'9'.repeat(5000)}`,
+    '?limit=05',
+    '?limit=+5',
+    '?limit=%35',
+    '?limit=5%26workspaceId=ws_2',
+    '?limit=5&workspaceId=ws_2',
+    '?limit=5%23',
+    '?limit=5;workspaceId=ws_2',
+    '?limit=5%0d%0aX:1',
+    '?limit=5?limit=6',
+    '?&',
+    '?&&limit=5',
+    '?limit=5&',
+    '?limit',
+    '?=5',
+    '?a[b][c][d]=1',
+    '?__proto__=1',
+    `?${'x=1&'.repeat(1900)}`,
+    `?${'[a'.repeat(3000)}`,
+  ])('%s', async query => {
+    const answer = await ask(FILES + query)
+    expect([answer.status, (JSON.parse(answer.body) as { code: string }).code]).toEqual([
+      400,
+      'invalid_request',
+    ])
+    // What was sent is not said back.
+    expect(answer.head + answer.body).not.toMatch(/ws_2|9999|__proto__|%0d/)
+    expect(world.upstream.requests).toEqual([])
+  })
+})
+
+test('a query beyond the length of a URL is refused as such, unread', async () => {
+  expect((await ask(`${FILES}?${'a'.repeat(15_000)}`)).status).toBe(414)
+  expect(world.upstream.requests).toEqual([])
+})
+
+test('a bare question mark is no query, and the default is the upstream’s own', async () => {
+  expect((await ask(`${FILES}?`)).status).toBe(200)
+  expect((await ask(`${FILES}?limit=1000`)).status).toBe(200)
+  expect(targetsSeen()).toEqual([FILES, `${FILES}?limit=1000`])
+})
+
+test('no parameter makes the gateway speak of another workspace than the key’s', async () => {
+  for (const query of ['?workspace=ws_2', '?workspaceId=ws_2', '?limit=5']) {
+    expect((await ask(`/api/v1/auth${query}`)).status).toBe(400)
+    expect((await ask(`/api/v1/workspaces/ws_1${query}`)).status).toBe(400)
+  }
+  expect(world.upstream.requests).toEqual([])
+})

@@ -1,0 +1,238 @@
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { OtlpReceiver } from '../support/otlp-receiver.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { exchange, get, type RawAnswer } from '../support/raw-client.ts'
+import { jsonAnswer, RecordingUpstream } from '../support/recording-upstream.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { until } from '../support/until.ts'
+
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+const random = () => randomBytes(24).toString('base64url')
+
+/** Everything that must stay where it was put. */
+const planted: Record<string, string> = {
+  'admin token': random(),
+  'origin token': random(),
+  'signing secret': randomBytes(32).toString('base64'),
+  'Redis password': random(),
+}
+/** It goes to the upstream, with each request, and nowhere else. */
+const SERVICE_TOKEN = random()
+/** What it was put into by mistake, or is of others: no output may hold it. */
+const CANARY = `canary-${random()}`
+
+const outputs = new Map<string, string>()
+let redis: RedisServer
+let upstream: RecordingUpstream
+let collector: OtlpReceiver
+let console: Listening
+let gateway: Listening
+let databaseFolder: string
+
+beforeAll(async () => {
+  databaseFolder = await mkdtemp(join(tmpdir(), 'postern-secrets-'))
+  const password = planted['Redis password'] ?? ''
+  redis = await RedisServer.start({
+    settings: ['--user', 'planes', 'on', `>${password}`, '~*', '&*', '+@all'],
+  })
+  upstream = await RecordingUpstream.start()
+  collector = await OtlpReceiver.start()
+  const shared = {
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_REDIS_USERNAME: 'planes',
+    POSTERN_REDIS_PASSWORD: password,
+    POSTERN_ORIGIN_TOKEN: planted['origin token'] ?? '',
+    POSTERN_KEYS_SIGNING_SECRETS: planted['signing secret'] ?? '',
+    POSTERN_LOG_LEVEL: 'trace',
+    POSTERN_DRAIN_DELAY_MS: '0',
+  }
+  console = await startPostern('console', {
+    ...shared,
+    POSTERN_ADMIN_TOKEN: planted['admin token'] ?? '',
+    POSTERN_DATABASE_URL: `sqlite:${join(databaseFolder, 'postern.db')}`,
+  })
+  gateway = await startPostern('gateway', {
+    ...shared,
+    POSTERN_ORIGIN_URL: console.urls.console,
+    POSTERN_UPSTREAM_URL: upstream.url,
+    POSTERN_UPSTREAM_HEADERS: JSON.stringify({ 'X-Service-Token': SERVICE_TOKEN }),
+    POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300',
+    POSTERN_TRACING_ENDPOINT: collector.url,
+    POSTERN_KEYS_USAGE_SECONDS: '0.2',
+  })
+})
+afterAll(async () => {
+  await Promise.all([gateway.process.stop(), console.process.stop(), upstream.stop()])
+  collector.stop()
+  await redis.stop()
+  await rm(databaseFolder, { recursive: true, force: true })
+})
+
+test('after a run with everything that goes wrong, no secret is in any output, and none is at rest', {
+  timeout: 60_000,
+}, async () => {
+  const answers: RawAnswer[] = []
+  const ask = async (bytes: string) => answers.push(await exchange(gateway.urls.gateway, bytes))
+  const keys = [await issue(), await issue(), await issue()]
+  const [key = '', second = '', third = ''] = keys.map(({ secret }) => secret)
+  for (const [index, { secret }] of keys.entries()) planted[`key ${index}`] = secret
+
+  const mistaken = ['Cookie', 'Proxy-Authorization', 'Referer', 'X-Api-Key', 'X-Forwarded-For', 'Via', 'From']
+  await ask(get(WORKSPACE, key, ...mistaken.map(name => `${name}: ${CANARY}`)))
+  for (const target of [`/${key}`, `${WORKSPACE}/${key}`, `${WORKSPACE}?access_token=${key}&x=${CANARY}`]) {
+    await ask(get(target, key))
+    await ask(get(target))
+  }
+  await ask(get(WORKSPACE, `${key}x`))
+  await ask(get(WORKSPACE, undefined, `Authorization: Basic ${Buffer.from(key).toString('base64')}`))
+  await ask(get(WORKSPACE, key, `Authorization: Bearer ${second}`))
+  await ask(`GET ${WORKSPACE} HTTP/1.1\r\nHost: ${CANARY}/\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+  await ask(`GET ${WORKSPACE} HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer ${key}\r\n${CANARY}\r\n\r\n`)
+  await failInEveryWay(() => ask(get(WORKSPACE, second)))
+  await administer(keys)
+  await ask(get(WORKSPACE, third))
+  await redis.kill()
+  await ask(get(WORKSPACE, second))
+  await fetch(`${gateway.urls.ops}/metrics`)
+  console.process.child.kill('SIGSTOP')
+  await ask(get(WORKSPACE, await unknownKey()))
+  console.process.child.kill('SIGCONT')
+  await redis.revive()
+  await until('Redis is in use again', async () => (await readiness()).includes('hearing'))
+  await ask(get(WORKSPACE, second))
+
+  await collect(answers)
+  for (const [output, text] of outputs) expect([output, text.length > 0]).toEqual([output, true])
+  expect(leaks()).toEqual([])
+  // What looks must be able to find.
+  outputs.set('control', `${CANARY} ${Buffer.from(SERVICE_TOKEN).toString('base64')} ${key}`)
+  expect(leaks()).toEqual(['key 0 in control', 'service token in control', 'canary in control'])
+})
+
+/** Every way in which an upstream can fail, each with all that it knows in its answer. */
+async function failInEveryWay(ask: () => Promise<unknown>): Promise<void> {
+  const inside = `{"stack":"${CANARY}","error":"${CANARY}"}`
+  for (const bytes of [
+    jsonAnswer(500, inside, `Server: ${CANARY}`),
+    jsonAnswer(503, inside),
+    jsonAnswer(302, inside, `Location: http://${CANARY}/`),
+    jsonAnswer(401, inside, `WWW-Authenticate: Basic realm="${CANARY}"`),
+    jsonAnswer(404, inside),
+    `HTTP/1.1 200 ${CANARY}\r\nContent-Length: 5, 6\r\n\r\n${CANARY}`,
+    `${CANARY}\r\n\r\n`,
+  ]) {
+    upstream.answer = () => bytes
+    await ask()
+  }
+  upstream.hold = () => new Promise(() => {})
+  await ask()
+  upstream.hold = () => undefined
+  upstream.answer = () => jsonAnswer(200, '{}')
+}
+
+/** Calls to the admin API that succeed and that fail, each with a secret where one might be written down. */
+async function administer(keys: readonly { id: string; secret: string }[]): Promise<void> {
+  const [first, second] = keys
+  const calls: [method: string, path: string, body?: string | undefined, token?: string | undefined][] = [
+    ['POST', `/keys/${second?.id}/rotate`, '{"overlapSeconds":3600}'],
+    ['POST', `/keys/${first?.id}/revoke`],
+    ['GET', '/workspaces/ws_1/keys'],
+    ['GET', '/workspaces/ws_1/audit'],
+    ['GET', `/keys/${first?.secret}`],
+    ['POST', `/workspaces/ws_1/keys?${CANARY}`, `{"name":"${CANARY}","scopes":["${CANARY}"]}`],
+    ['POST', '/workspaces/ws_1/keys', `{"${CANARY}`],
+    ['GET', '/workspaces/ws_1/keys', undefined, CANARY],
+    ['GET', '/workspaces/ws_1/keys', undefined, first?.secret],
+  ]
+  for (const [method, path, body, token] of calls) {
+    const response = await admin(method, path, body, token)
+    const text = await response.text()
+    // The successor is said once, here; it is planted from now on, and this answer is the only one that may hold it.
+    const successor = /"secret":"(wsk_[^"]+)"/.exec(text)?.[1]
+    if (successor === undefined) outputs.set(`admin ${method} ${path.slice(0, 20)} ${response.status}`, text)
+    else planted['successor'] = successor
+  }
+}
+
+function admin(
+  method: string,
+  path: string,
+  body?: string,
+  token = planted['admin token'],
+): Promise<Response> {
+  return fetch(`${console.urls.console}/admin/v1${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body }),
+  })
+}
+
+async function issue(): Promise<{ id: string; secret: string }> {
+  const body = '{"name":"canaries","scopes":["workspace:read","files:read"]}'
+  const json = (await (await admin('POST', '/workspaces/ws_1/keys', body)).json()) as {
+    key: { id: string }
+    secret: string
+  }
+  return { id: json.key.id, secret: json.secret }
+}
+
+/** Of the right form, so that it is looked for everywhere. */
+async function unknownKey(): Promise<string> {
+  const { importSigningSecret, mintSecret } = await import('../../src/domain/secret.ts')
+  const signing = importSigningSecret(Buffer.from(planted['signing secret'] ?? '', 'base64'))
+  const secret = mintSecret('wsk_', randomBytes(32), signing).reveal()
+  planted['unknown key'] = secret
+  return secret
+}
+
+async function readiness(): Promise<string> {
+  return (await fetch(`${gateway.urls.ops}/readyz`)).text()
+}
+
+async function collect(answers: readonly RawAnswer[]): Promise<void> {
+  outputs.set('answers', answers.map(({ head, body }) => head + body).join('\n'))
+  outputs.set('upstream', upstream.requests.join('').replaceAll(SERVICE_TOKEN, ''))
+  for (const [name, { urls }] of Object.entries({ gateway, console })) {
+    outputs.set(`metrics of the ${name}`, await (await fetch(`${urls.ops}/metrics`)).text())
+    outputs.set(`readiness of the ${name}`, await (await fetch(`${urls.ops}/readyz`)).text())
+  }
+  const names = await redis.admin.keys('*')
+  const records = await Promise.all(names.map(name => redis.admin.get(name)))
+  outputs.set('Redis', [...names, ...records].join('\n'))
+  // What was not yet sent or said is so at the end, the traces among it.
+  const ends = await Promise.all([gateway.process.stop('SIGTERM'), console.process.stop('SIGTERM')])
+  outputs.set('log of the gateway', `${ends[0]?.stdout}\n${ends[0]?.stderr}`)
+  outputs.set('log of the console', `${ends[1]?.stdout}\n${ends[1]?.stderr}`)
+  outputs.set('traces', collector.text)
+  const files = readdirSync(databaseFolder).map(file => readFileSync(join(databaseFolder, file), 'latin1'))
+  outputs.set('database', files.join('\n'))
+}
+
+/** In the spellings that a program gives a text without meaning to. */
+function spellings(secret: string): string[] {
+  const bytes = Buffer.from(secret)
+  return [secret, encodeURIComponent(secret), bytes.toString('base64'), bytes.toString('hex')].map(text =>
+    text.replace(/=+$/, ''),
+  )
+}
+
+function leaks(): string[] {
+  const secrets = Object.entries({ ...planted, 'service token': SERVICE_TOKEN })
+  const found = [...outputs].flatMap(([output, text]) =>
+    secrets
+      .filter(([, secret]) => spellings(secret).some(spelling => text.includes(spelling)))
+      .map(([name]) => `${name} in ${output}`),
+  )
+  const canaries = [...outputs]
+    .filter(([, text]) => text.includes(CANARY))
+    .map(([output]) => `canary in ${output}`)
+  return [...found, ...canaries]
+}

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { exchange, fingerprint, get, RawClient } from '../support/raw-client.ts'
+import { jsonAnswer, rawAnswer } from '../support/recording-upstream.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const BASE = '/api/v1/workspaces'
+/** Answers on one connection at a time: each is compared with the first. */
+const BATCH = 100
+const PAIRS = 2_000
+let world: World
+let key: IssuedKey
+let narrow: IssuedKey
+
+beforeAll(async () => {
+  world = await startWorld({ POSTERN_LOG_LEVEL: 'warn' })
+  key = await world.issue()
+  narrow = await world.issue({ scopes: ['workspace:read'] })
+  await world.issue({ workspaceId: 'ws_2' })
+})
+afterAll(() => world.stop())
+beforeEach(() => world.upstream.reset())
+
+async function answersTo(targets: readonly string[], secret: string): Promise<string[]> {
+  const client = new RawClient(world.gateway.urls.gateway)
+  client.send(targets.map(target => get(target, secret)).join(''))
+  const answers = await client.answers(targets.length)
+  client.end()
+  expect(answers).toHaveLength(targets.length)
+  return answers.map(fingerprint)
+}
+
+test(`${PAIRS} pairs of an existing and a missing workspace have the same bytes, headers in the same order`, async () => {
+  const targets = Array.from({ length: BATCH }, (_, index) => `${BASE}/${index % 2 === 0 ? 'ws_2' : 'ws_Z'}`)
+  const seen = new Set<string>()
+  for (let sent = 0; sent < 2 * PAIRS; sent += BATCH) {
+    for (const answer of await answersTo(targets, key.secret)) seen.add(answer)
+  }
+  expect(seen.size).toBe(1)
+  expect(world.upstream.requests).toEqual([])
+})
+
+test('a foreign workspace is the 404 whatever scope the key lacks, and whatever the query is', async () => {
+  const targets = ['', '/files', '/files?limit=x', '/files?limit=5', '?x=1'].flatMap(more => [
+    `${BASE}/ws_2${more}`,
+    `${BASE}/ws_Z${more}`,
+  ])
+  const nowhere = fingerprint(await exchange(world.gateway.urls.gateway, get('/nowhere', key.secret)))
+  for (const secret of [key.secret, narrow.secret])
+    expect(new Set(await answersTo(targets, secret))).toEqual(new Set([nowhere]))
+})
+
+test('asking again, also after the workspace’s own key has asked, changes nothing: no answer is cached by path', async () => {
+  const owner = await world.issue({ workspaceId: 'ws_2' })
+  const foreign = async () => (await answersTo([`${BASE}/ws_2`], key.secret))[0]
+  const before = await foreign()
+  expect((await exchange(world.gateway.urls.gateway, get(`${BASE}/ws_2`, owner.secret))).status).toBe(200)
+  expect(await foreign()).toBe(before)
+  const after = await exchange(world.gateway.urls.gateway, get(`${BASE}/ws_2`))
+  expect(after.status).toBe(401)
+})
+
+test('the upstream’s own 404 of a workspace that is gone says the same, to the one who may know of it', async () => {
+  const linesOf = async (target: string) =>
+    fingerprint(await exchange(world.gateway.urls.gateway, get(target, key.secret)))
+      .split(/\r?\n/)
+      .sort()
+  const nowhere = await linesOf('/nowhere')
+  for (const answer of [
+    jsonAnswer(404, '{"code":"gone","error":"Deleted yesterday"}'),
+    rawAnswer(404, 'x'.repeat(70_000), 'ETag: "gone"', 'Retry-After: 9'),
+  ]) {
+    world.upstream.answer = () => answer
+    expect(await linesOf(`${BASE}/ws_1`)).toEqual(nowhere)
+  }
+})
+
+test('nothing that a client sends beside the allow-list changes an answer: a cache in front can be poisoned with none', async () => {
+  const plain = fingerprint(await exchange(world.gateway.urls.gateway, get(`${BASE}/ws_2`, key.secret)))
+  for (const line of [
+    'X-Forwarded-Host: evil',
+    'X-Forwarded-Proto: https',
+    'X-Original-URL: /api/v1/auth',
+    'X-Rewrite-URL: /api/v1/auth',
+    'X-HTTP-Method-Override: POST',
+    'Accept: text/html',
+    'Origin: https://evil',
+    'Range: bytes=0-3',
+  ]) {
+    const answer = await exchange(world.gateway.urls.gateway, get(`${BASE}/ws_2`, key.secret, line))
+    expect([line, fingerprint(answer)]).toEqual([line, plain])
+  }
+})
