@@ -44,6 +44,7 @@ export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
 export const PRLIMIT: Tool = { program: 'prlimit', debianPackage: 'util-linux' }
 export const CHROMIUM: Tool = { program: 'chromium', debianPackage: 'chromium' }
 
+export const VARNISH: Tool = { program: 'varnishd', debianPackage: 'varnish' }
 export const FAKETIME: Tool = { program: 'faketime', debianPackage: 'faketime' }
 
 /** Tools without which the suite makes no sense: it brings them itself where it may. */
@@ -62,6 +63,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   PRLIMIT,
   CHROMIUM,
   FAKETIME,
+  VARNISH,
 ]
 
 export function has(tool: Tool): boolean {

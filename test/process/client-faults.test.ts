@@ -1,0 +1,162 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { exchange, field, get, RawClient } from '../support/raw-client.ts'
+import { jsonAnswer } from '../support/recording-upstream.ts'
+import { scrape, sumOf } from '../support/scrape.ts'
+import { until } from '../support/until.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+const FILES = `${WORKSPACE}/files?limit=9`
+/** Fewer than there are connections to the upstream: each has one to itself. */
+const LEAVING = 100
+const RESETS = 1_000
+
+let world: World
+let key: IssuedKey
+let narrow: IssuedKey
+let gateway: Listening
+
+beforeAll(async () => {
+  world = await startWorld()
+  key = await world.issue()
+  narrow = await world.issue({ scopes: ['workspace:read'] })
+})
+afterAll(() => world.stop())
+beforeEach(async () => {
+  world.upstream.reset()
+  gateway = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '1000' })
+})
+afterEach(async () => {
+  await gateway.process.stop()
+})
+
+async function count(name: string, ...labels: string[]): Promise<number> {
+  return sumOf(await scrape(gateway.urls.ops), name, ...labels)
+}
+
+function ask(request: string): RawClient {
+  const client = new RawClient(gateway.urls.gateway)
+  client.send(request)
+  return client
+}
+
+async function expectServed(): Promise<void> {
+  const answer = await exchange(gateway.urls.gateway, get(WORKSPACE, key.secret))
+  expect([answer.status, answer.body]).toEqual([200, '{"id":"ws_1"}'])
+}
+
+async function expectNoErrors(): Promise<void> {
+  expect(await count('postern_http_requests_total', 'code="5')).toBe(0)
+  expect(gateway.process.log.filter(line => Number(line['level']) >= 40)).toEqual([])
+}
+
+/** Everybody leaves; how long it takes until the upstream is rid of the last. */
+async function leave(clients: readonly RawClient[], phase: string): Promise<void> {
+  const endedBefore = world.upstream.ended
+  const leftAtMs = performance.now()
+  for (const client of clients) client.end()
+  await until('the upstream is rid of all', () => world.upstream.ended >= endedBefore + clients.length)
+  const freedMs = Math.round(performance.now() - leftAtMs)
+  world.upstream.hold = () => undefined
+  world.upstream.answer = () => jsonAnswer(200, '{"id":"ws_1"}')
+  await until(
+    'all are counted',
+    async () => (await count('postern_http_client_aborts_total', `phase="${phase}"`)) === clients.length,
+  )
+  await expectServed()
+  process.stdout.write(
+    `${clients.length} clients that leave (${phase}): the upstream was rid of them after ${freedMs} ms, ` +
+      `upstream requests ${world.upstream.requests.length}, answers counted as failed 0\n`,
+  )
+  expect(world.upstream.requests.length).toBe(clients.length + 1)
+}
+
+test('clients that leave before the upstream answers take their requests with them, and are nobody’s failure', async () => {
+  world.upstream.hold = () => new Promise(() => {})
+  const clients = Array.from({ length: LEAVING }, () => ask(get(WORKSPACE, key.secret)))
+  await until('all are asked for', () => world.upstream.requests.length === LEAVING)
+  await leave(clients, 'waiting')
+  await expectNoErrors()
+})
+
+test('clients that leave in the middle of an answer stop it, and are nobody’s failure', async () => {
+  world.upstream.answer = () =>
+    `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"${'x'.repeat(1000)}`
+  const clients = Array.from({ length: LEAVING }, () => ask(get(WORKSPACE, key.secret)))
+  await until('all answers have begun', () => clients.every(client => client.received.length > 10))
+  await leave(clients, 'streaming')
+  await expectNoErrors()
+})
+
+test('connections that are reset in the middle of a head leave no trace but themselves', async () => {
+  const request = get(WORKSPACE, key.secret)
+  for (let sent = 0; sent < RESETS; sent += 50) {
+    const clients = Array.from({ length: 50 }, (_, index) =>
+      ask(request.slice(0, 1 + ((sent + index) % (request.length - 2)))),
+    )
+    await Promise.all(
+      clients.map(
+        ({ socket }) =>
+          new Promise<void>(resolve => {
+            socket.once('close', resolve)
+            // Once it is connected and its bytes are out, it is reset and not closed.
+            if (socket.connecting) socket.once('connect', () => setImmediate(() => socket.resetAndDestroy()))
+            else socket.resetAndDestroy()
+          }),
+      ),
+    )
+  }
+  await expectServed()
+  expect(world.upstream.requests).toHaveLength(1)
+  // Lines come in the order of what they tell: none was written before this one.
+  await gateway.process.logged(line => line['msg'] === 'request')
+  expect(gateway.process.log.filter(line => line['msg'] === 'request')).toHaveLength(1)
+  await expectNoErrors()
+})
+
+test('a head that comes byte by byte is read while its time lasts, and refused after it', async () => {
+  const prompt = new RawClient(gateway.urls.gateway)
+  for (const byte of get(WORKSPACE, key.secret)) {
+    prompt.send(byte)
+    await new Promise(setImmediate)
+  }
+  expect((await prompt.answers(1))[0]?.status).toBe(200)
+
+  const slow = new RawClient(gateway.urls.gateway)
+  const bytes = get(WORKSPACE, key.secret)
+  let sent = 0
+  const drip = setInterval(() => !slow.closed && slow.send(bytes[sent++ % 40] ?? ''), 100)
+  const answers = await slow.untilClosed()
+  clearInterval(drip)
+  expect(answers.map(answer => [answer.status, field(answer, 'connection')])).toEqual([[400, 'close']])
+  expect(world.upstream.requests).toHaveLength(1)
+  await expectServed()
+})
+
+test('a connection goes on after a refusal that left its bytes in order, and ends after one that did not', async () => {
+  const client = new RawClient(gateway.urls.gateway)
+  const refused: [string, number][] = [
+    [get(WORKSPACE), 401],
+    [get(WORKSPACE, 'wsk_forged'), 401],
+    [get(FILES, narrow.secret), 403],
+    [get('/api/v1/workspaces/ws_2', key.secret), 404],
+    [get('/nowhere', key.secret), 404],
+    [get(WORKSPACE, key.secret).replace('GET', 'DELETE'), 405],
+    [get(`${WORKSPACE}/files?limit=0`, key.secret), 400],
+  ]
+  const statuses: number[] = []
+  for (const [index, [request]] of refused.entries()) {
+    client.send(request + get(WORKSPACE, key.secret))
+    statuses.push(...(await client.answers(2 * index + 2)).slice(2 * index).map(answer => answer.status))
+  }
+  expect(statuses).toEqual(refused.flatMap(([, status]) => [status, 200]))
+  expect(world.upstream.requests).toHaveLength(refused.length)
+
+  client.send(get(WORKSPACE, key.secret, 'Transfer-Encoding: chunked') + get(WORKSPACE, key.secret))
+  const answers = await client.untilClosed()
+  expect(
+    answers.slice(2 * refused.length).map(answer => [answer.status, field(answer, 'connection')]),
+  ).toEqual([[400, 'close']])
+  expect(world.upstream.requests).toHaveLength(refused.length)
+})
