@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import type { Config } from '../../../src/config/schema.ts'
+import type { Prepare } from '../../../src/domain/follow.ts'
 import { BrowserDouble } from '../../support/browser-double.ts'
 import { type Certificates, makeCertificates } from '../../support/certificates.ts'
-import { startConsole } from '../../support/console.ts'
+import { consoleConfig, startConsole } from '../../support/console.ts'
 import type { IdentityProvider, IdToken } from '../../support/identity-provider.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { metricValue } from '../../support/metric-value.ts'
@@ -321,6 +323,19 @@ describe('a provider in trouble', () => {
     const world = await startSignIn({ signIn: { oidc: { clientSecret: 'another one' } } })
     await expectNobody(world, world.browser(), START, 502, 'unavailable')
     expect(JSON.stringify(world.log)).toContain('does not take console.oidc.clientId with its secret')
+  })
+
+  test('knows the console by a new secret as soon as the console has read it', async () => {
+    const prepared: Prepare<Config>[] = []
+    const follow = (prepare: Prepare<Config>) => void prepared.push(prepare)
+    const world = await startSignIn({
+      signIn: { oidc: { clientSecret: 'another one' } },
+      parts: { follow },
+    })
+    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    const next = consoleConfig(trusting(world.provider))
+    for (const commit of prepared.map(prepare => prepare(next))) commit()
+    await world.signedIn({ sub: 'ada', workspaces: ['ws_1'] })
   })
 
   test('is asked what it is once an hour, and what it said before holds where it does not answer', async () => {
