@@ -19,7 +19,7 @@ const MAX_REDIRECTS = 12
 
 /**
  * What a browser does of what signing in needs: cookies by host, redirects, forms; with as many consoles behind one
- * address as there are.
+ * address as there are. Without any, the address is one that listens.
  */
 export class BrowserDouble {
   readonly origin: string
@@ -65,10 +65,10 @@ export class BrowserDouble {
     const url = new URL(href, this.origin)
     const cookie = [...this.#jar(url)].map(([name, { value }]) => `${name}=${value}`).join('; ')
     const headers = { host: url.host, ...(cookie === '' ? {} : { cookie }), ...more }
-    const own = url.origin === this.origin
+    const own = url.origin === this.origin && this.#consoles.length > 0
     const answer = await (own
       ? this.#inject(method, url, headers, payload)
-      : this.#fetch(method, url, headers))
+      : this.#fetch(method, url, headers, payload))
     for (const line of answer.cookies) this.#keep(url, line)
     return { ...answer, url: url.href, way: [url.href] }
   }
@@ -107,8 +107,9 @@ export class BrowserDouble {
     }
   }
 
-  async #fetch(method: string, url: URL, headers: Record<string, string>) {
-    const response = await fetch(url, { method, headers, redirect: 'manual' })
+  async #fetch(method: string, url: URL, headers: Record<string, string>, payload?: string) {
+    const body = payload === undefined ? {} : { body: payload }
+    const response = await fetch(url, { method, headers, redirect: 'manual', ...body })
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers),

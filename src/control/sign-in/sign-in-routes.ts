@@ -28,6 +28,7 @@ export interface SignInParts {
   readonly logger: ControlLogger
 }
 
+const PAGE = { config: { operation: 'page' } } as const
 const STATUS: Readonly<Record<SignInProblem, number>> = {
   denied: 403,
   invalid: 400,
@@ -40,7 +41,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   const { metrics, sessions, site, provider, oneTimeLink } = parts
   for (const outcome of LOGIN_OUTCOMES) metrics.logins.inc({ outcome }, 0)
 
-  scope.get('/sign-in', async (request, reply) => {
+  scope.get('/sign-in', PAGE, async (request, reply) => {
     const then = thenOf(request)
     return request.person === null ? answerPage(parts, reply, then, null) : reply.redirect(then, 303)
   })
@@ -48,7 +49,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   if (site === null) return
   if (provider !== null) providerRoutes(scope, parts, site, provider)
   if (oneTimeLink !== null) {
-    scope.get('/sign-in/once', (request, reply) =>
+    scope.get('/sign-in/once', PAGE, (request, reply) =>
       attempted(parts, request, reply, '/', async () => {
         const person = oneTimeLink.take(queryOf(request)['token'])
         if (person === null) throw new SignInError('invalid', 'the link was used before, or is too old')
@@ -56,7 +57,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
       }),
     )
   }
-  scope.post('/sign-out', { preHandler: requirePerson }, async (request, reply) => {
+  scope.post('/sign-out', { ...PAGE, preHandler: requirePerson }, async (request, reply) => {
     const { everywhere } = (request.body ?? {}) as { everywhere?: unknown }
     if (everywhere !== undefined && request.person !== null) await sessions.endAll(request.person)
     else await sessions.end(request.cookies[site.sessionCookie] ?? '')
@@ -66,7 +67,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
 
 function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, provider: Provider): void {
   const { clock } = parts
-  scope.get('/sign-in/start', (request, reply) => {
+  scope.get('/sign-in/start', PAGE, (request, reply) => {
     const then = thenOf(request)
     return attempted(parts, request, reply, then, async () => {
       const { address, attempt } = await provider.begin(then)
@@ -74,7 +75,7 @@ function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, 
       return reply.redirect(address, 303)
     })
   })
-  scope.get('/sign-in/callback', (request, reply) => {
+  scope.get('/sign-in/callback', PAGE, (request, reply) => {
     const attempt = decodeAttempt(request.cookies[site.attemptCookie], clock.wallMs())
     clearCookie(reply, site, site.attemptCookie)
     const then = attempt?.goal ?? '/'

@@ -1,13 +1,16 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from '../../../src/control/registry/database.ts'
 import { BrowserDouble } from '../../support/browser-double.ts'
 import { startConsole } from '../../support/console.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { ManualTimers } from '../../support/manual-timers.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { CONSOLE, SESSION_COOKIE, signIn, startProvider, trusting } from '../../support/signed-in.ts'
+import { NOW_MS } from '../../support/stored-keys.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
+import { until } from '../../support/until.ts'
 
 const KEYS = '/workspaces/ws_1/keys'
 const ada = { sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] }
@@ -103,4 +106,22 @@ test('a database that does not answer is no reason to say that somebody is not s
   expect((await call('GET', KEYS)).body.code).toBe('internal_error')
   expect((await browser.ask('GET', '/')).status).toBe(500)
   expect(log.map(line => line['msg'])).toContain('a request failed')
+})
+
+test('a console deletes sessions that are over, by itself', async () => {
+  const provider = await startProvider()
+  const timers = new ManualTimers()
+  const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
+  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'postern.db')}`
+  const { app } = await startConsole(trusting(provider, { databaseUrl, parts: { clock, timers } }))
+  await signIn(new BrowserDouble(CONSOLE, app), provider, ada)
+  const other = await openDatabase(databaseUrl)
+  onTestFinished(() => other.close())
+  const rows = async () => (await other.reader.selectFrom('sessions').select('subject').execute()).length
+  expect(await rows()).toBe(1)
+  timers.advance(3600_000)
+  await until('it is deleted', async () => {
+    timers.advance(60_000)
+    return (await rows()) === 0
+  })
 })
