@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { startPostern } from '../support/postern-process.ts'
 import { exchange, fingerprint, get, RawClient } from '../support/raw-client.ts'
 import { jsonAnswer, rawAnswer } from '../support/recording-upstream.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
@@ -89,4 +90,24 @@ test('nothing that a client sends beside the allow-list changes an answer: a cac
     const answer = await exchange(world.gateway.urls.gateway, get(`${BASE}/ws_2`, key.secret, line))
     expect([line, fingerprint(answer)]).toEqual([line, plain])
   }
+})
+
+test('a rate limit tells nothing either: it is decided after the workspace, and a foreign one says nothing of it', async () => {
+  const policies = [{ name: 'few', per: 'workspace', requests: 3, windowSeconds: 60 }]
+  const limited = await startPostern('gateway', {
+    ...world.env,
+    POSTERN_LIMITS_POLICIES: JSON.stringify(policies),
+  })
+  const ask = async (target: string) =>
+    fingerprint(await exchange(limited.urls.gateway, get(target, key.secret)))
+  const nowhere = await ask('/nowhere')
+  const seen = new Set<string>()
+  for (let count = 0; count < 5; count++) {
+    for (const name of ['ws_2', 'ws_Z']) seen.add(await ask(`${BASE}/${name}`))
+    await ask(`${BASE}/ws_1`)
+  }
+  expect(await ask(`${BASE}/ws_1`)).toMatch(/^HTTP\/1\.1 429 /)
+  for (const name of ['ws_2', 'ws_Z']) seen.add(await ask(`${BASE}/${name}`))
+  expect(seen).toEqual(new Set([nowhere]))
+  await limited.process.stop()
 })
