@@ -77,7 +77,11 @@ export function serveRequests(
   app.addHook('onRequest', (request, reply, _continue) => {
     if (!deps.connections.begin(request.raw.socket, reply.raw)) return
     const seen = gateway.observer.begin(request.raw, reply.raw)
-    if (deps.draining()) reply.header('connection', 'close')
+    if (deps.draining()) {
+      // What follows on this connection would lose its answer: it is not begun, so that it can be asked elsewhere.
+      deps.connections.condemn(request.raw.socket)
+      reply.header('connection', 'close')
+    }
     handleRequest(gateway, request, reply, seen).catch((error: unknown) => fail(request, reply, error))
 
     function fail(failed: FastifyRequest, failedReply: FastifyReply, error: unknown): void {

@@ -6,12 +6,23 @@ import type { Metrics } from './metrics.ts'
 const MAX_CONNECTIONS = 100
 /** Whoever asks, and whoever takes an answer, has this long without a byte. */
 const SILENCE_MS = 10_000
+/** How long what is degraded may take to be found out. */
+const DETAILS_MS = 500
 
 export interface Health {
   /** Whether new requests should come here. Nothing behind a process that has started is a reason against it. */
   state(): 'starting' | 'ready' | 'draining'
   /** What is degraded, for a person who asks: part by part, in a word. */
   details(): Promise<Readonly<Record<string, string>>>
+}
+
+/** A database that hangs must not look like a process that does: whoever probes waits for a second. */
+async function inTime(details: Promise<Readonly<Record<string, string>>>): Promise<object> {
+  const { promise: late, resolve } = Promise.withResolvers<object>()
+  const deadline = setTimeout(() => resolve({ details: 'late' }), DETAILS_MS)
+  return Promise.race([details.catch(() => ({ details: 'failed' })), late]).finally(() =>
+    clearTimeout(deadline),
+  )
 }
 
 /** The second port of every process: probes and metrics, and nothing else. Never on the public one. */
@@ -31,7 +42,7 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
   app.get('/livez', () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
     const status = deps.health.state()
-    const details = await deps.health.details()
+    const details = await inTime(deps.health.details())
     return reply.code(status === 'ready' ? 200 : 503).send({ status, ...details })
   })
   app.get('/metrics', async (_request, reply) => {

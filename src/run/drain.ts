@@ -25,7 +25,7 @@ export class Drain {
     this.#onLeaving = onLeaving
   }
 
-  /** @param apps listeners of requests, closed in this order, each within what is left of `drain.timeoutMs` */
+  /** @param apps listeners of requests, closed together, each within `drain.timeoutMs` */
   async run(reason: string, apps: readonly FastifyInstance[]): Promise<void> {
     this.phase = 'leaving'
     this.#onLeaving()

@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises'
 import type { FastifyInstance } from 'fastify'
 
 /** Something at start that a person can mend; its message is the whole of what they are told. */
@@ -14,7 +15,9 @@ export async function listen(
   { host, port }: { host: string; port: number },
 ): Promise<string> {
   try {
-    await app.listen({ host, port })
+    // For a name of several addresses, as localhost is, Fastify makes more servers, which would lack our limits.
+    const { address } = await lookup(host)
+    await app.listen({ host: address, port })
   } catch (error) {
     throw explain(error, setting, host, port)
   }

@@ -66,6 +66,20 @@ test('on SIGTERM a long answer that ends in time is whole, one that does not is 
   expect(gateway.process.log.map(line => line['msg'])).toContain('requests still in flight are cut')
 })
 
+test('what follows on a connection whose answer is its last is not begun: it can be asked elsewhere', async () => {
+  const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_DELAY_MS: '1000' })
+  const client = new RawClient(gateway.urls.gateway)
+  client.send(get(WORKSPACE, key.secret))
+  await client.answers(1)
+  gateway.process.child.kill('SIGTERM')
+  await gateway.process.logged(line => line['msg'] === 'draining')
+  client.send(get(WORKSPACE, key.secret).repeat(5))
+  const answers = await client.untilClosed()
+  expect(answers.map(answer => answer.status)).toEqual([200, 200])
+  await gateway.process.exited
+  expect(world.upstream.requests).toHaveLength(2)
+})
+
 test.each([
   ['exception', 'thrown on purpose'],
   ['rejection', 'rejected on purpose'],

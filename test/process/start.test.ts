@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { freePort } from '../support/free-port.ts'
 import { PosternProcess, runPostern, startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
-import { exchange, get } from '../support/raw-client.ts'
+import { exchange, get, RawClient } from '../support/raw-client.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
@@ -82,6 +82,27 @@ test('a gateway that starts while Redis, origin and upstream are away is ready, 
     `gateway started with nothing there: well ${tookMs} ms after the last came; wrong 0, upstream requests ${upstream.requests.length}\n`,
   )
   expect([answer.status, upstream.requests.length]).toEqual([200, 1])
+})
+
+test('a gateway that listens on a name of several addresses has its limits wherever it is reached', async () => {
+  const gateway = await startPostern('gateway', {
+    ...shared,
+    POSTERN_GATEWAY_HOST: 'localhost',
+    POSTERN_ORIGIN_URL: 'http://127.0.0.1:1',
+    POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
+  })
+  onTestFinished(() => void gateway.process.stop())
+  const { port } = new URL(gateway.urls.gateway)
+  const fields = Array.from({ length: 101 }, (_, index) => `X-${index}: 1`)
+  const reached = []
+  for (const host of ['127.0.0.1', '[::1]']) {
+    const client = new RawClient(`http://${host}:${port}`)
+    client.send(get('/api/v1/auth', undefined, ...fields))
+    const [answer] = await client.untilClosed()
+    if (answer !== undefined) reached.push([answer.status, JSON.parse(answer.body).code])
+  }
+  expect(reached.length).toBeGreaterThan(0)
+  expect(reached).toEqual(reached.map(() => [431, 'request_too_large']))
 })
 
 test('a console that starts while Redis is away issues keys, says what is missing, and announces when it comes', {

@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { createOpsServer, type Health } from '../../src/observability/ops-server.ts'
+
+async function readyz(health: Health) {
+  const app = createOpsServer({ metrics: createMetrics(), health })
+  const answer = await app.inject('/readyz')
+  return { status: answer.statusCode, says: answer.json() as object }
+}
+
+test.each(['starting', 'draining'] as const)('a process that is %s is not ready', async state => {
+  const health = { state: () => state, details: async () => ({ database: 'failed' }) }
+  expect(await readyz(health)).toEqual({ status: 503, says: { status: state, database: 'failed' } })
+})
+
+test.each([
+  ['hangs', () => new Promise<never>(() => {}), 'late'],
+  ['fails', () => Promise.reject(new Error('no')), 'failed'],
+])('a process is ready also where what it asks of others %s', async (_, details, said) => {
+  const health = { state: () => 'ready' as const, details }
+  expect(await readyz(health)).toEqual({ status: 200, says: { status: 'ready', details: said } })
+})
