@@ -1,13 +1,13 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { launchBrowser, signIn, type Visitor, visitor } from '../support/browser.ts'
+import { BROWSER_TEST, launchBrowser, signIn, type Visitor, visitor } from '../support/browser.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
 const NEW_KEY = '/workspaces/ws_1/keys/new'
 
-describe.skipIf(!has(CHROMIUM))('a secret that was shown once', () => {
+describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, () => {
   let browser: Browser
   let site: ConsoleSite
   beforeAll(async () => {
@@ -81,7 +81,10 @@ describe.skipIf(!has(CHROMIUM))('a secret that was shown once', () => {
     await ada.page.getByRole('heading', { name: 'This key was issued already' }).waitFor()
     expect(await ada.page.content()).not.toContain(secret)
     await ada.page.getByRole('link', { name: 'All keys' }).click()
-    expect(await ada.page.getByRole('link', { name: 'reloaded' }).count()).toBe(1)
+    const links = ada.page.getByRole('link', { name: 'reloaded' })
+    await links.first().waitFor()
+    await ada.page.waitForLoadState()
+    expect(await links.count()).toBe(1)
     await ada.close()
   })
 

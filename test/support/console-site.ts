@@ -12,21 +12,26 @@ import { silentLogger } from './silent-logger.ts'
 
 export const GATEWAY_URL = 'https://api.example.com'
 
+const WEBHOOK_SECRET = Buffer.alloc(32, 9).toString('base64')
+
 export interface ConsoleSiteOptions {
   readonly redisUrl?: string
   readonly clock?: Clock
   readonly gatewayUrl?: string | null
   readonly announcer?: Announcer
+  /** Address of a webhook. */
+  readonly webhookUrl?: string
 }
 
 /** A real console that listens, with a real provider at which whoever comes is signed in; both in this process. */
 export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
-  const { clock = REAL, gatewayUrl = GATEWAY_URL, redisUrl, announcer } = options
+  const { clock = REAL, gatewayUrl = GATEWAY_URL, redisUrl, announcer, webhookUrl } = options
   const port = await freePort()
   const origin = `http://127.0.0.1:${port}`
   const provider = await IdentityProvider.started({ redirectUri: `${origin}/sign-in/callback` })
   const config = consoleConfig({
     ...(redisUrl === undefined ? {} : { redisUrl }),
+    ...(webhookUrl === undefined ? {} : { webhook: { url: webhookUrl, secret: WEBHOOK_SECRET } }),
     signIn: {
       publicUrl: origin,
       ...(gatewayUrl === null ? {} : { gatewayUrl }),

@@ -43,11 +43,12 @@ function table({ entries }: AuditView, nowMs: number): Html {
 
 function row({ atMs, action, workspaceId, keyId, actor, detail }: AuditEntry, nowMs: number): Html {
   const name = textOf(detail['name'])
+  const by = textOf(detail['by'])
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
     <td><span class="label" aria-hidden="true">What</span><span><span class="badge ${action.replace('.', '-')}">${ACTIONS[action]}</span></span></td>
     <td><span class="label" aria-hidden="true">Key</span><span><a class="key-name" href="${keyPath(workspaceId, keyId)}">${visibleText(name === '' ? keyId : name)}</a></span></td>
-    <td><span class="label" aria-hidden="true">By</span><span class="breaks">${visibleText(actor)}</span></td>
+    <td><span class="label" aria-hidden="true">By</span><span class="breaks">${by === '' ? visibleText(actor) : html`${visibleText(by)} <span class="muted small">${visibleText(actor)}</span>`}</span></td>
     <td><span class="label" aria-hidden="true">From</span><span><code>${textOf(detail['from'])}</code></span></td>
   </tr>`
 }

@@ -39,7 +39,7 @@ export function issuePage(frame: Frame, view: IssueView): Html {
         html`type="text" maxlength="${MAX_NAME_LENGTH * 2}" required`,
       )}
       ${scopeQuestion(view)}
-      ${expiryQuestion(form, problems, frame.nowMs)}
+      ${expiryQuestion('When it expires', form, problems, frame.nowMs)}
       <div class="actions"><button class="primary">Issue the key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`
   return page(frame, {

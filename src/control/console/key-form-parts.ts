@@ -7,15 +7,15 @@ import { dateText } from './times.ts'
 const DAY_MS = 86_400_000
 
 /** The question that issuing and rotating share: when the new key expires. */
-export function expiryQuestion(choice: ExpiryChoice, problems: Problems, nowMs: number): Html {
+export function expiryQuestion(label: string, choice: ExpiryChoice, problems: Problems, nowMs: number): Html {
   const days = EXPIRY_DAYS.map(count =>
     option({
       type: 'radio',
       name: 'expiry',
       value: String(count),
       checked: choice.expiry === String(count),
-      label: `${count} days`,
-      hint: `until ${dateText(nowMs + count * DAY_MS)}`,
+      label: `In ${count} days`,
+      hint: dateText(nowMs + count * DAY_MS),
     }),
   )
   const onDate = option({
@@ -35,7 +35,7 @@ export function expiryQuestion(choice: ExpiryChoice, problems: Problems, nowMs: 
   return group(
     {
       name: 'expiry',
-      label: 'Expires after',
+      label,
       hint: 'You can rotate a key at any time before it expires',
       problems,
     },

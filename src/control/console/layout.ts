@@ -34,7 +34,7 @@ const MARK = html`<img src="${ICON.path}" alt="" width="28" height="28">`
 export function page(frame: Frame, { title, section, main }: PageParts): Html {
   const { workspaceId } = frame
   const place = workspaceId === null ? '' : ` · ${workspaceId}`
-  return documentOf(`${title}${place} · Postern`, [
+  return documentOf(`${title}${place} · Postern`, html` data-now="${frame.nowMs}"`, [
     html`<header class="top"><div class="wide">
       <a class="brand" href="/">${MARK}Postern</a>
       ${workspaceId === null ? null : workspaceBadge(frame, workspaceId)}
@@ -49,6 +49,7 @@ export function page(frame: Frame, { title, section, main }: PageParts): Html {
 export function barePage(title: string, main: Piece): Html {
   return documentOf(
     `${title} · Postern`,
+    null,
     html`<main id="main" class="alone" tabindex="-1">
     <p class="brand">${MARK}Postern</p>
     ${main}
@@ -56,7 +57,7 @@ export function barePage(title: string, main: Piece): Html {
   )
 }
 
-function documentOf(title: string, body: Piece): Html {
+function documentOf(title: string, attributes: Piece, body: Piece): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -69,7 +70,7 @@ function documentOf(title: string, body: Piece): Html {
 <link rel="stylesheet" href="${STYLESHEET.path}">
 <script src="${SCRIPT.path}" defer></script>
 </head>
-<body>
+<body${attributes}>
 <a class="skip" href="#main">Skip to content</a>
 ${body}
 </body>

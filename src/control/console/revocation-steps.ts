@@ -24,16 +24,19 @@ function heard({ confirmed, verifying, silent }: Confirmations): Html {
   const live = confirmed + verifying + silent.length
   if (live === 0)
     return step(false, 'No gateway is known', 'None has reported to this console within the last minute.')
-  const asking =
-    verifying === 0
-      ? null
-      : html` ${verifying} of them hear no announcements, and ask the console about each key instead.`
   const count = `${live - silent.length} of ${live} ${live === 1 ? 'gateway refuses' : 'gateways refuse'} it`
-  if (silent.length === 0) return step(true, count, html`Each of them has confirmed it.${asking}`)
+  if (silent.length === 0) return step(true, count, confirmedText(confirmed, verifying))
   const names = silent.map(
     ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last heard of ${exact(lastSeenAtMs)}</li>`,
   )
-  return step(false, count, html`Nothing was heard within a second of:<ul>${names}</ul>${asking}`)
+  return step(false, count, html`Nothing was heard within a second of:<ul>${names}</ul>`)
+}
+
+/** A gateway that hears nothing is as good as one that confirms, since it lets no key pass unasked. */
+function confirmedText(confirmed: number, verifying: number): string {
+  if (verifying === 0) return confirmed === 1 ? 'It has confirmed so.' : 'Each of them has confirmed so.'
+  const many = verifying > 1
+  return `${confirmed} confirmed so; ${verifying} ${many ? 'hear' : 'hears'} no announcements and ${many ? 'ask' : 'asks'} the console about each key.`
 }
 
 function step(done: boolean, title: string, text: Piece): Html {

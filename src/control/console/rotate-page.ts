@@ -42,7 +42,7 @@ export function rotatePage(frame: Frame, { key, form, problems, onceToken, notic
         <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}</dd></div>
       </dl>
       ${group({ name: 'overlap', label: 'The old key goes on working for', hint: 'You can finish sooner, once nothing uses it any more', problems }, overlap)}
-      ${expiryQuestion(form, problems, frame.nowMs)}
+      ${expiryQuestion('When the successor expires', form, problems, frame.nowMs)}
       <div class="actions"><button class="primary">Rotate the key</button> <a href="${back}">Cancel</a></div>
     </form>`
   return page(frame, { title: problems.size > 0 ? 'Error: Rotate' : 'Rotate', section: 'keys', main })

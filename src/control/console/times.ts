@@ -20,7 +20,7 @@ export function relativeTime(atMs: number, nowMs: number): string {
     const count = Math.trunc(differenceMs / unitMs)
     if (count !== 0) return RELATIVE.format(count, unit)
   }
-  return differenceMs < 0 ? 'just now' : 'in under a minute'
+  return differenceMs <= 0 ? 'just now' : 'in under a minute'
 }
 
 /** `18 Feb 2027` */

@@ -13,12 +13,15 @@ function relativeTime(differenceMs) {
     const count = Math.trunc(differenceMs / unitMs)
     if (count !== 0) return RELATIVE.format(count, unit)
   }
-  return differenceMs < 0 ? 'just now' : 'in under a minute'
+  return differenceMs <= 0 ? 'just now' : 'in under a minute'
 }
+
+/** By the console's clock: that of this machine may be wrong. */
+const aheadMs = Number(document.body.dataset.now ?? Date.now()) - Date.now()
 
 function keepTimesTrue() {
   for (const element of document.querySelectorAll('time[data-live]')) {
-    const text = relativeTime(Date.parse(element.dateTime) - Date.now())
+    const text = relativeTime(Date.parse(element.dateTime) - Date.now() - aheadMs)
     if (element.textContent !== text) element.textContent = text
   }
 }
@@ -115,4 +118,3 @@ addEventListener('pageshow', event => {
   if (!event.persisted) return
   for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
 })
-document.querySelector('#problems')?.focus()

@@ -1,0 +1,110 @@
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { CHROMIUM, has } from '../support/tools.ts'
+
+const MOST_STOPS = 40
+
+describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
+  let browser: Browser
+  let site: ConsoleSite
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    site = await startConsoleSite()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await site?.stop()
+  })
+
+  /** What a screen reader would say of where the keyboard is. */
+  function focused(page: Page): Promise<string> {
+    return page.evaluate<string>(
+      '(e => (e.labels?.[0] ?? e).textContent.trim().replace(/\\s+/g, " ") || e.getAttribute("aria-label") || e.id)(document.activeElement)',
+    )
+  }
+
+  /** Goes from one to the next until it is there; and sees to it that each place on the way can be seen. */
+  async function tabTo(page: Page, name: string): Promise<void> {
+    for (let stops = 0; stops < MOST_STOPS; stops++) {
+      await page.keyboard.press('Tab')
+      const outline = await page.evaluate<string>('getComputedStyle(document.activeElement).outlineStyle')
+      if ((await focused(page)) !== name) continue
+      expect(`${name}: ${outline}`).toBe(`${name}: solid`)
+      return
+    }
+    throw new Error(`No way leads to ${name}; the last place was ${await focused(page)}`)
+  }
+
+  test('somebody issues a key, copies it and revokes it', async () => {
+    const ada = await visitor(browser, { permissions: ['clipboard-read', 'clipboard-write'] })
+    const { page } = ada
+    const { keyboard } = page
+    await signIn(ada, site)
+
+    await keyboard.press('Tab')
+    expect(await focused(page)).toBe('Skip to content')
+    await keyboard.press('Enter')
+    expect(await page.evaluate<string>('document.activeElement.id')).toBe('main')
+    await tabTo(page, 'Issue a key')
+    await keyboard.press('Enter')
+    await page.waitForURL('**/keys/new')
+
+    await tabTo(page, 'Name')
+    await keyboard.type('typed by hand')
+    await tabTo(page, 'files:read')
+    await keyboard.press('Space')
+    await tabTo(page, 'In 90 days')
+    await keyboard.press('ArrowUp')
+    expect(await page.getByLabel('30 days').isChecked()).toBe(true)
+    await keyboard.press('Enter')
+
+    await page.locator('#secret').waitFor()
+    const secret = await page.locator('#secret').textContent()
+    await page.locator('button[data-copies=secret]').waitFor()
+    await tabTo(page, 'Copy')
+    await keyboard.press('Enter')
+    await page.getByRole('status').getByText('Copied').waitFor({ state: 'attached' })
+    expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe(secret)
+    await tabTo(page, 'I have stored it')
+    await keyboard.press('Enter')
+
+    await page.getByRole('heading', { name: 'typed by hand' }).waitFor()
+    await page.getByRole('button', { name: 'Revoke', exact: true }).waitFor()
+    await tabTo(page, 'Revoke')
+    await keyboard.press('Space')
+    const dialog = page.getByRole('dialog', { name: 'Revoke the key' })
+    await dialog.waitFor()
+    expect(await focused(page)).toBe('Revoke it now')
+    await keyboard.press('Escape')
+    await dialog.waitFor({ state: 'hidden' })
+    expect(await focused(page)).toBe('Revoke')
+    await keyboard.press('Enter')
+    await dialog.waitFor()
+    await tabTo(page, 'Keep it')
+    await keyboard.press('Enter')
+    await dialog.waitFor({ state: 'hidden' })
+    await keyboard.press('Enter')
+    await dialog.getByRole('button', { name: 'Revoke it now' }).press('Enter')
+    await page.getByRole('heading', { name: 'The key is revoked' }).waitFor()
+    await ada.close()
+  })
+
+  test('somebody chooses a date by entering it, and signs out', async () => {
+    const ada = await visitor(browser)
+    const { page } = ada
+    await signIn(ada, site, '/workspaces/ws_1/keys/new')
+    await page.getByLabel('Last day').fill('2027-01-31')
+    expect(await page.getByLabel('On a date').isChecked()).toBe(true)
+    await page.getByLabel('In 7 days').check()
+    expect(await page.getByLabel('Last day').inputValue()).toBe('')
+
+    await page.locator('summary').first().focus()
+    await page.keyboard.press('Enter')
+    await tabTo(page, 'Sign out')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    await ada.close()
+  })
+})

@@ -1,0 +1,142 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Page } from 'playwright-core'
+import { createInProcessAnnouncer } from '../../src/control/registry/announcer.ts'
+import { digestOf } from '../../src/domain/secret.ts'
+import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+
+const NOW_MS = Date.parse('2026-11-21T09:30:00Z')
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const MINUTE_MS = 60_000
+const GATEWAYS = ['postern-gateway-6c9f7-2lq8x', 'postern-gateway-6c9f7-8vwzt', 'postern-gateway-6c9f7-kp4dn']
+const KEYS = '/workspaces/ws_1/keys'
+
+/** One page as somebody comes to see it. */
+export interface Scene {
+  readonly name: string
+  /** For whoever is not signed in. */
+  readonly signedOut?: boolean
+  show(page: Page): Promise<unknown>
+}
+
+/** Time that stands still, until a scene is about how long things take. */
+class StageClock {
+  #wallMs = NOW_MS
+  #runsSinceMs: number | null = null
+
+  wallMs(): number {
+    return this.#wallMs + (this.#runsSinceMs === null ? 0 : Math.round(performance.now() - this.#runsSinceMs))
+  }
+
+  monotonicMs(): number {
+    return performance.now()
+  }
+
+  set(wallMs: number): void {
+    this.#wallMs = wallMs
+  }
+
+  run(): void {
+    this.#runsSinceMs ??= performance.now()
+  }
+}
+
+export interface Stage {
+  readonly site: ConsoleSite
+  readonly scenes: readonly Scene[]
+  stop(): Promise<void>
+}
+
+/** A workspace with keys in every state. */
+export async function setStage(): Promise<Stage> {
+  const clock = new StageClock()
+  const listener = createServer((_, response) => response.writeHead(204).end())
+  await once(listener.listen(0, '127.0.0.1'), 'listening')
+  const { port } = listener.address() as AddressInfo
+  const webhookUrl = `http://127.0.0.1:${port}/`
+  const announcer = createInProcessAnnouncer(() => {})
+  const site = await startConsoleSite({ clock, announcer, webhookUrl })
+  const ago = <Done>(ms: number, act: () => Promise<Done>): Promise<Done> => {
+    clock.set(NOW_MS - ms)
+    return act()
+  }
+  const all = ['files:read', 'workspace:read']
+  const issue = (key: Parameters<ConsoleSite['issue']>[0]) => () => site.issue(key)
+  await ago(118 * DAY_MS, issue({ name: 'load test, July', scopes: ['workspace:read'], expiresInDays: 30 }))
+  const laptop = await ago(97 * DAY_MS, issue({ name: 'old laptop', scopes: all }))
+  const importer = await ago(81 * DAY_MS - 6 * HOUR_MS, issue({ name: 'importer, production', scopes: all }))
+  const build = await ago(64 * DAY_MS, issue({ name: 'build server', scopes: ['files:read'] }))
+  await ago(52 * DAY_MS, () => site.revoke(laptop.id))
+  const nightly = await ago(40 * DAY_MS, issue({ name: 'nightly export', scopes: all, expiresInDays: 180 }))
+  const successor = await ago(5 * HOUR_MS, () => site.rotate(build.id))
+  clock.set(NOW_MS)
+  await site.noteUse({
+    [importer.id]: NOW_MS - 2 * MINUTE_MS,
+    [build.id]: NOW_MS - 41 * MINUTE_MS,
+    [successor]: NOW_MS - MINUTE_MS,
+    [nightly.id]: NOW_MS - 7 * HOUR_MS,
+    [laptop.id]: NOW_MS - 53 * DAY_MS,
+  })
+  const stop = async () => {
+    await site.stop()
+    listener.close()
+  }
+  return { site, stop, scenes: scenesOf(site, clock, { importer: importer.id, build: build.id, successor }) }
+}
+
+function scenesOf(
+  site: ConsoleSite,
+  clock: StageClock,
+  { importer, build, successor }: Readonly<Record<'importer' | 'build' | 'successor', string>>,
+): Scene[] {
+  const open = (path: string) => (page: Page) => page.goto(site.origin + path)
+  const issue = async (page: Page, name: string) => {
+    await page.goto(`${site.origin}${KEYS}/new`)
+    await page.getByLabel('Name').fill(name)
+    if (name !== '') await page.getByLabel('files:read').check()
+    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.locator(name === '' ? '#problems' : '#secret').waitFor()
+  }
+  const revoke = async (page: Page, confirmedBy: readonly string[]) => {
+    clock.run()
+    const { id, secret } = await site.issue({ name: 'contractor, until Friday' })
+    for (const name of GATEWAYS) await site.confirm(name)
+    for (const name of confirmedBy) await site.confirm(name, [{ digest: digestOf(secret), version: 2 }])
+    await page.goto(`${site.origin}${KEYS}/${id}/revoke`)
+    await page.getByRole('button', { name: 'Revoke it now' }).click()
+    await page.getByRole('heading', { name: 'The key is revoked' }).waitFor()
+  }
+  return [
+    { name: 'sign-in', signedOut: true, show: open('/sign-in') },
+    { name: 'workspaces', show: open('/workspaces') },
+    { name: 'keys', show: open(KEYS) },
+    { name: 'keys-expiring', show: open(`${KEYS}?show=expiring`) },
+    { name: 'keys-none', show: open('/workspaces/ws_2/keys') },
+    { name: 'key', show: open(`${KEYS}/${importer}`) },
+    { name: 'key-rotated', show: open(`${KEYS}/${successor}`) },
+    { name: 'issue', show: open(`${KEYS}/new`) },
+    { name: 'issue-problems', show: page => issue(page, '') },
+    { name: 'rotate', show: open(`${KEYS}/${importer}/rotate`) },
+    { name: 'finish', show: open(`${KEYS}/${build}/finish`) },
+    {
+      name: 'revoke',
+      // A dialog on the spot, or, without a script, a page.
+      show: async page => {
+        await page.goto(`${site.origin}${KEYS}/${importer}`)
+        await page.locator('a', { hasText: 'Revoke' }).click()
+        await page.getByText('This key was last used').filter({ visible: true }).waitFor()
+      },
+    },
+    { name: 'api', show: open('/workspaces/ws_1/api') },
+    { name: 'not-found', show: open('/workspaces/ws_1/nothing') },
+    { name: 'secret', show: page => issue(page, 'deploy, staging') },
+    { name: 'issued-already', show: page => issue(page, 'reloaded').then(() => page.reload()) },
+    // With what the scenes before have done.
+    { name: 'audit', show: open('/workspaces/ws_1/audit') },
+    { name: 'deliveries', show: open('/workspaces/ws_1/deliveries') },
+    { name: 'revoked', show: page => revoke(page, GATEWAYS) },
+    { name: 'revoked-silent', show: page => revoke(page, GATEWAYS.slice(1)) },
+  ]
+}
