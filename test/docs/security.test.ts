@@ -1,0 +1,45 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+
+const ROOT = new URL('../../', import.meta.url)
+const TEXT = readFileSync(new URL('SECURITY.md', ROOT), 'utf8')
+
+/** Rows of the table under a heading, cell by cell, without its head. */
+function rowsUnder(heading: string): string[][] {
+  const section = TEXT.split(heading)[1]?.split(/^#/m)[0] ?? ''
+  const lines = section.split('\n').filter(line => line.startsWith('| '))
+  return lines.slice(2).map(line =>
+    line
+      .split('|')
+      .map(cell => cell.trim())
+      .slice(1, -1),
+  )
+}
+
+const filesIn = (text: string) =>
+  [...text.matchAll(/`((?:test|src|helm|config)\/[^`\s]+)`/g)].map(([, path = '']) => path)
+
+test('each test that it names is there', () => {
+  const missing = filesIn(TEXT).filter(path => !existsSync(new URL(path, ROOT)))
+  expect(missing).toEqual([])
+})
+
+test('the twelve worst threats are twelve, and each is killed by something that is tested', () => {
+  const rows = rowsUnder('### The twelve worst')
+  expect(rows.map(([number]) => number)).toEqual(Array.from({ length: 12 }, (_, index) => String(index + 1)))
+  for (const [, threat = '', kills = '', tests = ''] of rows) {
+    expect([threat, kills.length > 0, filesIn(tests).length > 0]).toEqual([threat, true, true])
+  }
+})
+
+test('each promise names what tests it', () => {
+  const rows = rowsUnder('## What is promised')
+  expect(rows.length).toBeGreaterThan(5)
+  expect(rows.filter(([, tests = '']) => filesIn(tests).length === 0)).toEqual([])
+})
+
+test('each command that it names is one of the project’s', () => {
+  const { scripts } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8')) as { scripts: object }
+  const named = [...TEXT.matchAll(/`npm run ([a-z]+)/g)].map(([, name = '']) => name)
+  expect(named.filter(name => !(name in scripts))).toEqual([])
+})
