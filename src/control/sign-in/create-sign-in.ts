@@ -1,7 +1,8 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../../config/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { type Follow, following, unchanging } from '../../domain/follow.ts'
+import { type Follow, unchanging } from '../../domain/follow.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { ControlLogger } from '../control-logger.ts'
 import type { Database } from '../registry/database.ts'
@@ -70,11 +71,20 @@ function configuredProvider(site: Site, sources: SignInSources): Provider | null
   const { issuer, clientId } = config.oidc
   if (issuer === undefined || clientId === undefined) return null
   const parts = { redirectUri: `${site.origin}/sign-in/callback`, clock, logger }
-  // The connections of one that was replaced end by themselves, once nobody needs them.
-  const current = following(config, follow, next => createProvider({ ...next.oidc, issuer, clientId }, parts))
+  const providerOf = (oidc: Config['console']['oidc']) => createProvider({ ...oidc, issuer, clientId }, parts)
+  let current = { oidc: config.oidc, provider: providerOf(config.oidc) }
+  follow(({ oidc }) => {
+    // What the provider has said of itself is kept while nothing changes how it is asked.
+    if (oidc.caFile === undefined && isDeepStrictEqual(oidc, current.oidc)) return () => {}
+    const next = { oidc, provider: providerOf(oidc) }
+    // The connections of the one before end by themselves, once nobody needs them.
+    return () => {
+      current = next
+    }
+  })
   return {
-    begin: goal => current.value.begin(goal),
-    finish: (address, attempt) => current.value.finish(address, attempt),
-    stop: () => current.value.stop(),
+    begin: goal => current.provider.begin(goal),
+    finish: (address, attempt) => current.provider.finish(address, attempt),
+    stop: () => current.provider.stop(),
   }
 }

@@ -336,6 +336,12 @@ describe('a provider in trouble', () => {
     const next = consoleConfig(trusting(world.provider))
     for (const commit of prepared.map(prepare => prepare(next))) commit()
     await world.signedIn({ sub: 'ada', workspaces: ['ws_1'] })
+    // Read again without a change, it asks the provider nothing anew.
+    const asked = () => world.provider.requests.filter(request => request.includes('well-known')).length
+    const before = asked()
+    for (const commit of prepared.map(prepare => prepare(next))) commit()
+    await world.signedIn({ sub: 'grace', workspaces: ['ws_1'] })
+    expect(asked()).toBe(before)
   })
 
   test('is asked what it is once an hour, and what it said before holds where it does not answer', async () => {
