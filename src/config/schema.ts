@@ -37,7 +37,8 @@ const gateway = section({
   maxHeapPercent: Type.Integer({
     minimum: 10,
     maximum: 100,
-    description: 'Part of the heap’s limit above which one request at a time is let in (%)',
+    description:
+      'Part of the heap’s limit, used by what lives long, above which one request at a time is let in (%)',
   }),
   maxConnections: Type.Integer({
     minimum: 1,

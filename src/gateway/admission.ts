@@ -1,5 +1,5 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
-import { getHeapStatistics } from 'node:v8'
+import { getHeapSpaceStatistics } from 'node:v8'
 import type { Config } from '../config/schema.ts'
 import { InFlightLimit } from '../domain/in-flight-limit.ts'
 
@@ -18,7 +18,7 @@ export interface AdmissionSettings extends Pick<Config['gateway'], 'maxLoopDelay
 export interface Load {
   /** Mean time that a turn of the event loop worked: what each request waits for more than once. */
   readonly turnMs: number
-  /** Part of the heap's limit that is in use, 0 to 1. */
+  /** Part of the heap's limit that is in use by what lives long, 0 to 1. */
   readonly heap: number
 }
 
@@ -81,17 +81,29 @@ export class Admission {
   }
 }
 
-/** Measures until it is told to stop; it keeps no process alive. @returns what stops it */
-export function watchLoad(note: (load: Load) => void): () => void {
+/**
+ * Measures until it is told to stop; it keeps no process alive.
+ * @param heapLimitBytes of what lives long
+ * @returns what stops it
+ */
+export function watchLoad(heapLimitBytes: number, note: (load: Load) => void): () => void {
   let before = readLoop()
   const timer = setInterval(() => {
     const now = readLoop()
     const { active } = performance.eventLoopUtilization(now.utilization, before.utilization)
-    const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
-    note({ turnMs: active / Math.max(1, now.turns - before.turns), heap: used / limit })
+    note({ turnMs: active / Math.max(1, now.turns - before.turns), heap: readHeap() / heapLimitBytes })
     before = now
   }, PERIOD_MS).unref()
   return () => clearInterval(timer)
+}
+
+/** Bytes of what lives long: the young come and go, and have a limit of their own. */
+function readHeap(): number {
+  let bytes = 0
+  for (const { space_name: name, space_used_size: used } of getHeapSpaceStatistics()) {
+    if (!name.startsWith('new_')) bytes += used
+  }
+  return bytes
 }
 
 interface Loop {

@@ -34,6 +34,8 @@ export interface GatewayDeps {
   readonly used: (keyId: string) => void
   readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
+  /** Bytes of what lives long at which the process would end. */
+  readonly heapLimitBytes: number
   /** How settings are heard of that change while it runs. */
   readonly follow: Follow<Config>
 }
@@ -66,7 +68,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     clock: deps.clock,
     observer,
     answer: createAnswer(app, deps, connections),
-    admission: admissionOf(app, config, metrics, observer),
+    admission: admissionOf(app, deps, observer),
     stopping: () => deps.drainPhase() === 'closing',
   }
   serveRequests(app, gateway, { logger, connections, draining: () => deps.drainPhase() !== 'serving' })
@@ -76,15 +78,14 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
 
 function admissionOf(
   app: FastifyInstance,
-  config: Config,
-  metrics: Metrics,
+  { config, metrics, heapLimitBytes }: GatewayDeps,
   observer: RequestObserver,
 ): Admission {
   const { gateway, upstream } = config
   // What the connections to the upstream can carry is not too much.
   const settings = { ...gateway, minInFlight: Math.min(upstream.connections, gateway.maxInFlight) }
   const admission = new Admission(settings, () => observer.inFlight)
-  const stop = watchLoad(load => admission.note(load))
+  const stop = watchLoad(heapLimitBytes, load => admission.note(load))
   app.addHook('preClose', async () => {
     stop()
     admission.stop()

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { getHeapStatistics } from 'node:v8'
 import type { Config } from '../config/schema.ts'
 import { certificatesIn } from '../domain/pem.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
@@ -14,13 +13,15 @@ export interface Identity {
   readonly planes: readonly string[]
   /** Of the effective settings: the same on every replica, but while a change is rolled out. */
   readonly configHash: string
+  /** Bytes of what lives long at which the process would end. */
+  readonly heapLimitBytes: number
 }
 
 export function describeProcess(metrics: Metrics, identity: Identity): void {
-  const { planes, configHash, ...build } = identity
+  const { planes, configHash, heapLimitBytes, ...build } = identity
   metrics.buildInfo.set(build, 1)
   describeConfig(metrics, planes, configHash)
-  metrics.heapLimit.set(getHeapStatistics().heap_size_limit)
+  metrics.heapLimit.set(heapLimitBytes)
 }
 
 /** Again where settings changed: there is one live hash. */

@@ -5,6 +5,7 @@ import type { ChangeEar } from '../keystore/changes.ts'
 import { createKeyStore } from '../keystore/create-key-store.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { createTracing } from '../observability/tracing.ts'
+import { readHeapLimit } from './heap-limit.ts'
 import type { Host } from './host.ts'
 import { connectionsThatFit, readOpenFilesLimit } from './open-files.ts'
 import type { RunSettings } from './run-settings.ts'
@@ -39,6 +40,7 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
     used: store.used,
     tracing,
     drainPhase: () => drain.phase,
+    heapLimitBytes: readHeapLimit(frame.host.environment),
     follow,
   })
   store.start()

@@ -14,6 +14,7 @@ import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
 import { createOpsServer, type Health } from '../observability/ops-server.ts'
 import { Drain } from './drain.ts'
+import { readHeapLimit } from './heap-limit.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
 import { Reloader } from './reloader.ts'
@@ -73,7 +74,14 @@ export function createFrame(
   const log = new LogSink(host.streams.output, metrics.logLinesDropped)
   const logger = createLogger(config.log.level, log)
   const revision = readRevision()
-  const identity = { version, revision, node: host.nodeVersion, planes, configHash: hashOf(config) }
+  const identity = {
+    version,
+    revision,
+    node: host.nodeVersion,
+    planes,
+    configHash: hashOf(config),
+    heapLimitBytes: readHeapLimit(host.environment),
+  }
   describeProcess(metrics, identity)
   describeCertificates(metrics, planes, config)
   warnOfWeakSecrets(config, logger)
