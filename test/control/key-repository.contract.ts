@@ -2,8 +2,10 @@ import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AuditEntry } from '../../src/control/registry/audit.ts'
 import { type Database, openDatabase } from '../../src/control/registry/database.ts'
+import { KEY_FILTERS } from '../../src/control/registry/key-filter.ts'
 import type { Change, KeyRepository, StoredKey } from '../../src/control/registry/key-repository.ts'
 import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+import { keyState } from '../../src/domain/key-record.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
@@ -175,6 +177,33 @@ export function describeKeyRepository(
         expired: 1,
         revoked: 1,
       })
+    })
+
+    test('lists the keys in one state, as a key’s own state says it', async () => {
+      const soonMs = NOW_MS + 60_000
+      const keys = {
+        active: [someKey(), someKey({ rotatedFrom: 'key_x' })],
+        expiring: [someKey({ expiresAtMs: soonMs }), someKey({ expiresAtMs: NOW_MS + 1 })],
+        retiring: [someKey({ replacedBy: 'key_x' }), someKey({ replacedBy: 'key_x', expiresAtMs: soonMs })],
+        expired: [someKey({ expiresAtMs: NOW_MS }), someKey({ expiresAtMs: NOW_MS, replacedBy: 'key_x' })],
+        revoked: [
+          someKey({ revokedAtMs: NOW_MS }),
+          someKey({ expiresAtMs: NOW_MS - 1, revokedAtMs: NOW_MS - 2 }),
+        ],
+      }
+      const stored = Object.values(keys).flat()
+      for (const key of stored) await insert(repository, key)
+      await insert(repository, someKey({ workspaceId: 'ws_2' }))
+      for (const filter of KEY_FILTERS) {
+        const selection = { filter, nowMs: NOW_MS, soonMs }
+        const page = await repository.list({ workspaceId: 'ws_1', limit: 20, afterId: null, selection })
+        const among = filter === 'active' ? [...keys.active, ...keys.expiring] : keys[filter]
+        expect(page.keys).toEqual(among.toReversed())
+        const states = new Set(page.keys.map(key => keyState(key.record, NOW_MS)))
+        expect([...states]).toEqual([filter === 'expiring' ? 'active' : filter])
+        const first = await repository.list({ workspaceId: 'ws_1', limit: 1, afterId: null, selection })
+        expect([first.keys.length, first.nextAfterId]).toEqual([1, among.at(-1)?.record.id])
+      }
     })
 
     test('has no next page where the last one is exactly full', async () => {

@@ -99,6 +99,11 @@ describe.skipIf(!canConfine())(
       const metrics = await (await fetch(`${gateway.urls.ops}/metrics`)).text()
       expect(metrics).toContain(`revision="${REVISION}"`)
 
+      // What no compiler brings along.
+      const page = await (await fetch(`${console.urls.console}/sign-in`)).text()
+      const stylesheet = /assets[^"]*\.css/.exec(page)?.[0].replaceAll('&#x2F;', '/')
+      expect((await fetch(`${console.urls.console}/${stylesheet}`)).status).toBe(200)
+
       // As the notes of the chart say it: in the console's own image, with the token from a mounted file.
       writeFileSync(join(tree.data, 'token'), adminToken, { mode: 0o444 })
       const place = ['--url', console.urls.console, '--token-file', '/var/lib/postern/token']

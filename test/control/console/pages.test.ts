@@ -1,0 +1,143 @@
+import { readFileSync } from 'node:fs'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { describeApi } from '../../../src/domain/describe-api.ts'
+import { consoleConfig } from '../../support/console.ts'
+import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
+
+const KEYS = '/workspaces/ws_1/keys'
+const FORM = { name: 'build server', scopes: 'files:read', expiry: '90', date: '' }
+
+let nowMs: number
+let ada: SignedIn
+let issue: (key?: object) => Promise<string>
+beforeEach(async () => {
+  nowMs = Date.now()
+  const clock = { wallMs: () => nowMs, monotonicMs: () => performance.now() }
+  const world = await startSignIn({ parts: { clock } })
+  ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
+  issue = async (key = {}) => {
+    const asked = { name: 'of a program', scopes: ['files:read'], ...key }
+    return (await ada.call('POST', KEYS, asked)).body.key.id
+  }
+})
+const visit = (path: string) => ada.browser.visit(path)
+const onceIn = (text: string) => /name="once" value="([^"]*)"/.exec(text)?.[1] ?? ''
+const send = (path: string, fields: Record<string, string>) =>
+  ada.browser.post(path, { _csrf: ada.csrf, ...fields })
+const names = async () => (await ada.call('GET', KEYS)).body.keys.map(key => key.name)
+
+describe('what a page loads', () => {
+  test('is ours, named after what is in it, and may be kept for good', async () => {
+    const { text } = await visit(KEYS)
+    const links = [...text.matchAll(/(?:src|href)="([^"]*assets[^"]*)"/g)].map(([, link = '']) =>
+      link.replaceAll('&#x2F;', '/'),
+    )
+    const paths = [...new Set(links)]
+    expect(paths.length).toBe(3)
+    for (const path of paths) {
+      const { status, headers, text: body } = await ada.browser.ask('GET', path)
+      const [, name, ending] = /^\/assets\/(\w+)\.[0-9a-f]{16}\.(\w+)$/.exec(path) ?? []
+      const file = new URL(`../../../src/control/console/assets/${name}.${ending}`, import.meta.url)
+      expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=31536000, immutable'])
+      expect(body).toBe(readFileSync(file, 'utf8'))
+    }
+  })
+
+  test('is neither inline nor from anywhere else', async () => {
+    const id = await issue()
+    for (const path of [
+      KEYS,
+      `${KEYS}/new`,
+      `${KEYS}/${id}`,
+      `${KEYS}/${id}/rotate`,
+      '/workspaces/ws_1/api',
+    ]) {
+      const { text, headers } = await visit(path)
+      expect(text).not.toMatch(/<style|\sstyle=|\son\w+=|<script(?! src=)|(?:src|href)="(?:https?:|\/\/)/)
+      expect(headers['content-security-policy']).toContain("default-src 'none'")
+      expect(headers['cache-control']).toBe('no-store')
+    }
+  })
+})
+
+describe('a form', () => {
+  test('that is sent twice issues one key, whose secret is shown after the first time alone', async () => {
+    const once = onceIn((await visit(`${KEYS}/new`)).text)
+    const first = await send(`${KEYS}/new`, { ...FORM, once })
+    const again = await send(`${KEYS}/new`, { ...FORM, once })
+    const [secret = 'none'] = first.text.match(/wsk_[A-Za-z0-9]{54}/) ?? []
+    expect(secret).toMatch(/^wsk_/)
+    expect([again.status, again.text.includes(secret)]).toEqual([200, false])
+    expect(again.text).toContain('This key was issued already')
+    expect(await names()).toEqual(['build server'])
+  })
+
+  test('that is sent again with other answers does nothing, and is there again with them', async () => {
+    const once = onceIn((await visit(`${KEYS}/new`)).text)
+    await send(`${KEYS}/new`, { ...FORM, once })
+    const other = await send(`${KEYS}/new`, { ...FORM, name: 'another one', once })
+    expect(other.status).toBe(422)
+    expect(other.text).toContain('value="another one"')
+    expect(await names()).toEqual(['build server'])
+    await send(`${KEYS}/new`, { ...FORM, name: 'another one', once: onceIn(other.text) })
+    expect(await names()).toEqual(['another one', 'build server'])
+  })
+
+  test.each(['', 'short', 'x'.repeat(500)])('that does not arrive whole does nothing: %s', async once => {
+    const { status, text } = await send(`${KEYS}/new`, { ...FORM, once })
+    expect([status, text.includes('did not arrive whole')]).toEqual([422, true])
+    expect(await names()).toEqual([])
+  })
+
+  test('that rotates is one request too, and is refused for a key that cannot be rotated any more', async () => {
+    const id = await issue()
+    const once = onceIn((await visit(`${KEYS}/${id}/rotate`)).text)
+    const fields = { overlap: '3600', expiry: '30', date: '', once }
+    const first = await send(`${KEYS}/${id}/rotate`, fields)
+    const again = await send(`${KEYS}/${id}/rotate`, fields)
+    expect(first.text).toMatch(/wsk_[A-Za-z0-9]{54}/)
+    expect(again.text).toContain('This key was issued already')
+    expect((await send(`${KEYS}/${id}/rotate`, { ...fields, once: 'A'.repeat(22) })).status).toBe(409)
+    expect((await visit(`${KEYS}/${id}/rotate`)).status).toBe(409)
+    expect(await names()).toHaveLength(2)
+  })
+
+  test('that revokes may be sent again: nothing changes a second time', async () => {
+    const id = await issue()
+    const first = await send(`${KEYS}/${id}/revoke`, {})
+    const again = await send(`${KEYS}/${id}/revoke`, {})
+    expect(first.text).toContain('The key is revoked')
+    expect(first.text).not.toContain('Nothing changed just now')
+    expect(again.text).toContain('Nothing changed just now')
+  })
+})
+
+describe('keys of a workspace', () => {
+  test('are shown fifty at a time, in the state that was asked for', async () => {
+    for (let count = 0; count < 51; count++) await issue({ name: `number ${count}` })
+    const first = (await visit(`${KEYS}?show=active`)).text
+    expect(first.match(/<tr><th scope="row">|<th scope="row">/g)).toHaveLength(50)
+    const [, older = ''] = /rel="next" href="([^"]*)"/.exec(first) ?? []
+    const path = older.replaceAll('&#x2F;', '/').replaceAll('&#x3D;', '=').replaceAll('&amp;', '&')
+    expect(path).toMatch(/^\/workspaces\/ws_1\/keys\?show=active&cursor=key_/)
+    const last = (await visit(path)).text
+    expect(last).toContain('number 0<')
+    expect(last).not.toContain('rel="next"')
+    expect((await visit(`${KEYS}?show=revoked`)).text).toContain('No key is in this state')
+  })
+
+  test('stand out where they expire within 14 days, and not before', async () => {
+    await issue({ name: 'later', expiresInDays: 14.001 })
+    expect((await visit(KEYS)).text).not.toContain('within 14 days')
+    nowMs += 0.002 * 86_400_000
+    const { text } = await visit(KEYS)
+    expect(text).toContain('One key on this page expires within 14 days')
+    expect(text).toMatch(/class="soon">expires/)
+    expect((await visit(`${KEYS}?show=expiring`)).text).toContain('later')
+  })
+})
+
+test('the reference is the OpenAPI document of the configured routes', async () => {
+  const { text } = await ada.browser.ask('GET', '/workspaces/ws_1/api/openapi.json')
+  expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(describeApi(consoleConfig({}), '0.0.0'))))
+})
