@@ -97,6 +97,17 @@ function setUpForms() {
   }
 }
 
+/** How often somebody has signed out in this tab. */
+const signOuts = () => Number(sessionStorage.getItem('signOuts') ?? 0)
+const signOutsBefore = signOuts()
+
+/** Browsers keep whole pages for going back, also those that no cache may hold: after signing out they are asked for anew. */
+function setUpSigningOut() {
+  document.querySelector('form[action="/sign-out"]')?.addEventListener('submit', () => {
+    sessionStorage.setItem('signOuts', String(signOuts() + 1))
+  })
+}
+
 /** Whatever a browser keeps of a page that was left, it keeps no secret. */
 function forgetSecrets() {
   for (const element of document.querySelectorAll('[data-secret]')) {
@@ -113,8 +124,13 @@ setUpCopying()
 setUpDialogs()
 setUpChoices()
 setUpForms()
+setUpSigningOut()
 addEventListener('pagehide', forgetSecrets)
 addEventListener('pageshow', event => {
   if (!event.persisted) return
+  if (signOuts() !== signOutsBefore) {
+    document.body.replaceChildren()
+    location.reload()
+  }
   for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
 })
