@@ -24,7 +24,6 @@ export function addKeysCommand(program: Command, host: Host): void {
     throw error.exitCode === 0 ? error : new CliError('', EXIT.usage)
   })
   const begin = (self: Command): KeysCommand => {
-    endQuietlyWhereNobodyReads(host)
     const options = self.opts<CommonOptions>()
     const client = new AdminClient(readConsoleAccess(options, host.environment))
     return { host, client, json: options.json === true }
@@ -128,9 +127,4 @@ function checkKeyId(text: string): string {
   if (/^key_[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) return text
   const message = 'This is no id of a key: it begins with key_, and `postern keys list` shows it'
   throw new CliError(message, EXIT.usage)
-}
-
-/** `postern keys list | head -1` is no fault. */
-function endQuietlyWhereNobodyReads(host: Host): void {
-  host.streams.output.on('error', () => host.exit(EXIT.unread))
 }

@@ -15,17 +15,25 @@ import { CliError } from './cli-error.ts'
 import { addKeysCommand } from './keys-command.ts'
 
 const PLANES: readonly Plane[] = ['gateway', 'console']
+/** Commands that go on for whom they serve, whether or not anybody reads what they say. */
+const SERVING: ReadonlySet<string> = new Set(['demo', 'gateway', 'console'])
 const UNKNOWN_SETTING = 'commander.unknownOption'
 
 /** Reads the command line, does what it says, and ends with the exit code that fits. */
 export async function runProgram(host: Host): Promise<void> {
   const version = readVersion()
   const program = describeProgram(host, version)
+  if (!SERVING.has(host.argv[0] ?? '')) endQuietlyWhereNobodyReads(host)
   try {
     await program.parseAsync([...host.argv], { from: 'user' })
   } catch (error) {
     host.exit(exitCodeOf(error, host))
   }
+}
+
+/** `postern keys list | head -1` is no fault. */
+function endQuietlyWhereNobodyReads(host: Host): void {
+  host.streams.output.on('error', () => host.exit(EXIT.unread))
 }
 
 function describeProgram(host: Host, version: string): Command {

@@ -147,6 +147,22 @@ describe('issuing a key', () => {
   })
 })
 
+test('where there is no randomness no key is issued, and none is half there', async () => {
+  let broken = false
+  const randomBytes = (size: number) => {
+    if (broken) throw new Error('no entropy')
+    return new Uint8Array(size).fill(7)
+  }
+  const { ask } = await startConsole({ parts: { randomBytes } })
+  expect((await ask('GET', KEYS)).body.keys).toEqual([])
+  broken = true
+  const { status, body } = await ask('POST', KEYS, request, { headers: { 'x-request-id': 'no-entropy' } })
+  expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
+  broken = false
+  expect((await ask('GET', KEYS)).body.keys).toEqual([])
+  expect((await ask('GET', '/admin/v1/workspaces/ws_1/audit')).body.entries).toEqual([])
+})
+
 describe('the secret', () => {
   test('is in the one answer, and in no file, log line, metric or later answer', async () => {
     const directory = temporaryDirectory()

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
+import { type Listening, PosternProcess, startPostern } from '../support/postern-process.ts'
 import { get } from '../support/raw-client.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
@@ -86,6 +86,12 @@ test('when whoever read the log has left, requests go on, and the process ends i
   report('its reader has left', await scrapeOne(gateway.urls.ops, DROPPED))
   expectAllAnswered()
   expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
+})
+
+test.each([['openapi'], ['config print']])('`postern %s | head -1` is no fault', async command => {
+  const printing = new PosternProcess(command.split(' '), {})
+  printing.child.stdout?.destroy()
+  expect(await printing.exited).toMatchObject({ code: 141, stderr: '' })
 })
 
 function isRequest(line: Record<string, unknown>): boolean {
