@@ -11,11 +11,9 @@ import {
   section,
 } from './schema-parts.ts'
 
-/**
- * While deaf, what Redis says is good only until the origin answers again, and the promise on revocation counts from then:
- * neither may be passed over for longer.
- */
-const MAX_OPEN_MS = 1_000
+const MAX_REDIS_OPEN_MS = 60_000
+/** Short: the promise on revocation counts from when the origin answers, not from when that is noticed. */
+const MAX_ORIGIN_OPEN_MS = 500
 
 export const redis = section({
   url: optional(
@@ -59,8 +57,8 @@ export const redis = section({
   }),
   circuit: circuit(
     'Failed connections and time-outs in a row after which Redis is not asked for a while',
-    'How long it is not asked before one look-up tries it again',
-    MAX_OPEN_MS,
+    'How long it is not asked before it is tried again',
+    MAX_REDIS_OPEN_MS,
   ),
   commandTimeoutMs: milliseconds('Time after which a command is given up'),
   connectTimeoutMs: milliseconds('Time for a connection to be made'),
@@ -79,8 +77,8 @@ export const origin = section({
   ),
   circuit: circuit(
     'Failed connections and time-outs in a row after which the origin is not asked for a while',
-    'How long it is not asked before one look-up tries it again',
-    MAX_OPEN_MS,
+    'How long it is not asked before it is tried again',
+    MAX_ORIGIN_OPEN_MS,
   ),
   timeoutMs: milliseconds('Time after which a look-up is given up'),
   caFile: optional(file('Certificate authority of the origin (PEM)')),

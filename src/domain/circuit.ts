@@ -5,6 +5,11 @@ export interface CircuitSettings {
   readonly failures: number
   /** How long it stays open before one probe is let through, ms. */
   readonly openMs: number
+  /**
+   * Failures within so many ms are one: many that were under way fail together, of one cause, which may be a pause of our
+   * own. 0 where it is left out.
+   */
+  readonly momentMs?: number
 }
 
 /**
@@ -14,6 +19,7 @@ export interface CircuitSettings {
 export class Circuit {
   readonly #settings: CircuitSettings
   #failures = 0
+  #countedAtMs = Number.NEGATIVE_INFINITY
   #openUntilMs: number | null = null
   #probing = false
 
@@ -50,8 +56,11 @@ export class Circuit {
 
   /** It could not be reached, or did not answer in time. */
   failed(nowMs: number): void {
-    this.#failures++
     this.#probing = false
+    if (nowMs - this.#countedAtMs >= (this.#settings.momentMs ?? 0)) {
+      this.#failures++
+      this.#countedAtMs = nowMs
+    }
     if (this.#failures >= this.#settings.failures) this.#openUntilMs = nowMs + this.#settings.openMs
   }
 

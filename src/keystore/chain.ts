@@ -5,13 +5,18 @@ import { childrenBy, LOOKUP_RESULTS, type Metrics, type Tally } from '../observa
 import type { Changes } from './changes.ts'
 import { type Flight, Flights } from './flights.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
-import type { MemoryStore, Moment } from './memory-store.ts'
+import type { MemoryStore, Moment, Verified } from './memory-store.ts'
 
 const MAX_IN_FLIGHT = 10_000
 /** A key that changes more often than this while it is looked up is not known. */
 const MAX_TRIES = 3
 /** How far the origin may lag behind what it announced itself: it may read from a replica of its database. */
 const ORIGIN_LAG_MS = 60_000
+/**
+ * While deaf and the authority is passed over, what Redis says is trusted for a quarter of a second and not for a whole
+ * one: the rest of that second may go by until it is noticed that the authority is back.
+ */
+const PASSED_OVER_AGE_MS = 750
 const UNKNOWN: Lookup = { kind: 'unknown' }
 
 export interface ChainParts {
@@ -26,6 +31,12 @@ export interface ChainParts {
   /** Time a record outlives its last verification while nobody answers; 0 for none. */
   readonly staleMs: number
   readonly maxInFlight?: number
+}
+
+interface Asked {
+  readonly answer: Lookup
+  /** Whether somebody else answered because the authority is not asked for a while. */
+  readonly passedOver: boolean
 }
 
 /** Near before far, filling the near; while deaf the authority first. It never throws, and never turns trouble into a "no". */
@@ -78,26 +89,29 @@ export class KeyStoreChain implements KeyStore {
 
   /** @returns null where the answer may be of before a change that was heard, or missed, since the flight began */
   async #fly(digest: string, flight: Flight): Promise<Lookup | null> {
-    const answer = await this.#ask(digest, flight.began.hearing)
+    const { answer, passedOver } = await this.#ask(digest, flight.began.hearing)
     const now = this.#now()
     if (flight.superseded) return null
     // The authority needs no channel to be right. What it said in an older epoch is good for those who wait for it, and
     // later only where nobody answers.
     const isAuthority = answer.kind !== 'unknown' && answer.tier === 'origin'
     if (flight.began.epoch !== now.epoch && !isAuthority) return null
-    this.#fill(digest, answer, flight.began)
+    const { nowMs, epoch } = flight.began
+    this.#fill(digest, answer, { verifiedAtMs: passedOver ? nowMs - PASSED_OVER_AGE_MS : nowMs, epoch })
     return answer.kind === 'unknown' ? this.#stale(digest, now.nowMs) : answer
   }
 
-  async #ask(digest: string, hearing: boolean): Promise<Lookup> {
+  async #ask(digest: string, hearing: boolean): Promise<Asked> {
+    let passedOver = false
     for (const tier of hearing ? this.#nearFirst : this.#authorityFirst) {
       const answer = await tier.get(digest)
-      if (answer.kind === 'absent') return { kind: 'absent', tier: tier.name }
+      if (answer.kind === 'absent') return { answer: { kind: 'absent', tier: tier.name }, passedOver }
       if (answer.kind === 'found' && this.#isCurrent(tier, digest, answer.grant)) {
-        return { kind: 'found', grant: answer.grant, tier: tier.name }
+        return { answer: { kind: 'found', grant: answer.grant, tier: tier.name }, passedOver }
       }
+      passedOver ||= tier.name === 'origin' && answer.kind === 'failed' && answer.why === 'withheld'
     }
-    return UNKNOWN
+    return { answer: UNKNOWN, passedOver }
   }
 
   /**
@@ -113,8 +127,7 @@ export class KeyStoreChain implements KeyStore {
     )
   }
 
-  #fill(digest: string, answer: Lookup, began: Moment): void {
-    const verified = { verifiedAtMs: began.nowMs, epoch: began.epoch }
+  #fill(digest: string, answer: Lookup, verified: Verified): void {
     if (answer.kind === 'found') this.#parts.memory.remember(digest, answer.grant, verified)
     if (answer.kind === 'absent') this.#parts.memory.rememberAbsent(digest, verified)
   }

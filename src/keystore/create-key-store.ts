@@ -7,6 +7,7 @@ import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import {
   COMMAND_OUTCOMES,
+  collectOnScrape,
   INVALIDATION_RESULTS,
   LOOKUP_RESULTS,
   LOOKUP_TIERS,
@@ -23,6 +24,7 @@ import { OriginClient } from './origin-client.ts'
 import { OriginStore } from './origin-store.ts'
 import { RedisSide } from './redis-side.ts'
 import { UsageReporter } from './usage-reporter.ts'
+import { withBreaker } from './with-breaker.ts'
 import { withMetrics } from './with-metrics.ts'
 import { withTroubleLog } from './with-trouble-log.ts'
 
@@ -42,7 +44,8 @@ export interface KeyStoreSettings {
 export interface KeyStoreHealth {
   readonly redis: 'ok' | 'down' | 'off'
   readonly changes: 'hearing' | 'deaf'
-  readonly origin: 'on' | 'off'
+  /** `down`: it did not answer, and is not asked for a while. */
+  readonly origin: 'on' | 'down' | 'off'
 }
 
 /** The read side of keys, whole. */
@@ -79,17 +82,23 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const memory = createMemory(deps)
   const redis = createRedis(deps, changes)
   const origin = createOrigin(deps)
+  const redisTier = redis && withBreaker(redis.tier, config.redis.circuit, clock)
+  const originTier = origin && withBreaker(origin.tier, config.origin.circuit, clock)
+  const breakers = [redisTier, originTier].filter(tier => tier !== null)
   const keyStore = new KeyStoreChain({
     memory,
     changes,
-    redis: redis && dress(redis.tier, deps),
-    origin: origin && dress(origin.tier, deps),
+    redis: redisTier && dress(redisTier, deps),
+    origin: originTier && dress(originTier, deps),
     clock,
     metrics,
     staleMs: config.keys.staleSeconds * 1000,
   })
   changes.onApplied((digest, version) => origin?.confirmer.applied(digest, version))
   startCountersAtZero(metrics)
+  collectOnScrape(metrics.storeCircuitOpen, gauge => {
+    for (const { name: tier, isOpen } of breakers) gauge.set({ tier }, isOpen ? 1 : 0)
+  })
   let watch: NodeJS.Timeout | undefined
 
   /** Also where no request comes, the gauges tell the truth and a silent subscription is made again. */
@@ -97,6 +106,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     const hearing = changes.isHearing()
     origin?.confirmer.watch(hearing)
     redis?.watch()
+    for (const breaker of breakers) breaker.watch()
     metrics.redisUp.set(redis?.isUp === true ? 1 : 0)
   }
 
@@ -117,9 +127,9 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
       memory.flush()
     },
     health: () => ({
-      redis: redis === null ? 'off' : redis.isUp ? 'ok' : 'down',
+      redis: redis === null ? 'off' : redis.isUp && redisTier?.isOpen === false ? 'ok' : 'down',
       changes: changes.isHearing() ? 'hearing' : 'deaf',
-      origin: origin === null ? 'off' : 'on',
+      origin: originTier === null ? 'off' : originTier.isOpen ? 'down' : 'on',
     }),
   }
 }

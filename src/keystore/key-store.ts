@@ -10,8 +10,14 @@ export type TierAnswer =
   | { readonly kind: 'absent' }
   /** This tier does not know, or holds what nobody can read; the next one might know. */
   | { readonly kind: 'miss'; readonly unreadable?: true }
-  /** This tier could not be asked. */
-  | { readonly kind: 'failed'; readonly error: Error }
+  /** This tier gave no answer that is of use. */
+  | { readonly kind: 'failed'; readonly error: Error; readonly why: FailureReason }
+
+/**
+ * What a failure says of the tier. `unreachable`: nobody answered, or not in time; whoever asks next for any key will meet
+ * the same. `unusable`: it did answer, and what it said of this one key is of no use. `withheld`: it was not asked.
+ */
+export type FailureReason = 'unreachable' | 'unusable' | 'withheld'
 
 /** One place where records are. It never throws: trouble is an answer. */
 export interface KeyTier {

@@ -11,7 +11,7 @@ export interface Moment {
   readonly epoch: number
 }
 
-interface Verified {
+export interface Verified {
   /** When the look-up began that verified it: monotonic, ms. */
   readonly verifiedAtMs: number
   readonly epoch: number

@@ -30,8 +30,9 @@ export function readBatch({ status, text }: OriginReply): (digest: string) => Ti
   }
 }
 
-export function failed(message: string): TierAnswer {
-  return { kind: 'failed', error: new Error(message) }
+/** It did answer, which is all that a look-up for another key need know. */
+function failed(message: string): TierAnswer {
+  return { kind: 'failed', error: new Error(message), why: 'unusable' }
 }
 
 function readRecord(text: string, digest: string): TierAnswer {

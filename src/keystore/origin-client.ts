@@ -24,6 +24,9 @@ export interface OriginReply {
 
 export const ORIGIN_CONNECTIONS = 8
 
+/** An answer of more bytes than any that is meant: there is somebody, who said nothing of use. */
+export class OversizedAnswer extends Error {}
+
 /** What a kept-alive connection dies of when the other side closes it just then: asked again, once. */
 const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
@@ -94,7 +97,7 @@ async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promi
   let size = 0
   for await (const chunk of body) {
     size += chunk.length
-    if (size > maxBytes) throw new Error(`The origin answered with more than ${maxBytes} bytes`)
+    if (size > maxBytes) throw new OversizedAnswer(`The origin answered with more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')

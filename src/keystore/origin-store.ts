@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { asError } from '../observability/trouble-log.ts'
 import type { KeyTier, TierAnswer } from './key-store.ts'
-import { failed, isNotOffered, readBatch, readSingle } from './origin-answers.ts'
-import { ORIGIN_CONNECTIONS, type OriginClient } from './origin-client.ts'
+import { isNotOffered, readBatch, readSingle } from './origin-answers.ts'
+import { ORIGIN_CONNECTIONS, type OriginClient, OversizedAnswer } from './origin-client.ts'
 
 /** Look-ups in one call. */
 const MAX_BATCH = 256
@@ -62,7 +62,8 @@ export class OriginStore implements KeyTier {
 
   #giveUp(question: Question): void {
     this.#waiting.delete(question)
-    question.answer(failed(`The origin did not answer within ${this.#timeoutMs} ms`))
+    const error = new Error(`The origin did not answer within ${this.#timeoutMs} ms`)
+    question.answer({ kind: 'failed', error, why: 'unreachable' })
   }
 
   /** After all requests that have come by now, so that those that came together go together. */
@@ -109,7 +110,8 @@ export class OriginStore implements KeyTier {
       if (more.length === 0) await this.#askOne(first, signal)
       else await this.#askMany(questions, signal)
     } catch (error) {
-      const answer: TierAnswer = { kind: 'failed', error: asError(error) }
+      const why = error instanceof OversizedAnswer ? 'unusable' : 'unreachable'
+      const answer: TierAnswer = { kind: 'failed', error: asError(error), why }
       for (const question of questions) question.answer(answer)
     }
   }

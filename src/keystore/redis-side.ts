@@ -17,7 +17,7 @@ import type { Changes } from './changes.ts'
 import type { KeyTier } from './key-store.ts'
 import { RedisChangeSource } from './redis-change-source.ts'
 import { RedisReader } from './redis-reader.ts'
-import { RedisStore } from './redis-store.ts'
+import { NotAsked, RedisStore } from './redis-store.ts'
 
 export interface RedisSideParts {
   readonly settings: RedisSettings
@@ -102,7 +102,7 @@ export class RedisSide {
   async #read(key: string): Promise<string | null> {
     if (this.#isVouchedFor()) return await this.#commands.get(key)
     this.#reader.remake()
-    throw new Error('Redis is read at another server than the one where changes are heard')
+    throw new NotAsked('Redis is read at another server than the one where changes are heard')
   }
 
   /**

@@ -1,12 +1,15 @@
 import type { KeyObject } from 'node:crypto'
 import { decodeRecord, redisKeyOf } from '../domain/wire.ts'
 import { asError } from '../observability/trouble-log.ts'
-import type { KeyTier, TierAnswer } from './key-store.ts'
+import type { FailureReason, KeyTier, TierAnswer } from './key-store.ts'
 
 /** As much of a Redis client as a look-up needs. */
 export interface RedisGet {
   get(key: string): Promise<string | null>
 }
+
+/** Why Redis was not asked at all. */
+export class NotAsked extends Error {}
 
 /** The shared cache. Whoever can write there can grant nothing: a record without a good MAC is not there. */
 export class RedisStore implements KeyTier {
@@ -24,8 +27,9 @@ export class RedisStore implements KeyTier {
     try {
       const text = await this.#redis.get(redisKeyOf(digest))
       return text === null ? { kind: 'miss' } : this.#read(text, digest)
-    } catch (error) {
-      return { kind: 'failed', error: asError(error) }
+    } catch (thrown) {
+      const error = asError(thrown)
+      return { kind: 'failed', error, why: reasonOf(error) }
     }
   }
 
@@ -33,4 +37,10 @@ export class RedisStore implements KeyTier {
     const decoded = decodeRecord(text, digest, this.#recordKeys())
     return decoded.ok ? { kind: 'found', grant: decoded.grant } : { kind: 'miss', unreadable: true }
   }
+}
+
+/** What Redis refuses, as while it loads its data, it refuses at once: it is there. */
+function reasonOf(error: Error): FailureReason {
+  if (error instanceof NotAsked) return 'withheld'
+  return error.name === 'ReplyError' ? 'unusable' : 'unreachable'
 }

@@ -1,5 +1,5 @@
 import type { LOOKUP_RESULTS, Metrics } from '../observability/metrics.ts'
-import { asError } from '../observability/trouble-log.ts'
+import { askTier } from './ask-tier.ts'
 import type { KeyTier, TierAnswer } from './key-store.ts'
 
 type Result = (typeof LOOKUP_RESULTS)[number]
@@ -9,7 +9,7 @@ export function withMetrics(tier: KeyTier, metrics: Metrics): KeyTier {
   return {
     name: tier.name,
     async get(digest) {
-      const answer = await ask(tier, digest)
+      const answer = await askTier(tier, digest)
       metrics.lookups.inc({ tier: tier.name, result: resultOf(answer) })
       return answer
     },
@@ -26,13 +26,5 @@ function resultOf(answer: TierAnswer): Result {
       return answer.unreadable === true ? 'unreadable' : 'miss'
     case 'failed':
       return 'error'
-  }
-}
-
-async function ask(tier: KeyTier, digest: string): Promise<TierAnswer> {
-  try {
-    return await tier.get(digest)
-  } catch (thrown) {
-    return { kind: 'failed', error: asError(thrown) }
   }
 }

@@ -11,6 +11,9 @@ import { LocalCounters } from './local-counters.ts'
 import { RateLimiter, type RateLimits } from './rate-limiter.ts'
 import { RedisCounters } from './redis-counters.ts'
 
+/** Counts that fail together, as they do where this process was held up, are one failure. */
+const MOMENT_MS = 20
+
 export interface RateLimitSettings {
   readonly config: Pick<Config, 'limits' | 'redis'>
   readonly metrics: Metrics
@@ -62,7 +65,7 @@ async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
     onTrouble: error => trouble.failed(error),
     onAgain: () => metrics.redisReconnects.inc(),
   })
-  const circuit = new Circuit(config.redis.circuit)
+  const circuit = new Circuit({ ...config.redis.circuit, momentMs: MOMENT_MS })
   const limiters = await limitersOver(connection.client, config.limits.policies)
   connection.start()
   return {

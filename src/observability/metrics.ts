@@ -107,6 +107,11 @@ function declareDecisions(registers: Registry[]) {
       'tier',
       'result',
     ]),
+    storeCircuitOpen: gauge(
+      'postern_key_store_circuit_open',
+      '1 while a tier that did not answer is not asked for keys',
+      ['tier'],
+    ),
     cacheEntries: gauge('postern_key_cache_entries', 'Records in memory'),
     cacheCapacity: gauge('postern_key_cache_capacity', 'Records that memory may hold'),
     cacheRemovals: counter('postern_key_cache_removals_total', 'Records that left memory, by cause', [

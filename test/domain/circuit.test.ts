@@ -76,3 +76,14 @@ describe('a circuit', () => {
     )
   })
 })
+
+it('failures at one moment are one, where that is asked for', () => {
+  const circuit = new Circuit({ failures: 2, openMs: 500, momentMs: 20 })
+  for (let together = 0; together < 100; together++) circuit.failed(together / 10)
+  expect(circuit.state(10)).toBe('closed')
+  circuit.failed(20)
+  expect(circuit.state(20)).toBe('open')
+  expect(circuit.admits(520)).toBe(true)
+  circuit.failed(521)
+  expect(circuit.state(521)).toBe('open')
+})

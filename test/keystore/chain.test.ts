@@ -360,6 +360,101 @@ describe('while nobody answers', () => {
   })
 })
 
+describe('with a breaker round each tier', () => {
+  const breaker = { failures: 3, openMs: 500 }
+  const NOTHING_IS_LOST = { staleMs: 300_000, breaker }
+
+  test('a Redis and an origin that hang cost a few look-ups their deadline; then what is stale comes at once', async () => {
+    const world = hearingWorld(NOTHING_IS_LOST)
+    for (let number = 0; number < 10; number++) world.inRedis.set(digestNo(number), 1)
+    for (let number = 0; number < 10; number++) await world.get(digestNo(number))
+    world.redis.stalls()
+    world.origin.stalls()
+    world.clock.advance(30_000)
+    const before = world.redis.asked
+    let waited = 0
+    for (let number = 0; number < 10; number++) {
+      const answer = world.get(digestNo(number))
+      await settled()
+      if (world.redis.waiting.length + world.origin.waiting.length > 0) waited++
+      while (world.redis.waiting.length + world.origin.waiting.length > 0) {
+        for (const tier of [world.redis, world.origin])
+          if (tier.waiting.length > 0) tier.release(outOfOrder())
+        await settled()
+      }
+      expect(await answer).toMatchObject({ kind: 'found', tier: 'memory' })
+      world.clock.advance(20)
+    }
+    expect([waited, world.redis.asked - before, world.origin.asked]).toEqual([3, 3, 3])
+    expect(await world.get(digestNo(99))).toEqual({ kind: 'unknown' })
+  })
+
+  test('a stale bound of 0 holds: what comes at once then is that nobody can say', async () => {
+    const world = hearingWorld({ staleMs: 0, breaker })
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.allFail()
+    world.clock.advance(30_000)
+    for (let asked = 0; asked < 10; asked++) {
+      expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+      world.clock.advance(20)
+    }
+    expect([world.redis.asked, world.origin.asked]).toEqual([4, 3])
+  })
+
+  test('the stale bound is counted from the last verification, and no probe in vain lengthens it', async () => {
+    const world = hearingWorld({ staleMs: 10_000, breaker })
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.allFail()
+    for (let halfSeconds = 0; halfSeconds < 20; halfSeconds++) {
+      world.clock.advance(500)
+      for (const tier of world.breakers) tier.watch()
+      expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
+    }
+    world.clock.advance(1)
+    expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
+  })
+
+  test('a probe finds out that Redis is back, and the next look-up is answered by it', async () => {
+    const world = hearingWorld(NOTHING_IS_LOST)
+    world.redis.fails()
+    for (let number = 10; number < 15; number++) {
+      await world.get(digestNo(number))
+      world.clock.advance(20)
+    }
+    world.redis.answers()
+    world.inRedis.set(KEY, 1)
+    world.advanceHearing(500)
+    for (const tier of world.breakers) tier.watch()
+    await settled()
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
+  })
+
+  test('while deaf and the origin is passed over, what Redis says is trusted for a quarter of a second only', async () => {
+    const world = new KeyStoreWorld(NOTHING_IS_LOST)
+    world.origin.fails()
+    world.inRedis.set(KEY, 1).set(OTHER, 1)
+    for (let number = 10; number < 13; number++) {
+      world.clock.advance(20)
+      await world.get(digestNo(number))
+    }
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
+    world.clock.advance(250)
+    expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
+    // The origin is back, and knows of a revocation; the probe that finds that out is on its way.
+    world.origin.answers()
+    world.inOrigin.set(KEY, 2)
+    world.clock.advance(1)
+    expect(version(await world.get(KEY))).toBe(1)
+    world.clock.advance(249)
+    for (const tier of world.breakers) tier.watch()
+    await settled()
+    world.clock.advance(2)
+    expect(await world.get(KEY)).toMatchObject({ tier: 'origin', grant: { version: 2 } })
+  })
+})
+
 describe('look-ups at the same time', () => {
   test('of one key are one question', async () => {
     const world = hearingWorld()

@@ -6,6 +6,7 @@ import { OriginClient } from '../../src/keystore/origin-client.ts'
 import { OriginStore } from '../../src/keystore/origin-store.ts'
 import { RedisReader } from '../../src/keystore/redis-reader.ts'
 import { RedisStore } from '../../src/keystore/redis-store.ts'
+import { withBreaker } from '../../src/keystore/with-breaker.ts'
 import { withMetrics } from '../../src/keystore/with-metrics.ts'
 import { withTroubleLog } from '../../src/keystore/with-trouble-log.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
@@ -17,6 +18,7 @@ import { describeKeyLookup, type LookupUnderTest } from '../support/key-lookup-c
 import { grantOf, RECORD_KEY } from '../support/key-records.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
 import { LogSpy } from '../support/log-spy.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { answer, ScriptedOrigin } from '../support/scripted-origin.ts'
 import { until } from '../support/until.ts'
@@ -99,20 +101,27 @@ async function chain(): Promise<LookupUnderTest> {
   }
 }
 
-/** A tier that throws, in all that is put round a tier. */
-function wrapped(): LookupUnderTest {
+/** In all that is put round a tier. @param how it breaks */
+function wrapped(how: 'throws' | 'fails'): LookupUnderTest {
   const grants = new Map<string, ReturnType<typeof grantOf>>()
   const tier = new ChaosTier('redis', digest => {
     const grant = grants.get(digest)
     return grant === undefined ? { kind: 'miss' } : { kind: 'found', grant }
   })
   const trouble = new TroubleLog('chaos', new LogSpy(), systemClock)
-  const dressed = withTroubleLog(withMetrics(tier, createMetrics()), trouble)
+  const clock = new ManualClock()
+  const breaker = withBreaker(tier, { failures: 1, openMs: 500 }, clock)
+  const dressed = withTroubleLog(withMetrics(breaker, createMetrics()), trouble)
   return {
     get: digest => dressed.get(digest),
     put: (digest, record) => void grants.set(digest, grantOf(record)),
-    break: () => tier.throws(),
-    mend: () => tier.answers(),
+    break: () => tier[how](),
+    mend: async () => {
+      tier.answers()
+      clock.advance(500)
+      breaker.watch()
+      await until('the breaker has closed', () => !breaker.isOpen)
+    },
   }
 }
 
@@ -122,5 +131,12 @@ describeKeyLookup('memory', memory, {
 })
 describeKeyLookup('Redis', redis, { ofUnknownKey: 'miss', whileBroken: 'failed' })
 describeKeyLookup('the origin', origin, { ofUnknownKey: 'absent', whileBroken: 'failed' })
-describeKeyLookup('a wrapped tier that throws', wrapped, { ofUnknownKey: 'miss', whileBroken: 'failed' })
+describeKeyLookup('a wrapped tier that throws', () => wrapped('throws'), {
+  ofUnknownKey: 'miss',
+  whileBroken: 'failed',
+})
+describeKeyLookup('a wrapped tier that cannot be reached', () => wrapped('fails'), {
+  ofUnknownKey: 'miss',
+  whileBroken: 'failed',
+})
 describeKeyLookup('the chain', chain, { ofUnknownKey: 'absent', whileBroken: 'unknown' })

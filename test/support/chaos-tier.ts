@@ -57,5 +57,5 @@ export class ChaosTier implements KeyTier {
 }
 
 export function outOfOrder(): TierAnswer {
-  return { kind: 'failed', error: new Error('Out of order') }
+  return { kind: 'failed', error: new Error('Out of order'), why: 'unreachable' }
 }

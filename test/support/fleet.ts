@@ -144,6 +144,12 @@ export class Fleet {
     return (await this.#post(`/keys/${id}/revoke?wait=1`, 200))['gateways'] as AnsweredGateways
   }
 
+  /** Rotates a key so that the old one ends in so many seconds. @returns when: since the epoch, ms */
+  async endSoon({ id }: IssuedKey, seconds: number): Promise<number> {
+    const { replaced } = await this.#post(`/keys/${id}/rotate`, 201, { overlapSeconds: seconds })
+    return Date.parse((replaced as { expiresAt: string }).expiresAt)
+  }
+
   async stop(): Promise<void> {
     await this.#admin.destroy()
     await this.#close()

@@ -1,9 +1,11 @@
+import type { CircuitSettings } from '../../src/domain/circuit.ts'
 import type { Lookup, TierName } from '../../src/domain/lookup.ts'
 import { encodeBeat, encodeChange } from '../../src/domain/wire.ts'
 import { KeyStoreChain } from '../../src/keystore/chain.ts'
 import { Changes } from '../../src/keystore/changes.ts'
-import type { TierAnswer } from '../../src/keystore/key-store.ts'
+import type { KeyTier, TierAnswer } from '../../src/keystore/key-store.ts'
 import { MemoryStore } from '../../src/keystore/memory-store.ts'
+import { type BreakingTier, withBreaker } from '../../src/keystore/with-breaker.ts'
 import { withMetrics } from '../../src/keystore/with-metrics.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
 import { ChaosTier } from './chaos-tier.ts'
@@ -20,6 +22,8 @@ export interface WorldOptions {
   readonly tiers?: readonly TierName[]
   /** What of its life a record keeps is drawn from this; 0 keeps all of it. */
   readonly random?: () => number
+  /** Round each tier; without it there is none. */
+  readonly breaker?: CircuitSettings
   /** For a test that makes worlds by the hundred. */
   readonly metrics?: Metrics
 }
@@ -33,6 +37,8 @@ export class KeyStoreWorld {
   readonly inOrigin = new Map<string, number>()
   readonly redis = new ChaosTier('redis', digest => foundIn(this.inRedis, digest) ?? { kind: 'miss' })
   readonly origin = new ChaosTier('origin', digest => foundIn(this.inOrigin, digest) ?? { kind: 'absent' })
+  /** Of each tier, where there are any. */
+  readonly breakers: BreakingTier[] = []
   readonly changes: Changes
   readonly memory: MemoryStore
   readonly keys: KeyStoreChain
@@ -50,13 +56,22 @@ export class KeyStoreWorld {
     this.keys = new KeyStoreChain({
       memory: this.memory,
       changes: this.changes,
-      redis: tiers.includes('redis') ? withMetrics(this.redis, metrics) : null,
-      origin: tiers.includes('origin') ? withMetrics(this.origin, metrics) : null,
+      redis: tiers.includes('redis') ? withMetrics(this.#dress(this.redis, options.breaker), metrics) : null,
+      origin: tiers.includes('origin')
+        ? withMetrics(this.#dress(this.origin, options.breaker), metrics)
+        : null,
       clock,
       metrics,
       staleMs: options.staleMs ?? 300_000,
       ...(options.maxInFlight === undefined ? {} : { maxInFlight: options.maxInFlight }),
     })
+  }
+
+  #dress(tier: ChaosTier, settings?: CircuitSettings): KeyTier {
+    if (settings === undefined) return tier
+    const breaker = withBreaker(tier, settings, this.clock)
+    this.breakers.push(breaker)
+    return breaker
   }
 
   beat(delayMs = 0): void {

@@ -306,7 +306,7 @@ const redis: Row = {
       description: '`unavailable`: there was no connection.',
       kind: 'timeseries',
       unit: 'ops',
-      width: 8,
+      width: 6,
       runbook: '#posternkeystoreunavailable',
       queries: [
         { expr: rate('postern_redis_commands_total', 'command, outcome'), legend: '{{command}} {{outcome}}' },
@@ -317,7 +317,7 @@ const redis: Row = {
       description: 'p50 and p99; the limit is redis.commandTimeoutMs.',
       kind: 'timeseries',
       unit: 's',
-      width: 8,
+      width: 6,
       runbook: '#posternkeystoredegraded',
       queries: [
         {
@@ -335,12 +335,22 @@ const redis: Row = {
       description: '1 while the connection for commands is ready; reconnections a second.',
       kind: 'timeseries',
       unit: 'none',
-      width: 8,
+      width: 6,
       runbook: '#posternkeystoreunavailable',
       queries: [
         { expr: gauge('postern_redis_up', 'pod'), legend: '{{pod}}' },
         { expr: rate('postern_redis_reconnects_total', 'pod'), legend: 'reconnections {{pod}}' },
       ],
+    },
+    {
+      title: 'Passed over',
+      description:
+        'Replicas that do not ask a tier for keys, because it did not answer: Redis, or the origin. A probe tries it.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 6,
+      runbook: '#posternkeystoreunavailable',
+      queries: [{ expr: gauge('postern_key_store_circuit_open', 'tier'), legend: '{{tier}}' }],
     },
   ],
 }

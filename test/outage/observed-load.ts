@@ -1,0 +1,138 @@
+import { Pool } from 'undici'
+import type { Replica } from '../support/fleet.ts'
+import { scrape, sumOf } from '../support/scrape.ts'
+import type { IssuedKey } from '../support/world.ts'
+
+/** As it came: `200`, or the code of the refusal. */
+export interface Seen {
+  readonly key: string
+  readonly replica: number
+  readonly answer: string
+  /** When it was sent: since the epoch, ms. */
+  readonly sentAtMs: number
+  readonly tookMs: number
+}
+
+/** What stores were asked for. */
+export interface StoreRequests {
+  readonly redis: number
+  readonly origin: number
+}
+
+/** Clients that ask one after another, at each gateway by itself, and write down what they saw. */
+export class ObservedLoad {
+  readonly seen: Seen[] = []
+  readonly #replicas: readonly Replica[]
+  readonly #pools: readonly Pool[]
+  /** Pieces that went out to the origin: a request each. */
+  #toOrigin = 0
+
+  constructor(replicas: readonly Replica[]) {
+    this.#replicas = replicas
+    this.#pools = replicas.map(({ urls }) => new Pool(urls.gateway, { connections: 8, pipelining: 1 }))
+    for (const { toOrigin } of replicas) {
+      toOrigin.onPiece = direction => {
+        if (direction === 'forth') this.#toOrigin++
+      }
+    }
+  }
+
+  async ask(key: IssuedKey, replica: number): Promise<Seen> {
+    const pool = this.#pools[replica]
+    if (pool === undefined) throw new RangeError(`There is no replica ${replica}`)
+    const [sentAtMs, beganMs] = [Date.now(), performance.now()]
+    const answer = await answerOf(pool, key.secret)
+    const seen = { key: key.id, replica, answer, sentAtMs, tookMs: performance.now() - beganMs }
+    this.seen.push(seen)
+    return seen
+  }
+
+  async askAll(keys: readonly IssuedKey[]): Promise<Seen[]> {
+    const asked = this.#replicas.map(async (_, replica) => {
+      const own: Seen[] = []
+      for (const key of keys) own.push(await this.ask(key, replica))
+      return own
+    })
+    return (await Promise.all(asked)).flat()
+  }
+
+  /** A client with the warm keys and one with the cold ones at each gateway, each cold key once, until those are through. */
+  async run(warm: readonly IssuedKey[], cold: readonly IssuedKey[], pauseMs: number): Promise<Seen[]> {
+    const before = this.seen.length
+    await Promise.all(this.#replicas.map((_, replica) => this.#runAt(replica, warm, cold, pauseMs)))
+    return this.seen.slice(before)
+  }
+
+  async #runAt(
+    replica: number,
+    warm: readonly IssuedKey[],
+    cold: readonly IssuedKey[],
+    pauseMs: number,
+  ): Promise<void> {
+    let going = true
+    const keepAsking = async () => {
+      for (let asked = 0; going; asked++) {
+        const key = warm[asked % warm.length]
+        if (key !== undefined) await this.ask(key, replica)
+        await pause(pauseMs)
+      }
+    }
+    const asking = keepAsking()
+    for (const key of cold) {
+      await this.ask(key, replica)
+      await pause(pauseMs)
+    }
+    going = false
+    await asking
+  }
+
+  /** Since they were started. */
+  async storeRequests(): Promise<StoreRequests> {
+    const scraped = await Promise.all(this.#replicas.map(({ urls }) => scrape(urls.ops)))
+    const commands = scraped.map(metrics => sumOf(metrics, 'postern_redis_commands_total'))
+    return { redis: commands.reduce((sum, count) => sum + count, 0), origin: this.#toOrigin }
+  }
+
+  async stop(): Promise<void> {
+    for (const { toOrigin } of this.#replicas) toOrigin.onPiece = () => {}
+    await Promise.all(this.#pools.map(pool => pool.destroy()))
+  }
+}
+
+/** The line of figures that stands at the end of each fault. */
+export function report(
+  name: string,
+  seen: readonly Seen[],
+  more: { slowMs: number; recoveredMs: number; stores: StoreRequests },
+): void {
+  const failed = seen.filter(({ answer }) => answer === 'key_store_unavailable').length
+  const wrong = wrongOf(seen).length
+  const slow = slowOf(seen, more.slowMs).length
+  process.stdout.write(
+    `\n${name}: ${seen.length} requests, ${wrong} wrong, ${failed} failed, ${slow} waited for a deadline; well again after ${Math.round(more.recoveredMs)} ms; asked of Redis ${more.stores.redis}, of the origin ${more.stores.origin}\n`,
+  )
+}
+
+/** Of keys that are all good: whatever says that one is not, or nothing at all. */
+export function wrongOf(seen: readonly Seen[]): Seen[] {
+  return seen.filter(({ answer }) => answer !== '200' && answer !== 'key_store_unavailable')
+}
+
+export function slowOf(seen: readonly Seen[], slowMs: number): Seen[] {
+  return seen.filter(({ tookMs }) => tookMs >= slowMs)
+}
+
+async function answerOf(pool: Pool, secret: string): Promise<string> {
+  try {
+    const headers = { host: 'gw', authorization: `Bearer ${secret}` }
+    const { statusCode, body } = await pool.request({ method: 'GET', path: '/api/v1/auth', headers })
+    const { code = String(statusCode) } = (await body.json()) as { code?: string }
+    return code
+  } catch (error) {
+    return String(error)
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms))
+}

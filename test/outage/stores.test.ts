@@ -1,0 +1,428 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { digestOf } from '../../src/domain/secret.ts'
+import { redisKeyOf } from '../../src/domain/wire.ts'
+import { Fleet } from '../support/fleet.ts'
+import { scrape } from '../support/scrape.ts'
+import { until } from '../support/until.ts'
+import type { IssuedKey } from '../support/world.ts'
+import { ObservedLoad, report, type Seen, slowOf, wrongOf } from './observed-load.ts'
+
+const REDIS_TIMEOUT_MS = 400
+const ORIGIN_TIMEOUT_MS = 700
+/** Whoever took so long has waited for the nearest deadline. */
+const SLOW_MS = REDIS_TIMEOUT_MS * 0.9
+/** `redis.circuit.failures` and `origin.circuit.failures`, as they are by default. */
+const FAILURES = 5
+const REPLICAS = 2
+const SETTINGS = {
+  POSTERN_REDIS_COMMAND_TIMEOUT_MS: String(REDIS_TIMEOUT_MS),
+  POSTERN_ORIGIN_TIMEOUT_MS: String(ORIGIN_TIMEOUT_MS),
+}
+const RECOVERY_MS = 30_000
+
+let fleet: Fleet
+let warm: IssuedKey[]
+beforeAll(async () => {
+  fleet = await Fleet.start(REPLICAS, SETTINGS)
+  warm = await fleet.issue(20)
+}, 60_000)
+afterAll(() => fleet.stop())
+
+interface Outage {
+  readonly name: string
+  /** Keys that no gateway has seen; by default 60 that were issued before the fault. */
+  readonly cold?: () => Promise<IssuedKey[]>
+  readonly fault: () => unknown
+  readonly mend: () => unknown
+  /** What `/readyz` says of the parts while it lasts. */
+  readonly degraded?: Readonly<Record<string, string>>
+  readonly pauseMs?: number
+}
+
+/** Breaks something under load, mends it, and prints what it cost. */
+async function suffer(outage: Outage): Promise<Seen[]> {
+  const { name, fault, mend, pauseMs = 15 } = outage
+  await fleet.untilHealthy()
+  const before = outage.cold === undefined ? await fleet.issue(60) : []
+  const load = new ObservedLoad(fleet.replicas)
+  try {
+    expect(wrongOf(await load.askAll(warm))).toEqual([])
+    const begun = await load.storeRequests()
+    await fault()
+    const cold = (await outage.cold?.()) ?? before
+    const seen = await load.run(warm, cold, pauseMs)
+    if (outage.degraded !== undefined) {
+      for (const { urls } of fleet.replicas) await untilDegraded(urls.ops, outage.degraded)
+    }
+    const stores = await load.storeRequests()
+    await mend()
+    const mendedMs = performance.now()
+    await fleet.untilHealthy()
+    const recoveredMs = performance.now() - mendedMs
+    const after = await load.askAll([...warm, ...cold])
+    const asked = { redis: stores.redis - begun.redis, origin: stores.origin - begun.origin }
+    report(name, seen, { slowMs: SLOW_MS, recoveredMs, stores: asked })
+    expect(wrongOf(seen)).toEqual([])
+    expect(after.filter(({ answer }) => answer !== '200')).toEqual([])
+    return seen
+  } finally {
+    await load.stop()
+    await mend()
+  }
+}
+
+/** Green all the while, and with the name of what is not well. */
+async function untilDegraded(opsUrl: string, parts: Readonly<Record<string, string>>): Promise<void> {
+  await until(`/readyz names ${JSON.stringify(parts)}`, async () => {
+    const response = await fetch(`${opsUrl}/readyz`)
+    expect(response.status).toBe(200)
+    const said = (await response.json()) as Record<string, string>
+    return Object.entries(parts).every(([part, state]) => said[part] === state)
+  })
+}
+
+const failedOf = (seen: readonly Seen[]) => seen.filter(({ answer }) => answer !== '200')
+
+function expectFewSlow(seen: readonly Seen[], atMost: number): void {
+  for (let replica = 0; replica < REPLICAS; replica++) {
+    const own = slowOf(seen, SLOW_MS).filter(each => each.replica === replica)
+    expect(own.length).toBeLessThanOrEqual(atMost)
+  }
+}
+
+async function openTiers(): Promise<number> {
+  const scraped = await Promise.all(fleet.replicas.map(({ urls }) => scrape(urls.ops)))
+  return scraped.filter(metrics => metrics.get('postern_key_store_circuit_open{tier="redis"}') === 1).length
+}
+
+describe('Redis', () => {
+  test('refuses connections: every key is served, new ones by the origin', { timeout: 60_000 }, async () => {
+    const seen = await suffer({
+      name: 'Redis gone',
+      fault: () => fleet.redis.kill(),
+      mend: () => (fleet.redis.isRunning ? undefined : fleet.redis.revive()),
+      degraded: { redis: 'down', changes: 'deaf', origin: 'on' },
+    })
+    expect(failedOf(seen)).toEqual([])
+    expectFewSlow(seen, FAILURES)
+  })
+
+  test('is frozen: a few look-ups wait for the deadline, and none after them', {
+    timeout: 60_000,
+  }, async () => {
+    const seen = await suffer({
+      name: 'Redis frozen',
+      fault: () => fleet.redis.freeze(),
+      mend: () => fleet.redis.thaw(),
+      // Nobody asks it any more once nothing is heard from it: the origin says what is true.
+      degraded: { changes: 'deaf', origin: 'on' },
+    })
+    expect(failedOf(seen)).toEqual([])
+    expectFewSlow(seen, FAILURES)
+  })
+
+  test('is busy with one command for seconds: the same', { timeout: 60_000 }, async () => {
+    let busy: Promise<unknown> = Promise.resolve()
+    const script = `
+      local function now() local time = redis.call('TIME'); return time[1] * 1000 + time[2] / 1000 end
+      local endMs = now() + tonumber(ARGV[1])
+      while now() < endMs do end
+      return 'done'`
+    const seen = await suffer({
+      name: 'Redis busy',
+      fault: () => {
+        busy = fleet.redis.admin.eval(script, 0, '3000')
+      },
+      mend: () => busy,
+    })
+    expect(failedOf(seen)).toEqual([])
+    expectFewSlow(seen, FAILURES)
+  })
+
+  test('takes commands and answers none, while changes are heard: the breaker alone is what helps', {
+    timeout: 60_000,
+  }, async () => {
+    let opened = 0
+    const seen = await suffer({
+      name: 'commands to Redis swallowed',
+      fault: () => {
+        for (const { toRedis } of fleet.replicas) toRedis.hold('forth', link => !link.isSubscriber)
+      },
+      mend: async () => {
+        opened = Math.max(opened, await openTiers())
+        for (const { toRedis } of fleet.replicas) {
+          toRedis.resume()
+          toRedis.cut()
+        }
+      },
+      degraded: { redis: 'down', changes: 'hearing', origin: 'on' },
+    })
+    expect(failedOf(seen)).toEqual([])
+    expectFewSlow(seen, FAILURES)
+    expect(opened).toBe(REPLICAS)
+  })
+
+  test('has no place for another client: the same as if it were gone', { timeout: 60_000 }, async () => {
+    const { admin } = fleet.redis
+    const seen = await suffer({
+      name: 'Redis with maxclients reached',
+      fault: async () => {
+        await admin.config('SET', 'maxclients', '1')
+        for (const type of ['normal', 'pubsub'])
+          await admin.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes')
+      },
+      mend: () => admin.config('SET', 'maxclients', '10000'),
+      degraded: { redis: 'down', changes: 'deaf', origin: 'on' },
+    })
+    expect(failedOf(seen)).toEqual([])
+  })
+
+  test('evicts whatever it is given: keys that it does not know any more are not unknown', {
+    timeout: 60_000,
+  }, async () => {
+    const { admin } = fleet.redis
+    const seen = await suffer({
+      name: 'eviction storm in Redis',
+      fault: async () => {
+        await admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
+        await admin.config('SET', 'maxmemory', '1mb')
+        await until('all is evicted', async () => (await admin.dbsize()) === 0)
+      },
+      mend: async () => {
+        await admin.config('SET', 'maxmemory', '0')
+        await admin.config('SET', 'maxmemory-policy', 'noeviction')
+      },
+    })
+    expect(failedOf(seen)).toEqual([])
+  })
+
+  test.each([
+    [
+      'for want of memory',
+      () => fleet.redis.admin.config('SET', 'maxmemory', '1'),
+      () => fleet.redis.admin.config('SET', 'maxmemory', '0'),
+    ],
+    [
+      'while writing clients are paused',
+      () => fleet.redis.admin.call('CLIENT', 'PAUSE', '60000', 'WRITE'),
+      () => fleet.redis.admin.call('CLIENT', 'UNPAUSE'),
+    ],
+    [
+      'because it was made the replica of somebody who is gone',
+      () => fleet.redis.admin.call('REPLICAOF', '127.0.0.1', '1'),
+      () => fleet.redis.admin.call('REPLICAOF', 'NO', 'ONE'),
+    ],
+  ])(
+    'takes no writes %s: it is read, and keys that were issued meanwhile work at once',
+    {
+      timeout: 60_000,
+    },
+    async (why, fault, mend) => {
+      const seen = await suffer({
+        name: `Redis takes no writes ${why}`,
+        fault,
+        mend,
+        cold: () => fleet.issue(60),
+      })
+      expect(failedOf(seen)).toEqual([])
+    },
+  )
+
+  test('holds records that nobody can read: each costs a look-up at the origin, and no other key anything', {
+    timeout: 60_000,
+  }, async () => {
+    const { admin } = fleet.redis
+    const corrupt: ((record: string) => string)[] = [
+      record => record.slice(0, -30),
+      record => record.replace('"ws_1"', '"ws_2"'),
+      record => record.replace(/"workspaceId":"[^"]*",/, ''),
+      record => record.replace('"v":1', '"v":9'),
+      record => record.replace(/.$/, String.fromCharCode(0)),
+      record => `${record.slice(0, -1)},"name":"${'x'.repeat(10_000_000)}"}`,
+    ]
+    const seen = await suffer({
+      name: 'corrupt records in Redis',
+      cold: async () => {
+        const keys = await fleet.issue(30)
+        for (const [index, { secret }] of keys.entries()) {
+          const name = redisKeyOf(digestOf(secret))
+          const record = await until('the record is there', () => admin.get(name))
+          await admin.set(name, corrupt[index % corrupt.length]?.(record) ?? '')
+        }
+        return keys
+      },
+      fault: () => {},
+      mend: () => {},
+      degraded: { redis: 'ok', changes: 'hearing', origin: 'on' },
+    })
+    expect(failedOf(seen)).toEqual([])
+  })
+
+  test('cuts those who hear too slowly, and loses what it had for them: no revocation is lost for that', {
+    timeout: 60_000,
+  }, async () => {
+    const { admin } = fleet.redis
+    const revoked: IssuedKey[] = []
+    const accepted: Seen[] = []
+    const cuts = async () =>
+      (await Promise.all(fleet.replicas.map(({ urls }) => scrape(urls.ops)))).map(
+        metrics => metrics.get('postern_redis_reconnects_total') ?? 0,
+      )
+    const before = await cuts()
+    const seen = await suffer({
+      name: 'subscribers cut for their output buffer',
+      fault: async () => {
+        await admin.config('SET', 'client-output-buffer-limit', 'pubsub 1kb 1kb 1')
+        const keys = await fleet.issue(5)
+        const load = new ObservedLoad(fleet.replicas)
+        for (const key of keys) {
+          await load.askAll([key])
+          // More at once than the limit allows, and the change right behind it.
+          const burst = admin.multi()
+          for (let beat = 0; beat < 100; beat++) {
+            burst.publish('postern:keys:changed', JSON.stringify({ beat: 'burst', at: Date.now() }))
+          }
+          await burst.exec()
+          await fleet.revoke(key)
+          revoked.push(key)
+          await until(
+            'every gateway refuses it',
+            async () => {
+              const answers = await load.askAll([key])
+              return answers.every(({ answer }) => answer === 'key_revoked')
+            },
+            5_000,
+          )
+        }
+        for (const key of revoked) accepted.push(...(await load.askAll([key])))
+        await load.stop()
+      },
+      mend: () => admin.config('SET', 'client-output-buffer-limit', 'pubsub 32mb 8mb 60'),
+    })
+    expect(failedOf(seen)).toEqual([])
+    expect(accepted.filter(({ answer }) => answer !== 'key_revoked')).toEqual([])
+    for (const [replica, count] of (await cuts()).entries())
+      expect(count).toBeGreaterThan(before[replica] ?? 0)
+  })
+})
+
+describe('the origin', () => {
+  /** Keys that are in the database and nowhere else. */
+  async function unknownToRedis(count: number): Promise<IssuedKey[]> {
+    const keys = await fleet.issue(count)
+    for (const { secret } of keys) {
+      const name = redisKeyOf(digestOf(secret))
+      await until('the record is there', async () => (await fleet.redis.admin.exists(name)) === 1)
+      await fleet.redis.admin.del(name)
+    }
+    return keys
+  }
+
+  test('swallows what it is asked: known keys are served, of others it is said that nobody can tell, and soon at once', {
+    timeout: 60_000,
+  }, async () => {
+    const hidden = await unknownToRedis(60)
+    const known = await fleet.issue(40)
+    const mixed = hidden.flatMap((key, index) => [key, ...known.slice(index, index + 1)])
+    const seen = await suffer({
+      name: 'origin black-holed',
+      cold: async () => mixed,
+      fault: () => {
+        for (const { toOrigin } of fleet.replicas) toOrigin.hold('forth')
+      },
+      mend: () => {
+        for (const { toOrigin } of fleet.replicas) toOrigin.resume()
+      },
+      degraded: { redis: 'ok', changes: 'hearing', origin: 'down' },
+    })
+    const isHidden = new Set(hidden.map(({ id }) => id))
+    expect(failedOf(seen).every(({ key }) => isHidden.has(key))).toBe(true)
+    expect(failedOf(seen)).toHaveLength(hidden.length * REPLICAS)
+    expectFewSlow(seen, FAILURES)
+  })
+
+  test('is frozen with all of the console: gateways are deaf, and serve from Redis what it knows', {
+    timeout: 60_000,
+  }, async () => {
+    const seen = await suffer({
+      name: 'console frozen',
+      fault: () => fleet.console.process.child.kill('SIGSTOP'),
+      mend: () => fleet.console.process.child.kill('SIGCONT'),
+      degraded: { redis: 'ok', changes: 'deaf', origin: 'down' },
+      pauseMs: 25,
+    })
+    expect(failedOf(seen)).toEqual([])
+    // A look-up of a warm key and one of a cold one wait together, and fail at one moment.
+    expectFewSlow(seen, FAILURES * 2)
+  })
+})
+
+describe.each([
+  { staleSeconds: 5, what: 'a key that was good is used for as long as it may be, and no longer' },
+  { staleSeconds: 0, what: 'no key is used that was not verified within the second' },
+])('both are gone, with a stale bound of $staleSeconds s', ({ staleSeconds, what }) => {
+  let own: Fleet
+  beforeAll(async () => {
+    own = await Fleet.start(1, {
+      ...SETTINGS,
+      POSTERN_REDIS_CIRCUIT_FAILURES: '1',
+      POSTERN_ORIGIN_CIRCUIT_FAILURES: '1',
+      POSTERN_KEYS_STALE_SECONDS: String(staleSeconds),
+    })
+  }, 60_000)
+  afterAll(() => own.stop())
+
+  test(`${what}; an expiry holds all the while`, { timeout: 60_000 }, async () => {
+    const [lasting, ending] = await own.issue(2)
+    if (lasting === undefined || ending === undefined) throw new Error('Two keys were issued')
+    const expiresAtMs = await own.endSoon(ending, 2)
+    const load = new ObservedLoad(own.replicas)
+    await until('both are served', async () => {
+      const answers = await load.askAll([lasting, ending])
+      return answers.every(({ answer }) => answer === '200')
+    })
+    const begun = await load.storeRequests()
+    own.redis.freeze()
+    for (const { toOrigin } of own.replicas) toOrigin.hold('forth')
+    const goneAtMs = Date.now()
+    const seen: Seen[] = []
+    const endMs = goneAtMs + (staleSeconds + 2.5) * 1000
+    while (Date.now() < endMs) seen.push(...(await load.askAll([lasting, ending])))
+    const stores = await load.storeRequests()
+
+    own.redis.thaw()
+    for (const { toOrigin } of own.replicas) toOrigin.resume()
+    const mendedMs = performance.now()
+    await until(
+      'the key is served again',
+      async () => (await load.ask(lasting, 0)).answer === '200',
+      RECOVERY_MS,
+    )
+    const asked = { redis: stores.redis - begun.redis, origin: stores.origin - begun.origin }
+    report(
+      `both gone, staleSeconds ${staleSeconds}`,
+      seen.filter(({ key }) => key === lasting.id),
+      {
+        slowMs: SLOW_MS,
+        recoveredMs: performance.now() - mendedMs,
+        stores: asked,
+      },
+    )
+    await load.stop()
+
+    const of = (key: IssuedKey) => seen.filter(each => each.key === key.id)
+    expect(wrongOf(of(lasting))).toEqual([])
+    const served = of(lasting).filter(({ answer }) => answer === '200')
+    // Trusted for a second while deaf, which takes a second to notice; then stale for as long as may be.
+    const boundMs = Math.max(2, staleSeconds) * 1000
+    expect(served.filter(({ sentAtMs }) => sentAtMs > goneAtMs + boundMs)).toEqual([])
+    expect(served.some(({ sentAtMs }) => sentAtMs > goneAtMs + 3_000)).toBe(staleSeconds > 3)
+    expect(of(lasting).at(-1)?.answer).toBe('key_store_unavailable')
+    // Of the other one: good until its expiry, then expired or not to be told, and never good.
+    const late = of(ending).filter(({ sentAtMs }) => sentAtMs >= expiresAtMs)
+    expect(late.filter(({ answer }) => !['key_expired', 'key_store_unavailable'].includes(answer))).toEqual(
+      [],
+    )
+    expect(late.length).toBeGreaterThan(0)
+  })
+})
