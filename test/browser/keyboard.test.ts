@@ -102,6 +102,9 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
 
     await page.locator('summary').first().focus()
     await page.keyboard.press('Enter')
+    await page.keyboard.press('Escape')
+    expect(await page.getByRole('button', { name: 'Sign out', exact: true }).isVisible()).toBe(false)
+    await page.keyboard.press('Enter')
     await tabTo(page, 'Sign out')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Sign in' }).waitFor()

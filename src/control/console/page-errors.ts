@@ -4,6 +4,7 @@ import type { ControlLogger } from '../control-logger.ts'
 import type { ApiError } from '../http/api-error.ts'
 import { explainError } from '../http/explain-error.ts'
 import { answerPage, formAgainPath, frameOf } from './page-request.ts'
+import { WORKSPACES } from './paths.ts'
 import { type Problem, problemPage } from './problem-page.ts'
 
 /** Whatever goes wrong below pages is told on a page. */
@@ -13,8 +14,9 @@ export function usePageErrors(
 ): void {
   scope.setErrorHandler((error: FastifyError | ApiError, request, reply) => {
     // The session of the form is over and another one has begun: the form is there again, with what was typed.
-    if ('code' in error && error.code.startsWith('FST_CSRF_'))
-      return reply.redirect(formAgainPath(request), 303)
+    if ('code' in error && error.code.startsWith('FST_CSRF_')) {
+      return reply.redirect(request.url.startsWith(WORKSPACES) ? formAgainPath(request) : '/', 303)
+    }
     const refusal = explainError(error)
     if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'a page failed')
     const frame = request.person === null ? null : frameOf(request, reply, { workspaceId: null, clock })

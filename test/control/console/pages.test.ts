@@ -112,6 +112,16 @@ describe('a form', () => {
   })
 })
 
+test('a form of an earlier session changes nothing, and leads back to where it was', async () => {
+  const id = await issue()
+  const stale = { _csrf: 'of another session' }
+  const revoke = await ada.browser.post(`${KEYS}/${id}/revoke`, stale)
+  expect([revoke.status, revoke.headers['location']]).toEqual([303, `${KEYS}/${id}/revoke?kept=1`])
+  const signOut = await ada.browser.post('/sign-out', stale)
+  expect([signOut.status, signOut.headers['location']]).toEqual([303, '/'])
+  expect((await ada.call('GET', KEYS)).body.keys[0]?.state).toBe('active')
+})
+
 describe('keys of a workspace', () => {
   test('are shown fifty at a time, in the state that was asked for', async () => {
     for (let count = 0; count < 51; count++) await issue({ name: `number ${count}` })

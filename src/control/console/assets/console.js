@@ -87,6 +87,20 @@ function setUpChoices() {
   }
 }
 
+/** A menu closes as people expect of one. */
+function setUpMenus() {
+  for (const menu of document.querySelectorAll('details.person')) {
+    document.addEventListener('click', event => {
+      if (!menu.contains(event.target)) menu.open = false
+    })
+    menu.addEventListener('keydown', event => {
+      if (event.key !== 'Escape' || !menu.open) return
+      menu.open = false
+      menu.querySelector('summary').focus()
+    })
+  }
+}
+
 /** A form is sent once, however often its button is pressed. */
 function setUpForms() {
   for (const form of document.querySelectorAll('form[method="post"]')) {
@@ -123,6 +137,7 @@ setInterval(keepTimesTrue, 1000)
 setUpCopying()
 setUpDialogs()
 setUpChoices()
+setUpMenus()
 setUpForms()
 setUpSigningOut()
 addEventListener('pagehide', forgetSecrets)
