@@ -6,14 +6,16 @@ import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { ORIGIN_TOKEN } from '../support/scripted-origin.ts'
-import { type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts'
 import { until } from '../support/until.ts'
+import { PlannedOrigin } from './planned-origin.ts'
 import { breachOfRecords, type Verdict } from './record-law.ts'
 import { type RecordPlan, recordPlan } from './record-plans.ts'
 
 export interface RecordFuzzReport {
   readonly sent: number
   readonly verdicts: ReadonlyMap<string, number>
+  /** Keys that the origin was asked for together with others. */
+  readonly inBatches: number
   readonly breaches: readonly RecordBreach[]
 }
 
@@ -23,41 +25,26 @@ export interface RecordBreach {
   readonly plan: RecordPlan
 }
 
-const AT_ONCE = 8
+/** More than the calls that a gateway makes at a time, so that some keys are asked for together. */
+const AT_ONCE = 32
 /** How long the origin may take; a run of many waits for it often. */
 const PATIENCE_MS = '250'
-const NO_BATCHES = 'HTTP/1.1 404 No\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}'
 
 /** A gateway between a Redis and an origin that both hold what they should not. */
 export class RecordFuzzer {
   readonly #redis: RedisServer
-  readonly #origin: ScriptedUpstream
+  readonly #origin: PlannedOrigin
   readonly #gateway: Listening
-  /** By digest. */
-  readonly #plans: Map<string, RecordPlan>
 
-  private constructor(parts: {
-    redis: RedisServer
-    origin: ScriptedUpstream
-    gateway: Listening
-    plans: Map<string, RecordPlan>
-  }) {
-    this.#redis = parts.redis
-    this.#origin = parts.origin
-    this.#gateway = parts.gateway
-    this.#plans = parts.plans
+  private constructor(redis: RedisServer, origin: PlannedOrigin, gateway: Listening) {
+    this.#redis = redis
+    this.#origin = origin
+    this.#gateway = gateway
   }
 
   static async start(): Promise<RecordFuzzer> {
-    const plans = new Map<string, RecordPlan>()
     const redis = await RedisServer.start()
-    const origin = await startScriptedUpstream(({ target, socket }) => {
-      origin.requests.length = 0
-      const plan = plans.get(target.split('/').at(-1) ?? '')
-      if (plan === undefined) socket.end(NO_BATCHES)
-      else if (plan.origin.after === 'end') socket.end(plan.origin.bytes, 'latin1')
-      else socket.write(plan.origin.bytes, 'latin1')
-    })
+    const origin = await PlannedOrigin.start()
     const gateway = await startPostern('gateway', {
       POSTERN_REDIS_URL: redis.url,
       POSTERN_REDIS_BEATS: 'false',
@@ -73,7 +60,7 @@ export class RecordFuzzer {
       const readiness = await fetch(`${gateway.urls.ops}/readyz`)
       return ((await readiness.json()) as { changes: string }).changes === 'hearing'
     })
-    return new RecordFuzzer({ redis, origin, gateway, plans })
+    return new RecordFuzzer(redis, origin, gateway)
   }
 
   async run(runs: number, firstSeed: number): Promise<RecordFuzzReport> {
@@ -92,7 +79,7 @@ export class RecordFuzzer {
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, work))
-    return { sent: runs, verdicts, breaches }
+    return { sent: runs, verdicts, inBatches: this.#origin.inBatches, breaches }
   }
 
   async judge(
@@ -101,7 +88,7 @@ export class RecordFuzzer {
     nowMs = Date.now(),
   ): Promise<{ verdict: Verdict; breach: string | null }> {
     const digest = digestOf(key)
-    this.#plans.set(digest, plan)
+    this.#origin.plans.set(digest, plan)
     if (plan.redis !== null)
       await this.#redis.admin.set(redisKeyOf(digest), Buffer.from(plan.redis, 'latin1'), 'EX', 60)
     let verdict = await this.#ask(key)
@@ -113,7 +100,7 @@ export class RecordFuzzer {
     ) {
       verdict = await this.#ask(key)
     }
-    this.#plans.delete(digest)
+    this.#origin.plans.delete(digest)
     return { verdict, breach: breachOfRecords(plan, verdict, nowMs) }
   }
 

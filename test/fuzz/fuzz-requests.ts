@@ -51,7 +51,9 @@ export async function fuzzRequests(
   const work = async () => {
     while (seed < firstSeed + runs) {
       const own = seed++
-      const answers = await send(world.gateway.urls.gateway, mutate(lawfulRequest(secret, own), chance(own)))
+      const random = chance(own)
+      const bytes = mutate(lawfulRequest(secret, own), random)
+      const answers = await send(world.gateway.urls.gateway, bytes, random)
       for (const { status } of answers) statuses.set(status, (statuses.get(status) ?? 0) + 1)
     }
   }
@@ -78,13 +80,20 @@ function lawfulRequest(secret: string, seed: number): string {
     `X-Request-Id: seed-${seed}`,
     'Connection: close',
   ]
-  return [`GET ${targets[seed % targets.length]} HTTP/1.1`, ...lines, '', ''].join('\r\n')
+  const last = [`GET ${targets[seed % targets.length]} HTTP/1.1`, ...lines, '', ''].join('\r\n')
+  // Every third is the second of two on its connection: what ends the first must not become part of it.
+  if (seed % 3 !== 0) return last
+  const first = ['GET /api/v1/workspaces/ws_1 HTTP/1.1', ...lines.slice(0, -1), '', ''].join('\r\n')
+  return first + last
 }
 
-/** What is no whole request is ended by the gateway's own deadline for heads. */
-function send(url: string, bytes: string) {
+/** In one piece or two. What is no whole request is ended by the gateway's own deadline for heads. */
+async function send(url: string, bytes: string, random: () => number) {
   const client = new RawClient(url)
-  client.send(bytes)
+  const cut = random() < 0.3 ? Math.floor(random() * bytes.length) : 0
+  client.send(bytes.slice(0, cut))
+  await new Promise(resolve => setImmediate(resolve))
+  client.send(bytes.slice(cut))
   return client.untilClosed()
 }
 

@@ -15,9 +15,12 @@ test('whatever stands in Redis, and whatever the origin answers, nobody is grant
 }, async () => {
   const report = await fuzzer.run(RUNS, SEED)
   const verdicts = JSON.stringify([...report.verdicts].sort())
-  process.stdout.write(`fuzz: ${report.sent} records, ${verdicts}, breaches ${report.breaches.length}\n`)
+  process.stdout.write(
+    `fuzz: ${report.sent} records, ${verdicts}, ${report.inBatches} look-ups in batches, breaches ${report.breaches.length}\n`,
+  )
   expect(report.breaches).toEqual([])
   expect(fuzzer.faults()).toEqual([])
+  expect(report.inBatches).toBeGreaterThan(0)
   // A run in which one of these never came would show nothing.
   for (const verdict of ['granted', 'key_invalid', 'key_revoked', 'key_expired', 'key_store_unavailable'])
     expect(report.verdicts.get(verdict)).toBeGreaterThan(0)
