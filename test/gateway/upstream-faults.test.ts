@@ -56,6 +56,22 @@ test('a 503 is asked for once, answered with the upstream’s Retry-After, and d
   }
 })
 
+test('long error pages pin no connection, however many there are', async () => {
+  const page = 'x'.repeat(1024 * 1024)
+  await start(
+    request =>
+      request.number < 200
+        ? request.send(`HTTP/1.1 503 No\r\nContent-Length: ${page.length}\r\n\r\n`, page)
+        : request.send(json('"next"')),
+    { connections: 4 },
+  )
+  const answers = await Promise.all(Array.from({ length: 200 }, ask))
+  expect(answers.filter(({ status }) => status !== 503)).toEqual([])
+  expect(await ask()).toMatchObject({ status: 200, text: '"next"' })
+  expect(upstream.requests).toHaveLength(201)
+  expect(await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})).toBe(0)
+})
+
 test('a short error page leaves the connection in use, also where it comes after the client was answered', async () => {
   await start(request => request.send('HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\n'), { connections: 1 })
   for (const number of [0, 1, 2]) {
