@@ -4,6 +4,7 @@ import type { Denial } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { ClientConnections } from './client-connections.ts'
 import { closesConnection, refusalOf } from './refusal.ts'
+import { writeWhole } from './whole-answer.ts'
 
 /** The three ways in which a request ends here. */
 export interface Answer {
@@ -19,31 +20,24 @@ export function createRefuse(connections: ClientConnections): Answer['refuse'] {
     const refusal = refusalOf(denial)
     seen.reason = denial.reason
     if (denial.reason.startsWith('upstream_')) seen.source = 'upstream'
-    seen.responseBytes = Buffer.byteLength(refusal.body)
     if (close || closesConnection(denial.reason)) {
       connections.condemn(reply.request.raw.socket)
       reply.header('connection', 'close')
     }
-    reply
-      .code(refusal.status)
-      .headers(refusal.headers)
-      .header('x-request-id', seen.requestId)
-      .send(refusal.body)
+    seen.responseBytes = writeWhole(reply, { ...refusal, requestId: seen.requestId })
   }
+}
+
+const DESCRIPTION_HEADERS = {
+  'content-type': 'application/json; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
 }
 
 export const describeKey: Answer['describeKey'] = (reply, seen, permit) => {
   const { workspaceId, scopes, id, hint, expiresAtMs } = permit.grant
   const expiresAt = new Date(expiresAtMs).toISOString()
   const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint, expiresAt })
-  seen.responseBytes = Buffer.byteLength(body)
-  reply
-    .code(200)
-    .headers({
-      'content-type': 'application/json; charset=utf-8',
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-      'x-request-id': seen.requestId,
-    })
-    .send(body)
+  const { requestId } = seen
+  seen.responseBytes = writeWhole(reply, { status: 200, headers: DESCRIPTION_HEADERS, body, requestId })
 }

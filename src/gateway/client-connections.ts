@@ -24,7 +24,7 @@ export class ClientConnections {
     const state = this.#stateOf(socket)
     if (state.condemned) return false
     state.owed++
-    response.once('close', () => {
+    response.on('close', () => {
       state.owed--
       if (state.owed === 0 && state.farewell !== null) sayFarewell(socket, state.farewell)
     })

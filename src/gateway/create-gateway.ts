@@ -114,7 +114,6 @@ function createAnswer(app: FastifyInstance, deps: GatewayDeps, connections: Clie
     forward: (reply, seen, permit) => {
       const { raw } = reply.request
       const forwarded = forwardedOf(raw.socket.remoteAddress ?? '', trusted, raw.headers)
-      reply.header('x-request-id', seen.requestId).header('x-content-type-options', 'nosniff')
       forward(reply, permit, { seen, requestId: seen.requestId, forwarded })
     },
   }

@@ -8,6 +8,7 @@ import { type Follow, following, unchanging } from '../domain/follow.ts'
 import { type DenialReason, denied } from '../domain/verdict.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
+import { forwardedRequestOf, leanReply } from './lean-reply.ts'
 import type { Resolve } from './upstream-addresses.ts'
 import type { UpstreamSettings } from './upstream-connection.ts'
 import { deliverAnswer, type Refuse } from './upstream-delivery.ts'
@@ -53,13 +54,6 @@ declare module 'node:http' {
     [EXCHANGE]?: Forwarding | undefined
   }
 }
-declare module 'node:http2' {
-  // reply-from's types allow for it; the gateway does not speak it.
-  interface Http2ServerRequest {
-    [EXCHANGE]?: Forwarding | undefined
-  }
-}
-
 /** The only user of @fastify/reply-from. Everything in it that decides anything is replaced by ours. */
 export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): Forward {
   const dispatcher = new UpstreamDispatcher(deps)
@@ -74,8 +68,6 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     // Its types ask for undici's whole request; its code calls with a callback only.
     undici: dispatcher as unknown as { request: Dispatcher['request'] },
     destroyAgent: true,
-    // A cached URL would be one made of what a client sent; ours is always `/`.
-    disableCache: true,
     disableRequestLogging: true,
   })
 
@@ -88,8 +80,8 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     if (context.seen.trace !== null) headers['traceparent'] = context.seen.trace.forwarding()
     const exchange = dispatcher.open(basePath + permit.upstreamTarget, headers)
     request[EXCHANGE] = { exchange, context, reply }
-    reply.raw.on('close', onClientClose).on('drain', onClientDrain)
-    reply.from('/', hooks)
+    reply.raw.on('close', onClientClose)
+    reply.from.call(leanReply(reply.request.raw), '/', hooks)
   }
 }
 
@@ -110,11 +102,16 @@ function forwardingHooks(deps: ForwardingDeps): FastifyReplyFromHooks {
     queryString: () => '',
     // Its own default sends a GET that met a 503 eleven times in all.
     retryDelay: () => null,
-    rewriteRequestHeaders: request => ({ [EXCHANGE]: request.raw[EXCHANGE]?.exchange }),
-    onResponse: ({ raw }) => answering(raw[EXCHANGE], deliver),
-    onError: ({ request: { raw } }, { error: { cause } }) =>
-      answering(raw[EXCHANGE], forwarding => fail(forwarding, cause)),
+    rewriteRequestHeaders: request => ({ [EXCHANGE]: forwardingOf(request)?.exchange }),
+    onResponse: request => answering(forwardingOf(request), deliver),
+    onError: ({ request }, { error: { cause } }) =>
+      answering(forwardingOf(request), forwarding => fail(forwarding, cause)),
   }
+}
+
+/** Cut when the client has left: nobody is to be answered then. */
+function forwardingOf(request: object): Forwarding | undefined {
+  return forwardedRequestOf(request)[EXCHANGE]
 }
 
 /** Runs within undici's parser, where whatever is thrown on ends the process, or leaves the client waiting. */
@@ -138,8 +135,4 @@ function reasonOf(failure: unknown): DenialReason {
 function onClientClose(this: ServerResponse): void {
   this.req[EXCHANGE]?.exchange.abort()
   this.req[EXCHANGE] = undefined
-}
-
-function onClientDrain(this: ServerResponse): void {
-  this.req[EXCHANGE]?.exchange.drained()
 }

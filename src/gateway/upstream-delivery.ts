@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type Denial, denied } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
@@ -7,6 +7,9 @@ import type { BodySink } from './upstream-exchange-parties.ts'
 import { denialReasonOf, type UpstreamFailure } from './upstream-failure.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
 import type { JudgeAnswer, Judgement } from './upstream-response.ts'
+import { withOwnFields, writeWhole } from './whole-answer.ts'
+
+type PassingAnswer = Extract<Judgement, { kind: 'pass' }>
 
 /** The only way to answer a refusal; made where all refusals are. */
 export type Refuse = (reply: FastifyReply, seen: RequestObservation, denial: Denial) => void
@@ -30,26 +33,24 @@ export function deliverAnswer(
   if (judgement.kind === 'reject') {
     reject(reply, seen, exchange, judgement.retryAfter)
   } else if (judgement.hasBody) {
-    const hasLength = judgement.headers['content-length'] !== undefined
-    const begin = () => pass(reply, exchange, judgement)
-    const refuseInstead = (denial: Denial) => refuse(reply, seen, denial)
-    exchange.deliverTo(new ClientBody({ seen, hasLength, begin, refuse: refuseInstead }))
+    exchange.deliverTo(new ClientBody({ reply, seen, exchange, judgement, refuse }))
   } else {
-    pass(reply, exchange, judgement)
+    pass(reply, seen, exchange, judgement)
   }
 }
 
 /** Written to the raw response: Fastify's streaming would put one more stream and its listeners in between. */
 function pass(
   reply: FastifyReply,
+  seen: RequestObservation,
   exchange: UpstreamExchange,
-  { headers, hasBody }: Extract<Judgement, { kind: 'pass' }>,
+  { headers, hasBody }: PassingAnswer,
 ): ServerResponse {
   const response = reply.hijack().raw
-  // Fastify types each known name as possibly undefined, which none is.
-  const own = reply.getHeaders() as OutgoingHttpHeaders
-  // What we say ourselves, such as how a limit of ours stands, is not the upstream's to say.
-  response.writeHead(exchange.statusCode, { ...headers, ...own })
+  // The judgement made them for this answer alone.
+  headers['x-content-type-options'] = 'nosniff'
+  headers['x-request-id'] = seen.requestId
+  response.writeHead(exchange.statusCode, withOwnFields(headers, reply))
   if (!hasBody) {
     exchange.discard()
     response.end()
@@ -67,30 +68,28 @@ function reject(
   const answer = (body: Buffer | null) => {
     exchange.discard()
     const rejection = JSON.stringify(readRejection(body, headers['content-encoding']))
-    seen.responseBytes = Buffer.byteLength(rejection)
-    sendRejection(reply, statusCode, rejection, retryAfter)
+    const fields =
+      retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
+    const { requestId } = seen
+    const answered = { status: statusCode, headers: fields, body: rejection, requestId }
+    seen.responseBytes = writeWhole(reply, answered)
   }
   exchange.deliverTo(new RejectionCollector(answer))
 }
 
-function sendRejection(
-  reply: FastifyReply,
-  statusCode: number,
-  body: string,
-  retryAfter: string | null,
-): void {
-  if (retryAfter !== null) reply.header('retry-after', retryAfter)
-  reply.code(statusCode).header('cache-control', 'no-store').type('application/json; charset=utf-8')
-  reply.send(body)
+const REJECTION_HEADERS = {
+  'content-type': 'application/json; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
 }
 
 interface ClientBodyParts {
+  readonly reply: FastifyReply
   readonly seen: RequestObservation
-  readonly hasLength: boolean
-  /** Writes the head. */
-  readonly begin: () => ServerResponse
+  readonly exchange: UpstreamExchange
+  readonly judgement: PassingAnswer
   /** Answers in place of it. */
-  readonly refuse: (denial: Denial) => void
+  readonly refuse: Refuse
 }
 
 /**
@@ -107,7 +106,10 @@ class ClientBody implements BodySink {
 
   write(chunk: Buffer): boolean {
     this.#parts.seen.responseBytes += chunk.length
-    return this.#begun().write(chunk)
+    const response = this.#begun()
+    if (response.write(chunk)) return true
+    response.once('drain', () => this.#parts.exchange.drained())
+    return false
   }
 
   end(): void {
@@ -115,20 +117,24 @@ class ClientBody implements BodySink {
   }
 
   cut(failure: UpstreamFailure | null): void {
-    const { seen, hasLength, refuse } = this.#parts
+    const { reply, seen, judgement, refuse } = this.#parts
     if (failure !== null) seen.fault = failure.kind
     if (this.#response === null) {
-      refuse(denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
+      refuse(reply, seen, denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
       return
     }
     if (failure !== null) seen.truncated = true
     // Where only the close ends the body (HTTP/1.0), an orderly close would say that it was whole.
+    const hasLength = judgement.headers['content-length'] !== undefined
     if (!hasLength && !this.#response.chunkedEncoding) this.#response.socket?.resetAndDestroy()
     this.#response.destroy()
   }
 
   #begun(): ServerResponse {
-    this.#response ??= this.#parts.begin()
+    if (this.#response === null) {
+      const { reply, seen, exchange, judgement } = this.#parts
+      this.#response = pass(reply, seen, exchange, judgement)
+    }
     return this.#response
   }
 }

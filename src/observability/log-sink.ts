@@ -4,6 +4,9 @@ import type { DestinationStream } from 'pino'
 /** Some ten thousand lines: a reader that pauses for a moment misses none, one that has stopped costs no more than this. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024
 
+/** How long a line may wait for others. What a process says last is handed on by `flushed`. */
+const GATHER_MS = 10
+
 /** What the counter of dropped lines is to this. */
 interface Counter {
   inc(): void
@@ -20,11 +23,18 @@ export class LogSink implements DestinationStream {
   #isOpen = true
   /** Dropped since the last line that was taken. */
   #missing = 0
-  /** Lines of this turn of the event loop, which go out at its end: one write for all of them. */
+  /** Lines that go out together: a write for each would cost as much as half the decision on a key. */
   #gathered = ''
+  readonly #soon: (handOn: () => void) => void
 
   /** @param output a pipe, which takes bytes without waiting for its reader; a file or a terminal is written to at once */
-  constructor(output: Writable, dropped: Counter, maxWaitingBytes = MAX_WAITING_BYTES) {
+  constructor(
+    output: Writable,
+    dropped: Counter,
+    maxWaitingBytes = MAX_WAITING_BYTES,
+    soon: (handOn: () => void) => void = handOn => setTimeout(handOn, GATHER_MS),
+  ) {
+    this.#soon = soon
     this.#output = output
     this.#dropped = dropped
     this.#maxWaitingBytes = maxWaitingBytes
@@ -56,7 +66,7 @@ export class LogSink implements DestinationStream {
   }
 
   #gather(line: string): void {
-    if (this.#gathered === '') setImmediate(() => this.#handOn())
+    if (this.#gathered === '') this.#soon(() => this.#handOn())
     this.#gathered += line
   }
 

@@ -83,7 +83,7 @@ export class RequestObserver {
       trace,
     }
     this.inFlight++
-    response.once('close', () => this.#end(observation, response))
+    response.on('close', () => this.#end(observation, response))
     return observation
   }
 

@@ -26,7 +26,7 @@ let sink: LogSink
 beforeEach(() => {
   reader = new Reader()
   dropped = 0
-  sink = new LogSink(reader, { inc: () => dropped++ }, 10)
+  sink = new LogSink(reader, { inc: () => dropped++ }, 10, setImmediate)
 })
 
 function write(...lines: string[]): void {
@@ -66,7 +66,7 @@ describe('lines that nobody takes', () => {
   })
 })
 
-test('lines of one turn of the event loop go out in one write', async () => {
+test('lines that come close together go out in one write', async () => {
   write('1', '2', '3')
   expect(reader.writableLength).toBe(0)
   await turn()
