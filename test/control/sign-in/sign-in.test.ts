@@ -319,6 +319,16 @@ describe('a provider in trouble', () => {
     await expectNobody(world, ada, back.href, 502, 'unavailable')
   })
 
+  test('that says nothing once people are back is not waited for either', async () => {
+    const world = await startSignIn({ signIn: { oidc: { timeoutMs: 100 } } })
+    const ada = world.browser()
+    const back = await comeBack(ada)
+    const held = Promise.withResolvers<void>()
+    world.provider.hold = held.promise
+    await expectNobody(world, ada, back.href, 502, 'unavailable')
+    held.resolve()
+  })
+
   test('that does not know the console’s secret is no fault of theirs', async () => {
     const world = await startSignIn({ signIn: { oidc: { clientSecret: 'another one' } } })
     await expectNobody(world, world.browser(), START, 502, 'unavailable')
