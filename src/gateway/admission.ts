@@ -32,6 +32,7 @@ export class Admission {
   readonly #inFlight: () => number
   readonly #limit: InFlightLimit
   #heapIsFull = false
+  #stopped = false
   #held = 0
   #releases: (() => void)[][] = Array.from({ length: HELD_PERIODS }, () => [])
 
@@ -57,7 +58,7 @@ export class Admission {
    */
   async holdBack(): Promise<void> {
     const late = !this.#heapIsFull && this.#limit.value < this.#settings.maxInFlight
-    if (!late || this.#held >= MAX_HELD) return
+    if (!late || this.#stopped || this.#held >= MAX_HELD) return
     this.#held++
     await new Promise<void>(resolve => this.#releases.at(-1)?.push(resolve))
   }
@@ -72,6 +73,7 @@ export class Admission {
 
   /** Holds nobody back any longer. */
   stop(): void {
+    this.#stopped = true
     for (const held of this.#releases) this.#release(held.splice(0))
   }
 
