@@ -1,0 +1,74 @@
+import type { ServerResponse } from 'node:http'
+import { expect, onTestFinished, test } from 'vitest'
+import { systemClock } from '../../src/domain/clock.ts'
+import { encodeRecord } from '../../src/domain/wire.ts'
+import { createKeyStore } from '../../src/keystore/create-key-store.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { digestNo, recordOf } from '../support/key-records.ts'
+import { keyStoreConfig } from '../support/key-store-config.ts'
+import { LogSpy } from '../support/log-spy.ts'
+import { answer, ScriptedOrigin } from '../support/scripted-origin.ts'
+
+const POISON = digestNo(666)
+const GOOD = Array.from({ length: 20 }, (_, number) => digestNo(number))
+const RECORD = encodeRecord(recordOf(), POISON, null)
+const ROUNDS = 10
+
+/** What a broken row of the origin may look like from here. */
+const ROWS: [what: string, answer: (response: ServerResponse) => void][] = [
+  ['a fault', response => answer(response, 500, '{"code":"internal_error"}')],
+  ['nulls', response => answer(response, 200, RECORD.replace('"ws_1"', 'null'))],
+  ['another type', response => answer(response, 200, RECORD.replace(/"scopes":\[[^\]]*\]/, '"scopes":7'))],
+  ['a schema of the future', response => answer(response, 200, RECORD.replace('"v":1', '"v":9'))],
+  [
+    'a day that does not exist',
+    response =>
+      answer(response, 200, RECORD.replace(/"expiresAt":"[^"]*"/, '"expiresAt":"2026-02-31T00:00:00Z"')),
+  ],
+  ['a megabyte', response => answer(response, 200, `{"id":"${'x'.repeat(1_000_000)}"}`)],
+  ['half of its text', response => answer(response, 200, RECORD.slice(0, 40))],
+]
+
+test.each(ROWS)(
+  'a key of which the origin says %s is not known, and costs no other key anything',
+  async (what, broken) => {
+    const origin = await ScriptedOrigin.start()
+    origin.script = (request, response) => {
+      if (request.url?.endsWith(POISON) === true) broken(response)
+      else origin.byTheContract(request, response)
+    }
+    // Without a time to live everything is asked for each time: no memory helps.
+    const config = keyStoreConfig({
+      originUrl: origin.url,
+      ttlSeconds: 0,
+      staleSeconds: 0,
+      originTimeoutMs: 5_000,
+    })
+    const keys = createKeyStore({
+      config,
+      metrics: createMetrics(),
+      logger: new LogSpy(),
+      clock: systemClock,
+    })
+    onTestFinished(async () => {
+      await keys.stop()
+      await origin.stop()
+    })
+    for (const digest of GOOD) origin.records.set(digest, recordOf())
+    const poisoned: string[] = []
+    const others: string[] = []
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const digest of GOOD) {
+        poisoned.push((await keys.keyStore.get(POISON)).kind)
+        others.push((await keys.keyStore.get(digest)).kind)
+      }
+    }
+    const failed = others.filter(kind => kind !== 'found').length
+    process.stdout.write(
+      `\norigin poisoned by ${what}: ${others.length} look-ups of other keys, ${failed} failed; ${poisoned.length} of the poisoned one, ${new Set(poisoned).size === 1 ? poisoned[0] : 'not all alike'}; asked of the origin ${origin.requests.length}\n`,
+    )
+    expect(failed).toBe(0)
+    expect(new Set(poisoned)).toEqual(new Set(['unknown']))
+    expect(keys.health()).toMatchObject({ origin: 'on' })
+  },
+)
