@@ -3,13 +3,13 @@ import { growthOf, reportLines } from './report.ts'
 import { soak } from './soak.ts'
 
 const MINUTE_MS = 60_000
-/** Of the heap after garbage is gone, against what it was after the warm-up. */
+/** Of the heap after garbage is gone, against what it was before. */
 const HEAP_SHARE = 0.02
 
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '15' },
-    'warm-up-minutes': { type: 'string', default: '2' },
+    'warm-up-minutes': { type: 'string', default: '3' },
   },
 })
 const times = {

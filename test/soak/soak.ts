@@ -8,13 +8,15 @@ import { KeyRing, STALE_SECONDS } from './key-ring.ts'
 import { MixedLoad, type Tally } from './mixed-load.ts'
 import { MoodyUpstream } from './moody-upstream.ts'
 
+/** Before the first request, after the warm-up, at half-time and at the end. */
+export type Stages = Readonly<Record<'fresh' | 'warm' | 'half' | 'end', Holdings>>
+
 export interface SoakReport extends Tally {
   readonly revocations: number
   readonly faults: number
   readonly upstreamRequests: number
-  /** Before the first request, after a first round of everything, and at the end. */
-  readonly gateway: Readonly<Record<'fresh' | 'warm' | 'end', Holdings>>
-  readonly console: Readonly<Record<'fresh' | 'warm' | 'end', Holdings>>
+  readonly gateway: Stages
+  readonly console: Stages
   /** Lines of either log that tell of a fault of our own. */
   readonly complaints: readonly string[]
 }
@@ -41,13 +43,15 @@ export async function soak(times: SoakTimes, tell: (text: string) => void = () =
     const fresh = await world.measure()
     await world.live(times.warmUpMs, times, tell)
     const warm = await world.measure()
-    await world.live(times.soakMs, times, tell)
+    await world.live(times.soakMs / 2, times, tell)
+    const half = await world.measure()
+    await world.live(times.soakMs / 2, times, tell)
     const end = await world.measure()
     return {
       ...world.tally,
       ...world.figures(),
-      gateway: { fresh: fresh.gateway, warm: warm.gateway, end: end.gateway },
-      console: { fresh: fresh.console, warm: warm.console, end: end.console },
+      gateway: { fresh: fresh.gateway, warm: warm.gateway, half: half.gateway, end: end.gateway },
+      console: { fresh: fresh.console, warm: warm.console, half: half.console, end: end.console },
       complaints: world.complaints(),
     }
   } finally {

@@ -47,8 +47,11 @@ describe('an answer under faults', () => {
 test('what is not given back is named', () => {
   const held: Holdings = { heapBytes: 100, residentBytes: 100, descriptors: 9, sockets: 3, timers: 2 }
   const report = (end: Partial<Holdings>) => {
-    const stages = { fresh: held, warm: held, end: { ...held, ...end } }
-    return { gateway: stages, console: { fresh: held, warm: held, end: held } } as unknown as SoakReport
+    const stages = { fresh: held, warm: held, half: held, end: { ...held, ...end } }
+    return {
+      gateway: stages,
+      console: { fresh: held, warm: held, half: held, end: held },
+    } as unknown as SoakReport
   }
   expect(growthOf(report({ heapBytes: 102, timers: 1 }), 0.02)).toEqual([])
   expect(growthOf(report({ heapBytes: 103 }), 0.02)).toEqual(['gateway: heapBytes 103, at most 102'])
