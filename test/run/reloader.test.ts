@@ -1,0 +1,91 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { describe, expect, test } from 'vitest'
+import { loadConfig } from '../../src/config/load.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { Reloader } from '../../src/run/reloader.ts'
+import { signingSecret } from '../config/examples.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+
+/** Settings with one secret in a file, and who reads them again. */
+function startReloader() {
+  const file = join(temporaryDirectory(), 'token')
+  writeFileSync(file, 'first')
+  const environment = {
+    POSTERN_KEYS_SIGNING_SECRETS: signingSecret(1),
+    POSTERN_UPSTREAM_URL: 'http://files',
+    POSTERN_ORIGIN_URL: 'http://origin',
+    POSTERN_ORIGIN_TOKEN_FILE: file,
+  }
+  const load = () => loadConfig({ environment, planes: ['gateway'] })
+  const loaded = load()
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes))
+  const log: Record<string, unknown>[] = []
+  const logger = pino({}, { write: (line: string) => void log.push(JSON.parse(line)) })
+  const metrics = createMetrics()
+  const { config, files } = loaded
+  const reloader = new Reloader({ config, files, load, logger, metrics, clock: new ManualClock() })
+  const tokens: (string | undefined)[] = []
+  const follow = (config: Config) => () => void tokens.push(config.origin.token)
+  return {
+    reloader,
+    log,
+    tokens,
+    follow,
+    change: (text: string) => writeFileSync(file, text),
+    isGood: () => metricValue(metrics.configReloadSuccess),
+  }
+}
+
+describe('whoever follows the settings of a process', () => {
+  test('is told of what changed, and not of what did not', async () => {
+    const { reloader, change, tokens, follow, log } = startReloader()
+    reloader.follow(follow)
+    await reloader.look()
+    expect([tokens, log]).toEqual([[], []])
+    change('second')
+    await reloader.look()
+    await reloader.look()
+    expect(tokens).toEqual(['second'])
+    expect(log).toMatchObject([{ msg: 'settings read again', changed: ['origin.token'] }])
+  })
+
+  test('and comes late, while the process is still being built, has what changed before', async () => {
+    const { reloader, change, tokens, follow } = startReloader()
+    change('second')
+    await reloader.look()
+    reloader.follow(follow)
+    expect(tokens).toEqual(['second'])
+  })
+
+  test('is left with what it has where another one cannot use it, and hears of the next that all can use', async () => {
+    const { reloader, change, tokens, follow, log, isGood } = startReloader()
+    reloader.follow(follow)
+    reloader.follow(({ origin }) => {
+      if (origin.token === 'second') throw new Error('origin.token: is of no use')
+      return () => {}
+    })
+    change('second')
+    await reloader.look()
+    expect([tokens, await isGood()]).toEqual([[], 0])
+    expect(log.at(-1)).toMatchObject({ level: 50, problem: 'origin.token: is of no use' })
+    change('third')
+    await reloader.look()
+    expect([tokens, await isGood()]).toEqual([['third'], 1])
+  })
+
+  test('is not told again and again of a file that stays broken', async () => {
+    const { reloader, change, log, isGood } = startReloader()
+    change('two\nlines')
+    for (let look = 0; look < 3; look++) await reloader.look()
+    expect([log.length, await isGood()]).toEqual([1, 0])
+    // Put back as it was, it is read again: nobody has to change it into something else.
+    change('first')
+    await reloader.look()
+    expect(await isGood()).toBe(1)
+  })
+})
