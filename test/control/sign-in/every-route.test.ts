@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { BrowserDouble, type Visit } from '../../support/browser-double.ts'
 import { type RunningConsole, startConsole } from '../../support/console.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { CONSOLE, type SignedIn, signIn, startProvider, trusting } from '../../support/signed-in.ts'
 
 /** Whatever the console serves, now and later: a route that is added is asked here by itself. */
@@ -20,7 +21,8 @@ let routes: Route[]
 
 beforeEach(async () => {
   const provider = await startProvider()
-  running = await startConsole(trusting(provider))
+  // It stands still: pages say what time it is.
+  running = await startConsole(trusting(provider, { parts: { clock: new ManualClock() } }))
   routes = []
   // What has several methods is the refusal of those that a path does not have.
   running.app.addHook('onRoute', ({ method, url }) => {
