@@ -62,15 +62,13 @@ async function configureDemo(
   upstreamUrl: string,
 ): Promise<RunSettings> {
   const secret = () => randomBytes(32).toString('base64url')
-  const gatewayPort = flags.get('--gateway-port') ?? String(await freePort(8080))
-  const consolePort = flags.get('--console-port') ?? String(await freePort(8081))
+  const gatewayPort = await portOfFlag(flags.get('--gateway-port'), 8080)
+  const consolePort = await portOfFlag(flags.get('--console-port'), 8081)
   const own = new Map([
     ['--gateway-host', LOOPBACK],
     ['--console-host', LOOPBACK],
     ['--ops-host', LOOPBACK],
-    ['--gateway-port', gatewayPort],
     ['--console-gateway-url', `http://${LOOPBACK}:${gatewayPort}`],
-    ['--console-port', consolePort],
     ['--console-public-url', `http://${LOOPBACK}:${consolePort}`],
     ['--ops-port', String(await freePort(9090))],
     ['--upstream-url', upstreamUrl],
@@ -82,10 +80,19 @@ async function configureDemo(
     ['--drain-delay-ms', '0'],
     ['--log-level', 'info'],
     ...flags,
+    // Last: other settings above name these ports, so each must be known by its number.
+    ['--gateway-port', gatewayPort],
+    ['--console-port', consolePort],
   ])
   return settingsToRun(() =>
     loadConfig({ environment: host.environment, flags: own, configFile, planes: ['gateway', 'console'] }),
   )
+}
+
+/** As given; 0 is any that is free. */
+async function portOfFlag(given: string | undefined, usual: number): Promise<string> {
+  if (given === undefined) return String(await freePort(usual))
+  return given === '0' ? String(await freePort(0)) : given
 }
 
 /** The usual port where nobody listens on it, else one that is free. */
