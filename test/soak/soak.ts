@@ -13,6 +13,7 @@ export type Stages = Readonly<Record<'fresh' | 'warm' | 'half' | 'end', Holdings
 
 export interface SoakReport extends Tally {
   readonly revocations: number
+  readonly revocationsSinceHalf: number
   readonly faults: number
   readonly upstreamRequests: number
   readonly gateway: Stages
@@ -45,11 +46,13 @@ export async function soak(times: SoakTimes, tell: (text: string) => void = () =
     const warm = await world.measure()
     await world.live(times.soakMs / 2, times, tell)
     const half = await world.measure()
+    const revocationsAtHalf = world.figures().revocations
     await world.live(times.soakMs / 2, times, tell)
     const end = await world.measure()
     return {
       ...world.tally,
       ...world.figures(),
+      revocationsSinceHalf: world.figures().revocations - revocationsAtHalf,
       gateway: { fresh: fresh.gateway, warm: warm.gateway, half: half.gateway, end: end.gateway },
       console: { fresh: fresh.console, warm: warm.console, half: half.console, end: end.console },
       complaints: world.complaints(),

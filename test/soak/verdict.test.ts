@@ -49,6 +49,7 @@ test('what is not given back is named', () => {
   const report = (end: Partial<Holdings>) => {
     const stages = { fresh: held, warm: held, half: held, end: { ...held, ...end } }
     return {
+      revocationsSinceHalf: 0,
       gateway: stages,
       console: { fresh: held, warm: held, half: held, end: held },
     } as unknown as SoakReport
