@@ -1,51 +1,84 @@
 import { parseArgs } from 'node:util'
-import { checkAnswer, startContestants } from './contestants.ts'
+import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
 import { judgeGoals } from './goals.ts'
 import { runRounds } from './measure.ts'
+import { sideTable, writeReport } from './report.ts'
 import { whatIsHere } from './requirements.ts'
+import { measureScale } from './scale.ts'
+import { compareWithRecorded, record, SHORT_NAMES } from './short.ts'
+import { measureSideFigures } from './side-figures.ts'
 import { goalsTable, samplesTable } from './tables.ts'
 import { BenchWorld } from './world.ts'
 
-const { values } = parseArgs({
+const { values: options } = parseArgs({
   options: {
+    /** Compares a few ratios with those that are written down, and fails where one is worse. */
     short: { type: 'boolean', default: false },
+    /** Writes them down. */
+    record: { type: 'boolean', default: false },
+    /** How many keys are in use, in place of who answers. */
+    scale: { type: 'boolean', default: false },
+    keys: { type: 'string', default: '100,10000,1000000' },
     rounds: { type: 'string', default: '7' },
     seconds: { type: 'string', default: '2' },
-    /** Only contestants whose name holds this. */
+    /** Only contestants whose name holds this; the README stays as it is. */
     only: { type: 'string', multiple: true },
-    /** Another checkout, measured beside this one. */
+    /** Another checkout, measured beside this one; the README stays as it is. */
     against: { type: 'string' },
-    /** Flags for the gateway's node, such as --cpu-prof --cpu-prof-dir=. */
+    /** Flags for the gateway's node, such as --node=--cpu-prof; the README stays as it is. */
     node: { type: 'string', multiple: true, default: [] },
   },
 })
-const say = (text: string) => process.stdout.write(`${text}\n`)
+const UNAVAILABLE = 69
 
 const here = whatIsHere()
 for (const note of here.notes) say(note)
-if (!here.canRun) process.exit(69)
-const world = await BenchWorld.start()
-try {
+process.exitCode = here.canRun ? await run() : UNAVAILABLE
+
+async function run(): Promise<number> {
+  const world = await BenchWorld.start()
+  try {
+    if (options.scale) say(await measureScale(world, options.keys.split(',').map(Number)))
+    else if (options.record) say(await record(await contestantsOf(world)))
+    else if (options.short) return (await compareWithRecorded(await contestantsOf(world), say)) ? 0 : 1
+    else await runAll(world)
+    return 0
+  } finally {
+    await world.stop()
+  }
+}
+
+async function contestantsOf(world: BenchWorld): Promise<Contestant[]> {
   const all = await startContestants(world, {
     lua: here.lua,
-    against: values.against ?? null,
-    cold: !values.short,
-    nodeFlags: values.node,
+    against: options.against ?? null,
+    cold: !options.short && !options.record,
+    nodeFlags: options.node,
   })
-  const wanted = values.only
-  const contestants =
-    wanted === undefined ? all : all.filter(({ name }) => wanted.some(part => name.includes(part)))
+  const { only } = options
+  const few = options.short || options.record
+  const contestants = all.filter(({ name }) =>
+    few ? SHORT_NAMES.has(name) : only === undefined || only.some(part => name.includes(part)),
+  )
   for (const contestant of contestants) await checkAnswer(contestant)
-  const pace = {
-    rounds: Number(values.rounds),
-    seconds: Number(values.seconds),
-    warmUpSeconds: 3,
-    connections: 64,
-  }
+  return contestants
+}
+
+async function runAll(world: BenchWorld): Promise<void> {
+  const contestants = await contestantsOf(world)
+  const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)]
+  const pace = { rounds, seconds, warmUpSeconds: 3, connections: 64 }
   const samples = await runRounds(contestants, pace, text => process.stderr.write(`\r\u001b[K${text}`))
   process.stderr.write('\n')
+  const goals = judgeGoals(samples)
   say(samplesTable(samples))
-  say(goalsTable(judgeGoals(samples)))
-} finally {
-  await world.stop()
+  say(goalsTable(goals))
+  if (options.only !== undefined || options.against !== undefined || options.node.length > 0) return
+  const side = await measureSideFigures(world, contestants, samples)
+  say(sideTable(side))
+  writeReport({ samples, goals, side, rounds, seconds })
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`)
 }

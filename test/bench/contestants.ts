@@ -13,6 +13,7 @@ export interface Contestant {
   readonly headers: Readonly<Record<string, string>>
   readonly expect: { readonly status: number; readonly bytes?: number }
   readonly keysFile?: string
+  readonly firstKey?: number
 }
 
 const WORKSPACE_PATH = `/api/v1/workspaces/${WORKSPACE}`

@@ -48,10 +48,12 @@ export class BenchWorld {
     const upstream = await startUpstream(directory)
     const shared = { ...secrets, POSTERN_REDIS_URL: `redis://127.0.0.1:${redis.port}`, POSTERN_OPS_PORT: '0' }
     const console = await startConsole(directory, shared)
-    // The console has issued none of the keys: on a machine that is busy enough for late beats, a deaf gateway would ask it.
     const settings = {
       ...shared,
+      // The console has issued none of the keys: a gateway that is deaf, or finds Redis slow, because the machine is busy
+      // would ask it.
       POSTERN_REDIS_BEATS: 'false',
+      POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
       POSTERN_DRAIN_DELAY_MS: '0',
       POSTERN_ORIGIN_URL: console.url,
       POSTERN_UPSTREAM_URL: upstream.url,

@@ -13,6 +13,8 @@ export interface Load {
   readonly seconds: number
   /** Keys to go round, one a line. */
   readonly keysFile?: string
+  /** Number of the one to begin with. */
+  readonly firstKey?: number
   /** Mean pause of each connection between two requests, so that the load stays below what can be served. */
   readonly delayMs?: number
 }
@@ -34,6 +36,7 @@ export async function runWrk(load: Load): Promise<LoadResult> {
   const [program, words] = pinned(LOAD_CORE, 'wrk', [...size, '-s', SCRIPT, ...headers, load.url])
   const own = {
     ...(load.keysFile === undefined ? {} : { BENCH_KEYS_FILE: load.keysFile }),
+    ...(load.firstKey === undefined ? {} : { BENCH_FIRST_KEY: String(load.firstKey) }),
     ...(load.delayMs === undefined ? {} : { BENCH_DELAY_MS: String(Math.round(load.delayMs)) }),
   }
   const child = spawn(program, words, {

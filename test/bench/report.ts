@@ -1,0 +1,83 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { cpus, release } from 'node:os'
+import { drawBars } from './bars.ts'
+import type { GoalResult } from './goals.ts'
+import { medianOf, type Samples } from './measure.ts'
+import type { SideFigures } from './side-figures.ts'
+import { goalsTable, samplesTable, table } from './tables.ts'
+
+const RESULTS = new URL('results.json', import.meta.url)
+const PICTURE = new URL('results.svg', import.meta.url)
+const README = new URL('../../README.md', import.meta.url)
+const BEGIN = '<!-- bench -->'
+const END = '<!-- /bench -->'
+
+export interface Report {
+  readonly samples: Samples
+  readonly goals: readonly GoalResult[]
+  readonly side: SideFigures
+  readonly rounds: number
+  readonly seconds: number
+}
+
+/** All that a full run leaves behind: JSON, the picture, and the README's section. */
+export function writeReport(report: Report): void {
+  const text = describe(report)
+  writeFileSync(RESULTS, `${JSON.stringify(toJson(report), null, 2)}\n`)
+  writeFileSync(PICTURE, pictureOf(report.samples))
+  writeFileSync(README, withSection(readFileSync(README, 'utf8'), text))
+}
+
+export function sideTable(side: SideFigures): string {
+  const rows = [
+    ['ready after its start', `${side.readyAfterMs.toFixed(0)} ms`, '500 ms'],
+    ['resident when idle', `${side.idleMegabytes.toFixed(0)} MB`, '90 MB'],
+    ['p99 added at half its limit', `${side.p99AddedAtHalfMs.toFixed(2)} ms`, '2 ms'],
+    [
+      'p99 at its limit',
+      `${side.p99AtLimitMs.gateway.toFixed(1)} ms`,
+      `${side.p99AtLimitMs.httpProxy.toFixed(1)} ms, as bare http-proxy-3`,
+    ],
+  ]
+  return table(['the gateway', 'measured', 'goal: at most'], rows)
+}
+
+function describe(report: Report): string {
+  const { samples, goals, side, rounds, seconds } = report
+  return [
+    `\`npm run bench\`, ${new Date().toISOString().slice(0, 10)}, ${machine()}: ${rounds} rounds of ${seconds} s in turns, 64`,
+    'connections, access log, metrics and every check on. Times move with the machine; ratios within one run are the result.',
+    '',
+    '![Processor time of a request, by contestant](test/bench/results.svg)',
+    '',
+    samplesTable(samples),
+    '',
+    goalsTable(goals),
+    '',
+    sideTable(side),
+  ].join('\n')
+}
+
+function withSection(readme: string, text: string): string {
+  const begin = readme.indexOf(BEGIN)
+  const end = readme.indexOf(END)
+  if (begin < 0 || end < begin) throw new Error(`README.md must hold ${BEGIN} and, after it, ${END}`)
+  return `${readme.slice(0, begin)}${BEGIN}\n\n${text}\n\n${readme.slice(end)}`
+}
+
+function toJson({ samples, goals, side, rounds, seconds }: Report) {
+  const date = new Date().toISOString()
+  return { date, machine: machine(), rounds, seconds, samples: Object.fromEntries(samples), goals, side }
+}
+
+function pictureOf(samples: Samples): string {
+  const bars = [...samples.keys()]
+    .filter(name => !name.startsWith('upstream alone'))
+    .map(name => ({ name, value: medianOf(samples, name, 'cpuUs') }))
+  return drawBars('Processor time of a request, in microseconds', bars)
+}
+
+function machine(): string {
+  const [first, ...others] = cpus()
+  return `${others.length + 1} × ${first?.model ?? 'unknown processor'}, Linux ${release()}, Node ${process.versions.node}`
+}
