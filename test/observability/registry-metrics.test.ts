@@ -15,7 +15,7 @@ test('a change that the audit trail cannot take is refused, counted, and not mad
   database.exec(`create trigger full before insert on audit begin select raise(abort, 'disk is full'); end`)
   database.close()
   const refused = await ask('POST', KEYS, { name: 'a', scopes: ['files:read'] })
-  expect(refused).toMatchObject({ status: 500, body: { code: 'internal_error' } })
+  expect(refused).toMatchObject({ status: 503, body: { code: 'database_unavailable' } })
   expect(await metricValue(metrics.auditWriteFailures)).toBe(1)
   expect(await metricValue(metrics.keyOperations, { operation: 'issue', outcome: 'failed' })).toBe(1)
   expect((await ask('GET', KEYS)).body).toEqual({ keys: [] })

@@ -3,6 +3,7 @@ import { makeCertificates } from '../../support/certificates.ts'
 import { KubernetesMetricsDouble } from '../../support/kubernetes-metrics-double.ts'
 import { PrometheusServer, type Series } from '../../support/prometheus-server.ts'
 import { startScriptedUpstream } from '../../support/scripted-upstream.ts'
+import { WebhookReceiver } from '../../support/webhook-receiver.ts'
 import { startWorld, type World } from '../../support/world.ts'
 import type { Panel } from '../dashboards/board.ts'
 import { BOARDS } from '../dashboards/boards.ts'
@@ -46,11 +47,20 @@ export interface WatchedRun {
 export async function runWatched(): Promise<WatchedRun> {
   const certificates = makeCertificates()
   const upstream = await startScriptedUpstream(upstreamScripts.well)
-  const world = await startWorld({
-    ...SETTINGS,
-    POSTERN_UPSTREAM_URL: upstream.url,
-    POSTERN_UPSTREAM_TLS_CA_FILE: certificates.caFile,
-  })
+  const receiver = await WebhookReceiver.start()
+  // Of each kind of answer some.
+  receiver.answer = (response, number) => response.writeHead(number % 3 === 0 ? 500 : 204).end()
+  const world = await startWorld(
+    {
+      ...SETTINGS,
+      POSTERN_UPSTREAM_URL: upstream.url,
+      POSTERN_UPSTREAM_TLS_CA_FILE: certificates.caFile,
+    },
+    {
+      POSTERN_CONSOLE_WEBHOOK_URL: receiver.url,
+      POSTERN_CONSOLE_WEBHOOK_SECRET: Buffer.alloc(32, 7).toString('base64'),
+    },
+  )
   const target = (job: string, url: string) => ({
     url,
     labels: { namespace: 'files', job, pod: `${job}-0` },
@@ -129,6 +139,7 @@ export async function runWatched(): Promise<WatchedRun> {
       await kubernetes.stop()
       await world.stop()
       await upstream.stop()
+      await receiver.stop()
       certificates.remove()
     },
   }
