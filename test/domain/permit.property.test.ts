@@ -206,7 +206,7 @@ it('nothing is ever permitted but a configured endpoint of the key’s own works
   )
   // The property says something only where both answers are common, at each endpoint.
   expect(seen.refused).toBeGreaterThan(3000)
-  for (const { name } of ROUTES) expect(seen.permitted.get(name), name).toBeGreaterThan(50)
+  for (const { name } of ROUTES) expect(seen.permitted.get(name), name).toBeGreaterThan(10)
 })
 
 it('the own workspace’s plain path is permitted: nothing is refused for good measure', () => {
