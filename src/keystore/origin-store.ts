@@ -62,8 +62,11 @@ export class OriginStore implements KeyTier {
 
   #giveUp(question: Question): void {
     this.#waiting.delete(question)
-    const error = new Error(`The origin did not answer within ${this.#timeoutMs} ms`)
-    question.answer({ kind: 'failed', error, why: 'unreachable' })
+    question.answer({ kind: 'failed', error: this.#lateness(), why: 'unreachable' })
+  }
+
+  #lateness(): Error {
+    return new Error(`The origin did not answer within ${this.#timeoutMs} ms`)
   }
 
   /** After all requests that have come by now, so that those that came together go together. */
@@ -103,16 +106,20 @@ export class OriginStore implements KeyTier {
   async #ask(questions: readonly Question[]): Promise<void> {
     const [first, ...more] = questions
     if (first === undefined) return
+    // The youngest of them: whoever has waited longer gives up by itself.
+    const remainingMs = (more.at(-1) ?? first).deadlineMs - this.#clock.monotonicMs()
+    const deadline = new AbortController()
+    // Not `AbortSignal.timeout`: its timer stays for the whole time, however soon the answer comes.
+    const timer = setTimeout(() => deadline.abort(this.#lateness()), Math.max(1, Math.ceil(remainingMs)))
     try {
-      // The youngest of them: whoever has waited longer gives up by itself.
-      const remainingMs = (more.at(-1) ?? first).deadlineMs - this.#clock.monotonicMs()
-      const signal = AbortSignal.timeout(Math.max(1, Math.ceil(remainingMs)))
-      if (more.length === 0) await this.#askOne(first, signal)
-      else await this.#askMany(questions, signal)
+      if (more.length === 0) await this.#askOne(first, deadline.signal)
+      else await this.#askMany(questions, deadline.signal)
     } catch (error) {
       const why = error instanceof OversizedAnswer ? 'unusable' : 'unreachable'
       const answer: TierAnswer = { kind: 'failed', error: asError(error), why }
       for (const question of questions) question.answer(answer)
+    } finally {
+      clearTimeout(timer)
     }
   }
 

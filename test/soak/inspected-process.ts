@@ -56,7 +56,7 @@ export class InspectedProcess {
   }
 
   async measure(): Promise<Holdings> {
-    const timers = await this.#countTimers()
+    const timers = await this.countTimers()
     // The second round collects what the first one's finalisers let go.
     for (const _ of [1, 2, 3]) await this.#ask('HeapProfiler.collectGarbage')
     const memory = (await this.#evaluate('process.memoryUsage()', true)).value as NodeJS.MemoryUsage
@@ -88,7 +88,7 @@ export class InspectedProcess {
     this.#socket.close()
   }
 
-  async #countTimers(): Promise<number> {
+  async countTimers(): Promise<number> {
     const { objectId } = await this.#evaluate(TIMER, false)
     const { objects } = (await this.#ask('Runtime.queryObjects', {
       prototypeObjectId: objectId,

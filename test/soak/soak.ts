@@ -72,7 +72,7 @@ class SoakWorld {
   readonly #console: InspectedProcess
   /** Between gateway and console, where connections are kept for as long as the console allows. */
   readonly #toOrigin: TcpProxy
-  #idleSockets: { gateway: number; console: number } | null = null
+  #idle: Record<'gateway' | 'console', Holdings> | null = null
   #excusedUntilMs = 0
   #struck = 0
 
@@ -137,21 +137,24 @@ class SoakWorld {
   }
 
   async measure(): Promise<Record<'gateway' | 'console', Holdings>> {
-    const sockets = () => ({
-      gateway: this.#gateway.descriptors().sockets,
-      console: this.#console.descriptors().sockets,
-    })
-    const idle = this.#idleSockets
-    if (idle !== null) {
-      const isQuiet = () => {
-        this.#toOrigin.cut()
-        return sockets().gateway <= idle.gateway && sockets().console <= idle.console
-      }
-      await until('all connections are closed', isQuiet, QUIET_MS).catch(() => {})
-    }
+    if (this.#idle !== null) await this.#quiet(this.#idle)
     const measured = { gateway: await this.#gateway.measure(), console: await this.#console.measure() }
-    this.#idleSockets ??= sockets()
+    this.#idle ??= measured
     return measured
+  }
+
+  /** Until what was made for requests is given back, or had time enough: what is still held then is for the report. */
+  async #quiet(idle: Record<'gateway' | 'console', Holdings>): Promise<void> {
+    const haveNoMore = async () => {
+      this.#toOrigin.cut()
+      for (const name of ['gateway', 'console'] as const) {
+        const inspected = name === 'gateway' ? this.#gateway : this.#console
+        if (inspected.descriptors().sockets > idle[name].sockets) return false
+        if ((await inspected.countTimers()) > idle[name].timers) return false
+      }
+      return true
+    }
+    await until('all connections are closed, and no deadline runs', haveNoMore, QUIET_MS).catch(() => {})
   }
 
   figures(): Pick<SoakReport, 'revocations' | 'faults' | 'upstreamRequests'> {
