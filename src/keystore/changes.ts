@@ -1,14 +1,17 @@
-import { LRUCache } from 'lru-cache'
 import type { Clock } from '../domain/clock.ts'
 import { type Announcement, decodeAnnouncement } from '../domain/wire.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import { NO_ROW, PackedRows } from './packed-rows.ts'
 import { QuickestBeat } from './quickest-beat.ts'
 
 /** Without a beat for longer than this, memory proves nothing. */
 const DEAF_AFTER_MS = 1_000
 /** A beat that took this much longer than the quickest one tells of the past: what came after it is still on its way. */
 const LATE_AFTER_MS = 1_000
-const REMEMBERED_VERSIONS = 100_000
+/** The newest version that was announced of a record, and when it was heard: monotonic, ms. */
+const ANNOUNCED_SHAPE = { maxRows: 100_000, numbers: 2, bytes: 0 }
+const VERSION = 0
+const HEARD_AT = 1
 
 /** What a source of announcements tells: Redis, or in the demo the console of the same process. */
 export interface ChangeEar {
@@ -17,12 +20,6 @@ export interface ChangeEar {
   lost(): void
   /** @param text a message as it came from the channel */
   hear(text: string): void
-}
-
-interface Announced {
-  readonly version: number
-  /** Monotonic, ms. */
-  readonly heardAtMs: number
 }
 
 /** @returns whether anything was held of the key */
@@ -40,7 +37,7 @@ export class Changes implements ChangeEar {
   readonly #clock: Clock
   readonly #metrics: Metrics
   readonly #beats: boolean
-  readonly #announced = new LRUCache<string, Announced>({ max: REMEMBERED_VERSIONS })
+  readonly #announced = new PackedRows(ANNOUNCED_SHAPE)
   readonly #quickest = new QuickestBeat()
   readonly #onChange: OnChange[] = []
   #onApplied: OnApplied = () => {}
@@ -81,8 +78,10 @@ export class Changes implements ChangeEar {
    * @param heardSinceMs monotonic; what was heard before that does not count
    */
   announcedVersion(digest: string, heardSinceMs = Number.NEGATIVE_INFINITY): number {
-    const announced = this.#announced.get(digest)
-    return announced === undefined || announced.heardAtMs < heardSinceMs ? 0 : announced.version
+    const row = this.#announced.find(digest)
+    if (row === NO_ROW) return 0
+    this.#announced.touch(row)
+    return this.#announced.number(row, HEARD_AT) < heardSinceMs ? 0 : this.#announced.number(row, VERSION)
   }
 
   onChange(listener: OnChange): void {
@@ -130,15 +129,21 @@ export class Changes implements ChangeEar {
   }
 
   #hearChange({ digest, version, atMs }: Extract<Announcement, { kind: 'change' }>, nowMs: number): void {
-    const known = this.#announced.get(digest)
-    if (known === undefined || version > known.version) {
-      this.#announced.set(digest, { version, heardAtMs: Math.floor(nowMs) })
-    }
+    this.#note(digest, version, nowMs)
     const held = this.#onChange.map(listener => listener(digest)).includes(true)
     this.#metrics.invalidations.inc({ result: held ? 'evicted' : 'unknown_key' })
     this.#onApplied(digest, version)
     // What is heard while deaf had its effect before: records are verified at the origin then.
     if (!this.#hearing) return
     this.#metrics.invalidationLag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)
+  }
+
+  #note(digest: string, version: number, nowMs: number): void {
+    const announced = this.#announced
+    const known = announced.find(digest)
+    const row = announced.claim(digest)
+    if (known !== NO_ROW && version <= announced.number(known, VERSION)) return
+    announced.setNumber(row, VERSION, version)
+    announced.setNumber(row, HEARD_AT, nowMs)
   }
 }

@@ -1,7 +1,14 @@
-import { LRUCache } from 'lru-cache'
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Lookup } from '../domain/lookup.ts'
-import type { Metrics, REMOVAL_CAUSES } from '../observability/metrics.ts'
+import {
+  childrenBy,
+  collectOnScrape,
+  type Metrics,
+  REMOVAL_CAUSES,
+  type Tally,
+} from '../observability/metrics.ts'
+import { GRANT_BYTES, GRANT_NUMBERS, PackedGrants } from './packed-grants.ts'
+import { NO_ROW, PackedRows } from './packed-rows.ts'
 
 /** Now, and what memory is worth now. */
 export interface Moment {
@@ -17,14 +24,6 @@ export interface Verified {
   readonly epoch: number
 }
 
-interface Entry extends Verified {
-  readonly grant: KeyGrant
-  /** The time to live, already spread. */
-  readonly freshUntilMs: number
-  /** The same, for while nothing is heard. */
-  readonly deafUntilMs: number
-}
-
 export interface MemorySettings {
   readonly maxEntries: number
   readonly ttlMs: number
@@ -34,46 +33,50 @@ export interface MemorySettings {
 /** How long, at most, a replica that hears no changes trusts what it was told. */
 export const DEAF_TRUST_MS = 1_000
 const MAX_ABSENT = 10_000
-const MAX_SCOPE_LISTS = 1_000
 /** Of the time to live, so that a hot key is not asked for by every replica at one moment. */
 const TTL_SPREAD = 0.1
 /** Of the trust while deaf: keys that were verified in one tick spread over the next seconds, not all at once in each. */
 const DEAF_SPREAD = 0.3
 
+/** Columns of a record, after those of its grant. The time to live is already spread in the last two. */
+const VERIFIED_AT = GRANT_NUMBERS
+const EPOCH = GRANT_NUMBERS + 1
+const FRESH_UNTIL = GRANT_NUMBERS + 2
+/** The same, for while nothing is heard. */
+const DEAF_UNTIL = GRANT_NUMBERS + 3
+const RECORD_NUMBERS = GRANT_NUMBERS + 4
+/** Columns of "no such key". */
+const ABSENT_SINCE = 0
+const ABSENT_EPOCH = 1
+const ABSENT_SHAPE = { maxRows: MAX_ABSENT, numbers: 2, bytes: 0 }
+
 /** Records and refusals that were verified a while ago. Being read never lengthens a life. */
 export class MemoryStore {
   readonly #settings: MemorySettings
-  readonly #metrics: Metrics
   readonly #random: () => number
-  readonly #records: LRUCache<string, Entry>
-  readonly #absent = new LRUCache<string, Verified>({ max: MAX_ABSENT })
-  readonly #scopeLists = new Map<string, readonly string[]>()
+  readonly #removals: Readonly<Record<(typeof REMOVAL_CAUSES)[number], Tally>>
+  readonly #records: PackedRows
+  readonly #grants: PackedGrants
+  readonly #absent = new PackedRows(ABSENT_SHAPE)
 
   constructor(settings: MemorySettings, deps: { metrics: Metrics; random?: () => number }) {
+    const { metrics } = deps
     this.#settings = settings
-    this.#metrics = deps.metrics
     this.#random = deps.random ?? Math.random
-    this.#records = new LRUCache({
-      max: settings.maxEntries,
-      dispose: (_entry, _digest, reason) => {
-        if (reason === 'evict') this.#countRemoval('size')
-      },
-    })
-    this.#metrics.cacheCapacity.set(settings.maxEntries)
-    this.#metrics.cacheEntries.set(0)
+    this.#removals = childrenBy(REMOVAL_CAUSES, cause => metrics.cacheRemovals.child({ cause }))
+    const shape = { maxRows: settings.maxEntries, numbers: RECORD_NUMBERS, bytes: GRANT_BYTES }
+    this.#records = new PackedRows(shape, row => this.#leaves(row, 'size'))
+    this.#grants = new PackedGrants(this.#records)
+    metrics.cacheCapacity.set(settings.maxEntries)
+    collectOnScrape(metrics.cacheEntries, gauge => gauge.set(this.#records.size))
   }
 
   /** What may be used without asking anybody. */
   fresh(digest: string, moment: Moment): Lookup | null {
-    const entry = this.#records.get(digest)
-    if (entry !== undefined) {
-      return isFresh(entry, moment) ? { kind: 'found', grant: entry.grant, tier: 'memory' } : null
-    }
-    const absent = this.#absent.get(digest)
-    if (absent === undefined || absent.epoch !== moment.epoch) return null
-    const ageMs = moment.nowMs - absent.verifiedAtMs
-    if (!moment.hearing && ageMs > DEAF_TRUST_MS) return null
-    return ageMs < this.#settings.absentTtlMs ? { kind: 'absent', tier: 'memory' } : null
+    const row = this.#records.find(digest)
+    if (row === NO_ROW) return this.#isAbsent(digest, moment) ? { kind: 'absent', tier: 'memory' } : null
+    this.#records.touch(row)
+    return this.#isFresh(row, moment) ? this.#found(row) : null
   }
 
   /**
@@ -81,10 +84,11 @@ export class MemoryStore {
    * @param maxAgeMs since it was last verified; 0 allows none
    */
   stale(digest: string, nowMs: number, maxAgeMs: number): Lookup | null {
-    const entry = this.#records.get(digest)
-    if (entry === undefined || maxAgeMs <= 0) return null
-    if (nowMs - entry.verifiedAtMs <= maxAgeMs) return { kind: 'found', grant: entry.grant, tier: 'memory' }
-    this.#remove(digest, 'ttl')
+    const row = this.#records.find(digest)
+    if (row === NO_ROW || maxAgeMs <= 0) return null
+    this.#records.touch(row)
+    if (nowMs - this.#records.number(row, VERIFIED_AT) <= maxAgeMs) return this.#found(row)
+    this.#remove(row, 'ttl')
     return null
   }
 
@@ -93,63 +97,84 @@ export class MemoryStore {
    * @param verifiedSinceMs what was last verified before that is no floor
    */
   versionOf(digest: string, verifiedSinceMs = Number.NEGATIVE_INFINITY): number {
-    const entry = this.#records.peek(digest)
-    return entry === undefined || entry.verifiedAtMs < verifiedSinceMs ? 0 : entry.grant.version
+    const row = this.#records.find(digest)
+    if (row === NO_ROW || this.#records.number(row, VERIFIED_AT) < verifiedSinceMs) return 0
+    return this.#grants.version(row)
   }
 
   /** @param verified when the look-up began, and in which epoch */
-  remember(digest: string, grant: KeyGrant, verified: Verified): void {
-    const { epoch } = verified
-    // Whole numbers, because V8 keeps each fraction in an object of its own.
-    const verifiedAtMs = Math.floor(verified.verifiedAtMs)
+  remember(digest: string, grant: KeyGrant, { verifiedAtMs, epoch }: Verified): void {
     const share = this.#random()
-    const freshUntilMs = Math.floor(verifiedAtMs + this.#settings.ttlMs * (1 - TTL_SPREAD * share))
-    const deafUntilMs = Math.floor(verifiedAtMs + DEAF_TRUST_MS * (1 - DEAF_SPREAD * share))
-    this.#absent.delete(digest)
-    this.#records.set(digest, { grant: this.#lean(grant), verifiedAtMs, epoch, freshUntilMs, deafUntilMs })
-    this.#metrics.cacheEntries.set(this.#records.size)
+    this.#forgetAbsent(digest)
+    const records = this.#records
+    const row = records.claim(digest)
+    this.#grants.write(row, grant)
+    records.setNumber(row, VERIFIED_AT, verifiedAtMs)
+    records.setNumber(row, EPOCH, epoch)
+    records.setNumber(row, FRESH_UNTIL, verifiedAtMs + this.#settings.ttlMs * (1 - TTL_SPREAD * share))
+    records.setNumber(row, DEAF_UNTIL, verifiedAtMs + DEAF_TRUST_MS * (1 - DEAF_SPREAD * share))
   }
 
-  rememberAbsent(digest: string, verified: Verified): void {
-    this.#remove(digest, 'invalidated')
-    this.#absent.set(digest, { verifiedAtMs: verified.verifiedAtMs, epoch: verified.epoch })
+  rememberAbsent(digest: string, { verifiedAtMs, epoch }: Verified): void {
+    this.#forgetRecord(digest)
+    const row = this.#absent.claim(digest)
+    this.#absent.setNumber(row, ABSENT_SINCE, verifiedAtMs)
+    this.#absent.setNumber(row, ABSENT_EPOCH, epoch)
   }
 
   /** @returns whether anything was held */
   evict(digest: string): boolean {
-    const wasAbsent = this.#absent.delete(digest)
-    return this.#remove(digest, 'invalidated') || wasAbsent
+    const wasAbsent = this.#forgetAbsent(digest)
+    return this.#forgetRecord(digest) || wasAbsent
   }
 
   flush(): void {
-    this.#countRemoval('flush', this.#records.size)
+    this.#removals.flush.inc(this.#records.size)
     this.#records.clear()
+    this.#grants.clear()
     this.#absent.clear()
-    this.#metrics.cacheEntries.set(0)
   }
 
-  /** Most keys share a few lists of scopes: one array for all that are equal. */
-  #lean(grant: KeyGrant): KeyGrant {
-    const name = grant.scopes.join(' ')
-    const known = this.#scopeLists.get(name)
-    if (known !== undefined) return { ...grant, scopes: known }
-    if (this.#scopeLists.size < MAX_SCOPE_LISTS) this.#scopeLists.set(name, grant.scopes)
-    return grant
+  #found(row: number): Lookup {
+    return { kind: 'found', grant: this.#grants.read(row), tier: 'memory' }
   }
 
-  #remove(digest: string, cause: (typeof REMOVAL_CAUSES)[number]): boolean {
-    const held = this.#records.delete(digest)
-    if (held) this.#countRemoval(cause)
-    this.#metrics.cacheEntries.set(this.#records.size)
-    return held
+  #isFresh(row: number, { nowMs, hearing, epoch }: Moment): boolean {
+    const records = this.#records
+    if (records.number(row, EPOCH) !== epoch || nowMs >= records.number(row, FRESH_UNTIL)) return false
+    return hearing || nowMs <= records.number(row, DEAF_UNTIL)
   }
 
-  #countRemoval(cause: (typeof REMOVAL_CAUSES)[number], count = 1): void {
-    this.#metrics.cacheRemovals.inc({ cause }, count)
+  #isAbsent(digest: string, { nowMs, hearing, epoch }: Moment): boolean {
+    const row = this.#absent.find(digest)
+    if (row === NO_ROW) return false
+    this.#absent.touch(row)
+    if (this.#absent.number(row, ABSENT_EPOCH) !== epoch) return false
+    const ageMs = nowMs - this.#absent.number(row, ABSENT_SINCE)
+    return ageMs < this.#settings.absentTtlMs && (hearing || ageMs <= DEAF_TRUST_MS)
   }
-}
 
-function isFresh(entry: Entry, { nowMs, hearing, epoch }: Moment): boolean {
-  if (entry.epoch !== epoch || nowMs >= entry.freshUntilMs) return false
-  return hearing || nowMs <= entry.deafUntilMs
+  #forgetAbsent(digest: string): boolean {
+    const row = this.#absent.find(digest)
+    if (row === NO_ROW) return false
+    this.#absent.remove(row)
+    return true
+  }
+
+  #forgetRecord(digest: string): boolean {
+    const row = this.#records.find(digest)
+    if (row === NO_ROW) return false
+    this.#remove(row, 'invalidated')
+    return true
+  }
+
+  #remove(row: number, cause: (typeof REMOVAL_CAUSES)[number]): void {
+    this.#leaves(row, cause)
+    this.#records.remove(row)
+  }
+
+  #leaves(row: number, cause: (typeof REMOVAL_CAUSES)[number]): void {
+    this.#grants.forget(row)
+    this.#removals[cause].inc()
+  }
 }

@@ -1,4 +1,6 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import type { KeyGrant } from '../../src/domain/key-record.ts'
 import { MemoryStore, type Moment } from '../../src/keystore/memory-store.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { digestNo, grantOf } from '../support/key-records.ts'
@@ -64,4 +66,55 @@ test('records of equal scopes share one list', () => {
   expect(first?.kind === 'found' && second?.kind === 'found').toBe(true)
   if (first?.kind === 'found' && second?.kind === 'found')
     expect(first.grant.scopes).toBe(second.grant.scopes)
+})
+
+const instant = fc.integer({ min: -62_167_219_200_000, max: 253_402_300_799_999 })
+const ascii = (pattern: RegExp) => fc.stringMatching(pattern, { size: 'max' })
+/** All that `decodeRecord` lets through, and so all that can come to be remembered. */
+const grant: fc.Arbitrary<KeyGrant> = fc.record({
+  id: ascii(/^[\x21-\x7e]{1,128}$/),
+  workspaceId: ascii(/^[A-Za-z0-9._~-]{1,128}$/),
+  scopes: fc.uniqueArray(fc.constantFrom('files:read', 'files:write', 'workspace:read'), { maxLength: 3 }),
+  hint: fc.string({ unit: 'binary', maxLength: 40 }),
+  expiresAtMs: instant,
+  revokedAtMs: fc.option(instant),
+  version: fc.maxSafeNat(),
+})
+
+test('every grant comes back as it was remembered, whoever had its place before', () => {
+  const property = fc.property(fc.array(fc.tuple(fc.nat({ max: 5 }), grant), { maxLength: 30 }), entries => {
+    const { memory } = memoryOf(3)
+    for (const [number, grant] of entries) {
+      memory.remember(digestNo(number), grant, VERIFIED)
+      expect(memory.fresh(digestNo(number), NOW)).toEqual({ kind: 'found', grant, tier: 'memory' })
+    }
+    // The last three that are different are still there.
+    const lasting = [...new Map(entries.toReversed().map(([number], at) => [number, at])).keys()].slice(0, 3)
+    for (const number of lasting) {
+      const held = entries.findLast(([other]) => other === number)?.[1]
+      expect(memory.fresh(digestNo(number), NOW)).toEqual({ kind: 'found', grant: held, tier: 'memory' })
+    }
+  })
+  fc.assert(property, { numRuns: 200 })
+})
+
+test('a grant too long for its place leaves nothing behind for whoever comes next', () => {
+  const { memory } = memoryOf(1)
+  const long = grantOf({ workspaceId: 'w'.repeat(128) })
+  memory.remember(digestNo(1), long, VERIFIED)
+  memory.remember(digestNo(2), grantOf(), VERIFIED)
+  expect(memory.fresh(digestNo(1), NOW)).toBeNull()
+  expect(memory.fresh(digestNo(2), NOW)).toMatchObject({ grant: grantOf() })
+  memory.evict(digestNo(2))
+  memory.remember(digestNo(1), long, VERIFIED)
+  expect(memory.fresh(digestNo(1), NOW)).toMatchObject({ grant: long })
+})
+
+test('of more lists of scopes than are shared each key still has its own', () => {
+  const { memory } = memoryOf(2_000)
+  const scopesOf = (number: number) => [`files:read${number}`]
+  for (let number = 0; number < 1_500; number++)
+    memory.remember(digestNo(number), grantOf({ scopes: scopesOf(number) }), VERIFIED)
+  for (const number of [0, 999, 1_000, 1_499])
+    expect(memory.fresh(digestNo(number), NOW)).toMatchObject({ grant: { scopes: scopesOf(number) } })
 })

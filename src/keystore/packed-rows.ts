@@ -1,0 +1,228 @@
+const DIGEST_BYTES = 32
+const DIGEST_WORDS = DIGEST_BYTES / 4
+/** Words of a row after its digest: the next row under the same head, and its neighbours in the order of use. */
+const CHAINED = DIGEST_WORDS
+const NEWER = DIGEST_WORDS + 1
+const OLDER = DIGEST_WORDS + 2
+/** With one word to spare, so that the numbers after them lie on a multiple of eight. */
+const HEADER_NUMBERS = DIGEST_WORDS / 2 + 2
+/** Memory grows by so many rows at once. */
+const ROWS_BITS = 10
+const ROWS_IN_CHUNK = 1 << ROWS_BITS
+
+/** Rows are numbered from 1, so that whatever is still zero points to none. */
+export const NO_ROW = 0
+/** Its neighbours are the ends of the order of use: the one newer than it is the oldest. */
+const ENDS = 0
+
+export interface RowShape {
+  readonly maxRows: number
+  /** Numbers in each row. */
+  readonly numbers: number
+  /** Bytes in each row, beside those: a multiple of eight. */
+  readonly bytes: number
+}
+
+/**
+ * Rows of one size under digests, of which the one that was used longest ago makes room. They lie in buffers, outside the
+ * heap of V8: a million objects there make its collections pause for tens of milliseconds, and so does the table of a
+ * `Map` whenever it grows. Here no call does more than a few rows' work, and what is not in use takes no memory.
+ */
+export class PackedRows {
+  readonly #shape: RowShape
+  readonly #numbersInRow: number
+  readonly #wordsInRow: number
+  readonly #onEvict: (row: number) => void
+  /** First row by the leading bits of a digest. The system gives it memory page by page, as it is used. */
+  #heads: Uint32Array
+  #chunks: Chunk[] = []
+  #size = 0
+  /** The highest number that was ever given. */
+  #last = 0
+  #firstFree = NO_ROW
+  readonly #wanted = new Uint32Array(DIGEST_WORDS)
+  readonly #wantedBytes = Buffer.from(this.#wanted.buffer)
+
+  /** @param onEvict told of the row that makes room, while it still holds what it held */
+  constructor(shape: RowShape, onEvict: (row: number) => void = () => {}) {
+    this.#shape = shape
+    this.#numbersInRow = HEADER_NUMBERS + shape.numbers + shape.bytes / 8
+    this.#wordsInRow = 2 * this.#numbersInRow
+    this.#onEvict = onEvict
+    this.#heads = this.#noHeads()
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** @param digest 64 hex digits. @returns `NO_ROW` where there is none */
+  find(digest: string): number {
+    // Whatever is no digest would be compared with what was asked for before.
+    if (digest.length !== 2 * DIGEST_BYTES || this.#wantedBytes.write(digest, 'hex') !== DIGEST_BYTES)
+      throw new RangeError('A row is asked for by 64 hex digits')
+    let row = this.#headOf(this.#wanted[0] ?? 0)
+    while (row !== NO_ROW && !this.#isWanted(row)) row = this.#word(row, CHAINED)
+    return row
+  }
+
+  /** Now it is the one that was used last. */
+  touch(row: number): void {
+    if (this.#word(ENDS, OLDER) === row) return
+    this.#leaveOrder(row)
+    this.#joinOrder(row)
+  }
+
+  /** The row of a digest, used last; where there was none, with what another one left in it. */
+  claim(digest: string): number {
+    const known = this.find(digest)
+    if (known !== NO_ROW) {
+      this.touch(known)
+      return known
+    }
+    if (this.#size === this.#shape.maxRows) this.#evictOldest()
+    const row = this.#free()
+    const { words } = this.#chunkOf(row)
+    const at = this.#wordsBefore(row)
+    words.set(this.#wanted, at)
+    words[at + CHAINED] = this.#headOf(this.#wanted[0] ?? 0)
+    this.#setHead(this.#wanted[0] ?? 0, row)
+    this.#joinOrder(row)
+    this.#size++
+    return row
+  }
+
+  remove(row: number): void {
+    const next = this.#word(row, CHAINED)
+    const lead = this.#word(row, 0)
+    let before = this.#headOf(lead)
+    if (before === row) this.#setHead(lead, next)
+    else {
+      while (this.#word(before, CHAINED) !== row) before = this.#word(before, CHAINED)
+      this.#setWord(before, CHAINED, next)
+    }
+    this.#leaveOrder(row)
+    this.#setWord(row, CHAINED, this.#firstFree)
+    this.#firstFree = row
+    this.#size--
+  }
+
+  /** Forgets all of them at once, whatever their number. */
+  clear(): void {
+    this.#heads = this.#noHeads()
+    this.#chunks = []
+    this.#size = 0
+    this.#last = 0
+    this.#firstFree = NO_ROW
+  }
+
+  number(row: number, column: number): number {
+    return this.#chunkOf(row).numbers[this.#numbersBefore(row) + column] ?? Number.NaN
+  }
+
+  setNumber(row: number, column: number, value: number): void {
+    this.#chunkOf(row).numbers[this.#numbersBefore(row) + column] = value
+  }
+
+  /** The buffer in which the row's bytes begin at `bytesAt(row)`. */
+  bufferOf(row: number): Buffer {
+    return this.#chunkOf(row).bytes
+  }
+
+  bytesAt(row: number): number {
+    return 8 * (this.#numbersBefore(row) + this.#shape.numbers)
+  }
+
+  #evictOldest(): void {
+    const oldest = this.#word(ENDS, NEWER)
+    this.#onEvict(oldest)
+    this.remove(oldest)
+  }
+
+  #free(): number {
+    const row = this.#firstFree
+    if (row !== NO_ROW) {
+      this.#firstFree = this.#word(row, CHAINED)
+      return row
+    }
+    this.#last++
+    return this.#last
+  }
+
+  #isWanted(row: number): boolean {
+    const { words } = this.#chunkOf(row)
+    const at = this.#wordsBefore(row)
+    for (let word = 0; word < DIGEST_WORDS; word++) {
+      if (words[at + word] !== this.#wanted[word]) return false
+    }
+    return true
+  }
+
+  #joinOrder(row: number): void {
+    const newest = this.#word(ENDS, OLDER)
+    this.#setWord(row, OLDER, newest)
+    this.#setWord(row, NEWER, ENDS)
+    this.#setWord(newest, NEWER, row)
+    this.#setWord(ENDS, OLDER, row)
+  }
+
+  #leaveOrder(row: number): void {
+    const newer = this.#word(row, NEWER)
+    const older = this.#word(row, OLDER)
+    this.#setWord(newer, OLDER, older)
+    this.#setWord(older, NEWER, newer)
+  }
+
+  #noHeads(): Uint32Array {
+    return new Uint32Array(2 ** Math.ceil(Math.log2(this.#shape.maxRows)))
+  }
+
+  /** A digest is as good as chance: a few of its bits spread rows evenly. */
+  #headOf(lead: number): number {
+    return this.#heads[lead & (this.#heads.length - 1)] ?? NO_ROW
+  }
+
+  #setHead(lead: number, row: number): void {
+    this.#heads[lead & (this.#heads.length - 1)] = row
+  }
+
+  #word(row: number, at: number): number {
+    return this.#chunkOf(row).words[this.#wordsBefore(row) + at] ?? NO_ROW
+  }
+
+  #setWord(row: number, at: number, value: number): void {
+    this.#chunkOf(row).words[this.#wordsBefore(row) + at] = value
+  }
+
+  #wordsBefore(row: number): number {
+    return (row & (ROWS_IN_CHUNK - 1)) * this.#wordsInRow
+  }
+
+  #numbersBefore(row: number): number {
+    return (row & (ROWS_IN_CHUNK - 1)) * this.#numbersInRow + HEADER_NUMBERS
+  }
+
+  #chunkOf(row: number): Chunk {
+    const index = row >>> ROWS_BITS
+    let chunk = this.#chunks[index]
+    if (chunk === undefined) {
+      chunk = new Chunk(ROWS_IN_CHUNK * 8 * this.#numbersInRow)
+      this.#chunks[index] = chunk
+    }
+    return chunk
+  }
+}
+
+/** One piece of memory, seen in three ways. */
+class Chunk {
+  readonly words: Uint32Array
+  readonly numbers: Float64Array
+  readonly bytes: Buffer
+
+  constructor(bytes: number) {
+    const memory = new ArrayBuffer(bytes)
+    this.words = new Uint32Array(memory)
+    this.numbers = new Float64Array(memory)
+    this.bytes = Buffer.from(memory)
+  }
+}
