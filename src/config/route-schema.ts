@@ -23,4 +23,5 @@ export const route = section({
   scope: optional(Type.String({ format: 'scope' })),
   upstreamPath: optional(Type.String({ format: 'path-template' })),
   query: optional(mapOf('^[A-Za-z][A-Za-z0-9_-]{0,63}$', queryRule)),
+  shareAnswers: optional(Type.Boolean()),
 })

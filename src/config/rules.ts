@@ -135,6 +135,9 @@ function checkRoute(config: Config, route: Config['routes'][number]): Mistake[] 
     if (route.upstreamPath !== undefined) {
       mistakes.push(mistake(`${at}.upstreamPath`, 'has no meaning where the gateway itself answers'))
     }
+    if (route.shareAnswers !== undefined) {
+      mistakes.push(mistake(`${at}.shareAnswers`, 'has no meaning where the gateway itself answers'))
+    }
   } else mistakes.push(...checkForwarded(route, parameters))
   for (const [name, rule] of Object.entries(route.query ?? {})) {
     if (rule.type === 'integer' && rule.minimum > rule.maximum) {

@@ -12,6 +12,8 @@ export interface RouteConfig {
   /** The path at the upstream where it differs; a template over the same parameters. */
   readonly upstreamPath?: string | undefined
   readonly query?: Readonly<Record<string, QueryRule>> | undefined
+  /** Whether keys of one workspace with the same scopes may be given one answer of the upstream. */
+  readonly shareAnswers?: boolean | undefined
 }
 
 export type QueryRule =
@@ -29,6 +31,7 @@ export interface Route {
   readonly segments: readonly Segment[]
   readonly upstreamSegments: readonly Segment[]
   readonly query: ReadonlyMap<string, QueryRule>
+  readonly sharesAnswers: boolean
 }
 
 /** A route and the raw segments that its parameters matched. The workspace's is not to be trusted, only compared. */
@@ -102,6 +105,7 @@ function compileRoute(config: RouteConfig): Route {
     segments,
     upstreamSegments: config.upstreamPath === undefined ? segments : parseTemplate(config.upstreamPath),
     query: new Map(Object.entries(config.query ?? {})),
+    sharesAnswers: config.shareAnswers === true,
   }
 }
 

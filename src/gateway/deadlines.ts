@@ -15,14 +15,17 @@ export type Overdue = Extract<UpstreamFailureKind, `${string}_timeout`> | 'clien
 export class Deadlines {
   readonly #limits: DeadlineLimits
   readonly #askedAtMs: number
+  readonly #waitedBeforeMs: number
   #answered = false
   #held = false
   #progressed = false
   #progressAtMs = 0
 
-  constructor(limits: DeadlineLimits, askedAtMs: number) {
+  /** @param waitedBeforeMs of the time for the whole answer so much has gone already */
+  constructor(limits: DeadlineLimits, askedAtMs: number, waitedBeforeMs = 0) {
     this.#limits = limits
     this.#askedAtMs = askedAtMs
+    this.#waitedBeforeMs = waitedBeforeMs
   }
 
   /** @returns milliseconds since asking */
@@ -54,7 +57,7 @@ export class Deadlines {
     const limits = this.#limits
     const elapsedMs = nowMs - this.#askedAtMs
     const idleMs = nowMs - this.#progressAtMs
-    if (elapsedMs >= limits.totalTimeoutMs) return 'total_timeout'
+    if (elapsedMs + this.#waitedBeforeMs >= limits.totalTimeoutMs) return 'total_timeout'
     if (!this.#answered) return elapsedMs >= limits.headersTimeoutMs ? 'headers_timeout' : null
     if (this.#held) return idleMs >= limits.clientStallMs ? 'client_stalled' : null
     return idleMs >= limits.bodyIdleTimeoutMs ? 'body_timeout' : null

@@ -9,6 +9,8 @@ import { type DenialReason, denied } from '../domain/verdict.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import { forwardedRequestOf, leanReply } from './lean-reply.ts'
+import type { Asker } from './sharing/asker.ts'
+import { SharedAnswers } from './sharing/share-answers.ts'
 import type { Resolve } from './upstream-addresses.ts'
 import type { UpstreamSettings } from './upstream-connection.ts'
 import { deliverAnswer, type Refuse } from './upstream-delivery.ts'
@@ -16,7 +18,7 @@ import { type DispatcherDeps, EXCHANGE, UpstreamDispatcher } from './upstream-di
 import type { UpstreamExchange } from './upstream-exchange.ts'
 import { denialReasonOf, UpstreamFailure } from './upstream-failure.ts'
 import { compileRequestHeaders, type OwnRequestHeaders } from './upstream-request.ts'
-import { compileJudge } from './upstream-response.ts'
+import { compileJudge, type JudgeAnswer } from './upstream-response.ts'
 
 export interface ForwardingDeps {
   readonly settings: UpstreamSettings
@@ -42,6 +44,13 @@ export interface ForwardContext extends OwnRequestHeaders {
 /** Forwards what was permitted, and answers: with the upstream's answer, or with a refusal. */
 export type Forward = (reply: FastifyReply, permit: Permit, context: ForwardContext) => void
 
+/** One request that was permitted. */
+interface Asking {
+  readonly reply: FastifyReply
+  readonly permit: Permit
+  readonly context: ForwardContext
+}
+
 /** The one link from a request to its exchange, cut when either ends. */
 interface Forwarding {
   readonly exchange: UpstreamExchange
@@ -62,7 +71,8 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
   )
   const { origin, pathname } = new URL(deps.settings.url)
   const basePath = pathname.replace(/\/+$/, '')
-  const hooks = forwardingHooks(deps)
+  const judge = compileJudge(deps.responseHeaders)
+  const hooks = forwardingHooks(deps, judge)
   app.register(replyFrom, {
     base: origin,
     // Its types ask for undici's whole request; its code calls with a callback only.
@@ -71,24 +81,34 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     disableRequestLogging: true,
   })
 
-  return (reply, permit, context) => {
+  const targetOf = (permit: Permit) => basePath + permit.upstreamTarget
+  const headersFor = ({ reply, permit, context }: Asking) => {
+    const headers = buildHeaders.value(reply.request.raw.headers, permit.grant, context)
+    if (context.seen.trace !== null) headers['traceparent'] = context.seen.trace.forwarding()
+    return headers
+  }
+  const ask = (asking: Asking, waitedMs = 0) => {
+    const { reply, permit, context } = asking
     const request = reply.request.raw
+    const exchange = dispatcher.open(targetOf(permit), headersFor(asking), waitedMs)
+    request[EXCHANGE] = { exchange, context, reply }
+    reply.raw.on('close', onClientClose)
+    reply.from.call(leanReply(request), '/', hooks)
+  }
+  const askAlone = (asker: Asker) => ask(asker, dispatcher.nowMs() - asker.sinceMs)
+  const shared = new SharedAnswers({ ...deps, dispatcher, judge, headersFor, targetOf, askAlone })
+
+  return (reply, permit, context) => {
     // Whoever left while the key was looked up has no `close` to come.
     if (reply.raw.destroyed) return
     context.seen.phase = 'waiting'
-    const headers = buildHeaders.value(request.headers, permit.grant, context)
-    if (context.seen.trace !== null) headers['traceparent'] = context.seen.trace.forwarding()
-    const exchange = dispatcher.open(basePath + permit.upstreamTarget, headers)
-    request[EXCHANGE] = { exchange, context, reply }
-    reply.raw.on('close', onClientClose)
-    reply.from.call(leanReply(reply.request.raw), '/', hooks)
+    if (permit.route.sharesAnswers) shared.ask(reply, permit, context)
+    else ask({ reply, permit, context })
   }
 }
 
 /** One set of hooks for all requests: a closure per request is garbage per request. */
-function forwardingHooks(deps: ForwardingDeps): FastifyReplyFromHooks {
-  const { refuse } = deps
-  const judge = compileJudge(deps.responseHeaders)
+function forwardingHooks({ refuse }: ForwardingDeps, judge: JudgeAnswer): FastifyReplyFromHooks {
   const deliver = ({ reply, context: { seen }, exchange }: Forwarding) => {
     seen.trace?.forwarded(exchange.statusCode, null)
     deliverAnswer(reply, seen, exchange, judge, refuse)

@@ -6,7 +6,7 @@ import type { UpstreamExchange } from './upstream-exchange.ts'
 import type { BodySink } from './upstream-exchange-parties.ts'
 import { denialReasonOf, type UpstreamFailure } from './upstream-failure.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
-import type { JudgeAnswer, Judgement } from './upstream-response.ts'
+import type { JudgeAnswer, Judgement, UpstreamHeaders } from './upstream-response.ts'
 import { withOwnFields, writeWhole } from './whole-answer.ts'
 
 type PassingAnswer = Extract<Judgement, { kind: 'pass' }>
@@ -67,14 +67,23 @@ function reject(
   const { statusCode, headers } = exchange
   const answer = (body: Buffer | null) => {
     exchange.discard()
-    const rejection = JSON.stringify(readRejection(body, headers['content-encoding']))
-    const fields =
-      retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
     const { requestId } = seen
-    const answered = { status: statusCode, headers: fields, body: rejection, requestId }
-    seen.responseBytes = writeWhole(reply, answered)
+    const rejection = rejectionOf(statusCode, headers, retryAfter, body)
+    seen.responseBytes = writeWhole(reply, { ...rejection, requestId })
   }
   exchange.deliverTo(new RejectionCollector(answer))
+}
+
+/** @param body null where it was longer than the bound or broke off */
+export function rejectionOf(
+  status: number,
+  upstream: UpstreamHeaders,
+  retryAfter: string | null,
+  body: Buffer | null,
+) {
+  const headers =
+    retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
+  return { status, headers, body: JSON.stringify(readRejection(body, upstream['content-encoding'])) }
 }
 
 const REJECTION_HEADERS = {
@@ -96,7 +105,7 @@ interface ClientBodyParts {
  * The body of an answer on its way to the client. The head waits for the first of it: an upstream that breaks off in
  * between is then answered for, where the client would see nothing but a closed connection.
  */
-class ClientBody implements BodySink {
+export class ClientBody implements BodySink {
   readonly #parts: ClientBodyParts
   #response: ServerResponse | null = null
 
@@ -140,7 +149,7 @@ class ClientBody implements BodySink {
 }
 
 /** The body of a rejection, up to the bound; what is longer counts as unreadable. */
-class RejectionCollector implements BodySink {
+export class RejectionCollector implements BodySink {
   readonly #answer: (body: Buffer | null) => void
   readonly #chunks: Buffer[] = []
   #length = 0

@@ -88,9 +88,12 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     }))
   }
 
-  /** @param path path and query at the upstream */
-  open(path: string, headers: Record<string, string>): UpstreamExchange {
-    return new UpstreamExchange(this, path, headers)
+  /**
+   * @param path path and query at the upstream
+   * @param waitedBeforeMs how long its client has waited already, for somebody else's answer
+   */
+  open(path: string, headers: Record<string, string>, waitedBeforeMs = 0): UpstreamExchange {
+    return new UpstreamExchange(this, path, headers, waitedBeforeMs)
   }
 
   /** What reply-from calls. Of its options only the exchange counts: path and headers are the exchange's own. */

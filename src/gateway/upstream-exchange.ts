@@ -41,9 +41,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   #interimAnswers = 0
   #discardedBytes = 0
 
-  constructor(owner: ExchangeOwner, path: string, headers: Record<string, string>) {
+  constructor(owner: ExchangeOwner, path: string, headers: Record<string, string>, waitedBeforeMs = 0) {
     this.#owner = owner
-    this.#deadlines = new Deadlines(owner.limits, owner.nowMs())
+    this.#deadlines = new Deadlines(owner.limits, owner.nowMs(), waitedBeforeMs)
     this.options = { path, method: 'GET', headers, exchange: this }
   }
 

@@ -35,6 +35,7 @@ export function lineOf(time: string, seen: RequestObservation, end: RequestEnd):
   if (end.aborted) line += `,"aborted":"${seen.phase}"`
   else line += `,"status":${end.status},"source":"${seen.source}"`
   if (seen.truncated) line += ',"truncated":true'
+  if (seen.shared !== null) line += `,"shared":"${seen.shared}"`
   if (seen.reason !== null) line += `,"reason":"${seen.reason}"`
   if (seen.keyId !== null) {
     line += `,"keyId":${quoted(seen.keyId)},"workspaceId":${quoted(seen.workspaceId ?? '')}`

@@ -132,6 +132,11 @@ function declareUpstream(registers: Registry[]) {
       'Wait for the headers of an answer',
       ['upstream'],
     ),
+    sharedAnswers: counter(
+      'postern_shared_answers_total',
+      'Answers on routes that share them, by where they came from',
+      ['result'],
+    ),
     upstreamErrors: counter('postern_upstream_errors_total', 'Requests to the upstream that failed', [
       'upstream',
       'kind',

@@ -31,6 +31,8 @@ export interface RequestObservation {
   fault: string | null
   /** Whether the upstream broke off in the middle of its answer, so that it was us who ended the connection. */
   truncated: boolean
+  /** Whose answer it was given, where the upstream was not asked for it alone. */
+  shared: 'joined' | null
   /** The trace that the request is part of, where it or we are in one. */
   readonly traceId: string | null
   /** Its spans; null where there is no tracing. */
@@ -79,6 +81,7 @@ export class RequestObserver {
       responseBytes: 0,
       fault: null,
       truncated: false,
+      shared: null,
       traceId: trace === null ? traceIdOf(headers) : trace.traceId,
       trace,
     }

@@ -40,6 +40,9 @@ describe('an endpoint', () => {
     expect(
       mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', upstreamPath: '/{workspaceId}' }),
     ).toEqual([expect.stringMatching(/upstreamPath has no meaning/)])
+    expect(mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', shareAnswers: true })).toEqual([
+      expect.stringMatching(/^routes\.x\.shareAnswers has no meaning/),
+    ])
   })
 
   it.each(['files:write', 'constructor', 'toString', '__proto__', 'files:rea'])(

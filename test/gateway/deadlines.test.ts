@@ -9,6 +9,13 @@ test('the headers have their time from asking, to the millisecond', () => {
   expect(asked().overdue(5100)).toBe('headers_timeout')
 })
 
+test('who has waited before for somebody else’s answer has so much less for the whole, but as much for the headers', () => {
+  const deadlines = new Deadlines(limits, 5000, 950)
+  expect(deadlines.overdue(5049)).toBeNull()
+  expect(deadlines.overdue(5050)).toBe('total_timeout')
+  expect(new Deadlines(limits, 5000, 800).overdue(5100)).toBe('headers_timeout')
+})
+
 test('a body may be silent for its time, and each byte begins it anew', () => {
   const deadlines = asked()
   deadlines.answered(5090)

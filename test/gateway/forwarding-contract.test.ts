@@ -5,19 +5,22 @@ import { createProxyServer } from 'http-proxy-3'
 import { startForwardingApp } from '../support/forwarding-app.ts'
 import { describeForwarding } from './forwarding-contract.ts'
 
+const OURS = {
+  'a redirect passes': 'Location names addresses of the inside, and no route of the API redirects',
+  'a page that is not JSON passes': 'every answer of the API is JSON',
+  'the upstream’s own 401 passes': 'it speaks of the gateway’s standing, not of the caller’s key',
+  'the upstream’s own error page passes': 'it may hold addresses and stacks',
+  'any header of the upstream passes': 'only what somebody thought of passes',
+  'any header of the client passes': 'the key stops here, and only what somebody thought of passes',
+  'a body that only the close ends passes': 'cut short, it would look whole',
+  'what was public stays public': 'every answer is one key’s own',
+}
+
+describeForwarding({ name: 'the gateway', start: url => startForwardingApp(url), exceptions: OURS })
 describeForwarding({
-  name: 'the gateway',
-  start: url => startForwardingApp(url),
-  exceptions: {
-    'a redirect passes': 'Location names addresses of the inside, and no route of the API redirects',
-    'a page that is not JSON passes': 'every answer of the API is JSON',
-    'the upstream’s own 401 passes': 'it speaks of the gateway’s standing, not of the caller’s key',
-    'the upstream’s own error page passes': 'it may hold addresses and stacks',
-    'any header of the upstream passes': 'only what somebody thought of passes',
-    'any header of the client passes': 'the key stops here, and only what somebody thought of passes',
-    'a body that only the close ends passes': 'cut short, it would look whole',
-    'what was public stays public': 'every answer is one key’s own',
-  },
+  name: 'the gateway, sharing answers',
+  start: url => startForwardingApp(url, {}, { shareAnswers: true }),
+  exceptions: OURS,
 })
 
 describeForwarding({

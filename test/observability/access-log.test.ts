@@ -22,6 +22,7 @@ function seenWith(changes: Partial<RequestObservation>): RequestObservation {
     responseBytes: 3,
     fault: null,
     truncated: false,
+    shared: null,
     traceId: null,
     trace: null,
     ...changes,

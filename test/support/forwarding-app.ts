@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import { authorize } from '../../src/domain/authorize.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { KeyGrant } from '../../src/domain/key-record.ts'
-import { compileRoutes, matchRoute } from '../../src/domain/route.ts'
+import { compileRoutes, matchRoute, type RouteConfig } from '../../src/domain/route.ts'
 import type { Denial, DenialReason } from '../../src/domain/verdict.ts'
 import { type ForwardContext, type ForwardingDeps, registerForwarding } from '../../src/gateway/forward.ts'
 import { forwardedOf } from '../../src/gateway/forwarded.ts'
@@ -24,7 +24,7 @@ const GRANT: KeyGrant = {
   revokedAtMs: null,
   version: 1,
 }
-const ROUTES = compileRoutes([
+const ROUTES: readonly RouteConfig[] = [
   { name: 'workspace', path: '/api/v1/workspaces/{workspaceId}', scope: 'workspace:read' },
   {
     name: 'files',
@@ -32,7 +32,7 @@ const ROUTES = compileRoutes([
     scope: 'files:read',
     query: { limit: { type: 'integer', minimum: 1, maximum: 1000 } },
   },
-])
+]
 const STATUS: Partial<Record<DenialReason, number>> = {
   upstream_error: 502,
   upstream_timeout: 504,
@@ -90,9 +90,10 @@ export interface ForwardingApp {
 export async function startForwardingApp(
   url: string,
   settings: Partial<UpstreamSettings> = {},
-  deps: Partial<ForwardingDeps> = {},
+  { shareAnswers = false, ...deps }: Partial<ForwardingDeps> & { shareAnswers?: boolean } = {},
   prepare: (app: FastifyInstance) => void = () => {},
 ): Promise<ForwardingApp> {
+  const routes = compileRoutes(ROUTES.map(route => ({ ...route, shareAnswers })))
   const metrics = createMetrics()
   const app = Fastify({ forceCloseConnections: true })
   const observer = new RequestObserver(metrics, silentLogger)
@@ -110,7 +111,7 @@ export async function startForwardingApp(
   })
   app.get('/*', (request, reply) => {
     const [path = '', query = ''] = request.raw.url?.split('?') ?? []
-    const match = matchRoute(ROUTES, path)
+    const match = matchRoute(routes, path)
     const seen = observer.begin(request.raw, reply.raw)
     if (match === null) return refuse(reply, seen, { kind: 'denied', reason: 'unknown_route' })
     const verdict = authorize({

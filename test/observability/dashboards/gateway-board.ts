@@ -437,6 +437,16 @@ const upstream: Row = {
       width: 4,
       queries: [{ expr: rate('postern_upstream_retries_total', 'outcome'), legend: '{{outcome}}' }],
     },
+    {
+      title: 'Shared answers',
+      description:
+        'On routes that share them. `joined`: was given the answer of another. `unshared`: waited for one that could not be shared, and asked once more.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 24,
+      stacked: true,
+      queries: [{ expr: rate('postern_shared_answers_total', 'result'), legend: '{{result}}' }],
+    },
   ],
 }
 

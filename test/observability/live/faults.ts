@@ -5,6 +5,7 @@ import type { IssuedKey, World } from '../../support/world.ts'
 
 const WORKSPACE = '/api/v1/workspaces/ws_1'
 const FILES = `${WORKSPACE}/files`
+export const SHARED_PATH = '/api/v1/workspaces/{workspaceId}/shared'
 const OK = json('{"files":[{"id":"f_1","name":"brand.pdf","bytes":184320}]}')
 const answer = (status: number, body = '{"code":"x","error":"y"}') =>
   json(body).replace('200 OK', `${status} X`)
@@ -68,6 +69,13 @@ export class Clients {
       await this.#world.admin('GET', '/keys/key_unknown')
       await this.#world.admin('POST', '/workspaces/ws_1/keys', { name: '', scopes: [] })
     }, pauseMs)
+  }
+
+  /** Several who want the same at the same time. */
+  beginSharing(pauseMs: number): void {
+    const target = SHARED_PATH.replace('{workspaceId}', 'ws_1')
+    const ask = () => this.#request(target, this.keys[0]?.secret ?? '').catch(() => {})
+    this.#repeat(async () => void (await Promise.all([ask(), ask(), ask()])), pauseMs)
   }
 
   async ask(): Promise<void> {

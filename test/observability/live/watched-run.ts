@@ -1,4 +1,7 @@
 import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+import { DEFAULTS_FILE } from '../../../src/config/load.ts'
+import type { RouteConfig } from '../../../src/domain/route.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import { KubernetesMetricsDouble } from '../../support/kubernetes-metrics-double.ts'
 import { PrometheusServer, type Series } from '../../support/prometheus-server.ts'
@@ -8,11 +11,16 @@ import { startWorld, type World } from '../../support/world.ts'
 import type { Panel } from '../dashboards/board.ts'
 import { BOARDS } from '../dashboards/boards.ts'
 import { RULE_FILES } from '../rule-files.ts'
-import { Clients, upstreamScripts } from './faults.ts'
+import { Clients, SHARED_PATH, upstreamScripts } from './faults.ts'
 import { shortened, shortenedRules } from './shorten.ts'
+
+const { routes } = parse(readFileSync(DEFAULTS_FILE, 'utf8')) as { routes: RouteConfig[] }
+/** Those that are shipped, and one that shares its answers. */
+const ROUTES = [...routes, { name: 'shared', path: SHARED_PATH, shareAnswers: true }]
 
 /** Limits so near that a minute is enough to meet all of them. */
 const SETTINGS = {
+  POSTERN_ROUTES: JSON.stringify(ROUTES),
   POSTERN_GATEWAY_MAX_IN_FLIGHT: '24',
   POSTERN_UPSTREAM_CONNECTIONS: '8',
   POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '500',
@@ -100,6 +108,7 @@ export async function runWatched(): Promise<WatchedRun> {
 
   clients.begin(6, 15)
   clients.beginAdmin(100)
+  clients.beginSharing(100)
   await phase('all is well', 7)
   await phase('the upstream fails', 4, during('failing'))
   await phase('it breaks off', 5, during('breaking'))

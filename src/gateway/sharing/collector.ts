@@ -1,0 +1,37 @@
+import type { BodySink } from '../upstream-exchange-parties.ts'
+import type { UpstreamFailure } from '../upstream-failure.ts'
+
+/** Longer answers are passed on as they come, and to one caller only. */
+export const MAX_SHARED_BYTES = 256 * 1024
+
+export interface Collected {
+  whole(body: Buffer): void
+  /** It is longer than the bound. @returns as a sink's `write` */
+  tooLong(begun: Buffer): boolean
+  cut(failure: UpstreamFailure | null): void
+}
+
+/** A body up to the bound: nobody is given any of it before it is whole. */
+export class Collector implements BodySink {
+  readonly #to: Collected
+  readonly #chunks: Buffer[] = []
+  #length = 0
+
+  constructor(to: Collected) {
+    this.#to = to
+  }
+
+  write(chunk: Buffer): boolean {
+    this.#length += chunk.length
+    this.#chunks.push(chunk)
+    return this.#length <= MAX_SHARED_BYTES || this.#to.tooLong(Buffer.concat(this.#chunks))
+  }
+
+  end(): void {
+    this.#to.whole(Buffer.concat(this.#chunks))
+  }
+
+  cut(failure: UpstreamFailure | null): void {
+    this.#to.cut(failure)
+  }
+}

@@ -1,0 +1,180 @@
+import { type Denial, denied } from '../../domain/verdict.ts'
+import {
+  ClientBody,
+  deliverAnswer,
+  type Refuse,
+  RejectionCollector,
+  rejectionOf,
+} from '../upstream-delivery.ts'
+import type { UpstreamExchange } from '../upstream-exchange.ts'
+import { denialReasonOf, UpstreamFailure } from '../upstream-failure.ts'
+import type { JudgeAnswer, Judgement } from '../upstream-response.ts'
+import type { Asker } from './asker.ts'
+import { Collector, MAX_SHARED_BYTES } from './collector.ts'
+import { isForAll } from './question.ts'
+import type { SharingCounts } from './sharing-counts.ts'
+import { give, type SharedAnswer } from './whole.ts'
+
+export interface FlightParts {
+  readonly judge: JudgeAnswer
+  readonly refuse: Refuse
+  readonly counts: SharingCounts
+  readonly nowMs: () => number
+  /** Asks for this one alone. */
+  readonly askAlone: (asker: Asker) => void
+  /** Nobody may join any more. */
+  readonly landed: (flight: Flight) => void
+}
+
+/**
+ * One request to the upstream for all who ask the same. Whoever asks when its answer has begun comes too late: what it is
+ * given was made after it asked, but for the time that the upstream takes. Each is answered with the whole of it, or
+ * refused; of one that is too long to be held, the first gets it as it comes, and the others ask for themselves.
+ */
+export class Flight {
+  readonly #exchange: UpstreamExchange
+  readonly #parts: FlightParts
+  readonly #askers = new Set<Asker>()
+
+  constructor(exchange: UpstreamExchange, parts: FlightParts) {
+    this.#exchange = exchange
+    this.#parts = parts
+  }
+
+  join(asker: Asker): void {
+    this.#askers.add(asker)
+    asker.waitFor(this)
+  }
+
+  /** The client of one has left. The others do not notice; with the last the upstream need not go on either. */
+  leave(asker: Asker): void {
+    this.#askers.delete(asker)
+    if (this.#askers.size > 0) return
+    this.#parts.landed(this)
+    this.#exchange.abort()
+  }
+
+  /** The upstream has begun to answer, or never will. */
+  readonly onAnswer = (failure: UpstreamFailure | null): void => {
+    this.#parts.landed(this)
+    const nowMs = this.#parts.nowMs()
+    for (const { seen, sinceMs } of this.#askers) seen.upstreamWaitMs = nowMs - sinceMs
+    try {
+      if (failure !== null) this.#refuseAll(failure)
+      else if (this.#isForAll()) this.#answerAll()
+      else this.#deliverToFirst()
+    } catch (error) {
+      this.#endAll(() => {
+        throw error
+      })
+    }
+  }
+
+  /** A failure is: those who waited would but meet the same. */
+  #isForAll(): boolean {
+    const { statusCode, headers } = this.#exchange
+    return this.#askers.size > 1 && (statusCode >= 500 || isForAll(headers))
+  }
+
+  #answerAll(): void {
+    const { statusCode, headers } = this.#exchange
+    const judgement = this.#parts.judge(statusCode, headers)
+    if (judgement.kind === 'denied') this.#refuseAll(judgement)
+    else if (judgement.kind === 'reject') this.#reject(judgement.retryAfter)
+    else if (!judgement.hasBody) this.#giveAll({ status: statusCode, headers: judgement.headers, body: null })
+    else if (Number(headers['content-length'] ?? 0) > MAX_SHARED_BYTES) this.#deliverToFirst()
+    else this.#collect(judgement)
+  }
+
+  #collect(judgement: Extract<Judgement, { kind: 'pass' }>): void {
+    const { headers } = judgement
+    this.#exchange.deliverTo(
+      new Collector({
+        whole: body => this.#giveAll({ status: this.#exchange.statusCode, headers, body }),
+        tooLong: begun => this.#streamToFirst(judgement, begun),
+        cut: failure => this.#refuseAll(failure ?? denied('upstream_error')),
+      }),
+    )
+  }
+
+  #reject(retryAfter: string | null): void {
+    const { statusCode, headers } = this.#exchange
+    const answer = (body: Buffer | null) => this.#giveAll(rejectionOf(statusCode, headers, retryAfter, body))
+    this.#exchange.deliverTo(new RejectionCollector(answer))
+  }
+
+  /** As if it had asked alone, which it mostly has. */
+  #deliverToFirst(): void {
+    const { judge, refuse } = this.#parts
+    this.#leaveToFirst(({ reply, seen }) => deliverAnswer(reply, seen, this.#exchange, judge, refuse))
+  }
+
+  #streamToFirst(judgement: Extract<Judgement, { kind: 'pass' }>, begun: Buffer): boolean {
+    let goesOn = true
+    this.#leaveToFirst(({ reply, seen }) => {
+      const parts = { reply, seen, exchange: this.#exchange, judgement, refuse: this.#parts.refuse }
+      const body = new ClientBody(parts)
+      seen.source = 'upstream'
+      seen.phase = 'streaming'
+      this.#exchange.deliverTo(body)
+      goesOn = body.write(begun)
+    })
+    return goesOn
+  }
+
+  /** It stays the one for whom the exchange goes on; its leaving still ends it. */
+  #leaveToFirst(deliver: (first: Asker) => void): void {
+    const [first, ...others] = this.#askers
+    for (const other of others) {
+      this.#askers.delete(other)
+      other.release()
+      this.#parts.counts.unshared.inc()
+      shielded(other, this.#parts.askAlone)
+    }
+    if (first === undefined) return
+    this.#tell(first)
+    shielded(first, deliver)
+  }
+
+  #giveAll(answer: SharedAnswer): void {
+    this.#exchange.discard()
+    this.#endAll(asker => give(asker, answer))
+  }
+
+  #refuseAll(why: UpstreamFailure | Denial): void {
+    this.#exchange.discard()
+    const denial = why instanceof UpstreamFailure ? denied(denialReasonOf(why.kind)) : why
+    this.#endAll(({ reply, seen }) => {
+      if (why instanceof UpstreamFailure) seen.fault = why.kind
+      this.#parts.refuse(reply, seen, denial)
+    })
+  }
+
+  #endAll(end: (asker: Asker) => void): void {
+    const askers = [...this.#askers]
+    this.#askers.clear()
+    for (const asker of askers) {
+      asker.release()
+      this.#tell(asker)
+      shielded(asker, end)
+    }
+  }
+
+  /** Traces, log and figures of one who is answered by this flight. */
+  #tell({ seen, leads }: Asker): void {
+    const { statusCode } = this.#exchange
+    if (leads) seen.trace?.forwarded(statusCode, null)
+    else seen.shared = 'joined'
+    this.#parts.counts[leads ? 'upstream' : 'joined'].inc()
+  }
+}
+
+/** What goes wrong with one is nobody else's; and thrown on within undici's parser, it would end the process. */
+function shielded(asker: Asker, answer: (asker: Asker) => void): void {
+  try {
+    answer(asker)
+  } catch (error) {
+    asker.seen.fault = `An answer of the upstream could not be passed on: ${String(error)}`
+    asker.reply.raw.destroy()
+  }
+}

@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { startPostern } from '../support/postern-process.ts'
+import { exchange, field, get } from '../support/raw-client.ts'
+import { jsonAnswer } from '../support/recording-upstream.ts'
+import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
+import { until } from '../support/until.ts'
+import { ALL_SCOPES, type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const ROUTES = [
+  { name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' },
+  { name: 'workspace', path: '/api/v1/workspaces/{workspaceId}', shareAnswers: true },
+  {
+    name: 'files',
+    path: '/api/v1/workspaces/{workspaceId}/files',
+    scope: 'files:read',
+    shareAnswers: true,
+  },
+]
+const SETTINGS = { POSTERN_ROUTES: JSON.stringify(ROUTES) }
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+const FILES = `${WORKSPACE}/files`
+
+let world: World
+let key: IssuedKey
+let answerAll: () => void
+
+beforeAll(async () => {
+  world = await startWorld(SETTINGS)
+  key = await world.issue()
+})
+afterAll(() => world.stop())
+/** The upstream answers when it is told to, and says to whom. */
+beforeEach(() => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  world.upstream.reset()
+  world.upstream.hold = () => promise
+  world.upstream.answer = request => jsonAnswer(200, JSON.stringify(request.split('\r\n')))
+  answerAll = resolve
+})
+
+const ask = (target: string, { secret }: IssuedKey, ...lines: string[]) =>
+  exchange(world.gateway.urls.gateway, get(target, secret, ...lines))
+const inFlight = (count: number, opsUrl = world.gateway.urls.ops) =>
+  until(
+    `${count} are in flight`,
+    async () => (await scrapeOne(opsUrl, 'postern_http_requests_in_flight')) === count,
+  )
+const atUpstream = (count: number) =>
+  until(`${count} came to the upstream`, () => world.upstream.requests.length >= count)
+
+test('keys of one workspace share an answer, each with a request id, a line of log and figures of its own', async () => {
+  const other = await world.issue()
+  const before = await scrape(world.gateway.urls.ops)
+  const asked = [
+    ask(
+      WORKSPACE,
+      key,
+      'X-Request-Id: share-a',
+      'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    ),
+    ask(WORKSPACE, other, 'X-Request-Id: share-b'),
+    ask(WORKSPACE, key, 'X-Request-Id: share-c'),
+  ]
+  await inFlight(3)
+  answerAll()
+  const answers = await Promise.all(asked)
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+  expect(new Set(answers.map(({ body }) => body)).size).toBe(1)
+  expect(answers.map(answer => field(answer, 'X-Request-Id'))).toEqual(['share-a', 'share-b', 'share-c'])
+  expect(world.upstream.requests).toHaveLength(1)
+
+  const lines = await until('each has its line', () => {
+    const found = world.gateway.process.log.filter(line => String(line['requestId']).startsWith('share-'))
+    return found.length === 3 && found
+  })
+  expect(lines.filter(line => line['shared'] === 'joined')).toHaveLength(2)
+  expect(new Set(lines.map(line => line['keyId']))).toEqual(new Set([key.id, other.id]))
+  const after = await scrape(world.gateway.urls.ops)
+  const grown = (name: string, ...labels: string[]) =>
+    sumOf(after, name, ...labels) - sumOf(before, name, ...labels)
+  expect(grown('postern_shared_answers_total', 'upstream')).toBe(1)
+  expect(grown('postern_shared_answers_total', 'joined')).toBe(2)
+  expect(grown('postern_http_requests_total', 'route="workspace"', 'code="200"')).toBe(3)
+  expect(grown('postern_upstream_requests_total')).toBe(1)
+})
+
+test('no two workspaces share one, and no two sets of scopes', async () => {
+  const keys = [
+    ['ws_1', ALL_SCOPES],
+    ['ws_1', ['files:read']],
+    ['ws_2', ALL_SCOPES],
+    ['ws_3', ALL_SCOPES],
+  ] as const
+  const asked = await Promise.all(
+    keys.map(async ([workspaceId, scopes]) => {
+      const issued = await world.issue({ workspaceId, scopes: [...scopes] })
+      const target = `/api/v1/workspaces/${workspaceId}/files`
+      return { answers: [ask(target, issued), ask(target, issued)], told: [workspaceId, scopes.join(' ')] }
+    }),
+  )
+  await inFlight(2 * keys.length)
+  await atUpstream(keys.length)
+  answerAll()
+  for (const { answers, told } of asked) {
+    for (const { body } of await Promise.all(answers)) {
+      const said = new Map((JSON.parse(body) as string[]).map(line => line.split(': ') as [string, string]))
+      expect([said.get('x-postern-workspace-id'), said.get('x-postern-scopes')]).toEqual(told)
+    }
+  }
+  expect(world.upstream.requests).toHaveLength(keys.length)
+})
+
+test('each is checked by itself: who may not ask is refused at once, whatever is being answered to others', async () => {
+  const [revoked, unscoped] = await Promise.all([world.issue(), world.issue({ scopes: ['workspace:read'] })])
+  const foreign = await world.issue({ workspaceId: 'ws_9' })
+  await world.revoke(revoked.id)
+  const asked = [ask(FILES, key), ask(FILES, key)]
+  await inFlight(2)
+  const [last] = [...key.secret].reverse()
+  const forged = { id: '', secret: key.secret.slice(0, -1) + (last === 'a' ? 'b' : 'a') }
+  const refused = await Promise.all([revoked, unscoped, foreign, forged].map(other => ask(FILES, other)))
+  expect(refused.map(({ status, body }) => [status, JSON.parse(body).code])).toEqual([
+    [401, 'key_revoked'],
+    [403, 'scope_missing'],
+    [404, 'not_found'],
+    [401, 'key_invalid'],
+  ])
+  answerAll()
+  expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200])
+  expect(world.upstream.requests).toHaveLength(1)
+})
+
+test('a key that is revoked while it waits is as any that is being answered, and lets nobody in after it', async () => {
+  const leaving = await world.issue()
+  const asked = [ask(WORKSPACE, leaving), ask(WORKSPACE, leaving), ask(WORKSPACE, key)]
+  await inFlight(3)
+  await world.revoke(leaving.id)
+  await until('the revocation is heard', async () => (await ask('/api/v1/auth', leaving)).status === 401)
+  const late = await ask(WORKSPACE, leaving)
+  expect([late.status, JSON.parse(late.body).code]).toEqual([401, 'key_revoked'])
+  answerAll()
+  // Theirs was permitted when they asked; that the first of them has lost its key is nothing to the third.
+  expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200])
+  expect(world.upstream.requests).toHaveLength(1)
+})
+
+test('a gateway that drains answers all who wait for one answer', async () => {
+  const gateway = await startPostern('gateway', { ...world.env, ...SETTINGS })
+  const asked = Array.from({ length: 5 }, () => exchange(gateway.urls.gateway, get(WORKSPACE, key.secret)))
+  await inFlight(5, gateway.urls.ops)
+  const stopped = gateway.process.stop('SIGTERM')
+  await gateway.process.logged(line => line['msg'] === 'draining')
+  answerAll()
+  expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
+  expect((await stopped).code).toBe(0)
+  expect(world.upstream.requests).toHaveLength(1)
+})
