@@ -2,6 +2,7 @@ import type { Clock } from '../domain/clock.ts'
 import { asError, type TroubleLog } from '../observability/trouble-log.ts'
 import { isNotOffered } from './origin-answers.ts'
 import type { OriginClient } from './origin-client.ts'
+import { NO_ROW, PackedRows } from './packed-rows.ts'
 
 /** A burst of changes is confirmed in a few calls. */
 const GATHER_MS = 20
@@ -18,6 +19,8 @@ const MAX_BATCH = 1_000
 const MAX_ANSWER_BYTES = 16 * 1024
 /** Nobody held a key before it was issued: there is nothing to confirm. */
 const FIRST_VERSION = 1
+/** The one number of a row. */
+const VERSION = 0
 
 export interface ConfirmerParts {
   readonly client: Pick<OriginClient, 'ask'>
@@ -36,7 +39,8 @@ export interface ConfirmerParts {
  */
 export class ChangeConfirmer {
   readonly #parts: ConfirmerParts
-  readonly #waiting = new Map<string, number>()
+  /** Versions, in the order in which they were applied. */
+  readonly #waiting: PackedRows
   #hearing = false
   #presenceDueMs = Number.NEGATIVE_INFINITY
   #restUntilMs = Number.NEGATIVE_INFINITY
@@ -46,14 +50,13 @@ export class ChangeConfirmer {
 
   constructor(parts: ConfirmerParts) {
     this.#parts = parts
+    this.#waiting = new PackedRows({ maxRows: parts.maxWaiting ?? MAX_WAITING, numbers: 1, bytes: 0 })
   }
 
   /** A change was applied: from now on no request is answered with what was true before it. */
   applied(digest: string, version: number): void {
     if (version <= FIRST_VERSION || this.#stopped) return
-    this.#waiting.delete(digest)
-    this.#waiting.set(digest, version)
-    if (this.#waiting.size > (this.#parts.maxWaiting ?? MAX_WAITING)) this.#forgetFirst()
+    this.#waiting.setNumber(this.#waiting.claim(digest), VERSION, version)
     this.#gather ??= setTimeout(() => {
       this.#gather = undefined
       this.#tell()
@@ -95,7 +98,9 @@ export class ChangeConfirmer {
     const { clock, trouble, timeoutMs } = this.#parts
     try {
       do {
-        const batch = [...this.#waiting].slice(0, MAX_BATCH)
+        const batch = this.#waiting
+          .oldest(MAX_BATCH)
+          .map(digest => ({ digest, version: this.#versionOf(digest) }))
         const report = { hearing: this.#hearing, confirmed: batch, leaving: false }
         const isWanted = await this.#post(report, AbortSignal.timeout(timeoutMs))
         this.#forget(batch)
@@ -110,9 +115,8 @@ export class ChangeConfirmer {
   }
 
   /** @returns false where the origin does not want to know: an own key service need not */
-  async #post({ confirmed, ...report }: Report, deadline: AbortSignal): Promise<boolean> {
-    const changes = confirmed.map(([digest, version]) => ({ digest, version }))
-    const body = { gateway: this.#parts.gateway, ...report, confirmed: changes }
+  async #post(report: Report, deadline: AbortSignal): Promise<boolean> {
+    const body = { gateway: this.#parts.gateway, ...report }
     const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_ANSWER_BYTES } as const
     const reply = await this.#parts.client.ask(request, deadline)
     if (isNotOffered(reply)) return false
@@ -121,20 +125,25 @@ export class ChangeConfirmer {
   }
 
   /** A later version that was applied meanwhile is still to be told. */
-  #forget(told: readonly [string, number][]): void {
-    for (const [digest, version] of told) {
-      if (this.#waiting.get(digest) === version) this.#waiting.delete(digest)
+  #forget(told: readonly Applied[]): void {
+    for (const { digest, version } of told) {
+      const row = this.#waiting.find(digest)
+      if (row !== NO_ROW && this.#waiting.number(row, VERSION) === version) this.#waiting.remove(row)
     }
   }
 
-  #forgetFirst(): void {
-    const [first] = this.#waiting.keys()
-    if (first !== undefined) this.#waiting.delete(first)
+  #versionOf(digest: string): number {
+    return this.#waiting.number(this.#waiting.find(digest), VERSION)
   }
+}
+
+interface Applied {
+  readonly digest: string
+  readonly version: number
 }
 
 interface Report {
   readonly hearing: boolean
-  readonly confirmed: readonly [string, number][]
+  readonly confirmed: readonly Applied[]
   readonly leaving: boolean
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { type Announcement, decodeAnnouncement } from '../domain/wire.ts'
-import type { Metrics } from '../observability/metrics.ts'
+import { childrenBy, INVALIDATION_RESULTS, type Metrics, type Tally } from '../observability/metrics.ts'
 import { NO_ROW, PackedRows } from './packed-rows.ts'
 import { QuickestBeat } from './quickest-beat.ts'
 
@@ -36,6 +36,7 @@ export type OnApplied = (digest: string, version: number) => void
 export class Changes implements ChangeEar {
   readonly #clock: Clock
   readonly #metrics: Metrics
+  readonly #counts: Readonly<Record<(typeof INVALIDATION_RESULTS)[number], Tally>>
   readonly #beats: boolean
   readonly #announced = new PackedRows(ANNOUNCED_SHAPE)
   readonly #quickest = new QuickestBeat()
@@ -50,6 +51,7 @@ export class Changes implements ChangeEar {
   constructor(deps: { clock: Clock; metrics: Metrics; beats: boolean }) {
     this.#clock = deps.clock
     this.#metrics = deps.metrics
+    this.#counts = childrenBy(INVALIDATION_RESULTS, result => deps.metrics.invalidations.child({ result }))
     this.#beats = deps.beats
     this.#metrics.invalidationConnected.set(0)
   }
@@ -117,7 +119,7 @@ export class Changes implements ChangeEar {
   /** It may have been a change of any key. */
   #hearNoise(): void {
     this.#epoch++
-    this.#metrics.invalidations.inc({ result: 'unreadable' })
+    this.#counts.unreadable.inc()
   }
 
   #hearBeat(atMs: number, nowMs: number): void {
@@ -131,7 +133,7 @@ export class Changes implements ChangeEar {
   #hearChange({ digest, version, atMs }: Extract<Announcement, { kind: 'change' }>, nowMs: number): void {
     this.#note(digest, version, nowMs)
     const held = this.#onChange.map(listener => listener(digest)).includes(true)
-    this.#metrics.invalidations.inc({ result: held ? 'evicted' : 'unknown_key' })
+    this.#counts[held ? 'evicted' : 'unknown_key'].inc()
     this.#onApplied(digest, version)
     // What is heard while deaf had its effect before: records are verified at the origin then.
     if (!this.#hearing) return
@@ -141,8 +143,9 @@ export class Changes implements ChangeEar {
   #note(digest: string, version: number, nowMs: number): void {
     const announced = this.#announced
     const known = announced.find(digest)
-    const row = announced.claim(digest)
+    if (known !== NO_ROW) announced.touch(known)
     if (known !== NO_ROW && version <= announced.number(known, VERSION)) return
+    const row = known === NO_ROW ? announced.claim(digest) : known
     announced.setNumber(row, VERSION, version)
     announced.setNumber(row, HEARD_AT, nowMs)
   }

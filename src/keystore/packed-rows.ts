@@ -92,6 +92,20 @@ export class PackedRows {
     return row
   }
 
+  /** @returns digests of so many rows, the one used longest ago first */
+  oldest(count: number): string[] {
+    const digests: string[] = []
+    for (
+      let row = this.#word(ENDS, NEWER);
+      row !== ENDS && digests.length < count;
+      row = this.#word(row, NEWER)
+    ) {
+      const at = 4 * this.#wordsBefore(row)
+      digests.push(this.bufferOf(row).toString('hex', at, at + DIGEST_BYTES))
+    }
+    return digests
+  }
+
   remove(row: number): void {
     const next = this.#word(row, CHAINED)
     const lead = this.#word(row, 0)

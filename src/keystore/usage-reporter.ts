@@ -1,11 +1,12 @@
 import type { Clock } from '../domain/clock.ts'
 import { asError, type TroubleLog } from '../observability/trouble-log.ts'
+import { firstEntries, forgetFirst } from './first-entries.ts'
 import { isNotOffered } from './origin-answers.ts'
 import type { OriginClient } from './origin-client.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
-/** Keys that are noted; of more than these the one noted first is forgotten. */
+/** Keys that are noted; of more than these some that were noted first are forgotten. */
 const MAX_KEYS = 100_000
 const MAX_BATCH = 10_000
 const MAX_ANSWER_BYTES = 16 * 1024
@@ -53,7 +54,7 @@ export class UsageReporter {
   used(keyId: string): void {
     const nowMs = this.#parts.clock.wallMs()
     this.#noted.set(keyId, nowMs - (nowMs % MINUTE_MS))
-    if (this.#noted.size > (this.#parts.maxKeys ?? MAX_KEYS)) this.#forgetFirst()
+    this.#makeRoom()
   }
 
   /** Tells all that was noted. One at a time; it never rejects. */
@@ -79,7 +80,7 @@ export class UsageReporter {
     if (clock.monotonicMs() < this.#restUntilMs) return // Nobody wants it: forgotten.
     try {
       while (noted.size > 0) {
-        const batch = [...noted].slice(0, MAX_BATCH)
+        const batch = firstEntries(noted, MAX_BATCH)
         const isWanted = await this.#tellBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
         if (!isWanted) return
         for (const [keyId] of batch) noted.delete(keyId)
@@ -108,11 +109,10 @@ export class UsageReporter {
   #keep(untold: Map<string, number>): void {
     for (const [keyId, usedAtMs] of this.#noted) untold.set(keyId, Math.max(usedAtMs, untold.get(keyId) ?? 0))
     this.#noted = untold
-    while (this.#noted.size > (this.#parts.maxKeys ?? MAX_KEYS)) this.#forgetFirst()
+    this.#makeRoom()
   }
 
-  #forgetFirst(): void {
-    const [first] = this.#noted.keys()
-    if (first !== undefined) this.#noted.delete(first)
+  #makeRoom(): void {
+    forgetFirst(this.#noted, this.#parts.maxKeys ?? MAX_KEYS)
   }
 }

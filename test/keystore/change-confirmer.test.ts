@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { ChangeConfirmer } from '../../src/keystore/change-confirmer.ts'
 import type { OriginReply, OriginRequest } from '../../src/keystore/origin-client.ts'
 import { TroubleLog } from '../../src/observability/trouble-log.ts'
+import { digestNo } from '../support/key-records.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
@@ -50,16 +51,16 @@ const confirmed = () =>
   told.flatMap(report => report.confirmed.map(({ digest, version }) => [digest, version]))
 
 test('a burst of changes is confirmed in one call, each with its latest version', async () => {
-  for (let key = 0; key < 100; key++) confirmer.applied(`d${key}`, 2)
-  confirmer.applied('d7', 3)
+  for (let key = 0; key < 100; key++) confirmer.applied(digestNo(key), 2)
+  confirmer.applied(digestNo(7), 3)
   await gathered()
   expect(told).toHaveLength(1)
   expect(confirmed()).toHaveLength(100)
-  expect(confirmed()).toContainEqual(['d7', 3])
+  expect(confirmed()).toContainEqual([digestNo(7), 3])
 })
 
 test('that a key was issued is confirmed to nobody: there was nothing to forget', async () => {
-  confirmer.applied('d', 1)
+  confirmer.applied(digestNo(1), 1)
   await gathered()
   expect(told).toEqual([])
 })
@@ -83,10 +84,10 @@ test('a gateway tells of itself at once, then every five seconds, every half whi
 
 test('what cannot be told is told a second later, and no earlier, whatever happens meanwhile', async () => {
   reply = () => Promise.reject(new Error('away'))
-  confirmer.applied('d', 2)
+  confirmer.applied(digestNo(1), 2)
   await gathered()
   reply = async () => ({ status: 204, text: '' })
-  confirmer.applied('e', 2)
+  confirmer.applied(digestNo(2), 2)
   await gathered()
   confirmer.watch(true)
   expect(told).toHaveLength(1)
@@ -101,7 +102,7 @@ test('an own key service that does not want to know is left alone for an hour, w
   confirmer.watch(true)
   await gathered()
   clock.advance(3_599_999)
-  confirmer.applied('d', 2)
+  confirmer.applied(digestNo(1), 2)
   await gathered()
   confirmer.watch(true)
   expect(told).toHaveLength(1)
@@ -114,12 +115,12 @@ test('an own key service that does not want to know is left alone for an hour, w
 
 test('while nobody can be told, memory stays bounded: the first are forgotten', async () => {
   confirmer = create({ maxWaiting: 3 })
-  for (const key of ['a', 'b', 'c', 'd']) confirmer.applied(key, 2)
+  for (const key of [1, 2, 3, 4]) confirmer.applied(digestNo(key), 2)
   await gathered()
   expect(confirmed()).toEqual([
-    ['b', 2],
-    ['c', 2],
-    ['d', 2],
+    [digestNo(2), 2],
+    [digestNo(3), 2],
+    [digestNo(4), 2],
   ])
 })
 

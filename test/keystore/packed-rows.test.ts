@@ -60,6 +60,7 @@ test('rows hold what was put under their digests, and of too many the one used l
     const model = new Model()
     for (const next of steps) take(next, rows, model)
     expect(new Map(valuesIn(rows))).toEqual(new Map([...model.values].sort()))
+    expect(rows.oldest(MAX_ROWS)).toEqual([...model.values.keys()])
     expect(rows.size).toBe(model.values.size)
     expect(evicted).toEqual(model.evicted)
     evictions += evicted.length

@@ -157,3 +157,12 @@ describe('at the end', () => {
     expect(performance.now() - beganMs).toBeLessThan(1_000)
   })
 })
+
+test('of very many more keys than are noted, those noted last are told', async () => {
+  reporter = create({ maxKeys: 1_000 })
+  for (let key = 0; key < 10_000; key++) reporter.used(`key_${key}`)
+  await reporter.report()
+  const keys = Object.keys(told[0] ?? {})
+  expect(keys.length).toBeLessThanOrEqual(1_000)
+  expect(keys.slice(-900)).toEqual(Array.from({ length: 900 }, (_, index) => `key_${9_100 + index}`))
+})
