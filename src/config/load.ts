@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import { type Fault, faultsOf } from './check-settings.ts'
 import { fingerprintOf, fingerprintOfFile } from './fingerprint.ts'
 import { formats } from './formats.ts'
 import { FILE_SETTINGS, valueAt } from './live-settings.ts'
@@ -159,44 +159,23 @@ function assemble(given: ReadonlyMap<string, Given>): Record<string, unknown> {
   return root
 }
 
-let checkSchema: ValidateFunction | undefined
-
-/** Once: to compile takes longer than all the rest of loading. */
-function compileSchema(): ValidateFunction {
-  const ajv = new Ajv({ allErrors: true, strict: false })
-  for (const [name, format] of Object.entries(formats)) ajv.addFormat(name, format.accepts)
-  return ajv.compile(configSchema)
-}
-
 function validate(candidate: unknown, given: ReadonlyMap<string, Given>): Mistake[] {
-  checkSchema ??= compileSchema()
-  if (checkSchema(candidate)) return []
-  const mistakes = (checkSchema.errors ?? []).map(error => explain(error, given))
+  const mistakes = faultsOf(configSchema, candidate).map(fault => explain(fault, given))
   return [...new Map(mistakes.map(mistake => [mistake.spelling, mistake])).values()]
 }
 
-/** The setting that an error belongs to, and where in it, said in words that do not repeat the value. */
-function explain(error: ErrorObject, given: ReadonlyMap<string, Given>): Mistake {
-  const missing = error.keyword === 'required' ? `/${String(error.params['missingProperty'])}` : ''
-  const parts = `${error.instancePath}${missing}`.slice(1).split('/')
-  for (let length = parts.length; length > 0; length--) {
-    const path = parts.slice(0, length).join('.')
+/** The setting that a fault belongs to, and where in it. */
+function explain({ place, problem }: Fault, given: ReadonlyMap<string, Given>): Mistake {
+  for (let length = place.length; length > 0; length--) {
+    const path = place.slice(0, length).join('.')
     const setting = settingByPath.get(path)
     if (setting === undefined) continue
     const spelling = given.get(path)?.spelling ?? path
-    const within = parts.slice(length).join('.').replaceAll('~1', '/')
+    const within = place.slice(length).join('.')
     if (within === '') return { spelling, problem: `must be ${expectationOf(setting.schema, formats)}` }
-    return { spelling: `${spelling}, at ${within}`, problem: explainWithin(error) }
+    return { spelling: `${spelling}, at ${within}`, problem }
   }
-  return { spelling: parts.join('.'), problem: explainWithin(error) }
-}
-
-function explainWithin(error: ErrorObject): string {
-  if (error.keyword === 'required') return 'is missing'
-  if (error.keyword === 'additionalProperties')
-    return `holds an unknown name: ${error.params['additionalProperty']}`
-  if (error.keyword === 'format') return `must be ${formats[String(error.params['format'])]?.expectation}`
-  return error.message ?? 'is not valid'
+  return { spelling: place.join('.'), problem }
 }
 
 /** Without the path: somebody may have put the secret itself where the name of its file belongs. */

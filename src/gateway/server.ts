@@ -4,6 +4,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
 import { denied } from '../domain/verdict.ts'
+import { noSchemas } from '../observability/no-schemas.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientConnections } from './client-connections.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
@@ -23,6 +24,7 @@ export function createServer(
 ): FastifyInstance {
   const app = Fastify({
     logger: false,
+    schemaController: noSchemas,
     // One route for all: the router must neither decode a path nor answer for one.
     rewriteUrl: () => '/',
     exposeHeadRoutes: false,

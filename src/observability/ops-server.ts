@@ -1,6 +1,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { Exposition } from './exposition.ts'
 import type { Metrics } from './metrics.ts'
+import { noSchemas } from './no-schemas.ts'
 
 /** Probes and a few Prometheuses, each with a connection or two. */
 const MAX_CONNECTIONS = 100
@@ -29,6 +30,7 @@ async function inTime(details: Promise<Readonly<Record<string, string>>>): Promi
 export function createOpsServer(deps: { metrics: Metrics; health: Health }): FastifyInstance {
   const app = Fastify({
     logger: false,
+    schemaController: noSchemas,
     return503OnClosing: false,
     forceCloseConnections: true,
     requestTimeout: SILENCE_MS,

@@ -171,6 +171,14 @@ describe('mistakes', () => {
     expect(mistakes).toHaveLength(expected.length)
   })
 
+  it('are all named, however many there are', () => {
+    const numbers = settings.filter(({ schema }) => schema.type === 'integer')
+    expect(numbers.length).toBeGreaterThan(30)
+    const environment = Object.fromEntries(numbers.map(setting => [setting.environment, 'many']))
+    const spellings = mistakesOf({ environment }).map(text => text.split(' ')[0])
+    expect(spellings.sort()).toEqual(Object.keys(environment).sort())
+  })
+
   it('between settings are named as their writer spelled them, too', () => {
     expect(mistakesOf({ environment: { POSTERN_OPS_PORT: '8081' } })).toEqual([
       'POSTERN_OPS_PORT is 8081, which console.port takes already',
