@@ -29,8 +29,11 @@ function checkKeys({ keys }: Config): Mistake[] {
   ]
 }
 
-function checkGateway({ upstream, redis, origin }: Config): Mistake[] {
+function checkGateway({ upstream, redis, origin, routes }: Config): Mistake[] {
   const mistakes: Mistake[] = []
+  if (upstream.cache.maxBytes > 0 && !routes.some(({ shareAnswers }) => shareAnswers)) {
+    mistakes.push(mistake('upstream.cache.maxBytes', 'has no meaning where no route has shareAnswers: true'))
+  }
   if (upstream.url === undefined) {
     mistakes.push(
       mistake('upstream.url', 'is required (POSTERN_UPSTREAM_URL): the address of the service behind'),

@@ -94,6 +94,14 @@ const upstream = section({
     'How long it is not asked before one request tries it again',
     3_600_000,
   ),
+  cache: section({
+    maxBytes: Type.Integer({
+      minimum: 0,
+      maximum: 16_000_000_000,
+      description:
+        'Memory for answers on routes with `shareAnswers`, as far as the upstream’s `Cache-Control` allows; 0 keeps none (bytes)',
+    }),
+  }),
   tls: section({
     caFile: optional(file('Certificate authority of the upstream (PEM)')),
     certFile: optional(file('Client certificate shown to the upstream (PEM)')),

@@ -9,6 +9,7 @@ import { type DenialReason, denied } from '../domain/verdict.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import { forwardedRequestOf, leanReply } from './lean-reply.ts'
+import { AnswerCache } from './sharing/answer-cache.ts'
 import type { Asker } from './sharing/asker.ts'
 import { SharedAnswers } from './sharing/share-answers.ts'
 import type { Resolve } from './upstream-addresses.ts'
@@ -96,7 +97,8 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     reply.from.call(leanReply(request), '/', hooks)
   }
   const askAlone = (asker: Asker) => ask(asker, dispatcher.nowMs() - asker.sinceMs)
-  const shared = new SharedAnswers({ ...deps, dispatcher, judge, headersFor, targetOf, askAlone })
+  const cache = createCache(deps)
+  const shared = new SharedAnswers({ ...deps, cache, dispatcher, judge, headersFor, targetOf, askAlone })
 
   return (reply, permit, context) => {
     // Whoever left while the key was looked up has no `close` to come.
@@ -105,6 +107,16 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     if (permit.route.sharesAnswers) shared.ask(reply, permit, context)
     else ask({ reply, permit, context })
   }
+}
+
+/** @returns null where none is wanted */
+function createCache({ settings, follow, metrics }: ForwardingDeps): AnswerCache | null {
+  const { maxBytes } = settings.cache
+  if (maxBytes === 0) return null
+  const cache = new AnswerCache(maxBytes, metrics)
+  // What the upstream answered to other fixed headers is forgotten.
+  follow?.(() => () => cache.clear())
+  return cache
 }
 
 /** One set of hooks for all requests: a closure per request is garbage per request. */

@@ -25,8 +25,11 @@ export const LOOKUP_RESULTS = [
   'unreadable',
 ] as const
 export const INVALIDATION_RESULTS = ['evicted', 'unknown_key', 'unreadable'] as const
-/** Where answers on routes that share them came from; `unshared`: had to be asked for once more, for one caller alone. */
-export const SHARING_RESULTS = ['upstream', 'joined', 'unshared'] as const
+/**
+ * Where answers on routes that share them came from. `unshared`: had to be asked for once more, for one caller alone;
+ * `cache`: kept and fresh; `revalidated`: kept, and the upstream said that it is still the answer.
+ */
+export const SHARING_RESULTS = ['upstream', 'joined', 'unshared', 'cache', 'revalidated'] as const
 export const REMOVAL_CAUSES = ['ttl', 'size', 'invalidated', 'flush'] as const
 export const COMMAND_OUTCOMES = ['ok', 'timeout', 'error', 'unavailable'] as const
 export const UPSTREAM_ERROR_KINDS = [

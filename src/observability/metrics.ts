@@ -137,6 +137,8 @@ function declareUpstream(registers: Registry[]) {
       'Answers on routes that share them, by where they came from',
       ['result'],
     ),
+    answerCacheBytes: gauge('postern_answer_cache_bytes', 'Memory that kept answers take, about'),
+    answerCacheCapacity: gauge('postern_answer_cache_capacity_bytes', 'Memory that kept answers may take'),
     upstreamErrors: counter('postern_upstream_errors_total', 'Requests to the upstream that failed', [
       'upstream',
       'kind',

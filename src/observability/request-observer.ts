@@ -32,7 +32,7 @@ export interface RequestObservation {
   /** Whether the upstream broke off in the middle of its answer, so that it was us who ended the connection. */
   truncated: boolean
   /** Whose answer it was given, where the upstream was not asked for it alone. */
-  shared: 'joined' | null
+  shared: 'joined' | 'cache' | 'revalidated' | null
   /** The trace that the request is part of, where it or we are in one. */
   readonly traceId: string | null
   /** Its spans; null where there is no tracing. */

@@ -34,6 +34,7 @@ export async function startContestants(
     const other = await world.startGateway('other', {}, { checkout: has.against })
     list.push(...waysOfGateway('other', other, key))
   }
+  list.push(...(await startSharing(world, key)))
   if (has.cold) {
     const cold = await world.startGateway('gateway-cold', { POSTERN_KEYS_MEMORY_MAX_ENTRIES: '1' })
     const keysFile = writeKeys(join(world.directory, 'keys'), keys)
@@ -53,6 +54,32 @@ export async function startContestants(
   }
   list.push(...forwarding('upstream alone', world.upstream, key))
   return list
+}
+
+/** The same objects, asked for by all connections at once: the upstream asked for several together, or hardly at all. */
+async function startSharing(world: BenchWorld, key: string): Promise<Contestant[]> {
+  const routes = (upstream: string) =>
+    JSON.stringify(
+      [
+        {
+          name: 'workspace',
+          path: '/api/v1/workspaces/{workspaceId}',
+          upstreamPath: `${upstream}/{workspaceId}`,
+        },
+        {
+          name: 'files',
+          path: '/api/v1/workspaces/{workspaceId}/files',
+          upstreamPath: `${upstream}/{workspaceId}/files`,
+          scope: 'files:read',
+        },
+      ].map(route => ({ ...route, shareAnswers: true })),
+    )
+  const shared = await world.startGateway('gateway-shared', { POSTERN_ROUTES: routes('/api/v1/workspaces') })
+  const cached = await world.startGateway('gateway-cached', {
+    POSTERN_ROUTES: routes('/kept'),
+    POSTERN_UPSTREAM_CACHE_MAX_BYTES: '10000000',
+  })
+  return [...forwarding('gateway, shared', shared, key), ...forwarding('gateway, cached', cached, key)]
 }
 
 function waysOfGateway(name: string, server: ServerProcess, key: string): Contestant[] {

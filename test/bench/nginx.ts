@@ -43,6 +43,8 @@ export function writeUpstream(directory: string, port: number): string {
     listen 127.0.0.1:${port} backlog=4096;
     location ~ ^/api/v1/workspaces/[^/]+$ { root ${files}; try_files /small =404; }
     location ~ ^/api/v1/workspaces/[^/]+/files$ { root ${files}; try_files /large =404; }
+    location ~ ^/kept/[^/]+$ { root ${files}; try_files /small =404; add_header Cache-Control max-age=3600; }
+    location ~ ^/kept/[^/]+/files$ { root ${files}; try_files /large =404; add_header Cache-Control max-age=3600; }
   }`
   return write(directory, frame(directory, '', http))
 }

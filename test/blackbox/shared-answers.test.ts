@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { startPostern } from '../support/postern-process.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, field, get } from '../support/raw-client.ts'
 import { jsonAnswer } from '../support/recording-upstream.ts'
 import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
@@ -17,18 +17,29 @@ const ROUTES = [
   },
 ]
 const SETTINGS = { POSTERN_ROUTES: JSON.stringify(ROUTES) }
+const KEEPING = { ...SETTINGS, POSTERN_UPSTREAM_CACHE_MAX_BYTES: '1000000' }
 const WORKSPACE = '/api/v1/workspaces/ws_1'
 const FILES = `${WORKSPACE}/files`
 
 let world: World
 let key: IssuedKey
 let answerAll: () => void
+/** One that keeps answers. */
+let keeper: Listening
 
 beforeAll(async () => {
   world = await startWorld(SETTINGS)
+  keeper = await startPostern('gateway', { ...world.env, ...KEEPING })
+  await until(
+    'it hears',
+    async () => (await scrapeOne(keeper.urls.ops, 'postern_key_invalidation_connected')) === 1,
+  )
   key = await world.issue()
 })
-afterAll(() => world.stop())
+afterAll(async () => {
+  await keeper.process.stop()
+  await world.stop()
+})
 /** The upstream answers when it is told to, and says to whom. */
 beforeEach(() => {
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -153,5 +164,65 @@ test('a gateway that drains answers all who wait for one answer', async () => {
   answerAll()
   expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
   expect((await stopped).code).toBe(0)
+  expect(world.upstream.requests).toHaveLength(1)
+})
+
+const askKeeper = (target: string, { secret }: IssuedKey, ...lines: string[]) =>
+  exchange(keeper.urls.gateway, get(target, secret, ...lines))
+/** The upstream lets everything be kept, for as long as the test takes. */
+function keepable(): void {
+  world.upstream.hold = () => undefined
+  world.upstream.answer = request =>
+    jsonAnswer(200, JSON.stringify(request.split('\r\n')), 'Cache-Control: max-age=600', 'ETag: "7"')
+}
+
+test('what is kept is found by each key of its workspace and scopes, and by nobody else', async () => {
+  keepable()
+  const [same, unscoped, foreign] = await Promise.all([
+    world.issue({ workspaceId: 'ws_k' }),
+    world.issue({ workspaceId: 'ws_k', scopes: ['files:read'] }),
+    world.issue({ workspaceId: 'ws_l' }),
+  ])
+  const owner = await world.issue({ workspaceId: 'ws_k' })
+  const target = '/api/v1/workspaces/ws_k/files'
+  const first = await askKeeper(target, owner)
+  const again = await askKeeper(target, same, 'X-Request-Id: kept-1')
+  expect([again.status, again.body]).toEqual([200, first.body])
+  expect([field(again, 'X-Request-Id'), field(again, 'Age')]).toEqual(['kept-1', '0'])
+  const line = await keeper.process.logged(entry => entry['requestId'] === 'kept-1')
+  expect(line).toMatchObject({ shared: 'cache', keyId: same.id, status: 200, upstreamMs: 0 })
+  expect(world.upstream.requests).toHaveLength(1)
+
+  expect((await askKeeper(target, foreign)).status).toBe(404)
+  const other = await askKeeper(target, unscoped)
+  expect(JSON.parse(other.body)).toContain('x-postern-scopes: files:read')
+  const elsewhere = await askKeeper('/api/v1/workspaces/ws_l/files', foreign)
+  expect(JSON.parse(elsewhere.body)).toContain('x-postern-workspace-id: ws_l')
+  expect(world.upstream.requests).toHaveLength(3)
+})
+
+test('what is kept outlives no key: revoked or without the scope, it is refused as ever', async () => {
+  keepable()
+  const workspaceId = 'ws_m'
+  const target = `/api/v1/workspaces/${workspaceId}/files`
+  const [revoked, unscoped, good] = await Promise.all([
+    world.issue({ workspaceId }),
+    world.issue({ workspaceId, scopes: ['workspace:read'] }),
+    world.issue({ workspaceId }),
+  ])
+  for (const each of [revoked, good]) {
+    await askKeeper(target, each)
+    expect((await askKeeper(target, each)).status).toBe(200)
+  }
+  expect(world.upstream.requests).toHaveLength(1)
+  await world.revoke(revoked.id)
+  await until('the revocation is heard', async () => (await askKeeper(target, revoked)).status === 401)
+  expect(JSON.parse((await askKeeper(target, revoked)).body).code).toBe('key_revoked')
+  expect(JSON.parse((await askKeeper(target, unscoped)).body).code).toBe('scope_missing')
+  expect(JSON.parse((await askKeeper(target, unscoped, 'If-None-Match: "7"')).body).code).toBe(
+    'scope_missing',
+  )
+  // Whoever is still good finds what the revoked one left.
+  expect((await askKeeper(target, good)).status).toBe(200)
   expect(world.upstream.requests).toHaveLength(1)
 })

@@ -6,6 +6,17 @@ function mistakesOfRoute(route: Record<string, unknown>): string[] {
 }
 
 describe('an endpoint', () => {
+  it('that shares its answers is what a cache is for: without one there is nothing to keep', () => {
+    const environment = { POSTERN_UPSTREAM_CACHE_MAX_BYTES: '1000' }
+    expect(mistakesOf({ environment })).toEqual([
+      expect.stringMatching(
+        /^POSTERN_UPSTREAM_CACHE_MAX_BYTES has no meaning where no route has shareAnswers/,
+      ),
+    ])
+    const routes = JSON.stringify([{ name: 'x', path: '/{workspaceId}', shareAnswers: true }])
+    expect(mistakesOf({ environment: { ...environment, POSTERN_ROUTES: routes } })).toEqual([])
+  })
+
   it('is one entry: path, scope, and where needed another path at the upstream', () => {
     const route = {
       name: 'file',

@@ -122,6 +122,7 @@ export function consoleConfig({
       bodyIdleTimeoutMs: 1000,
       totalTimeoutMs: 1000,
       circuit: { failures: 10, openMs: 500 },
+      cache: { maxBytes: 0 },
       tls: {},
     },
     redis: {

@@ -54,6 +54,7 @@ export const DEFAULT_SETTINGS: Omit<UpstreamSettings, 'url'> = {
   bodyIdleTimeoutMs: 5000,
   totalTimeoutMs: 10_000,
   circuit: { failures: 1000, openMs: 500 },
+  cache: { maxBytes: 0 },
   tls: {},
 }
 const REQUEST_HEADERS = [

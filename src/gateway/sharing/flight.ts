@@ -11,6 +11,10 @@ import { denialReasonOf, UpstreamFailure } from '../upstream-failure.ts'
 import type { JudgeAnswer, Judgement } from '../upstream-response.ts'
 import type { Asker } from './asker.ts'
 import { Collector, MAX_SHARED_BYTES } from './collector.ts'
+import type { Freshness } from './freshness.ts'
+import { giveKept } from './give-kept.ts'
+import type { Keeping } from './keeping.ts'
+import type { KeptAnswer } from './kept-answer.ts'
 import { isForAll } from './question.ts'
 import type { SharingCounts } from './sharing-counts.ts'
 import { give, type SharedAnswer } from './whole.ts'
@@ -22,6 +26,8 @@ export interface FlightParts {
   readonly nowMs: () => number
   /** Asks for this one alone. */
   readonly askAlone: (asker: Asker) => void
+  /** Null where nothing is kept. */
+  readonly keeping: Keeping | null
   /** Nobody may join any more. */
   readonly landed: (flight: Flight) => void
 }
@@ -35,6 +41,7 @@ export class Flight {
   readonly #exchange: UpstreamExchange
   readonly #parts: FlightParts
   readonly #askers = new Set<Asker>()
+  #freshness: Freshness | null = null
 
   constructor(exchange: UpstreamExchange, parts: FlightParts) {
     this.#exchange = exchange
@@ -61,13 +68,21 @@ export class Flight {
     for (const { seen, sinceMs } of this.#askers) seen.upstreamWaitMs = nowMs - sinceMs
     try {
       if (failure !== null) this.#refuseAll(failure)
-      else if (this.#isForAll()) this.#answerAll()
-      else this.#deliverToFirst()
+      else this.#answered()
     } catch (error) {
       this.#endAll(() => {
         throw error
       })
     }
+  }
+
+  #answered(): void {
+    const { statusCode, headers } = this.#exchange
+    const { keeping } = this.#parts
+    this.#freshness = keeping?.freshnessOf(statusCode, headers) ?? null
+    if (statusCode === 304 && keeping?.revalidates) this.#giveUnchanged(keeping)
+    else if (this.#freshness !== null || this.#isForAll()) this.#answerAll()
+    else this.#deliverToFirst()
   }
 
   /** A failure is: those who waited would but meet the same. */
@@ -90,11 +105,37 @@ export class Flight {
     const { headers } = judgement
     this.#exchange.deliverTo(
       new Collector({
-        whole: body => this.#giveAll({ status: this.#exchange.statusCode, headers, body }),
+        whole: body => this.#giveWhole(headers, body),
         tooLong: begun => this.#streamToFirst(judgement, begun),
         cut: failure => this.#refuseAll(failure ?? denied('upstream_error')),
       }),
     )
+  }
+
+  #giveWhole(headers: Readonly<Record<string, string>>, body: Buffer): void {
+    const { keeping } = this.#parts
+    if (keeping !== null && this.#freshness !== null) {
+      this.#giveKept(keeping.keep(this.#exchange.headers, headers, body, this.#freshness))
+    } else this.#giveAll({ status: this.#exchange.statusCode, headers, body })
+  }
+
+  /** What was kept is the answer still; or it cannot be told what is, and each has to ask. */
+  #giveUnchanged(keeping: Keeping): void {
+    const kept = keeping.refresh(this.#exchange.headers, this.#parts.judge)
+    this.#exchange.discard()
+    if (kept !== null) {
+      this.#giveKept(kept, 'revalidated')
+    } else {
+      const askers = [...this.#askers]
+      this.#askers.clear()
+      for (const asker of askers) this.#askAlone(asker)
+    }
+  }
+
+  /** Each by what it knows already: they may have asked with validators of their own. */
+  #giveKept(kept: KeptAnswer, how?: 'revalidated'): void {
+    this.#exchange.discard()
+    this.#endAll(({ reply, seen }) => giveKept(reply, seen, kept, null), how)
   }
 
   #reject(retryAfter: string | null): void {
@@ -127,13 +168,17 @@ export class Flight {
     const [first, ...others] = this.#askers
     for (const other of others) {
       this.#askers.delete(other)
-      other.release()
-      this.#parts.counts.unshared.inc()
-      shielded(other, this.#parts.askAlone)
+      this.#askAlone(other)
     }
     if (first === undefined) return
     this.#tell(first)
     shielded(first, deliver)
+  }
+
+  #askAlone(asker: Asker): void {
+    asker.release()
+    this.#parts.counts.unshared.inc()
+    shielded(asker, this.#parts.askAlone)
   }
 
   #giveAll(answer: SharedAnswer): void {
@@ -150,22 +195,22 @@ export class Flight {
     })
   }
 
-  #endAll(end: (asker: Asker) => void): void {
+  #endAll(end: (asker: Asker) => void, how?: 'revalidated'): void {
     const askers = [...this.#askers]
     this.#askers.clear()
     for (const asker of askers) {
       asker.release()
-      this.#tell(asker)
+      this.#tell(asker, how)
       shielded(asker, end)
     }
   }
 
   /** Traces, log and figures of one who is answered by this flight. */
-  #tell({ seen, leads }: Asker): void {
-    const { statusCode } = this.#exchange
-    if (leads) seen.trace?.forwarded(statusCode, null)
-    else seen.shared = 'joined'
-    this.#parts.counts[leads ? 'upstream' : 'joined'].inc()
+  #tell({ seen, leads }: Asker, how?: 'revalidated'): void {
+    if (leads) seen.trace?.forwarded(this.#exchange.statusCode, null)
+    const result = how ?? (leads ? 'upstream' : 'joined')
+    if (result !== 'upstream') seen.shared = result
+    this.#parts.counts[result].inc()
   }
 }
 

@@ -36,6 +36,18 @@ export function compileQuestion(forwarded: readonly string[]): Question {
   }
 }
 
+/** In place of the callers' validators where we ask with our own: no text of theirs, for it has a separator less. */
+export const OWN_VALIDATORS = `${SEPARATOR}own`
+
+/** The headers of a request with our validators in place of the caller's. */
+export function withValidators(
+  headers: Record<string, string>,
+  own: Readonly<Record<string, string>>,
+): Record<string, string> {
+  for (const name of VALIDATORS) delete headers[name]
+  return Object.assign(headers, own)
+}
+
 /** What the caller has already; part of what is asked, unless we ask with a validator of our own. */
 export function validatorsOf(client: IncomingHttpHeaders): string {
   return VALIDATORS.map(name => SEPARATOR + fieldText(client[name])).join('')
@@ -47,11 +59,19 @@ export function validatorsOf(client: IncomingHttpHeaders): string {
  */
 export function isForAll({ vary }: UpstreamHeaders): boolean {
   if (vary === undefined) return true
-  const names = String(vary)
+  return !namesIn(vary).some(name => name === '*' || OF_ONE_CALLER.includes(name))
+}
+
+/** Nobody means it; but who says so would be given an answer to other validators. */
+export function variesByValidator({ vary }: UpstreamHeaders): boolean {
+  return vary !== undefined && namesIn(vary).some(name => VALIDATORS.includes(name))
+}
+
+function namesIn(vary: string | string[]): string[] {
+  return String(vary)
     .toLowerCase()
     .split(',')
     .map(name => name.trim())
-  return !names.some(name => name === '*' || OF_ONE_CALLER.includes(name))
 }
 
 /** A field that is empty is another one than none. */

@@ -1,13 +1,19 @@
 import type { FastifyReply } from 'fastify'
 import type { Permit } from '../../domain/authorize.ts'
+import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { ForwardContext } from '../forward.ts'
 import type { Refuse } from '../upstream-delivery.ts'
 import { EXCHANGE, type UpstreamDispatcher } from '../upstream-dispatcher.ts'
 import type { JudgeAnswer } from '../upstream-response.ts'
+import type { AnswerCache } from './answer-cache.ts'
 import { Asker } from './asker.ts'
 import { Flight, type FlightParts } from './flight.ts'
-import { compileQuestion, type Question, validatorsOf } from './question.ts'
+import { type Directives, directivesOf, hasValidator, wantsFresher } from './freshness.ts'
+import { giveKept } from './give-kept.ts'
+import { Keeping } from './keeping.ts'
+import { type KeptAnswer, validatorsFor } from './kept-answer.ts'
+import { compileQuestion, OWN_VALIDATORS, type Question, validatorsOf, withValidators } from './question.ts'
 import { sharingCountsOf } from './sharing-counts.ts'
 
 export interface SharingDeps {
@@ -21,14 +27,17 @@ export interface SharingDeps {
   readonly judge: JudgeAnswer
   readonly refuse: Refuse
   readonly metrics: Metrics
+  readonly clock: Clock
+  /** Null where nothing is kept. */
+  readonly cache: AnswerCache | null
   readonly askAlone: (asker: Asker) => void
 }
 
-/** Who asks what is being asked already waits for that answer. Whoever comes here holds a permit of their own. */
+/** Who asks what is known gets that; who asks what is being asked already waits for that answer. Whoever comes here holds a permit of their own. */
 export class SharedAnswers {
   readonly #deps: SharingDeps
   readonly #questionOf: Question
-  readonly #parts: Omit<FlightParts, 'landed'>
+  readonly #parts: Omit<FlightParts, 'landed' | 'keeping'>
   /** As many as requests are in flight at most. */
   readonly #flights = new Map<string, Flight>()
 
@@ -42,23 +51,56 @@ export class SharedAnswers {
 
   ask(reply: FastifyReply, permit: Permit, context: ForwardContext): void {
     const client = reply.request.raw.headers
-    const asker = new Asker(reply, permit, context, this.#deps.dispatcher.nowMs())
-    const question = this.#questionOf(permit, client, context.forwarded) + validatorsOf(client)
-    const flight = this.#flights.get(question)
-    if (flight === undefined) this.#begin(question, asker)
+    const question = this.#questionOf(permit, client, context.forwarded)
+    const said = client['cache-control']
+    const wished = said === undefined ? NOTHING_WISHED : directivesOf(said)
+    const cache = wished.has('no-store') ? null : this.#deps.cache
+    const kept = cache?.find(permit.grant.workspaceId, question)
+    const nowMs = this.#deps.dispatcher.nowMs()
+    if (kept !== undefined && isUsable(kept, nowMs, wished)) {
+      context.seen.shared = 'cache'
+      this.#parts.counts.cache.inc()
+      giveKept(reply, context.seen, kept, Math.floor((nowMs - kept.bornAtMs) / 1000))
+      return
+    }
+    const asker = new Asker(reply, permit, context, nowMs)
+    // One that cannot be asked about is as good as none.
+    const stale = kept !== undefined && hasValidator(kept.upstream) ? kept : undefined
+    const validators = stale === undefined ? validatorsOf(client) : OWN_VALIDATORS
+    const flight = this.#flights.get(question + validators)
+    if (flight === undefined) this.#begin(question, validators, asker, cache, stale)
     else flight.join(asker)
   }
 
-  #begin(question: string, asker: Asker): void {
-    const { dispatcher, targetOf, headersFor } = this.#deps
-    const exchange = dispatcher.open(targetOf(asker.permit), headersFor(asker))
+  #begin(
+    question: string,
+    validators: string,
+    asker: Asker,
+    cache: AnswerCache | null,
+    stale: KeptAnswer | undefined,
+  ): void {
+    const { dispatcher, targetOf, headersFor, clock } = this.#deps
+    const { workspaceId } = asker.permit.grant
+    const headers = headersFor(asker)
+    if (stale !== undefined) withValidators(headers, validatorsFor(stale))
+    const exchange = dispatcher.open(targetOf(asker.permit), headers)
+    const keeping = cache === null ? null : new Keeping(cache, clock, { workspaceId, question, stale })
+    const name = question + validators
     const landed = (landing: Flight) => {
-      if (this.#flights.get(question) === landing) this.#flights.delete(question)
+      if (this.#flights.get(name) === landing) this.#flights.delete(name)
     }
-    const flight = new Flight(exchange, { ...this.#parts, landed })
-    this.#flights.set(question, flight)
+    const flight = new Flight(exchange, { ...this.#parts, keeping, landed })
+    this.#flights.set(name, flight)
     asker.leads = true
     flight.join(asker)
     dispatcher.request({ headers: { [EXCHANGE]: exchange } }, flight.onAnswer)
   }
+}
+
+const NOTHING_WISHED = directivesOf(undefined)
+
+function isUsable(kept: KeptAnswer, nowMs: number, wished: Directives): boolean {
+  if (nowMs >= kept.freshUntilMs) return false
+  const times = { ageMs: nowMs - kept.bornAtMs, freshForMs: kept.freshUntilMs - nowMs }
+  return wished.size === 0 || !wantsFresher(wished, times)
 }

@@ -440,12 +440,23 @@ const upstream: Row = {
     {
       title: 'Shared answers',
       description:
-        'On routes that share them. `joined`: was given the answer of another. `unshared`: waited for one that could not be shared, and asked once more.',
+        'On routes that share them. `joined`: was given the answer of another. `unshared`: waited for one that could not be shared, and asked once more. `cache`: was kept and fresh. `revalidated`: was kept, and the upstream said that it still holds.',
       kind: 'timeseries',
       unit: 'reqps',
-      width: 24,
+      width: 16,
       stacked: true,
       queries: [{ expr: rate('postern_shared_answers_total', 'result'), legend: '{{result}}' }],
+    },
+    {
+      title: 'Memory for kept answers',
+      description: 'Of how much there may be (upstream.cache.maxBytes); 0 where nothing is kept.',
+      kind: 'timeseries',
+      unit: 'bytes',
+      width: 8,
+      queries: [
+        { expr: gauge('postern_answer_cache_bytes', 'pod'), legend: '{{pod}}' },
+        { expr: gauge('postern_answer_cache_capacity_bytes', '', '', 'min'), legend: 'capacity' },
+      ],
     },
   ],
 }

@@ -6,7 +6,10 @@ import type { IssuedKey, World } from '../../support/world.ts'
 const WORKSPACE = '/api/v1/workspaces/ws_1'
 const FILES = `${WORKSPACE}/files`
 export const SHARED_PATH = '/api/v1/workspaces/{workspaceId}/shared'
-const OK = json('{"files":[{"id":"f_1","name":"brand.pdf","bytes":184320}]}')
+const OK = json(
+  '{"files":[{"id":"f_1","name":"brand.pdf","bytes":184320}]}',
+  'Cache-Control: max-age=1\r\nETag: "7"\r\n',
+)
 const answer = (status: number, body = '{"code":"x","error":"y"}') =>
   json(body).replace('200 OK', `${status} X`)
 const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))

@@ -21,6 +21,7 @@ const ROUTES = [...routes, { name: 'shared', path: SHARED_PATH, shareAnswers: tr
 /** Limits so near that a minute is enough to meet all of them. */
 const SETTINGS = {
   POSTERN_ROUTES: JSON.stringify(ROUTES),
+  POSTERN_UPSTREAM_CACHE_MAX_BYTES: '100000',
   POSTERN_GATEWAY_MAX_IN_FLIGHT: '24',
   POSTERN_UPSTREAM_CONNECTIONS: '8',
   POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '500',
