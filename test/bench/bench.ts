@@ -38,7 +38,7 @@ process.exitCode = here.canRun ? await run() : UNAVAILABLE
 async function run(): Promise<number> {
   const world = await BenchWorld.start()
   try {
-    if (options.scale) say(await measureScale(world, options.keys.split(',').map(Number)))
+    if (options.scale) say(await measureScale(world, options.keys.split(',').map(Number), options.against))
     else if (options.record) say(await record(await contestantsOf(world)))
     else if (options.short) return (await compareWithRecorded(await contestantsOf(world), say)) ? 0 : 1
     else await runAll(world)

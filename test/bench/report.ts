@@ -9,8 +9,6 @@ import { goalsTable, samplesTable, table } from './tables.ts'
 const RESULTS = new URL('results.json', import.meta.url)
 const PICTURE = new URL('results.svg', import.meta.url)
 const README = new URL('../../README.md', import.meta.url)
-const BEGIN = '<!-- bench -->'
-const END = '<!-- /bench -->'
 
 export interface Report {
   readonly samples: Samples
@@ -25,7 +23,17 @@ export function writeReport(report: Report): void {
   const text = describe(report)
   writeFileSync(RESULTS, `${JSON.stringify(toJson(report), null, 2)}\n`)
   writeFileSync(PICTURE, pictureOf(report.samples))
-  writeFileSync(README, withSection(readFileSync(README, 'utf8'), text))
+  writeSection('bench', text)
+}
+
+/** @param name of the markers in the README between which the text goes */
+export function writeSection(name: string, text: string): void {
+  const readme = readFileSync(README, 'utf8')
+  const [opening, closing] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
+  const begin = readme.indexOf(opening)
+  const end = readme.indexOf(closing)
+  if (begin < 0 || end < begin) throw new Error(`README.md must hold ${opening} and, after it, ${closing}`)
+  writeFileSync(README, `${readme.slice(0, begin)}${opening}\n\n${text}\n\n${readme.slice(end)}`)
 }
 
 export function sideTable(side: SideFigures): string {
@@ -58,13 +66,6 @@ function describe(report: Report): string {
   ].join('\n')
 }
 
-function withSection(readme: string, text: string): string {
-  const begin = readme.indexOf(BEGIN)
-  const end = readme.indexOf(END)
-  if (begin < 0 || end < begin) throw new Error(`README.md must hold ${BEGIN} and, after it, ${END}`)
-  return `${readme.slice(0, begin)}${BEGIN}\n\n${text}\n\n${readme.slice(end)}`
-}
-
 function toJson({ samples, goals, side, rounds, seconds }: Report) {
   const date = new Date().toISOString()
   return { date, machine: machine(), rounds, seconds, samples: Object.fromEntries(samples), goals, side }
@@ -77,7 +78,7 @@ function pictureOf(samples: Samples): string {
   return drawBars('Processor time of a request, in microseconds', bars)
 }
 
-function machine(): string {
+export function machine(): string {
   const [first, ...others] = cpus()
   return `${others.length + 1} × ${first?.model ?? 'unknown processor'}, Linux ${release()}, Node ${process.versions.node}`
 }

@@ -1,62 +1,175 @@
 import { join } from 'node:path'
-import { type KeyMint, writeKeys } from './keys.ts'
-import { measureOnce } from './measure.ts'
+import { freePort } from '../support/free-port.ts'
+import type { Contestant } from './contestants.ts'
+import { measureInvalidations } from './invalidations.ts'
+import { writeKeys } from './keys.ts'
+import { measureOnce, type Sample } from './measure.ts'
+import type { Probed } from './probe.ts'
 import { residentBytes } from './processor-time.ts'
-import { quantile } from './statistics.ts'
-import { table } from './tables.ts'
-import type { BenchWorld } from './world.ts'
+import { type Loaded, type Size, scaleTables, writeScale } from './scale-report.ts'
+import type { ServerProcess } from './server-process.ts'
+import { median } from './statistics.ts'
+import { type BenchWorld, CHECKOUT } from './world.ts'
 
 const ROUNDS = 5
 const SECONDS = 2
 const CONNECTIONS = 64
+/** So many are asked for in one round, whatever number is in use: a million in wrk would make its own pauses the result. */
+const KEYS_IN_ROUND = 50_000
+const PROBE = ['--expose-gc', '--import', join(CHECKOUT, 'test/bench/probe.ts')]
 
-/** Keys in use, from few to very many: what each costs in time and memory. */
-export async function measureScale(world: BenchWorld, counts: readonly number[]): Promise<string> {
-  const sizes = []
-  for (const count of counts) sizes.push(await startWith(world, world.mint, count))
-  const times = sizes.map(() => [] as number[])
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const [index, { contestant }] of sizes.entries()) {
-      times[index]?.push((await measureOnce(contestant, CONNECTIONS, SECONDS)).cpuUs)
-    }
-  }
-  const cpuUs = times.map(samples => quantile(samples, 0.5))
-  const rows = sizes.map(({ count, grownBytes }, index) => [
-    count.toLocaleString('en'),
-    (cpuUs[index] ?? 0).toFixed(1),
-    ((cpuUs[index] ?? 0) / (cpuUs[0] ?? 1)).toFixed(2),
-    count >= 10_000 ? (grownBytes / count).toFixed(0) : '',
-  ])
-  return table(['keys in use', 'µs of processor', 'of the first', 'resident bytes a key'], rows)
+type Probe = (path?: string) => Promise<Probed>
+
+/** What is measured in turns with others. */
+interface Contender {
+  readonly contestant: Contestant
+  /** What it is asked with; none for one key alone. */
+  readonly keys?: readonly string[]
+  readonly probe: Probe
 }
 
-/** A gateway that has seen each of its keys once. */
-async function startWith(world: BenchWorld, mint: KeyMint, count: number) {
-  const keys = await mint.mint(count)
-  const server = await world.startGateway(`gateway-${count}`, {
-    POSTERN_KEYS_MEMORY_MAX_ENTRIES: String(2 * count),
-    // So that none is asked for again while all are measured.
-    POSTERN_KEYS_MEMORY_TTL_SECONDS: '3600',
-  })
-  const contestant = {
+/** A gateway that has seen each of its keys once, and is asked with them in no order. */
+export interface Filled extends Contender {
+  readonly count: number
+  readonly server: ServerProcess
+  readonly opsPort: number
+  readonly usedBytes: number
+  readonly residentBytes: number
+  readonly longestPauseFillingMs: number
+}
+
+/** Keys in use, from few to very many: what each costs in time and memory. @param against another checkout, in place of this one */
+export async function measureScale(
+  world: BenchWorld,
+  counts: readonly number[],
+  against: string | undefined,
+): Promise<string> {
+  const keys = await world.mint.mint(Math.max(...counts))
+  const filled: Filled[] = []
+  for (const count of counts) filled.push(await fill(world, keys.slice(0, count), against ?? CHECKOUT))
+  const largest = filled.at(-1)
+  if (largest === undefined) throw new Error('No number of keys was given')
+  const floor = await startFloor(world)
+  const [bareNode = [], ...rounds] = await runRounds(
+    [floor, ...filled],
+    join(world.directory, 'keys-of-round'),
+  )
+  const sizes = filled.map((size, index) => sizeOf(size, rounds[index] ?? [], rounds[0] ?? []))
+  for (const other of filled.slice(0, -1)) await other.server.stop()
+  const invalidations = await measureInvalidations(world, largest, keys)
+  const report = { rounds: ROUNDS, seconds: SECONDS, sizes, bareNode: loadedOf(bareNode), invalidations }
+  if (against === undefined) writeScale(report)
+  return scaleTables(report)
+}
+
+async function fill(world: BenchWorld, keys: readonly string[], checkout: string): Promise<Filled> {
+  const count = keys.length
+  const [probePort, opsPort] = [await freePort(), await freePort()]
+  const server = await world.startGateway(
+    `gateway-${count}`,
+    {
+      POSTERN_KEYS_MEMORY_MAX_ENTRIES: String(count),
+      // So that none is asked for again while all are measured.
+      POSTERN_KEYS_MEMORY_TTL_SECONDS: '3600',
+      POSTERN_OPS_PORT: String(opsPort),
+      BENCH_PROBE_PORT: String(probePort),
+    },
+    { checkout, nodeFlags: PROBE },
+  )
+  const probe = probeAt(probePort)
+  const oneKey: Contestant = {
     name: `${count} keys`,
     pid: server.pid,
     url: `${server.url}/api/v1/auth`,
     headers: { Authorization: `Bearer ${keys[0]}` },
     expect: { status: 200 },
-    keysFile: writeKeys(join(world.directory, `keys-${count}`), keys),
   }
   // Warm code first, so that its memory is not taken for that of records.
-  const { keysFile, ...oneKey } = contestant
   await measureOnce(oneKey, CONNECTIONS, 3)
-  const before = residentBytes(server.pid)
+  const before = { ...(await probe('/collected')), resident: residentBytes(server.pid) }
+  await probe()
+  const keysFile = writeKeys(join(world.directory, `keys-${count}`), keys)
   for (let asked = 0; asked < count * 1.05; ) {
-    const { perSecond } = await measureOnce(
-      { ...oneKey, keysFile, firstKey: Math.floor(asked) },
-      CONNECTIONS,
-      3,
-    )
+    const firstKey = Math.floor(asked)
+    const { perSecond } = await measureOnce({ ...oneKey, keysFile, firstKey }, CONNECTIONS, 3)
     asked += perSecond * 3
   }
-  return { count, contestant, grownBytes: residentBytes(server.pid) - before }
+  const { longestPauseMs } = await probe()
+  return {
+    count,
+    server,
+    contestant: oneKey,
+    // In another order than that in which they were remembered.
+    keys: keys.toSorted(),
+    opsPort,
+    probe,
+    residentBytes: residentBytes(server.pid) - before.resident,
+    usedBytes: (await probe('/collected')).usedBytes - before.usedBytes,
+    longestPauseFillingMs: longestPauseMs,
+  }
+}
+
+/** Whose pauses are those of Node and of the machine. */
+async function startFloor(world: BenchWorld): Promise<Contender> {
+  const port = await freePort()
+  const env = { BENCH_PROBE_PORT: String(port) }
+  const { pid, url } = await world.startNode('refuse-all.ts', 'bare-node', { nodeFlags: PROBE, env })
+  const contestant = { name: 'bare Node 401', pid, url: `${url}/`, headers: {}, expect: { status: 401 } }
+  await measureOnce(contestant, CONNECTIONS, SECONDS)
+  return { contestant, probe: probeAt(port) }
+}
+
+function probeAt(port: number): Probe {
+  return async (path = '/') => {
+    // Answered by the file beside this one.
+    return (await (await fetch(`http://127.0.0.1:${port}${path}`)).json()) as Probed
+  }
+}
+
+type Turn = Sample & Probed
+
+/** In turns, so that what the machine does besides falls on all alike; each goes on with its keys in the next round. */
+async function runRounds(contenders: readonly Contender[], keysFile: string): Promise<Turn[][]> {
+  const turns = contenders.map((): Turn[] => [])
+  // One more, of which nothing is kept: few keys were filled in before all code was warm.
+  for (let round = -1; round < ROUNDS; round++) {
+    for (const [index, { contestant, probe, keys }] of contenders.entries()) {
+      const asked = keys === undefined ? {} : { keysFile: writeKeys(keysFile, keysOfRound(keys, round + 1)) }
+      await probe()
+      const sample = await measureOnce({ ...contestant, ...asked }, CONNECTIONS, SECONDS)
+      const turn = { ...sample, ...(await probe()) }
+      if (round >= 0) turns[index]?.push(turn)
+    }
+  }
+  return turns
+}
+
+/** Few keys go round. */
+function keysOfRound(keys: readonly string[], round: number): string[] {
+  const begin = round * KEYS_IN_ROUND
+  return Array.from({ length: KEYS_IN_ROUND }, (_, index) => keys[(begin + index) % keys.length] ?? '')
+}
+
+function loadedOf(turns: readonly Turn[]): Loaded {
+  const middle = (figure: keyof Turn) => median(turns.map(turn => turn[figure]))
+  return {
+    cpuUs: middle('cpuUs'),
+    perSecond: middle('perSecond'),
+    p99Ms: middle('p99Us') / 1000,
+    longestPauseMs: middle('longestPauseMs'),
+    longestPauseOfAllMs: Math.max(...turns.map(turn => turn.longestPauseMs)),
+    longestCollectionMs: middle('longestCollectionMs'),
+  }
+}
+
+function sizeOf(filled: Filled, turns: readonly Turn[], first: readonly Turn[]): Size {
+  const { count, usedBytes, residentBytes, longestPauseFillingMs } = filled
+  return {
+    ...loadedOf(turns),
+    keys: count,
+    ratioToFirst: median(turns.map(({ cpuUs }, round) => cpuUs / (first[round]?.cpuUs ?? Number.NaN))),
+    longestPauseFillingMs,
+    usedBytesPerKey: usedBytes / count,
+    residentBytesPerKey: residentBytes / count,
+  }
 }

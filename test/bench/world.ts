@@ -61,6 +61,10 @@ export class BenchWorld {
     return new BenchWorld(directory, { redis, upstream, console }, settings, signingSecret)
   }
 
+  get redisPort(): number {
+    return this.#redis.port
+  }
+
   /**
    * @param checkout the sources that are run, as their own `npm start` runs them
    * @param nodeFlags beside those
@@ -84,10 +88,17 @@ export class BenchWorld {
     return gateway
   }
 
-  async startNode(file: string, name: string): Promise<ServerProcess> {
+  async startNode(
+    file: string,
+    name: string,
+    {
+      nodeFlags = [],
+      env = {},
+    }: { nodeFlags?: readonly string[]; env?: Readonly<Record<string, string>> } = {},
+  ): Promise<ServerProcess> {
     const port = await freePort()
-    const words = [join(SERVERS, file), String(port), this.upstream.url]
-    return this.#start(name, process.execPath, words, port)
+    const words = [...nodeFlags, join(SERVERS, file), String(port), this.upstream.url]
+    return this.#start(name, process.execPath, words, port, env)
   }
 
   async startLua(): Promise<ServerProcess> {
