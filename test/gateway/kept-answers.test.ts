@@ -255,6 +255,18 @@ test('a client may want a fresher one, or one that nobody else will be given', a
   expect((await ask()).text).toBe('"1"')
 })
 
+test.each([
+  ['it is gone', 'HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n'],
+  ['it may not be kept any more', json('"secret"', 'Cache-Control: no-store\r\n')],
+])('once the upstream has told one client that %s, no other is given what was kept', async (_, bytes) => {
+  await start(numbered('Cache-Control: max-age=60', 'ETag: "7"'))
+  await ask()
+  upstream.script = request => request.send(bytes)
+  await ask(WORKSPACE_PATH, { 'Cache-Control': 'no-cache' })
+  upstream.script = numbered('Cache-Control: max-age=60')
+  expect((await ask()).text).toBe('"2"')
+})
+
 test('all who ask for what is not kept yet wait for one answer, and later ones find it', async () => {
   const asked: ScriptedRequest[] = []
   await start(request => void asked.push(request))
