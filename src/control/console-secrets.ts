@@ -1,12 +1,12 @@
-import type { KeyObject } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
+import type { HmacKey } from '../domain/hmac-key.ts'
 import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { RecordKeys } from './registry/projection.ts'
 
 /** What the console signs with and is asked for, as it is now. */
 export interface ConsoleSecrets {
-  readonly signingKey: KeyObject
+  readonly signingKey: HmacKey
   readonly recordKeys: RecordKeys
   readonly adminToken: string | undefined
   readonly originToken: string | undefined

@@ -1,5 +1,5 @@
-import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
+import type { HmacKey } from '../../domain/hmac-key.ts'
 import type { Timers } from '../timers.ts'
 import type { Notice } from '../webhooks/notice.ts'
 import type { RandomBytes } from './ids.ts'
@@ -17,7 +17,7 @@ export interface Registry {
   readonly newKeyId: (nowMs: number) => string
   readonly newAuditId: (nowMs: number) => string
   readonly keyPrefix: string
-  readonly signingKey: KeyObject
+  readonly signingKey: HmacKey
   readonly knownScopes: readonly string[]
   /** What a change is told to the webhook as; null where there is none. */
   readonly noticeOf: (attempt: Attempt) => Notice | null
