@@ -1,9 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { authorize } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
-import { matchRoute, type Route } from '../domain/route.ts'
+import type { Lookup } from '../domain/lookup.ts'
+import { matchRoute, type Route, type RouteMatch } from '../domain/route.ts'
 import type { KeyFormat } from '../domain/secret.ts'
-import { denied } from '../domain/verdict.ts'
+import { denied, type Verdict } from '../domain/verdict.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
@@ -30,13 +31,25 @@ export interface Gateway {
   readonly stopping: () => boolean
 }
 
-/** The way of a request, top to bottom. Each step either answers or hands on what it found out. */
-export async function handleRequest(
+/** What is known of a request once its key is to be looked up. */
+interface Asked {
+  readonly gateway: Gateway
+  readonly reply: FastifyReply
+  readonly seen: RequestObservation
+  readonly match: RouteMatch
+  readonly query: string
+}
+
+/**
+ * The way of a request, top to bottom. Each step either answers or hands on what it found out. What memory knows is
+ * decided in the same turn: a promise is only where somebody has to be asked.
+ */
+export function handleRequest(
   gateway: Gateway,
   request: FastifyRequest,
   reply: FastifyReply,
   seen: RequestObservation,
-): Promise<void> {
+): Promise<void> | void {
   const { answer, observer } = gateway
   const raw = request.raw
   const target = request.originalUrl
@@ -66,29 +79,46 @@ export async function handleRequest(
   }
 
   // Shedding stands before the first thing that can wait: what is too much costs no look-up.
+  const asked = { gateway, reply, seen, match, query }
   if (gateway.stopping()) return answer.refuse(reply, seen, denied('draining'))
-  if (!gateway.admission.admits()) {
-    await gateway.admission.holdBack()
-    return answer.refuse(reply, seen, denied('overloaded'))
-  }
+  if (!gateway.admission.admits()) return shed(asked)
+
+  observer.lookingUp(seen)
+  const lookup = gateway.keys.get(credential.digest)
+  return lookup instanceof Promise ? lookup.then(found => decide(asked, found)) : decide(asked, lookup)
+}
+
+async function shed({ gateway, reply, seen }: Asked): Promise<void> {
+  await gateway.admission.holdBack()
+  gateway.answer.refuse(reply, seen, denied('overloaded'))
+}
+
+function decide(asked: Asked, lookup: Lookup): Promise<void> | void {
+  const { gateway, reply, seen, match, query } = asked
+  const { limits, observer } = gateway
+  observer.lookedUp(seen, lookup)
 
   // 5 to 8. Usable key, its own workspace, scope, query.
-  const askedAtMs = performance.now()
-  const lookup = await gateway.keys.get(credential.digest)
-  observer.lookedUp(seen, lookup, askedAtMs)
-  let verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
+  const verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
 
   // 9. Rate limits, where the route has any. What was refused before never counts.
-  if (verdict.kind === 'permitted' && gateway.limits?.applyTo(match.route) === true) {
-    verdict = await holdToLimits(gateway.limits, verdict, reply)
+  if (verdict.kind === 'permitted' && limits?.applyTo(match.route) === true) {
+    return holdToLimits(limits, verdict, reply).then(held => conclude(asked, held))
   }
-  observer.decided(seen, verdict)
-  if (verdict.kind === 'denied') return answer.refuse(reply, seen, verdict)
-  gateway.used(verdict.permit.grant.id)
+  conclude(asked, verdict)
+}
 
-  // The permit is the only way on.
-  if (match.route.answeredBy === 'gateway') return answer.describeKey(reply, seen, verdict.permit)
-  return answer.forward(reply, seen, verdict.permit)
+/** The permit is the only way on. */
+function conclude({ gateway, reply, seen, match }: Asked, verdict: Verdict): void {
+  const { answer, observer } = gateway
+  observer.decided(seen, verdict)
+  if (verdict.kind === 'denied') {
+    answer.refuse(reply, seen, verdict)
+    return
+  }
+  gateway.used(verdict.permit.grant.id)
+  if (match.route.answeredBy === 'gateway') answer.describeKey(reply, seen, verdict.permit)
+  else answer.forward(reply, seen, verdict.permit)
 }
 
 function splitTarget(target: string): [path: string, query: string] {

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
 import { denied } from '../domain/verdict.ts'
 import { noSchemas } from '../observability/no-schemas.ts'
-import type { RequestObserver } from '../observability/request-observer.ts'
+import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
 import type { ClientConnections } from './client-connections.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
 import { rawRefusalOf, reasonOfParserError } from './parser-refusal.ts'
@@ -82,16 +82,20 @@ export function serveRequests(
     if (deps.draining()) {
       // What follows on this connection would lose its answer: it is not begun, so that it can be asked elsewhere.
       deps.connections.condemn(request.raw.socket)
-      reply.header('connection', 'close')
+      reply.raw.setHeader('connection', 'close')
     }
-    handleRequest(gateway, request, reply, seen).catch((error: unknown) => fail(request, reply, error))
-
-    function fail(failed: FastifyRequest, failedReply: FastifyReply, error: unknown): void {
-      deps.logger.error({ err: error, requestId: seen.requestId }, 'request failed')
-      if (failedReply.sent || failedReply.raw.headersSent) failed.raw.socket.destroy()
-      else gateway.answer.refuse(failedReply, seen, denied('internal_error'), true)
+    try {
+      handleRequest(gateway, request, reply, seen)?.catch((error: unknown) => fail(reply, seen, error))
+    } catch (error) {
+      fail(reply, seen, error)
     }
   })
+
+  function fail(reply: FastifyReply, seen: RequestObservation, error: unknown): void {
+    deps.logger.error({ err: error, requestId: seen.requestId }, 'request failed')
+    if (reply.sent || reply.raw.headersSent) reply.raw.destroy()
+    else gateway.answer.refuse(reply, seen, denied('internal_error'), true)
+  }
   // The hook answers first; this makes Fastify run it for methods and paths that have no route.
   app.setNotFoundHandler(() => {
     throw new Error('A request passed the hook that answers all of them')

@@ -15,6 +15,8 @@ const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
 export interface RequestObservation {
   readonly method: string
   readonly startedAtMs: number
+  /** When the look-up began, where the request is traced. */
+  askedAtMs: number
   requestId: string
   /** Name of the matched route: never a path. */
   route: string
@@ -69,6 +71,7 @@ export class RequestObserver {
     const observation: RequestObservation = {
       method: METHODS.has(method) ? method : '_OTHER',
       startedAtMs: performance.now(),
+      askedAtMs: 0,
       requestId: '',
       route: 'none',
       phase: 'auth',
@@ -90,14 +93,18 @@ export class RequestObserver {
     return observation
   }
 
-  /** @param askedAtMs when the look-up began, as `performance.now()` */
-  lookedUp(observation: RequestObservation, lookup: Lookup, askedAtMs: number): void {
+  /** A time that only spans want. */
+  lookingUp(observation: RequestObservation): void {
+    if (observation.trace !== null) observation.askedAtMs = performance.now()
+  }
+
+  lookedUp(observation: RequestObservation, lookup: Lookup): void {
     if (lookup.kind !== 'unknown') observation.tier = lookup.tier
     if (lookup.kind === 'found') {
       observation.keyId = lookup.grant.id
       observation.workspaceId = lookup.grant.workspaceId
     }
-    observation.trace?.lookedUp(observation.tier, askedAtMs)
+    observation.trace?.lookedUp(observation.tier, observation.askedAtMs)
   }
 
   /** A decision on a credential, once per request that presented or lacked one. */
