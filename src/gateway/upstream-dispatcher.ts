@@ -1,4 +1,4 @@
-import { type buildConnector, Pool } from 'undici'
+import type { buildConnector } from 'undici'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import { type Follow, following, unchanging } from '../domain/follow.ts'
@@ -7,6 +7,7 @@ import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { type Bounded, DeadlineClock } from './deadline-clock.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './upstream-addresses.ts'
+import { UpstreamClients } from './upstream-clients.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './upstream-connection.ts'
 import type { ConnectDeps } from './upstream-connector.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
@@ -35,14 +36,12 @@ const CLIENT_STALL_MS = 30_000
 
 /**
  * All exchanges with the upstream: at most as many at once as there are connections, the others in order of arrival.
- * The queue is ours and not the pool's, where what was given up would wait on, and nothing could be taken out.
+ * The queue is ours and not undici's, where what was given up would wait on, and nothing could be taken out.
  */
 export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   readonly limits: DeadlineLimits
   readonly #connections: number
-  readonly #pool: Pool
-  readonly #newClient: () => UpstreamClient
-  readonly #resending = new Set<UpstreamClient>()
+  readonly #clients: UpstreamClients
   readonly #clock: DeadlineClock
   readonly #meter: UpstreamMeter
   readonly #circuit: Circuit
@@ -76,13 +75,11 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
       nowMs,
     }
     const { origin } = new URL(settings.url)
-    this.#newClient = () => new UpstreamClient(new URL(origin), connect, connecting)
-    this.#pool = new Pool(origin, { connections: settings.connections, factory: this.#newClient })
+    this.#clients = new UpstreamClients(() => new UpstreamClient(new URL(origin), connect, connecting))
     this.#meter = new UpstreamMeter(deps.metrics, () => ({
-      open: this.#pool.stats.connected,
-      free: this.#pool.stats.free,
+      ...this.#clients.figures(),
       pending: connecting.count,
-      queued: this.#queue.size + this.#pool.stats.queued,
+      queued: this.#queue.size,
       circuit: this.#circuit.state(this.nowMs()),
       addresses: this.#addresses.book.figures(this.nowMs()),
     }))
@@ -129,10 +126,8 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
 
   /** Over a connection of its own, in place of the one that broke: any other kept one may be as stale. */
   resend(exchange: UpstreamExchange): void {
-    const client = this.#newClient()
-    this.#resending.add(client)
-    client.dispatch({ ...exchange.options, reset: true }, exchange)
-    void client.close().finally(() => this.#resending.delete(client))
+    this.#leave(exchange)
+    this.#clients.takeOnce(client => client.dispatch({ ...exchange.options, reset: true }, exchange))
   }
 
   answered(exchange: UpstreamExchange): void {
@@ -153,6 +148,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     this.#clock.delete(exchange)
     this.#endProbe(exchange)
     this.#underWay -= 1
+    this.#leave(exchange)
     this.#admit()
   }
 
@@ -161,9 +157,13 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     this.#destroyed = true
     for (const exchange of this.#queue.all()) exchange.fail(new UpstreamFailure('reset'))
     this.#clock.stop()
-    // undici promises that it cannot fail; what it broke off has been told already.
-    void this.#pool.destroy()
-    for (const client of this.#resending) void client.destroy()
+    this.#clients.destroy()
+  }
+
+  #leave(exchange: UpstreamExchange): void {
+    const { client } = exchange
+    exchange.client = null
+    if (client !== null) this.#clients.giveBack(client, exchange.broken)
   }
 
   /** Where it told anything, that was said before; one that ended untold must not stay the probe for ever. */
@@ -189,7 +189,8 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
         const exchange = this.#queue.take()
         if (exchange === undefined) break
         this.#underWay += 1
-        this.#pool.dispatch(exchange.options, exchange)
+        exchange.client = this.#clients.take()
+        exchange.client.dispatch(exchange.options, exchange)
       }
     } finally {
       this.#admitting = false

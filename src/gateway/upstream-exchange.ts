@@ -1,7 +1,12 @@
 import type { Dispatcher } from 'undici'
 import type { Bounded } from './deadline-clock.ts'
 import { Deadlines } from './deadlines.ts'
-import type { Connection, ConnectionBound, UpstreamRequestOptions } from './upstream-connection.ts'
+import type {
+  Connection,
+  ConnectionBound,
+  UpstreamClient,
+  UpstreamRequestOptions,
+} from './upstream-connection.ts'
 import type { BodySink, ExchangeOwner, OnAnswer } from './upstream-exchange-parties.ts'
 import { isConnectionLoss, toUpstreamFailure, UpstreamFailure } from './upstream-failure.ts'
 import { isSoundHead } from './upstream-framing.ts'
@@ -23,6 +28,10 @@ type Interest = 'answer' | 'discard' | 'none'
 export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, ConnectionBound {
   readonly options: UpstreamRequestOptions
   connection: Connection | null = null
+  /** Who carries it, and is to be given back. */
+  client: UpstreamClient | null = null
+  /** Whether it failed there. */
+  broken = false
   statusCode = 0
   headers: UpstreamHeaders = {}
   /** From asking to the head of the answer, waiting for a connection included; or until it failed. */
@@ -135,6 +144,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.broken = true
     if (this.#isStale(error)) {
       this.#retry()
     } else {
