@@ -1,10 +1,12 @@
 import type { FastifyReply } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import type { Permit } from '../domain/authorize.ts'
+import type { KeyGrant } from '../domain/key-record.ts'
 import type { Denial } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { ClientConnections } from './client-connections.ts'
-import { closesConnection, refusalOf } from './refusal.ts'
-import { writeWhole } from './whole-answer.ts'
+import { closesConnection, type Refusal, refusalOf } from './refusal.ts'
+import { type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
 
 /** The three ways in which a request ends here. */
 export interface Answer {
@@ -16,15 +18,23 @@ export interface Answer {
 }
 
 export function createRefuse(connections: ClientConnections): Answer['refuse'] {
+  // Most refusals are one of a few that say nothing of the single request.
+  const prepared = new WeakMap<Refusal, WholeAnswer>()
   return (reply, seen, denial, close = false) => {
     const refusal = refusalOf(denial)
     seen.reason = denial.reason
     if (denial.reason.startsWith('upstream_')) seen.source = 'upstream'
+    const response = reply.hijack().raw
     if (close || closesConnection(denial.reason)) {
-      connections.condemn(reply.request.raw.socket)
-      reply.header('connection', 'close')
+      connections.condemn(response.req.socket)
+      response.setHeader('connection', 'close')
     }
-    seen.responseBytes = writeWhole(reply, { ...refusal, requestId: seen.requestId })
+    let answer = prepared.get(refusal)
+    if (answer === undefined) {
+      answer = wholeAnswer(refusal.status, refusal.headers, refusal.body)
+      prepared.set(refusal, answer)
+    }
+    seen.responseBytes = writeWhole(response, answer, seen.requestId)
   }
 }
 
@@ -34,10 +44,31 @@ const DESCRIPTION_HEADERS = {
   'x-content-type-options': 'nosniff',
 }
 
-export const describeKey: Answer['describeKey'] = (reply, seen, permit) => {
-  const { workspaceId, scopes, id, hint, expiresAtMs } = permit.grant
+const MAX_DESCRIPTIONS = 1_000
+/** By key id, with the grant that each is of. */
+const descriptions = new LRUCache<string, { of: KeyGrant; answer: WholeAnswer }>({ max: MAX_DESCRIPTIONS })
+
+export const describeKey: Answer['describeKey'] = (reply, seen, { grant }) => {
+  let known = descriptions.get(grant.id)
+  if (known === undefined || !isDescribedAlike(known.of, grant)) {
+    known = { of: grant, answer: descriptionOf(grant) }
+    descriptions.set(grant.id, known)
+  }
+  seen.responseBytes = writeWhole(reply.hijack().raw, known.answer, seen.requestId)
+}
+
+function isDescribedAlike(a: KeyGrant, b: KeyGrant): boolean {
+  return (
+    a.workspaceId === b.workspaceId &&
+    a.expiresAtMs === b.expiresAtMs &&
+    a.hint === b.hint &&
+    // Grants with equal scopes mostly share one list.
+    (a.scopes === b.scopes || a.scopes.join(' ') === b.scopes.join(' '))
+  )
+}
+
+function descriptionOf({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): WholeAnswer {
   const expiresAt = new Date(expiresAtMs).toISOString()
   const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint, expiresAt })
-  const { requestId } = seen
-  seen.responseBytes = writeWhole(reply, { status: 200, headers: DESCRIPTION_HEADERS, body, requestId })
+  return wholeAnswer(200, DESCRIPTION_HEADERS, body)
 }

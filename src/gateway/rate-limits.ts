@@ -10,7 +10,7 @@ export async function holdToLimits(
   reply: FastifyReply,
 ): Promise<Verdict> {
   const counts = await limits.count(permitted.permit)
-  reply.headers(rateLimitFields(counts))
+  for (const [name, value] of Object.entries(rateLimitFields(counts))) reply.raw.setHeader(name, value)
   return judgeCounts(counts) ?? permitted
 }
 

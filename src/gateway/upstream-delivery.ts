@@ -7,7 +7,7 @@ import type { BodySink } from './upstream-exchange-parties.ts'
 import { denialReasonOf, type UpstreamFailure } from './upstream-failure.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
 import type { JudgeAnswer, Judgement, UpstreamHeaders } from './upstream-response.ts'
-import { withOwnFields, writeWhole } from './whole-answer.ts'
+import { type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from './whole-answer.ts'
 
 type PassingAnswer = Extract<Judgement, { kind: 'pass' }>
 
@@ -50,7 +50,7 @@ function pass(
   // The judgement made them for this answer alone.
   headers['x-content-type-options'] = 'nosniff'
   headers['x-request-id'] = seen.requestId
-  response.writeHead(exchange.statusCode, withOwnFields(headers, reply))
+  response.writeHead(exchange.statusCode, withoutOwn(headers, response))
   if (!hasBody) {
     exchange.discard()
     response.end()
@@ -67,9 +67,8 @@ function reject(
   const { statusCode, headers } = exchange
   const answer = (body: Buffer | null) => {
     exchange.discard()
-    const { requestId } = seen
     const rejection = rejectionOf(statusCode, headers, retryAfter, body)
-    seen.responseBytes = writeWhole(reply, { ...rejection, requestId })
+    seen.responseBytes = writeWhole(reply.hijack().raw, rejection, seen.requestId)
   }
   exchange.deliverTo(new RejectionCollector(answer))
 }
@@ -80,10 +79,10 @@ export function rejectionOf(
   upstream: UpstreamHeaders,
   retryAfter: string | null,
   body: Buffer | null,
-) {
+): WholeAnswer {
   const headers =
     retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
-  return { status, headers, body: JSON.stringify(readRejection(body, upstream['content-encoding'])) }
+  return wholeAnswer(status, headers, JSON.stringify(readRejection(body, upstream['content-encoding'])))
 }
 
 const REJECTION_HEADERS = {
@@ -108,13 +107,20 @@ interface ClientBodyParts {
 export class ClientBody implements BodySink {
   readonly #parts: ClientBodyParts
   #response: ServerResponse | null = null
+  /** A body that came in one piece: its end follows at once, and all goes in one write. */
+  #whole: Buffer | null = null
 
   constructor(parts: ClientBodyParts) {
     this.#parts = parts
   }
 
   write(chunk: Buffer): boolean {
-    this.#parts.seen.responseBytes += chunk.length
+    const { seen, judgement } = this.#parts
+    seen.responseBytes += chunk.length
+    if (this.#response === null && isAll(chunk, judgement.headers['content-length'])) {
+      this.#whole = chunk
+      return true
+    }
     const response = this.#begun()
     if (response.write(chunk)) return true
     response.once('drain', () => this.#parts.exchange.drained())
@@ -122,7 +128,10 @@ export class ClientBody implements BodySink {
   }
 
   end(): void {
-    this.#begun().end()
+    const response = this.#begun()
+    // As text, which Node writes together with the head.
+    if (this.#whole === null) response.end()
+    else response.end(this.#whole.toString('latin1'), 'latin1')
   }
 
   cut(failure: UpstreamFailure | null): void {
@@ -146,6 +155,10 @@ export class ClientBody implements BodySink {
     }
     return this.#response
   }
+}
+
+function isAll(chunk: Buffer, contentLength: string | undefined): boolean {
+  return contentLength !== undefined && Number(contentLength) === chunk.length
 }
 
 /** The body of a rejection, up to the bound; what is longer counts as unreadable. */

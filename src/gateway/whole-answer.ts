@@ -1,33 +1,65 @@
-import type { OutgoingHttpHeaders } from 'node:http'
-import type { FastifyReply } from 'fastify'
+import type { ServerResponse } from 'node:http'
 
 /** An answer that is known whole before its first byte is written. */
 export interface WholeAnswer {
   readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-  readonly requestId: string
+  /** Names and values in turn. */
+  readonly fields: readonly string[]
+  /** The field of the body's length; none where the status allows for no body. */
+  readonly length: readonly string[]
+  /** A character for each byte: head and body are then one text, and one write. */
+  readonly bytes: string
+}
+
+/**
+ * @param headers the body's length not among them
+ * @param body null where the status allows for none
+ */
+export function wholeAnswer(
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  body: string | Buffer | null,
+): WholeAnswer {
+  const fields = Object.entries(headers).flat()
+  if (body === null) return { status, fields, length: [], bytes: '' }
+  const bytes = bytesOf(body)
+  return { status, fields, length: ['content-length', String(bytes.length)], bytes }
 }
 
 /**
  * Written past Fastify, whose way through serialisers and hooks, none of which there are, costs as much as Node's own.
- * What was set on the reply before, such as how a limit stands, goes along.
+ * What was set on the response before, such as how a limit stands, goes along.
  * @returns bytes of the body
  */
-export function writeWhole(reply: FastifyReply, { status, headers, body, requestId }: WholeAnswer): number {
-  const length = Buffer.byteLength(body)
-  // Made anew at each call, so free to be added to; known names are typed as possibly undefined, which none is.
-  const fields = reply.getHeaders() as OutgoingHttpHeaders
-  Object.assign(fields, headers)
-  fields['x-request-id'] = requestId
-  fields['content-length'] = length
-  reply.hijack().raw.writeHead(status, fields).end(body)
-  return length
+export function writeWhole(response: ServerResponse, answer: WholeAnswer, requestId: string): number {
+  const { status, fields, length, bytes } = answer
+  response.writeHead(status, [...otherFields(fields, response), 'x-request-id', requestId, ...length])
+  response.end(bytes, 'latin1')
+  return bytes.length
 }
 
-/** What we say ourselves is nobody else's to say. */
-export function withOwnFields(fields: OutgoingHttpHeaders, reply: FastifyReply): OutgoingHttpHeaders {
-  const own = reply.getHeaders()
-  for (const name in own) fields[name] = own[name]
-  return fields
+/**
+ * What we say ourselves, of limits or of the connection, is nobody else's to say.
+ * @param fields names and values in turn
+ */
+export function otherFields(fields: readonly string[], response: ServerResponse): readonly string[] {
+  const own = response.getHeaderNames()
+  if (own.length === 0) return fields
+  return fields.filter((_, index) => !own.includes(fields[index - (index % 2)] ?? ''))
+}
+
+/** The same. @param headers of this answer alone */
+export function withoutOwn(
+  headers: Record<string, string>,
+  response: ServerResponse,
+): Record<string, string> {
+  for (const name of response.getHeaderNames()) delete headers[name]
+  return headers
+}
+
+/** Bytes, or those of a text in UTF-8, a character for each. */
+function bytesOf(body: string | Buffer): string {
+  if (typeof body !== 'string') return body.toString('latin1')
+  const isAscii = Buffer.byteLength(body) === body.length
+  return isAscii ? body : Buffer.from(body).toString('latin1')
 }

@@ -125,7 +125,7 @@ export async function startForwardingApp(
     const forwarded = forwardedOf(request.raw.socket.remoteAddress ?? '', null, request.headers)
     const context: ForwardContext = { seen, requestId: 'req-1', forwarded }
     contexts.push(context)
-    reply.header('X-Request-Id', 'req-1')
+    seen.requestId = 'req-1'
     forward(reply, verdict.permit, context)
   })
   await app.listen({ port: 0, host: '127.0.0.1' })

@@ -9,6 +9,7 @@ import {
 import type { UpstreamExchange } from '../upstream-exchange.ts'
 import { denialReasonOf, UpstreamFailure } from '../upstream-failure.ts'
 import type { JudgeAnswer, Judgement } from '../upstream-response.ts'
+import type { WholeAnswer } from '../whole-answer.ts'
 import type { Asker } from './asker.ts'
 import { Collector, MAX_SHARED_BYTES } from './collector.ts'
 import type { Freshness } from './freshness.ts'
@@ -17,7 +18,7 @@ import type { Keeping } from './keeping.ts'
 import type { KeptAnswer } from './kept-answer.ts'
 import { isForAll } from './question.ts'
 import type { SharingCounts } from './sharing-counts.ts'
-import { give, type SharedAnswer } from './whole.ts'
+import { give, sharedAnswer } from './whole.ts'
 
 export interface FlightParts {
   readonly judge: JudgeAnswer
@@ -96,7 +97,7 @@ export class Flight {
     const judgement = this.#parts.judge(statusCode, headers)
     if (judgement.kind === 'denied') this.#refuseAll(judgement)
     else if (judgement.kind === 'reject') this.#reject(judgement.retryAfter)
-    else if (!judgement.hasBody) this.#giveAll({ status: statusCode, headers: judgement.headers, body: null })
+    else if (!judgement.hasBody) this.#giveAll(sharedAnswer(statusCode, judgement.headers, null))
     else if (Number(headers['content-length'] ?? 0) > MAX_SHARED_BYTES) this.#deliverToFirst()
     else this.#collect(judgement)
   }
@@ -116,7 +117,7 @@ export class Flight {
     const { keeping } = this.#parts
     if (keeping !== null && this.#freshness !== null) {
       this.#giveKept(keeping.keep(this.#exchange.headers, headers, body, this.#freshness))
-    } else this.#giveAll({ status: this.#exchange.statusCode, headers, body })
+    } else this.#giveAll(sharedAnswer(this.#exchange.statusCode, headers, body))
   }
 
   /** What was kept is the answer still; or it cannot be told what is, and each has to ask. */
@@ -181,7 +182,7 @@ export class Flight {
     shielded(asker, this.#parts.askAlone)
   }
 
-  #giveAll(answer: SharedAnswer): void {
+  #giveAll(answer: WholeAnswer): void {
     this.#exchange.discard()
     this.#endAll(asker => give(asker, answer))
   }

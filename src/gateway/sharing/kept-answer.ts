@@ -26,7 +26,7 @@ export interface KeptAnswer {
 }
 
 const MAX_TEXT_BYTES = 16 * 1024
-/** Of the answer, its lists and its place in the cache, beside their texts: measured. */
+/** Of the answer, its lists and its place in the cache, beside their texts: a generous guess. */
 const OVERHEAD_BYTES = 1500
 const OF_THE_BODY: ReadonlySet<string> = new Set(['content-type', 'content-length', 'content-encoding'])
 const ENTITY_TAG = /(?:W\/)?("[^"]*")/g
