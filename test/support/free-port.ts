@@ -1,12 +1,28 @@
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
+/** Below what Linux gives to outgoing connections and to whoever asks for any port: those would take it meanwhile. */
+const FIRST_PORT = 10_000
+const AFTER_LAST_PORT = 32_000
+const TRIES = 50
+
 /** A port of 127.0.0.1 on which nobody listened a moment ago. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
+  for (let tried = 0; tried < TRIES; tried++) {
+    const port = randomInt(FIRST_PORT, AFTER_LAST_PORT)
+    if (await isFree(port)) return port
+  }
+  throw new Error(`None of ${TRIES} ports from ${FIRST_PORT} to ${AFTER_LAST_PORT - 1} was free`)
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, '127.0.0.1')
+  try {
+    await once(server, 'listening')
+  } catch {
+    return false // Somebody has it.
+  }
   await new Promise(resolve => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('No port was given')
-  return address.port
+  return true
 }
