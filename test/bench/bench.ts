@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { measureBudget } from './budget.ts'
 import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
 import { judgeGoals } from './goals.ts'
 import { runRounds } from './measure.ts'
@@ -16,6 +17,8 @@ const { values: options } = parseArgs({
     short: { type: 'boolean', default: false },
     /** Writes them down. */
     record: { type: 'boolean', default: false },
+    /** Where the time of a request goes, in place of who answers. */
+    budget: { type: 'boolean', default: false },
     /** How many keys are in use, in place of who answers. */
     scale: { type: 'boolean', default: false },
     keys: { type: 'string', default: '100,10000,1000000' },
@@ -38,7 +41,9 @@ process.exitCode = here.canRun ? await run() : UNAVAILABLE
 async function run(): Promise<number> {
   const world = await BenchWorld.start()
   try {
-    if (options.scale) say(await measureScale(world, options.keys.split(',').map(Number), options.against))
+    if (options.budget) say(await measureBudget(world))
+    else if (options.scale)
+      say(await measureScale(world, options.keys.split(',').map(Number), options.against))
     else if (options.record) say(await record(await contestantsOf(world)))
     else if (options.short) return (await compareWithRecorded(await contestantsOf(world), say)) ? 0 : 1
     else await runAll(world)

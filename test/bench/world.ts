@@ -109,9 +109,14 @@ export class BenchWorld {
     return this.#start('nginx', 'nginx', ['-c', writeLuaGateway(directory, ports)], port)
   }
 
+  /** All that were started; a profile is written when its process ends. */
+  async stopGateways(): Promise<void> {
+    await Promise.all(this.#started.splice(0).map(started => started.stop()))
+  }
+
   async stop(): Promise<void> {
     this.mint.close()
-    await Promise.all(this.#started.map(started => started.stop()))
+    await this.stopGateways()
     await Promise.all([this.#console, this.upstream, this.#redis].map(fixture => fixture.stop()))
     rmSync(this.directory, { recursive: true, force: true })
   }
