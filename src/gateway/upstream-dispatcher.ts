@@ -4,7 +4,7 @@ import type { Clock } from '../domain/clock.ts'
 import { type Follow, following, unchanging } from '../domain/follow.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { type Log, TroubleLog } from '../observability/trouble-log.ts'
-import { type Bounded, DeadlineClock } from './deadline-clock.ts'
+import { type Bounded, DeadlineClock, NOWHERE } from './deadline-clock.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './upstream-addresses.ts'
 import { UpstreamClients } from './upstream-clients.ts'
@@ -40,6 +40,7 @@ const CLIENT_STALL_MS = 30_000
  */
 export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   readonly limits: DeadlineLimits
+  place = NOWHERE
   readonly #connections: number
   readonly #clients: UpstreamClients
   readonly #clock: DeadlineClock
@@ -104,7 +105,9 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
       exchange.fail(new UpstreamFailure('circuit_open'))
     } else {
       if (this.#circuit.state(nowMs) === 'half_open') this.#probe = exchange
-      this.#enqueue(exchange, nowMs)
+      this.#clock.add(exchange)
+      if (this.#hasRoom() && this.#queue.size === 0) this.#dispatch(exchange)
+      else this.#enqueue(exchange, nowMs)
     }
   }
 
@@ -174,10 +177,8 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   }
 
   #enqueue(exchange: UpstreamExchange, nowMs: number): void {
-    this.#clock.add(exchange)
     this.#queue.add(exchange, nowMs)
-    this.#admit()
-    if (this.#queue.size > 0) this.#clock.add(this)
+    this.#clock.add(this)
   }
 
   #admit(): void {
@@ -185,15 +186,23 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     if (this.#admitting) return
     this.#admitting = true
     try {
-      while (this.#underWay < this.#connections && !this.#destroyed) {
+      while (this.#hasRoom()) {
         const exchange = this.#queue.take()
         if (exchange === undefined) break
-        this.#underWay += 1
-        exchange.client = this.#clients.take()
-        exchange.client.dispatch(exchange.options, exchange)
+        this.#dispatch(exchange)
       }
     } finally {
       this.#admitting = false
     }
+  }
+
+  #hasRoom(): boolean {
+    return this.#underWay < this.#connections && !this.#destroyed
+  }
+
+  #dispatch(exchange: UpstreamExchange): void {
+    this.#underWay += 1
+    exchange.client = this.#clients.take()
+    exchange.client.dispatch(exchange.options, exchange)
   }
 }

@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import type { Bounded } from './deadline-clock.ts'
+import { type Bounded, NOWHERE } from './deadline-clock.ts'
 import { Deadlines } from './deadlines.ts'
 import type {
   Connection,
@@ -37,6 +37,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   /** From asking to the head of the answer, waiting for a connection included; or until it failed. */
   headersAfterMs = 0
   retried = false
+  place = NOWHERE
 
   readonly #owner: ExchangeOwner
   readonly #deadlines: Deadlines
