@@ -25,7 +25,7 @@ export class HmacKey {
 
   /**
    * @param text characters up to U+00FF, a byte each
-   * @returns 32 bytes in lower-case hex
+   * @returns 32 characters up to U+00FF, a byte each
    */
   sign(text: string): string {
     const length = BLOCK_BYTES + text.length
@@ -34,7 +34,7 @@ export class HmacKey {
       this.#innerPad.copy(this.#inner)
     }
     this.#inner.write(text, BLOCK_BYTES, 'latin1')
-    this.#outer.write(hash('sha256', this.#inner), BLOCK_BYTES, 'hex')
-    return hash('sha256', this.#outer)
+    this.#outer.write(hash('sha256', this.#inner, 'binary'), BLOCK_BYTES, 'latin1')
+    return hash('sha256', this.#outer, 'binary')
   }
 }

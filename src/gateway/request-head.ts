@@ -32,7 +32,7 @@ export function readHead(request: {
 }): ReadHead {
   if (request.url.length > MAX_TARGET_LENGTH) return { ok: false, reason: 'url_too_long' }
   const fields = readFields(request.rawHeaders)
-  if (fields.length > MAX_HEADERS_LENGTH || request.rawHeaders.length > 2 * MAX_HEADER_FIELDS) {
+  if (fields.bytes > MAX_HEADERS_LENGTH || request.rawHeaders.length > 2 * MAX_HEADER_FIELDS) {
     return { ok: false, reason: 'headers_too_large' }
   }
   const [host] = fields.hosts
@@ -45,42 +45,58 @@ export function readHead(request: {
     !fields.expects &&
     isLawfulCoding(fields.codings, version)
   if (!lawful) return { ok: false, reason: 'malformed_request' }
-  return { ok: true, head: { host, ...fields, hasBody: fields.codings.length > 0 || fields.hasLength } }
+  const { authorization, requestIds } = fields
+  const hasBody = fields.codings.length > 0 || fields.hasLength
+  return { ok: true, head: { host, authorization, requestIds, hasBody } }
+}
+
+/** Most requests have none of most of these. */
+const NONE: readonly string[] = []
+
+interface Fields {
+  /** As they would be written, each with its colon, space and line break. */
+  bytes: number
+  hosts: readonly string[]
+  authorization: readonly string[]
+  requestIds: readonly string[]
+  codings: readonly string[]
+  hasLength: boolean
+  expects: boolean
 }
 
 /** One pass over all fields. Names are compared only where their length is one that matters. */
-function readFields(rawHeaders: readonly string[]) {
-  const fields = {
-    length: 0,
-    hosts: [] as string[],
-    authorization: [] as string[],
-    requestIds: [] as string[],
-    codings: [] as string[],
+function readFields(rawHeaders: readonly string[]): Fields {
+  const fields: Fields = {
+    bytes: 0,
+    hosts: NONE,
+    authorization: NONE,
+    requestIds: NONE,
+    codings: NONE,
     hasLength: false,
     expects: false,
   }
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? ''
     const value = rawHeaders[index + 1] ?? ''
-    fields.length += name.length + value.length + 4
+    fields.bytes += name.length + value.length + 4
     switch (name.length) {
       case 4:
-        if (name.toLowerCase() === 'host') fields.hosts.push(value)
+        if (name.toLowerCase() === 'host') fields.hosts = [...fields.hosts, value]
         break
       case 6:
         if (name.toLowerCase() === 'expect') fields.expects = true
         break
       case 12:
-        if (name.toLowerCase() === 'x-request-id') fields.requestIds.push(value)
+        if (name.toLowerCase() === 'x-request-id') fields.requestIds = [...fields.requestIds, value]
         break
       case 13:
-        if (name.toLowerCase() === 'authorization') fields.authorization.push(value)
+        if (name.toLowerCase() === 'authorization') fields.authorization = [...fields.authorization, value]
         break
       case 14:
         if (name.toLowerCase() === 'content-length' && value !== '0') fields.hasLength = true
         break
       case 17:
-        if (name.toLowerCase() === 'transfer-encoding') fields.codings.push(value)
+        if (name.toLowerCase() === 'transfer-encoding') fields.codings = [...fields.codings, value]
         break
     }
   }
