@@ -17,7 +17,10 @@ export type Samples = Map<string, Sample[]>
 export interface Pace {
   readonly rounds: number
   readonly seconds: number
+  /** Before the first round. */
   readonly warmUpSeconds: number
+  /** Before each turn: whoever was idle makes its connections anew, and its compiler is at work for half a second. */
+  readonly leadInSeconds: number
   readonly connections: number
 }
 
@@ -35,6 +38,7 @@ export async function runRounds(
   for (let round = 1; round <= pace.rounds; round++) {
     for (const contestant of contestants) {
       tell(`round ${round} of ${pace.rounds}: ${contestant.name}`)
+      await measureOnce(contestant, pace.connections, pace.leadInSeconds)
       samples.get(contestant.name)?.push(await measureOnce(contestant, pace.connections, pace.seconds))
     }
   }
