@@ -13,6 +13,7 @@ import { LogSink } from '../observability/log-sink.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
 import { createOpsServer, type Health } from '../observability/ops-server.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { Drain } from './drain.ts'
 import { readHeapLimit } from './heap-limit.ts'
 import { EXIT, type Host } from './host.ts'
@@ -136,6 +137,8 @@ export async function runUntilSignal(
   endOnSignal(frame, running, ops)
   reloadWhileRunning(frame)
   const planes = await start()
+  // Before the first request, which would wait for it.
+  await collectGarbage().catch((error: unknown) => logger.debug({ err: error }, 'the start keeps its memory'))
   const addresses: Record<string, string> = {}
   for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
   addresses['ops'] = opsAddress
