@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { isWorkspaceId } from '../domain/key-record.ts'
 import { EXIT, type Host } from '../run/host.ts'
-import { AdminClient } from './admin-client.ts'
+import type { AdminClient } from './admin-client.ts'
 import { CliError } from './cli-error.ts'
 import { type AccessOptions, readConsoleAccess } from './console-access.ts'
 import { parseDuration } from './duration.ts'
@@ -23,8 +23,10 @@ export function addKeysCommand(program: Command, host: Host): void {
     // commander has printed its message; help is no failure.
     throw error.exitCode === 0 ? error : new CliError('', EXIT.usage)
   })
-  const begin = (self: Command): KeysCommand => {
+  const begin: Begin = async self => {
     const options = self.opts<CommonOptions>()
+    // Only where it is used: it knows the form of every answer, and a gateway that starts has to describe this command.
+    const { AdminClient } = await import('./admin-client.ts')
     const client = new AdminClient(readConsoleAccess(options, host.environment))
     return { host, client, json: options.json === true }
   }
@@ -35,7 +37,7 @@ export function addKeysCommand(program: Command, host: Host): void {
   addSync(keys, begin)
 }
 
-type Begin = (self: Command) => KeysCommand
+type Begin = (self: Command) => Promise<KeysCommand>
 
 function addIssue(keys: Command, begin: Begin): void {
   const issue = keys
@@ -48,7 +50,7 @@ function addIssue(keys: Command, begin: Begin): void {
   type Options = { workspace: string; scope: string[]; name?: string; expiresIn?: number }
   withAccess(issue).action(async (options: Options, self: Command) => {
     const { issueKey } = await import('./keys-issue.ts')
-    await issueKey(begin(self), { ...options, workspace: checkWorkspace(options.workspace) })
+    await issueKey(await begin(self), { ...options, workspace: checkWorkspace(options.workspace) })
   })
 }
 
@@ -59,7 +61,7 @@ function addList(keys: Command, begin: Begin): void {
     .requiredOption('--workspace <id>', 'the workspace')
   withAccess(list).action(async (options: { workspace: string }, self: Command) => {
     const { listKeys } = await import('./keys-list.ts')
-    await listKeys(begin(self), checkWorkspace(options.workspace))
+    await listKeys(await begin(self), checkWorkspace(options.workspace))
   })
 }
 
@@ -73,7 +75,7 @@ function addRotate(keys: Command, begin: Begin): void {
   type Options = { overlap?: number; expiresIn?: number }
   withAccess(rotate).action(async (id: string, options: Options, self: Command) => {
     const { rotateKey } = await import('./keys-rotate.ts')
-    await rotateKey(begin(self), { ...options, id: checkKeyId(id) })
+    await rotateKey(await begin(self), { ...options, id: checkKeyId(id) })
   })
 }
 
@@ -85,7 +87,7 @@ function addRevoke(keys: Command, begin: Begin): void {
     .option('--yes', 'do not ask')
   withAccess(revoke).action(async (id: string, options: { yes?: boolean }, self: Command) => {
     const { revokeKey } = await import('./keys-revoke.ts')
-    await revokeKey(begin(self), { id: checkKeyId(id), confirmed: options.yes === true })
+    await revokeKey(await begin(self), { id: checkKeyId(id), confirmed: options.yes === true })
   })
 }
 
@@ -93,7 +95,7 @@ function addSync(keys: Command, begin: Begin): void {
   const sync = keys.command('sync').description('write every record in Redis anew, from the database')
   withAccess(sync).action(async (_, self: Command) => {
     const { syncKeys } = await import('./keys-sync.ts')
-    await syncKeys(begin(self))
+    await syncKeys(await begin(self))
   })
 }
 

@@ -4,8 +4,8 @@ import { fingerprintOf, fingerprintOfFile } from './fingerprint.ts'
 import { formats } from './formats.ts'
 import { FILE_SETTINGS, valueAt } from './live-settings.ts'
 import { checkRules, type Plane } from './rules.ts'
-import { type Config, configSchema } from './schema.ts'
-import { expectationOf, settingByPath, settings } from './settings.ts'
+import type { Config } from './schema.ts'
+import { configSchema, expectationOf, settingByPath, settings } from './settings.ts'
 import {
   type Given,
   type Layer,

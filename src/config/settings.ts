@@ -1,5 +1,8 @@
 import type { TSchema } from 'typebox'
-import { configSchema } from './schema.ts'
+// What schema.ts declares, as `npm run docs` wrote it down: its library is several times the gateway, and only declares.
+import configSchema from './settings-schema.json' with { type: 'json' }
+
+export { configSchema }
 
 /** One setting: its one name, and the spellings of it that follow by rule. */
 export interface Setting {

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -166,8 +166,7 @@ describe('the parts know of each other only what they must', () => {
   })
 
   it('every import of ours names a file that is there', () => {
-    const paths = new Set(FILES.map(file => file.path))
-    expect(EDGES.filter(edge => edge.ours && !paths.has(edge.to)).map(say)).toEqual([])
+    expect(EDGES.filter(edge => edge.ours && !existsSync(join(ROOT, edge.to))).map(say)).toEqual([])
   })
 
   it('Node’s own modules are named as such', () => {

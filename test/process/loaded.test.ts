@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { ENTRY, startPostern } from '../support/postern-process.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+
+const PRELOAD = fileURLToPath(new URL('../support/list-loaded.mjs', import.meta.url))
+const MANIFEST = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  dependencies: Record<string, string>
+}
+
+/** What a gateway cannot do without, whatever is set. */
+const ALWAYS = [
+  '@fastify/reply-from',
+  // Asked for by prom-client.
+  '@opentelemetry/api',
+  'commander',
+  'fastify',
+  'ioredis',
+  'lru-cache',
+  'pino',
+  'prom-client',
+  'typebox',
+  'undici',
+  'yaml',
+]
+
+/** Addresses of the modules that a gateway has loaded from its start to its end. */
+async function loadedBy(settings: Readonly<Record<string, string>> = {}): Promise<string[]> {
+  const file = join(temporaryDirectory(), 'loaded.json')
+  const env = {
+    LOADED_FILE: file,
+    POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
+    POSTERN_REDIS_URL: 'redis://127.0.0.1:1',
+    POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
+    POSTERN_DRAIN_DELAY_MS: '0',
+    ...settings,
+  }
+  const gateway = await startPostern('gateway', env, [], [process.execPath, '--import', PRELOAD, ENTRY])
+  expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
+  return JSON.parse(readFileSync(file, 'utf8')) as string[]
+}
+
+/** Those of our own dependencies; what they bring along is theirs to choose. */
+function packagesOf(loaded: readonly string[]): string[] {
+  return Object.keys(MANIFEST.dependencies)
+    .filter(name => loaded.some(url => url.includes(`/node_modules/${name}/`)))
+    .sort()
+}
+
+test('a gateway loads no package of the console, of other commands, or of a feature that is off', async () => {
+  const loaded = await loadedBy()
+  expect(packagesOf(loaded)).toEqual(ALWAYS)
+  expect(
+    loaded.filter(url => /\/(?:src|dist)\/control\/|\/cli\/(?:admin|keys-(?!command))/.test(url)),
+  ).toEqual([])
+  expect(loaded).not.toContain('node:sqlite')
+})
+
+test('what declares settings is not loaded to check them', async () => {
+  const loaded = await loadedBy()
+  expect(loaded.filter(url => /\/typebox\/build\/(?:index\.mjs|type\/|value\/|compile\/)/.test(url))).toEqual(
+    [],
+  )
+})
+
+test('a feature that is on brings its package', async () => {
+  const policies = JSON.stringify([{ name: 'minute', per: 'key', requests: 1, windowSeconds: 60 }])
+  const packages = packagesOf(await loadedBy({ POSTERN_LIMITS_POLICIES: policies }))
+  expect(packages).toEqual([...ALWAYS, 'rate-limiter-flexible'].sort())
+})
