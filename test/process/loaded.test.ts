@@ -22,7 +22,6 @@ const ALWAYS = [
   'lru-cache',
   'pino',
   'prom-client',
-  'typebox',
   'undici',
   'yaml',
 ]
@@ -57,13 +56,6 @@ test('a gateway loads no package of the console, of other commands, or of a feat
     loaded.filter(url => /\/(?:src|dist)\/control\/|\/cli\/(?:admin|keys-(?!command))/.test(url)),
   ).toEqual([])
   expect(loaded).not.toContain('node:sqlite')
-})
-
-test('what declares settings is not loaded to check them', async () => {
-  const loaded = await loadedBy()
-  expect(loaded.filter(url => /\/typebox\/build\/(?:index\.mjs|type\/|value\/|compile\/)/.test(url))).toEqual(
-    [],
-  )
 })
 
 test('a feature that is on brings its package', async () => {
