@@ -6,8 +6,8 @@ export interface Clock {
   monotonicMs(): number
 }
 
-/** As it was when the program began. */
-const beganAtMs = Date.now() - performance.now()
+/** As it was when the program began; rounded up, as `Date.now()` leaves out the last part of a millisecond. */
+const beganAtMs = Date.now() + 1 - performance.now()
 
 /**
  * The wall clock, but never behind the time that has passed since the program began: when it is set back, no key that

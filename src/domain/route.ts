@@ -53,9 +53,8 @@ export function compileRoutes(configs: readonly RouteConfig[]): Route[] {
  */
 export function matchRoute(routes: readonly Route[], path: string): RouteMatch | null {
   if (!path.startsWith('/') || isAmbiguousPath(path)) return null
-  const segments = path.slice(1).split('/')
   for (const route of routes) {
-    const parameters = matchSegments(route.segments, segments)
+    const parameters = matchSegments(route.segments, path)
     if (parameters !== null) return { route, parameters }
   }
   return null
@@ -80,21 +79,29 @@ function segmentText(parameter: string, match: RouteMatch, workspaceId: string):
   return value
 }
 
-function matchSegments(pattern: readonly Segment[], segments: readonly string[]): Map<string, string> | null {
-  if (pattern.length !== segments.length) return null
-  const parameters = new Map<string, string>()
-  for (const [index, expected] of pattern.entries()) {
-    const actual = segments[index] ?? ''
+/** Segment by segment, each with the slash before it. @returns null where the path has another form */
+function matchSegments(pattern: readonly Segment[], path: string): ReadonlyMap<string, string> | null {
+  let parameters: Map<string, string> | null = null
+  let at = 0
+  for (const expected of pattern) {
+    if (path[at] !== '/') return null
+    const next = path.indexOf('/', at + 1)
+    const end = next < 0 ? path.length : next
     if ('literal' in expected) {
-      if (expected.literal !== actual) return null
+      if (end - at - 1 !== expected.literal.length || !path.startsWith(expected.literal, at + 1)) return null
     } else {
+      const actual = path.slice(at + 1, end)
       // The workspace's segment is compared with the key's own workspace later; any other is copied, so must be plain.
       if (expected.parameter !== WORKSPACE_PARAMETER && !isWorkspaceId(actual)) return null
+      parameters ??= new Map<string, string>()
       parameters.set(expected.parameter, actual)
     }
+    at = end
   }
-  return parameters
+  return at === path.length ? (parameters ?? NO_PARAMETERS) : null
 }
+
+const NO_PARAMETERS: ReadonlyMap<string, string> = new Map()
 
 function compileRoute(config: RouteConfig): Route {
   const segments = parseTemplate(config.path)
