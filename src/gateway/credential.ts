@@ -7,8 +7,7 @@ export type Credential =
   /** All that goes on from here is the digest: the key itself ends in this function. */
   | { readonly kind: 'key'; readonly digest: string }
 
-/** Scheme, spaces, token: nothing else parts the two (RFC 6750, section 2.1). */
-const BEARER = /^bearer +(?=[^ ])(.*)$/is
+const SCHEME = 'bearer '
 
 /**
  * Checks 4 and 5, as far as the request alone can tell.
@@ -17,7 +16,15 @@ const BEARER = /^bearer +(?=[^ ])(.*)$/is
 export function readCredential(authorization: readonly string[], format: KeyFormat): Credential {
   const [field] = authorization
   if (field === undefined || authorization.length > 1) return { kind: 'missing' }
-  const key = BEARER.exec(field)?.[1]
-  if (key === undefined) return { kind: 'missing' }
+  const key = tokenOf(field)
+  if (key === '') return { kind: 'missing' }
   return isWellFormedKey(key, format) ? { kind: 'key', digest: digestOf(key) } : { kind: 'malformed' }
+}
+
+/** Scheme, spaces, token: nothing else parts the two (RFC 6750, section 2.1). @returns empty where it is not of this form */
+function tokenOf(field: string): string {
+  if (field.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return ''
+  let at = SCHEME.length
+  while (field[at] === ' ') at++
+  return field.slice(at)
 }
