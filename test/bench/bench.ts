@@ -33,24 +33,41 @@ const { values: options } = parseArgs({
   },
 })
 const UNAVAILABLE = 69
+const SHORT_ATTEMPTS = 3
 
 const here = whatIsHere()
 for (const note of here.notes) say(note)
-process.exitCode = here.canRun ? await run() : UNAVAILABLE
+process.exitCode = here.canRun ? await (options.short ? runShort() : runLong()) : UNAVAILABLE
 
-async function run(): Promise<number> {
+/** What is as bad in other processes, minutes later, is ours and not the machine's. */
+async function runShort(): Promise<number> {
+  for (let attempt = 1; attempt <= SHORT_ATTEMPTS; attempt++) {
+    const { worse, text } = await inWorld(async world => compareWithRecorded(await contestantsOf(world)))
+    say(text)
+    if (!worse) return 0
+    if (attempt < SHORT_ATTEMPTS) say('Once more, in other processes:')
+  }
+  return 1
+}
+
+async function inWorld<Result>(use: (world: BenchWorld) => Promise<Result>): Promise<Result> {
   const world = await BenchWorld.start()
   try {
+    return await use(world)
+  } finally {
+    await world.stop()
+  }
+}
+
+function runLong(): Promise<number> {
+  return inWorld(async world => {
     if (options.budget) say(await measureBudget(world))
     else if (options.scale)
       say(await measureScale(world, options.keys.split(',').map(Number), options.against))
     else if (options.record) say(await record(await contestantsOf(world)))
-    else if (options.short) return (await compareWithRecorded(await contestantsOf(world), say)) ? 0 : 1
     else await runAll(world)
     return 0
-  } finally {
-    await world.stop()
-  }
+  })
 }
 
 async function contestantsOf(world: BenchWorld): Promise<Contestant[]> {
