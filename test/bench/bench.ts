@@ -8,6 +8,7 @@ import { whatIsHere } from './requirements.ts'
 import { measureScale } from './scale.ts'
 import { compareWithRecorded, record, SHORT_NAMES } from './short.ts'
 import { measureSideFigures } from './side-figures.ts'
+import { measureStarts } from './starts.ts'
 import { goalsTable, samplesTable } from './tables.ts'
 import { BenchWorld } from './world.ts'
 
@@ -19,6 +20,8 @@ const { values: options } = parseArgs({
     record: { type: 'boolean', default: false },
     /** Where the time of a request goes, in place of who answers. */
     budget: { type: 'boolean', default: false },
+    /** How soon a gateway is ready, and what it holds while it is idle, in place of who answers. */
+    starts: { type: 'boolean', default: false },
     /** How many keys are in use, in place of who answers. */
     scale: { type: 'boolean', default: false },
     keys: { type: 'string', default: '100,10000,1000000' },
@@ -61,7 +64,8 @@ async function inWorld<Result>(use: (world: BenchWorld) => Promise<Result>): Pro
 
 function runLong(): Promise<number> {
   return inWorld(async world => {
-    if (options.budget) say(await measureBudget(world))
+    if (options.starts) say(await measureStarts(world))
+    else if (options.budget) say(await measureBudget(world))
     else if (options.scale)
       say(await measureScale(world, options.keys.split(',').map(Number), options.against))
     else if (options.record) say(await record(await contestantsOf(world)))
@@ -96,9 +100,11 @@ async function runAll(world: BenchWorld): Promise<void> {
   say(samplesTable(samples))
   say(goalsTable(goals))
   if (options.only !== undefined || options.against !== undefined || options.node.length > 0) return
-  const side = await measureSideFigures(world, contestants, samples)
+  const side = await measureSideFigures(contestants, samples)
   say(sideTable(side))
   writeReport({ samples, goals, side, rounds, seconds })
+  await world.stopGateways()
+  say(await measureStarts(world))
 }
 
 function say(text: string): void {

@@ -38,8 +38,6 @@ export function writeSection(name: string, text: string): void {
 
 export function sideTable(side: SideFigures): string {
   const rows = [
-    ['ready after its start', `${side.readyAfterMs.toFixed(0)} ms`, '500 ms'],
-    ['resident when idle', `${side.idleMegabytes.toFixed(0)} MB`, '90 MB'],
     ['p99 added at half its limit', `${side.p99AddedAtHalfMs.toFixed(2)} ms`, '2 ms'],
     [
       'p99 at its limit',

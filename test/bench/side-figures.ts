@@ -1,44 +1,28 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Contestant } from './contestants.ts'
 import { measureOnce, medianOf, type Samples } from './measure.ts'
-import { residentBytes } from './processor-time.ts'
 import { median } from './statistics.ts'
-import type { BenchWorld } from './world.ts'
 
 /** What is asked of a gateway beside its share of a processor. */
 export interface SideFigures {
-  readonly readyAfterMs: number
-  readonly idleMegabytes: number
   /** Of the gateway and of the bare Node proxy when each serves all it can. */
   readonly p99AtLimitMs: { readonly gateway: number; readonly httpProxy: number }
   /** At half the requests per second that the gateway can serve; added to what the upstream alone takes at that rate. */
   readonly p99AddedAtHalfMs: number
 }
 
-const SETTLE_MS = 3_000
 const TURNS = 3
 const SECONDS = 3
 
 export async function measureSideFigures(
-  world: BenchWorld,
   contestants: readonly Contestant[],
   samples: Samples,
 ): Promise<SideFigures> {
-  const fresh = await world.startGateway('gateway-fresh')
-  await pause(SETTLE_MS)
-  const idleMegabytes = residentBytes(fresh.pid) / 1024 / 1024
-  await fresh.stop()
   const p99AtLimitMs = {
     gateway: medianOf(samples, 'gateway, 0.4 KB', 'p99Us') / 1000,
     httpProxy: medianOf(samples, 'http-proxy-3, 0.4 KB', 'p99Us') / 1000,
   }
   const perSecond = medianOf(samples, 'gateway, 0.4 KB', 'perSecond') / 2
-  return {
-    readyAfterMs: fresh.readyAfterMs,
-    idleMegabytes,
-    p99AtLimitMs,
-    p99AddedAtHalfMs: await p99Added(contestants, perSecond),
-  }
+  return { p99AtLimitMs, p99AddedAtHalfMs: await p99Added(contestants, perSecond) }
 }
 
 async function p99Added(contestants: readonly Contestant[], perSecond: number): Promise<number> {

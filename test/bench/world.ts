@@ -66,13 +66,18 @@ export class BenchWorld {
   }
 
   /**
-   * @param checkout the sources that are run, as their own `npm start` runs them
-   * @param nodeFlags beside those
+   * @param form.checkout the sources that are run, as their own `npm start` runs them
+   * @param form.words what node is given in place of that
+   * @param form.nodeFlags beside those
    */
   async startGateway(
     name: string,
     settings: Readonly<Record<string, string>> = {},
-    { checkout = CHECKOUT, nodeFlags = [] }: { checkout?: string; nodeFlags?: readonly string[] } = {},
+    {
+      checkout = CHECKOUT,
+      words = startWords(checkout),
+      nodeFlags = [],
+    }: { checkout?: string; words?: readonly string[]; nodeFlags?: readonly string[] } = {},
   ): Promise<ServerProcess> {
     const port = await freePort()
     const own = {
@@ -81,8 +86,8 @@ export class BenchWorld {
       POSTERN_GATEWAY_PORT: String(port),
       ...settings,
     }
-    const words = [...nodeFlags, ...startWords(checkout), 'gateway']
-    const gateway = await this.#start(name, process.execPath, words, port, own)
+    const all = [...nodeFlags, ...words, 'gateway']
+    const gateway = await this.#start(name, process.execPath, all, port, own)
     const log = join(this.directory, `${name}.log`)
     await until(`${name} is listening`, () => readFileSync(log, 'utf8').includes('"listening"'))
     return gateway

@@ -1,0 +1,18 @@
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { CHECKOUT } from './world.ts'
+
+/** What the image runs, made anew from the sources. @param parent a directory to make it in @returns its entry */
+export function buildForm(parent: string): string {
+  const root = join(parent, 'built')
+  mkdirSync(root)
+  for (const place of ['config', 'package.json']) {
+    cpSync(join(CHECKOUT, place), join(root, place), { recursive: true })
+  }
+  symlinkSync(join(CHECKOUT, 'node_modules'), join(root, 'node_modules'))
+  const compiler = join(CHECKOUT, 'node_modules/.bin/tsc')
+  const words = ['-p', join(CHECKOUT, 'tsconfig.build.json'), '--outDir', join(root, 'dist')]
+  execFileSync(compiler, words, { stdio: 'inherit' })
+  return join(root, 'dist/main.js')
+}

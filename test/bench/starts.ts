@@ -1,0 +1,62 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { buildForm } from './built-form.ts'
+import { residentBytes } from './processor-time.ts'
+import { machine, writeSection } from './report.ts'
+import type { ServerProcess } from './server-process.ts'
+import { median } from './statistics.ts'
+import { table } from './tables.ts'
+import type { BenchWorld } from './world.ts'
+
+const ROUNDS = 5
+const SETTLE_MS = 2_000
+const GOAL = { readyAfterMs: 500, idleMegabytes: 90 }
+/** Node's own switch. */
+const WITHOUT_CACHE = { NODE_DISABLE_COMPILE_CACHE: '1' }
+
+interface Start {
+  readonly readyAfterMs: number
+  readonly idleMegabytes: number
+}
+
+/** How soon a gateway is ready and what it holds while it is idle, in each form; and the least that Node lets it be. */
+export async function measureStarts(world: BenchWorld): Promise<string> {
+  const entry = buildForm(world.directory)
+  const forms: Readonly<Record<string, (name: string) => Promise<ServerProcess>>> = {
+    'gateway, built, as in the image': name => world.startGateway(name, {}, { words: [entry] }),
+    'gateway, `npm start`': name => world.startGateway(name),
+    'gateway, `npm start` for the first time': name => world.startGateway(name, WITHOUT_CACHE),
+    'a bare server and the same packages, unused': name => world.startNode('packages-alone.mjs', name),
+  }
+  const starts = new Map<string, Start[]>(Object.keys(forms).map(form => [form, []]))
+  // Keeps what the second start from sources finds compiled.
+  await (await world.startGateway('gateway-first')).stop()
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (const [form, start] of Object.entries(forms)) {
+      starts.get(form)?.push(await measureStart(await start(`start-${form.replaceAll(/\W+/g, '-')}`)))
+    }
+  }
+  const text = describe(starts)
+  writeSection('bench-starts', text)
+  return text
+}
+
+async function measureStart(server: ServerProcess): Promise<Start> {
+  await pause(SETTLE_MS)
+  const idleMegabytes = residentBytes(server.pid) / 1024 / 1024
+  await server.stop()
+  return { readyAfterMs: server.readyAfterMs, idleMegabytes }
+}
+
+function describe(starts: ReadonlyMap<string, readonly Start[]>): string {
+  const rows = [...starts].map(([form, all]) => [
+    form,
+    median(all.map(start => start.readyAfterMs)).toFixed(0),
+    median(all.map(start => start.idleMegabytes)).toFixed(0),
+  ])
+  rows.push(['goal: at most', String(GOAL.readyAfterMs), String(GOAL.idleMegabytes)])
+  return [
+    `\`npm run bench -- --starts\`, ${new Date().toISOString().slice(0, 10)}, ${machine()}: medians of ${ROUNDS} starts in turns, on one core.`,
+    '',
+    table(['', 'ready after ms', 'resident when idle, MB'], rows),
+  ].join('\n')
+}
