@@ -6,8 +6,11 @@ export interface Clock {
   monotonicMs(): number
 }
 
-/** As it was when the program began; rounded up, as `Date.now()` leaves out the last part of a millisecond. */
-const beganAtMs = Date.now() + 1 - performance.now()
+/**
+ * As it was when the program began; rounded up, as `Date.now()` leaves out the last part of a millisecond. What counts
+ * up is read first: were the process held up between the two, the other way round it would be too early.
+ */
+const beganAtMs = -performance.now() + Date.now() + 1
 
 /**
  * The wall clock, but never behind the time that has passed since the program began: when it is set back, no key that
