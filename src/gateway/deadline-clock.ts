@@ -21,7 +21,7 @@ export class DeadlineClock {
   /**
    * In no order, each knowing its place. A Set that is always being filled and emptied leaves a table behind now and
    * then, each pointing to the next: once one is old, all that stood in the later ones grows old with it, which was
-   * a tenth of all garbage.
+   * 7 % of all that was allocated.
    */
   readonly #bounded: Bounded[] = []
   #interval: NodeJS.Timeout | null = null

@@ -101,7 +101,7 @@ function decide(asked: Asked, lookup: Lookup): Promise<void> | void {
   // 5 to 8. Usable key, its own workspace, scope, query.
   const verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
 
-  // 9. Rate limits, where the route has any. What was refused before never counts.
+  // 9. Rate limits, where there are some for the route. What was refused before never counts.
   if (verdict.kind === 'permitted' && limits?.applyTo(match.route) === true) {
     return holdToLimits(limits, verdict, reply).then(held => conclude(asked, held))
   }

@@ -127,7 +127,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     this.#endProbe(exchange)
   }
 
-  /** Over a connection of its own, in place of the one that broke: any other kept one may be as stale. */
+  /** Over a connection of its own, in place of the one that broke: whichever else was kept may be as stale. */
   resend(exchange: UpstreamExchange): void {
     this.#leave(exchange)
     this.#clients.takeOnce(client => client.dispatch({ ...exchange.options, reset: true }, exchange))

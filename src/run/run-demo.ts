@@ -104,7 +104,7 @@ async function freePort(usual: number): Promise<number> {
       await once(probe, 'listening')
       return portOf(probe.address())
     } catch {
-      // Taken: any other will do.
+      // Somebody else has it, which is no fault: the next try leaves the choice to the system.
     } finally {
       probe.close()
     }

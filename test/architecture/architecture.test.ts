@@ -215,6 +215,7 @@ describe('no file goes round the rules', () => {
   })
 
   it('no rule of compiler or linter is switched off', () => {
+    // Named here only to be looked for in the sources.
     expect(
       filesWith(/@ts-(?:ignore|nocheck|expect-error)|biome-ignore|eslint-disable/, text => text),
     ).toEqual([])

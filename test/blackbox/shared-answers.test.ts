@@ -141,7 +141,7 @@ test('each is checked by itself: who may not ask is refused at once, whatever is
   expect(world.upstream.requests).toHaveLength(1)
 })
 
-test('a key that is revoked while it waits is as any that is being answered, and lets nobody in after it', async () => {
+test('a key that is revoked while it waits is like one that is being answered, and lets nobody in after it', async () => {
   const leaving = await world.issue()
   const asked = [ask(WORKSPACE, leaving), ask(WORKSPACE, leaving), ask(WORKSPACE, key)]
   await inFlight(3)
