@@ -13,7 +13,6 @@ import { LogSink } from '../observability/log-sink.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics.ts'
 import { createOpsServer, type Health } from '../observability/ops-server.ts'
-import { collectGarbage } from './collect-garbage.ts'
 import { Drain } from './drain.ts'
 import { readHeapLimit } from './heap-limit.ts'
 import { EXIT, type Host } from './host.ts'
@@ -21,6 +20,7 @@ import { listen } from './listen.ts'
 import { Reloader } from './reloader.ts'
 import { readRevision } from './revision.ts'
 import type { RunSettings } from './run-settings.ts'
+import { settleHeap } from './settle-heap.ts'
 
 /** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
 const SAME_KEYSTROKE_MS = 300
@@ -138,7 +138,7 @@ export async function runUntilSignal(
   reloadWhileRunning(frame)
   const planes = await start()
   // Before the first request, which would wait for it.
-  await collectGarbage().catch((error: unknown) => logger.debug({ err: error }, 'the start keeps its memory'))
+  await settleHeap().catch((error: unknown) => logger.debug({ err: error }, 'the start keeps its memory'))
   const addresses: Record<string, string> = {}
   for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
   addresses['ops'] = opsAddress

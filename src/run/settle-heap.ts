@@ -1,0 +1,32 @@
+import { setFlagsFromString } from 'node:v8'
+
+/**
+ * Under load the heap's young part is to have its size at once and not after a minute, in which each request would cost
+ * a tenth more: V8 doubles it when as much as it holds has outlived its collections, which is little, and makes it small
+ * again whenever nobody asks for a while.
+ */
+const GROW_AT_ONCE = '--semi-space-growth-factor=64'
+
+/**
+ * What has outlived a collection once, as much does in the first burst of load, V8 would make among the old ones from
+ * then on. What belongs to a request dies with it, and among the old it keeps alive all that it knows: in one start of
+ * eight that was a quarter of all that was made, and each collection took 20 ms in place of one.
+ */
+const ALL_START_YOUNG = '--no-allocation-site-pretenuring'
+
+/**
+ * Gives back what only the start needed, parsed sources and settings, and makes the heap ready for what lives as long as
+ * a request. V8 collects by itself only where memory is short. It takes some tens of milliseconds in which nothing else
+ * runs.
+ * @throws where Node was built without its inspector, the one public way to ask for this
+ */
+export async function settleHeap(): Promise<void> {
+  setFlagsFromString(GROW_AT_ONCE)
+  setFlagsFromString(ALL_START_YOUNG)
+  const { Session } = await import('node:inspector')
+  const session = new Session()
+  session.connect()
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  session.post('HeapProfiler.collectGarbage', error => (error === null ? resolve() : reject(error)))
+  await promise.finally(() => session.disconnect())
+}
