@@ -1,3 +1,5 @@
+import { ChurningMap } from '../domain/churning-map.ts'
+
 export interface QueueLimits {
   /** How many may wait. */
   readonly maxRequests: number
@@ -8,7 +10,7 @@ export interface QueueLimits {
 /** Who waits for a connection, in order of arrival: bounded in number and in time. It owns no timer. */
 export class UpstreamQueue<Item> {
   readonly #limits: QueueLimits
-  readonly #sinceMs = new Map<Item, number>()
+  readonly #sinceMs = new ChurningMap<Item, number>()
 
   constructor(limits: QueueLimits) {
     this.#limits = limits
@@ -47,7 +49,7 @@ export class UpstreamQueue<Item> {
   /** Those who have waited too long; they stay in it. */
   overdue(nowMs: number): Item[] {
     const late: Item[] = []
-    for (const [item, sinceMs] of this.#sinceMs) {
+    for (const [item, sinceMs] of this.#sinceMs.entries()) {
       if (nowMs - sinceMs < this.#limits.maxWaitMs) break
       late.push(item)
     }
