@@ -44,6 +44,7 @@ export function createServer(
       // Node would answer a missing Host with an empty 400; the check of the head answers in our form.
       requireHostHeader: false,
       insecureHTTPParser: false,
+      optimizeEmptyRequests: true,
     },
     clientErrorHandler: (error, socket) => {
       // Whoever has reset the connection hears no answer, and whoever never sent a byte made no request.
