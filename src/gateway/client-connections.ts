@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 
 const LINGER_MS = 500
@@ -20,15 +19,18 @@ export class ClientConnections {
   readonly #states = new WeakMap<Duplex, ConnectionState>()
 
   /** @returns false where the request must not be handled */
-  begin(socket: Duplex, response: ServerResponse): boolean {
+  begin(socket: Duplex): boolean {
     const state = this.#stateOf(socket)
     if (state.condemned) return false
     state.owed++
-    response.on('close', () => {
-      state.owed--
-      if (state.owed === 0 && state.farewell !== null) sayFarewell(socket, state.farewell)
-    })
     return true
+  }
+
+  /** The answer to a request that was begun is at its end. */
+  ended(socket: Duplex): void {
+    const state = this.#stateOf(socket)
+    state.owed--
+    if (state.owed === 0 && state.farewell !== null) sayFarewell(socket, state.farewell)
   }
 
   /** The answer under way is the last on this connection. */

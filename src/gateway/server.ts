@@ -78,11 +78,17 @@ export function serveRequests(
   deps: { logger: Logger; connections: ClientConnections; draining: () => boolean },
 ): void {
   app.addHook('onRequest', (request, reply, _continue) => {
-    if (!deps.connections.begin(request.raw.socket, reply.raw)) return
-    const seen = gateway.observer.begin(request.raw, reply.raw)
+    const { socket } = request.raw
+    if (!deps.connections.begin(socket)) return
+    const seen = gateway.observer.begin(request.raw)
+    // It comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort.
+    reply.raw.on('close', () => {
+      deps.connections.ended(socket)
+      gateway.observer.end(seen, reply.raw)
+    })
     if (deps.draining()) {
       // What follows on this connection would lose its answer: it is not begun, so that it can be asked elsewhere.
-      deps.connections.condemn(request.raw.socket)
+      deps.connections.condemn(socket)
       reply.raw.setHeader('connection', 'close')
     }
     try {

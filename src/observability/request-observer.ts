@@ -65,8 +65,7 @@ export class RequestObserver {
     collectOnScrape(metrics.requestsInFlight, gauge => gauge.set(this.inFlight))
   }
 
-  /** `close` comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort. */
-  begin({ method = '', headers }: IncomingMessage, response: ServerResponse): RequestObservation {
+  begin({ method = '', headers }: IncomingMessage): RequestObservation {
     const trace = this.#tracing === null ? null : this.#tracing.begin(headers)
     const observation: RequestObservation = {
       method: METHODS.has(method) ? method : '_OTHER',
@@ -89,7 +88,6 @@ export class RequestObserver {
       trace,
     }
     this.inFlight++
-    response.on('close', () => this.#end(observation, response))
     return observation
   }
 
@@ -119,7 +117,8 @@ export class RequestObserver {
     this.#logger.info({ requestId, method: '_OTHER', route: 'none', status, reason }, 'request')
   }
 
-  #end(seen: RequestObservation, response: ServerResponse): void {
+  /** However it ended. @param response closed */
+  end(seen: RequestObservation, response: ServerResponse): void {
     this.inFlight--
     const finished = response.writableFinished
     const status = response.statusCode

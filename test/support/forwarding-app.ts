@@ -113,7 +113,8 @@ export async function startForwardingApp(
   app.get('/*', (request, reply) => {
     const [path = '', query = ''] = request.raw.url?.split('?') ?? []
     const match = matchRoute(routes, path)
-    const seen = observer.begin(request.raw, reply.raw)
+    const seen = observer.begin(request.raw)
+    reply.raw.on('close', () => observer.end(seen, reply.raw))
     if (match === null) return refuse(reply, seen, { kind: 'denied', reason: 'unknown_route' })
     const verdict = authorize({
       lookup: { kind: 'found', grant: GRANT, tier: 'memory' },
