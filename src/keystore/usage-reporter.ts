@@ -8,7 +8,8 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 /** Keys that are noted; of more than these some that were noted first are forgotten. */
 const MAX_KEYS = 100_000
-const MAX_BATCH = 10_000
+/** No request is answered while the text of a call is made: 1 ms for so many, 10 to 20 for 10,000. */
+const MAX_BATCH = 500
 const MAX_ANSWER_BYTES = 16 * 1024
 /** Nobody waits longer for the end of a process that is about to go. */
 const MAX_LAST_REPORT_MS = 2_000
@@ -31,6 +32,7 @@ export interface UsageReporterParts {
  */
 export class UsageReporter {
   readonly #parts: UsageReporterParts
+  /** Minutes, not ms: a number that large is an object of its own, made and given up with each request. */
   #noted = new Map<string, number>()
   #restUntilMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
@@ -52,8 +54,9 @@ export class UsageReporter {
 
   /** On the way of each request: it only notes. */
   used(keyId: string): void {
-    const nowMs = this.#parts.clock.wallMs()
-    this.#noted.set(keyId, nowMs - (nowMs % MINUTE_MS))
+    const minute = Math.floor(this.#parts.clock.wallMs() / MINUTE_MS)
+    if (this.#noted.get(keyId) === minute) return
+    this.#noted.set(keyId, minute)
     this.#makeRoom()
   }
 
@@ -94,8 +97,8 @@ export class UsageReporter {
 
   /** @returns false where the origin takes no reports: an own key service need not */
   async #tellBatch(batch: [string, number][], deadline: AbortSignal): Promise<boolean> {
-    const body = { used: Object.fromEntries(batch) }
-    const request = { method: 'POST', path: '/usage', body, maxBytes: MAX_ANSWER_BYTES } as const
+    const used = Object.fromEntries(batch.map(([keyId, minute]) => [keyId, minute * MINUTE_MS]))
+    const request = { method: 'POST', path: '/usage', body: { used }, maxBytes: MAX_ANSWER_BYTES } as const
     const reply = await this.#parts.client.ask(request, deadline)
     if (isNotOffered(reply)) {
       this.#restUntilMs = this.#parts.clock.monotonicMs() + HOUR_MS
@@ -107,7 +110,7 @@ export class UsageReporter {
 
   /** Behind what was noted since, which is newer and goes on counting; the oldest are the first to be forgotten. */
   #keep(untold: Map<string, number>): void {
-    for (const [keyId, usedAtMs] of this.#noted) untold.set(keyId, Math.max(usedAtMs, untold.get(keyId) ?? 0))
+    for (const [keyId, minute] of this.#noted) untold.set(keyId, Math.max(minute, untold.get(keyId) ?? 0))
     this.#noted = untold
     this.#makeRoom()
   }

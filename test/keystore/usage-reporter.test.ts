@@ -57,10 +57,10 @@ test('where no key was used, nobody is told', async () => {
   expect(told).toHaveLength(1)
 })
 
-test('many keys are told in batches of ten thousand', async () => {
-  for (let key = 0; key < 25_000; key++) reporter.used(`key_${key}`)
+test('many keys are told five hundred at a time', async () => {
+  for (let key = 0; key < 1_250; key++) reporter.used(`key_${key}`)
   await reporter.report()
-  expect(told.map(used => Object.keys(used).length)).toEqual([10_000, 10_000, 5_000])
+  expect(told.map(used => Object.keys(used).length)).toEqual([500, 500, 250])
 })
 
 test('more keys than are noted cost those that were noted first, and no memory', async () => {
@@ -117,12 +117,12 @@ describe('an origin that does not take a report', () => {
   })
 
   test('is told only what it has not taken yet', async () => {
-    for (let key = 0; key < 10_001; key++) reporter.used(`key_${key}`)
+    for (let key = 0; key < 501; key++) reporter.used(`key_${key}`)
     reply = async () => ({ status: told.length === 1 ? 200 : 500, text: '' })
     await reporter.report()
     reply = async () => ({ status: 200, text: '' })
     await reporter.report()
-    expect(told.map(used => Object.keys(used).length)).toEqual([10_000, 1, 1])
+    expect(told.map(used => Object.keys(used).length)).toEqual([500, 1, 1])
   })
 
   test.each([404, 405, 501])('because it has no such call (%i) is left alone for an hour', async status => {
@@ -162,7 +162,7 @@ test('of very many more keys than are noted, those noted last are told', async (
   reporter = create({ maxKeys: 1_000 })
   for (let key = 0; key < 10_000; key++) reporter.used(`key_${key}`)
   await reporter.report()
-  const keys = Object.keys(told[0] ?? {})
+  const keys = told.flatMap(used => Object.keys(used))
   expect(keys.length).toBeLessThanOrEqual(1_000)
   expect(keys.slice(-900)).toEqual(Array.from({ length: 900 }, (_, index) => `key_${9_100 + index}`))
 })
