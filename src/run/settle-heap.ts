@@ -5,14 +5,14 @@ import { setFlagsFromString } from 'node:v8'
  * a tenth more: V8 doubles it when as much as it holds has outlived its collections, which is little, and makes it small
  * again whenever nobody asks for a while.
  */
-const GROW_AT_ONCE = '--semi-space-growth-factor=64'
+export const GROW_AT_ONCE = '--semi-space-growth-factor=64'
 
 /**
  * What has outlived a collection once, as much does in the first burst of load, V8 would make among the old ones from
  * then on. What belongs to a request dies with it, and among the old it keeps alive all that it knows: in one start of
  * eight that was a quarter of all that was made, and each collection took 20 ms in place of one.
  */
-const ALL_START_YOUNG = '--no-allocation-site-pretenuring'
+export const ALL_START_YOUNG = '--no-allocation-site-pretenuring'
 
 /**
  * Gives back what only the start needed, parsed sources and settings, and makes the heap ready for what lives as long as
