@@ -19,8 +19,7 @@ const TICK_MS = 25
 export class DeadlineClock {
   readonly nowMs: () => number
   /**
-   * In no order, each knowing its place. A Set that is always being filled and emptied leaves a table behind now and
-   * then, each pointing to the next: once one is old, all that stood in the later ones grows old with it, which was
+   * In no order, each knowing its place: a Set would make old what comes and goes, as `ChurningMap` tells; here it was
    * 7 % of all that was allocated.
    */
   readonly #bounded: Bounded[] = []

@@ -44,6 +44,7 @@ export function createServer(
       // Node would answer a missing Host with an empty 400; the check of the head answers in our form.
       requireHostHeader: false,
       insecureHTTPParser: false,
+      // No stream is made for the body that a GET does not have: it costs a tenth of a request.
       optimizeEmptyRequests: true,
     },
     clientErrorHandler: (error, socket) => {

@@ -215,10 +215,9 @@ describe('no file goes round the rules', () => {
   })
 
   it('no rule of compiler or linter is switched off', () => {
-    // Named here only to be looked for in the sources.
-    expect(
-      filesWith(/@ts-(?:ignore|nocheck|expect-error)|biome-ignore|eslint-disable/, text => text),
-    ).toEqual([])
+    // Named here only to be looked for in the sources; nothing is switched off in this file.
+    const switches = /@ts-(?:ignore|nocheck|expect-error)|biome-ignore|eslint-disable/
+    expect(filesWith(switches, text => text)).toEqual([])
   })
 
   it('nothing is printed past the logger', () => {
