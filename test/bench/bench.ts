@@ -93,7 +93,7 @@ async function contestantsOf(world: BenchWorld): Promise<Contestant[]> {
 async function runAll(world: BenchWorld): Promise<void> {
   const contestants = await contestantsOf(world)
   const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)]
-  const pace = { rounds, seconds, warmUpSeconds: 8, leadInSeconds: 1, connections: 64 }
+  const pace = { rounds, seconds, warmUpSeconds: 8, connections: 64 }
   const samples = await runRounds(contestants, pace, text => process.stderr.write(`\r\u001b[K${text}`))
   process.stderr.write('\n')
   const goals = judgeGoals(samples)

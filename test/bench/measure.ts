@@ -19,10 +19,11 @@ export interface Pace {
   readonly seconds: number
   /** Before the first round. */
   readonly warmUpSeconds: number
-  /** Before each turn: whoever was idle makes its connections anew, and its compiler is at work for half a second. */
-  readonly leadInSeconds: number
   readonly connections: number
 }
+
+/** Before each turn: whoever was idle makes its connections anew, and its compiler is at work for half a second. */
+export const LEAD_IN_SECONDS = 1
 
 /** Rounds in which everybody has a turn, so that what the machine does besides falls on all alike. */
 export async function runRounds(
@@ -38,11 +39,21 @@ export async function runRounds(
   for (let round = 1; round <= pace.rounds; round++) {
     for (const contestant of contestants) {
       tell(`round ${round} of ${pace.rounds}: ${contestant.name}`)
-      await measureOnce(contestant, pace.connections, pace.leadInSeconds)
-      samples.get(contestant.name)?.push(await measureOnce(contestant, pace.connections, pace.seconds))
+      samples.get(contestant.name)?.push(await measureWarm(contestant, pace.connections, pace.seconds))
     }
   }
   return samples
+}
+
+/** After a lead-in that does not count. */
+export async function measureWarm(
+  contestant: Contestant,
+  connections: number,
+  seconds: number,
+  delayMs?: number,
+): Promise<Sample> {
+  await measureOnce(contestant, connections, LEAD_IN_SECONDS, delayMs)
+  return await measureOnce(contestant, connections, seconds, delayMs)
 }
 
 /** @param delayMs mean pause of each connection between two requests */

@@ -3,7 +3,7 @@ import { freePort } from '../support/free-port.ts'
 import type { Contestant } from './contestants.ts'
 import { measureInvalidations } from './invalidations.ts'
 import { writeKeys } from './keys.ts'
-import { measureOnce, type Sample } from './measure.ts'
+import { LEAD_IN_SECONDS, measureOnce, type Sample } from './measure.ts'
 import type { Probed } from './probe.ts'
 import { residentBytes } from './processor-time.ts'
 import { type Loaded, type Size, scaleTables, writeScale } from './scale-report.ts'
@@ -13,7 +13,6 @@ import { type BenchWorld, CHECKOUT } from './world.ts'
 
 const ROUNDS = 5
 const SECONDS = 2
-const LEAD_IN_SECONDS = 1
 const CONNECTIONS = 64
 /** So many are asked for in one round, whatever number is in use: a million in wrk would make its own pauses the result. */
 const KEYS_IN_ROUND = 50_000

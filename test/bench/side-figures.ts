@@ -1,5 +1,5 @@
 import type { Contestant } from './contestants.ts'
-import { measureOnce, medianOf, type Samples } from './measure.ts'
+import { measureWarm, medianOf, type Samples } from './measure.ts'
 import { median } from './statistics.ts'
 
 /** What is asked of a gateway beside its share of a processor. */
@@ -12,7 +12,6 @@ export interface SideFigures {
 
 const TURNS = 5
 const SECONDS = 3
-const LEAD_IN_SECONDS = 1
 
 export async function measureSideFigures(
   contestants: readonly Contestant[],
@@ -33,13 +32,10 @@ async function p99Added(contestants: readonly Contestant[], perSecond: number): 
   const upstream = contestants.find(({ name }) => name === 'upstream alone, 0.4 KB')
   if (gateway === undefined || upstream === undefined) return Number.NaN
   const added: number[] = []
-  const p99UsOf = async (contestant: Contestant) => {
-    await measureOnce(contestant, connections, LEAD_IN_SECONDS, delayMs)
-    return (await measureOnce(contestant, connections, SECONDS, delayMs)).p99Us
-  }
   for (let turn = 0; turn < TURNS; turn++) {
-    const throughUs = await p99UsOf(gateway)
-    added.push((throughUs - (await p99UsOf(upstream))) / 1000)
+    const through = await measureWarm(gateway, connections, SECONDS, delayMs)
+    const alone = await measureWarm(upstream, connections, SECONDS, delayMs)
+    added.push((through.p99Us - alone.p99Us) / 1000)
   }
   return median(added)
 }

@@ -1,17 +1,16 @@
 import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { ChurningMap } from '../../src/domain/churning-map.ts'
+import { ALL_START_YOUNG } from '../../src/run/settle-heap.ts'
+import { collectGarbage } from '../support/expose-gc.ts'
 
 interface Entries {
   set(key: string, value: object): unknown
   delete(key: string): boolean
 }
 
-setFlagsFromString('--expose-gc')
 // As the program has it: values that outlived collections in one Map would be made among the old for the other.
-setFlagsFromString('--no-allocation-site-pretenuring')
-const collect: (options?: { type: 'minor' }) => void = runInNewContext('gc')
+setFlagsFromString(ALL_START_YOUNG)
 
 const HELD = 64
 const ALL = 20_000
@@ -21,14 +20,14 @@ const COLLECTED_AFTER = 2000
 function leftBy(entries: Entries): number {
   // Those there now are old from here on, the tables that they stand in included.
   for (let index = 0; index < HELD; index++) entries.set(`key ${index}`, {})
-  collect()
+  collectGarbage()
   const before = process.memoryUsage().heapUsed
   for (let index = HELD; index < ALL; index++) {
     entries.set(`key ${index}`, { text: new Array(32).fill(index) })
     entries.delete(`key ${index - HELD}`)
-    if (index % COLLECTED_AFTER === 0) collect({ type: 'minor' })
+    if (index % COLLECTED_AFTER === 0) collectGarbage({ type: 'minor' })
   }
-  collect({ type: 'minor' })
+  collectGarbage({ type: 'minor' })
   return process.memoryUsage().heapUsed - before
 }
 

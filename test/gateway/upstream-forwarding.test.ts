@@ -1,9 +1,8 @@
 import { Agent } from 'node:http'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { afterEach, expect, test } from 'vitest'
 import type { UpstreamSettings } from '../../src/gateway/upstream-connection.ts'
 import { EXCHANGE } from '../../src/gateway/upstream-dispatcher.ts'
+import { collectGarbage } from '../support/expose-gc.ts'
 import {
   FILES_PATH,
   type ForwardingApp,
@@ -131,8 +130,6 @@ test('connections and answers are counted', async () => {
 })
 
 test('a kept connection keeps nothing of the answers that went over it', async () => {
-  setFlagsFromString('--expose-gc')
-  const collectGarbage: () => void = runInNewContext('gc')
   const finished: WeakRef<object>[] = []
   upstream = await startScriptedUpstream(request => request.send(json('{}')))
   gateway = await startForwardingApp(upstream.url, {}, {}, app => {
