@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type Denial, denied } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
+import { endTogether } from './end-together.ts'
 import type { UpstreamExchange } from './upstream-exchange.ts'
 import type { BodySink } from './upstream-exchange-parties.ts'
 import { denialReasonOf, type UpstreamFailure } from './upstream-failure.ts'
@@ -53,7 +54,7 @@ function pass(
   response.writeHead(exchange.statusCode, withoutOwn(headers, response))
   if (!hasBody) {
     exchange.discard()
-    response.end()
+    endTogether(response, '')
   }
   return response
 }
@@ -131,7 +132,7 @@ export class ClientBody implements BodySink {
     const response = this.#begun()
     // As text, which Node writes together with the head.
     if (this.#whole === null) response.end()
-    else response.end(this.#whole.toString('latin1'), 'latin1')
+    else endTogether(response, this.#whole.toString('latin1'))
   }
 
   cut(failure: UpstreamFailure | null): void {

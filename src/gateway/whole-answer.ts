@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { endTogether } from './end-together.ts'
 
 /** An answer that is known whole before its first byte is written. */
 export interface WholeAnswer {
@@ -34,7 +35,7 @@ export function wholeAnswer(
 export function writeWhole(response: ServerResponse, answer: WholeAnswer, requestId: string): number {
   const { status, fields, length, bytes } = answer
   response.writeHead(status, [...otherFields(fields, response), 'x-request-id', requestId, ...length])
-  response.end(bytes, 'latin1')
+  endTogether(response, bytes)
   return bytes.length
 }
 

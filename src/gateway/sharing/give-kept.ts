@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { RequestObservation } from '../../observability/request-observer.ts'
+import { endTogether } from '../end-together.ts'
 import { otherFields } from '../whole-answer.ts'
 import { isKnownTo, type KeptAnswer } from './kept-answer.ts'
 
@@ -25,7 +26,5 @@ export function giveKept(
   ]
   if (ageSeconds !== null) fields.push('age', String(ageSeconds))
   response.writeHead(known ? 304 : 200, fields)
-  if (known) response.end()
-  else if (typeof kept.body === 'string') response.end(kept.body, 'latin1')
-  else response.end(kept.body)
+  endTogether(response, known ? '' : kept.body)
 }

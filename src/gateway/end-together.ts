@@ -1,0 +1,29 @@
+import type { ServerResponse } from 'node:http'
+
+interface Ending {
+  readonly response: ServerResponse
+  readonly body: string | Buffer
+}
+
+/** What is ready is not to wait for all that a busy turn of the event loop still brings. */
+export const MOST_TOGETHER = 16
+
+let waiting: Ending[] = []
+
+/**
+ * Ends an answer whose head is written down, together with others that are ready in the same turn of the event loop. The
+ * first write wakes whoever reads at the other end, which costs as much again as the write itself; those that follow at
+ * once find it awake.
+ * @param body a text has a character for each byte
+ */
+export function endTogether(response: ServerResponse, body: string | Buffer): void {
+  if (waiting.length === 0) setImmediate(endAll)
+  waiting.push({ response, body })
+  if (waiting.length === MOST_TOGETHER) endAll()
+}
+
+function endAll(): void {
+  const endings = waiting
+  waiting = []
+  for (const { response, body } of endings) response.end(body, 'latin1')
+}
