@@ -6,6 +6,7 @@ import type { Config } from '../config/schema.ts'
 import type { Address } from '../domain/address-book.ts'
 import { requireAuthorities, requirePair } from '../domain/pem.ts'
 import { type ConnectDeps, connectToUpstream } from './upstream-connector.ts'
+import { plainConnector, UpstreamSocket } from './upstream-socket.ts'
 
 /** The upstream's settings once they are whole: an address, and headers whose values were read from their files. */
 export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
@@ -44,6 +45,11 @@ export class Connection {
     this.#reused = this.#used
     this.#used = true
     this.#bytesBefore = this.#socket?.bytesRead ?? 0
+  }
+
+  /** Of the answer that it carried nobody holds the bytes as they were read. */
+  release(): void {
+    if (this.#socket instanceof UpstreamSocket) this.#socket.release()
   }
 
   /** Whether it served before this exchange, and brought no byte of an answer to it: all that makes a retry safe. */
@@ -98,12 +104,14 @@ export class UpstreamClient extends Client {
 
 /** TLS is verified, always: there is no setting that says otherwise. */
 export function buildUpstreamConnector(settings: UpstreamSettings): buildConnector.connector {
-  return buildConnector({
+  const plain = plainConnector(settings.connectTimeoutMs)
+  const secure = buildConnector({
     timeout: settings.connectTimeoutMs,
     allowH2: false,
     rejectUnauthorized: true,
     ...readTls(settings.tls),
   })
+  return (options, connected) => (options.protocol === 'https:' ? secure : plain)(options, connected)
 }
 
 /** @throws where the files hold nothing that could be used */

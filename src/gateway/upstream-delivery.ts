@@ -109,19 +109,19 @@ export class ClientBody implements BodySink {
   readonly #parts: ClientBodyParts
   #response: ServerResponse | null = null
   /** A body that came in one piece: its end follows at once, and all goes in one write. */
-  #whole: Buffer | null = null
+  #whole: string | null = null
 
   constructor(parts: ClientBodyParts) {
     this.#parts = parts
   }
 
+  whole(text: string): void {
+    this.#parts.seen.responseBytes = text.length
+    this.#whole = text
+  }
+
   write(chunk: Buffer): boolean {
-    const { seen, judgement } = this.#parts
-    seen.responseBytes += chunk.length
-    if (this.#response === null && isAll(chunk, judgement.headers['content-length'])) {
-      this.#whole = chunk
-      return true
-    }
+    this.#parts.seen.responseBytes += chunk.length
     const response = this.#begun()
     if (response.write(chunk)) return true
     response.once('drain', () => this.#parts.exchange.drained())
@@ -130,9 +130,9 @@ export class ClientBody implements BodySink {
 
   end(): void {
     const response = this.#begun()
-    // As text, which Node writes together with the head.
+    // Text is written together with the head.
     if (this.#whole === null) response.end()
-    else endTogether(response, this.#whole.toString('latin1'))
+    else endTogether(response, this.#whole)
   }
 
   cut(failure: UpstreamFailure | null): void {
@@ -156,10 +156,6 @@ export class ClientBody implements BodySink {
     }
     return this.#response
   }
-}
-
-function isAll(chunk: Buffer, contentLength: string | undefined): boolean {
-  return contentLength !== undefined && Number(contentLength) === chunk.length
 }
 
 /** The body of a rejection, up to the bound; what is longer counts as unreadable. */

@@ -4,6 +4,11 @@ import type { UpstreamFailure } from './upstream-failure.ts'
 
 /** Where the bytes of a body go. */
 export interface BodySink {
+  /**
+   * The body in one piece, where it came so and somebody can use it as text; its end follows at once.
+   * @param text a character for each byte
+   */
+  whole?(text: string): void
   /** @returns false where no more is wanted until `exchange.drained()` */
   write(chunk: Buffer): boolean
   end(): void

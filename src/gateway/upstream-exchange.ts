@@ -9,7 +9,7 @@ import type {
 } from './upstream-connection.ts'
 import type { BodySink, ExchangeOwner, OnAnswer } from './upstream-exchange-parties.ts'
 import { isConnectionLoss, toUpstreamFailure, UpstreamFailure } from './upstream-failure.ts'
-import { isSoundHead } from './upstream-framing.ts'
+import { fieldLinesOf, isSoundHead, isWholeBody } from './upstream-framing.ts'
 import type { UpstreamHeaders } from './upstream-response.ts'
 
 const MAX_INTERIM_ANSWERS = 10
@@ -50,6 +50,8 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   #ended = false
   #interimAnswers = 0
   #discardedBytes = 0
+  /** Whether somebody may still hold bytes as they were read. */
+  #handedOut = false
 
   constructor(owner: ExchangeOwner, path: string, headers: Record<string, string>, waitedBeforeMs = 0) {
     this.#owner = owner
@@ -124,15 +126,21 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     headers: UpstreamHeaders,
   ): void {
     if (statusCode < 200) this.#onInterimAnswer(controller, statusCode)
-    else if (isSoundHead(statusCode, headers, fieldLines(controller))) this.#onHead(statusCode, headers)
+    else if (isSoundHead(statusCode, headers, fieldLinesOf(controller))) this.#onHead(statusCode, headers)
     else controller.abort(new UpstreamFailure('protocol'))
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#deadlines.progressed()
-    if (this.#interest === 'discard') {
-      this.#onDiscarded(chunk)
-    } else if (this.#sink?.write(chunk) === false) {
+    if (this.#interest === 'discard') this.#onDiscarded(chunk)
+    else if (this.#sink?.whole !== undefined && isWholeBody(chunk, this.headers))
+      this.#sink.whole(chunk.toString('latin1'))
+    else this.#pass(controller, chunk)
+  }
+
+  #pass(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#handedOut = true
+    if (this.#sink?.write(chunk) === false) {
       this.#paused = true
       this.#deadlines.hold(true)
       controller.pause()
@@ -227,6 +235,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     if (this.#ended) return
     this.#ended = true
     this.#interest = 'none'
+    if (!this.#handedOut) this.connection?.release()
     this.#controller = null
     this.#unlink()
     this.#owner.released(this)
@@ -238,8 +247,4 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     this.#sink = null
     this.connection = null
   }
-}
-
-function fieldLines(controller: Dispatcher.DispatchController): number {
-  return Array.isArray(controller.rawHeaders) ? controller.rawHeaders.length / 2 : 0
 }

@@ -1,3 +1,4 @@
+import type { Dispatcher } from 'undici'
 import type { UpstreamHeaders } from './upstream-response.ts'
 
 const MAX_FIELDS = 100
@@ -6,7 +7,7 @@ const MAX_FIELDS = 100
  * Whether the head of a final answer says, in one way only, where its body ends. A body that the closing of the
  * connection ends looks whole when it was cut, so it is refused; so is any head that two readers could read in two
  * ways (RFC 9112, section 6.3).
- * @param fieldLines how many lines the head had, repeated names each counted
+ * @param fieldLines of `fieldLinesOf`
  */
 export function isSoundHead(statusCode: number, headers: UpstreamHeaders, fieldLines: number): boolean {
   const length = headers['content-length']
@@ -17,4 +18,15 @@ export function isSoundHead(statusCode: number, headers: UpstreamHeaders, fieldL
   if (coding === undefined) return typeof length === 'string'
   // Anything else than `chunked` alone is either close-delimited or not ours to undo.
   return typeof coding === 'string' && coding.toLowerCase() === 'chunked'
+}
+
+/** Lines of the head that is being handled, repeated names each counted. */
+export function fieldLinesOf({ rawHeaders }: Dispatcher.DispatchController): number {
+  return Array.isArray(rawHeaders) ? rawHeaders.length / 2 : 0
+}
+
+/** Whether this is all that the head announced. @param headers of a sound head */
+export function isWholeBody(chunk: Buffer, headers: UpstreamHeaders): boolean {
+  const length = headers['content-length']
+  return length !== undefined && Number(length) === chunk.length
 }

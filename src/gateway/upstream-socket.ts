@@ -1,0 +1,89 @@
+import { Socket } from 'node:net'
+import { type buildConnector, errors } from 'undici'
+
+/** At most so much is read at once. Of a buffer only what is ever read takes memory. */
+const READ_BYTES = 64 * 1024
+
+/** A silent connection is asked by the system whether its other end is still there. */
+const PROBED_AFTER_MS = 60_000
+
+/** @returns what makes one plain TCP connection, or fails with its error or at the deadline */
+export function plainConnector(timeoutMs: number): buildConnector.connector {
+  return ({ hostname, port }, connected) => {
+    const socket = new UpstreamSocket()
+    const deadline = setTimeout(() => socket.destroy(new errors.ConnectTimeoutError()), timeoutMs)
+    const failed = (error: Error) => {
+      clearTimeout(deadline)
+      connected(error, null)
+    }
+    socket.once('error', failed)
+    socket.connect(Number(port), hostname, () => {
+      clearTimeout(deadline)
+      socket.off('error', failed)
+      connected(null, socket)
+    })
+  }
+}
+
+/**
+ * A connection that undici's parser reads in the very turn in which bytes arrive. Node's own makes a buffer of 64 KB for
+ * each read, cuts it, and hands it over through the queue of a stream a tick later. Of a stream's reading side this has
+ * what undici uses: `readable`, `read()` without a size, `unshift`, `end`; nothing is read from the system while
+ * something waits to be taken.
+ */
+export class UpstreamSocket extends Socket {
+  #buffer = Buffer.allocUnsafeSlow(READ_BYTES)
+  /** Read, and not yet taken. */
+  #waiting: Buffer | null = null
+  #stopped = false
+  /** Whether somebody may still hold what was read before, so that what comes next is given as a copy. */
+  #copies = false
+  #released = false
+
+  constructor() {
+    super({
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: PROBED_AFTER_MS,
+      onread: { buffer: () => this.#buffer, callback: length => this.#arrived(length) },
+    })
+  }
+
+  /**
+   * Nobody holds anything of what was read so far: the next read may overwrite it. Whoever forgets to say so makes the
+   * next answer a little dearer; nobody must say so who is not sure, as the next answer may be another client's.
+   */
+  release(): void {
+    this.#released = true
+  }
+
+  override read(size?: number): Buffer | null {
+    const bytes = this.#waiting
+    if (size === 0) return bytes === null ? super.read(0) : null
+    this.#waiting = null
+    if (bytes === null && this.#stopped) this.#goOn()
+    return bytes
+  }
+
+  /** What the parser does not take yet, because whoever reads from it does not. */
+  override unshift(bytes: Buffer): void {
+    if (bytes.length > 0) this.#waiting = bytes
+  }
+
+  #goOn(): void {
+    this.#stopped = false
+    super.read(0)
+  }
+
+  /** @returns whether to go on reading */
+  #arrived(length: number): boolean {
+    const bytes = this.#buffer.subarray(0, length)
+    this.#waiting = this.#copies ? Buffer.from(bytes) : bytes
+    this.#released = false
+    this.emit('readable')
+    this.#stopped = this.#waiting !== null
+    if (!this.#released && !this.#copies) this.#buffer = Buffer.allocUnsafeSlow(READ_BYTES)
+    this.#copies = !this.#released
+    return !this.#stopped
+  }
+}
