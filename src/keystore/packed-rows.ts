@@ -1,5 +1,5 @@
-const DIGEST_BYTES = 32
-const DIGEST_WORDS = DIGEST_BYTES / 4
+import { DIGEST_BYTES, DIGEST_WORDS, want, wanted } from './wanted-digest.ts'
+
 /** Words of a row after its digest: the next row under the same head, and its neighbours in the order of use. */
 const CHAINED = DIGEST_WORDS
 const NEWER = DIGEST_WORDS + 1
@@ -40,8 +40,6 @@ export class PackedRows {
   /** The highest number that was ever given. */
   #last = 0
   #firstFree = NO_ROW
-  readonly #wanted = new Uint32Array(DIGEST_WORDS)
-  readonly #wantedBytes = Buffer.from(this.#wanted.buffer)
 
   /** @param onEvict told of the row that makes room, while it still holds what it held */
   constructor(shape: RowShape, onEvict: (row: number) => void = () => {}) {
@@ -58,10 +56,8 @@ export class PackedRows {
 
   /** @param digest 64 hex digits. @returns `NO_ROW` where there is none */
   find(digest: string): number {
-    // Whatever is no digest would be compared with what was asked for before.
-    if (digest.length !== 2 * DIGEST_BYTES || this.#wantedBytes.write(digest, 'hex') !== DIGEST_BYTES)
-      throw new RangeError('A row is asked for by 64 hex digits')
-    let row = this.#headOf(this.#wanted[0] ?? 0)
+    want(digest)
+    let row = this.#headOf(wanted[0] ?? 0)
     while (row !== NO_ROW && !this.#isWanted(row)) row = this.#word(row, CHAINED)
     return row
   }
@@ -84,9 +80,9 @@ export class PackedRows {
     const row = this.#free()
     const { words } = this.#chunkOf(row)
     const at = this.#wordsBefore(row)
-    words.set(this.#wanted, at)
-    words[at + CHAINED] = this.#headOf(this.#wanted[0] ?? 0)
-    this.#setHead(this.#wanted[0] ?? 0, row)
+    words.set(wanted, at)
+    words[at + CHAINED] = this.#headOf(wanted[0] ?? 0)
+    this.#setHead(wanted[0] ?? 0, row)
     this.#joinOrder(row)
     this.#size++
     return row
@@ -167,7 +163,7 @@ export class PackedRows {
     const { words } = this.#chunkOf(row)
     const at = this.#wordsBefore(row)
     for (let word = 0; word < DIGEST_WORDS; word++) {
-      if (words[at + word] !== this.#wanted[word]) return false
+      if (words[at + word] !== wanted[word]) return false
     }
     return true
   }

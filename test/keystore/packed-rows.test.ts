@@ -109,15 +109,17 @@ test('digests that begin alike are told apart', () => {
 
 test('what is no digest is not taken for one that was asked for before', () => {
   const rows = new PackedRows({ maxRows: 2, numbers: 0, bytes: 0 })
-  rows.claim(digestNo(1))
+  const row = rows.claim(digestNo(1))
   for (const text of [
     '',
     'x'.repeat(64),
     digestNo(1).slice(1),
     `${digestNo(1)}0`,
     `${digestNo(1).slice(0, 63)}g`,
+    `${digestNo(2).slice(0, 63)}g`,
   ]) {
     expect(() => rows.find(text)).toThrow(RangeError)
+    expect(rows.find(digestNo(1))).toBe(row)
   }
 })
 
