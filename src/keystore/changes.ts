@@ -1,6 +1,12 @@
 import type { Clock } from '../domain/clock.ts'
 import { type Announcement, decodeAnnouncement } from '../domain/wire.ts'
-import { childrenBy, INVALIDATION_RESULTS, type Metrics, type Tally } from '../observability/metrics.ts'
+import {
+  childrenBy,
+  type Distribution,
+  INVALIDATION_RESULTS,
+  type Metrics,
+  type Tally,
+} from '../observability/metrics.ts'
 import { NO_ROW, PackedRows } from './packed-rows.ts'
 import { QuickestBeat } from './quickest-beat.ts'
 
@@ -37,6 +43,7 @@ export class Changes implements ChangeEar {
   readonly #clock: Clock
   readonly #metrics: Metrics
   readonly #counts: Readonly<Record<(typeof INVALIDATION_RESULTS)[number], Tally>>
+  readonly #lag: Distribution
   readonly #beats: boolean
   readonly #announced = new PackedRows(ANNOUNCED_SHAPE)
   readonly #quickest = new QuickestBeat()
@@ -52,6 +59,7 @@ export class Changes implements ChangeEar {
     this.#clock = deps.clock
     this.#metrics = deps.metrics
     this.#counts = childrenBy(INVALIDATION_RESULTS, result => deps.metrics.invalidations.child({ result }))
+    this.#lag = deps.metrics.invalidationLag.child({})
     this.#beats = deps.beats
     this.#metrics.invalidationConnected.set(0)
   }
@@ -137,7 +145,7 @@ export class Changes implements ChangeEar {
     this.#onApplied(digest, version)
     // What is heard while deaf had its effect before: records are verified at the origin then.
     if (!this.#hearing) return
-    this.#metrics.invalidationLag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)
+    this.#lag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)
   }
 
   #note(digest: string, version: number, nowMs: number): void {

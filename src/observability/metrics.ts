@@ -11,7 +11,7 @@ import { TallyCounter, TallyHistogram } from './tally.ts'
 import { declareRequestDuration } from './traced-distribution.ts'
 
 export * from './metric-labels.ts'
-export { childrenBy, type Tally } from './tally.ts'
+export { childrenBy, type Distribution, type Tally } from './tally.ts'
 
 const LATENCY_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1]
@@ -168,10 +168,10 @@ function declareUpstream(registers: Registry[]) {
 }
 
 function declareChanges(registers: Registry[]) {
-  const { counter, gauge, histogram } = declaring(registers)
+  const { counter, gauge, tallied } = declaring(registers)
   return {
     invalidations: counter('postern_key_invalidations_total', 'Change messages handled', ['result']),
-    invalidationLag: histogram(
+    invalidationLag: tallied(
       'postern_key_invalidation_lag_seconds',
       'From the commit of a change to its eviction here, of what was heard while not deaf',
     ),
@@ -215,7 +215,7 @@ function declaring(registers: Registry[]) {
       labelNames: readonly Label[] = [],
       buckets: number[] = LATENCY_SECONDS,
     ) => new Histogram({ name, help, labelNames, buckets, registers }),
-    /** For what is observed in each request. */
+    /** For what is observed in each request, or thousands of times a second. */
     tallied: <Label extends string>(
       name: string,
       help: string,
