@@ -9,7 +9,10 @@ export interface BodySink {
    * @param text a character for each byte
    */
   whole?(text: string): void
-  /** @returns false where no more is wanted until `exchange.drained()` */
+  /**
+   * @param chunk may be kept
+   * @returns false where no more is wanted until `exchange.drained()`
+   */
   write(chunk: Buffer): boolean
   end(): void
   /**
