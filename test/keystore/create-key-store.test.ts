@@ -276,9 +276,9 @@ test('a key store that was stopped makes no connection any more', async () => {
   const clients = async () => String(await server.admin.call('CLIENT', 'LIST')).includes('user=gateway')
   await until('its connections are gone', async () => !(await clients()))
   // The server may have seen them end before this side did, and this side ends them one after the other.
-  const isCutOff = ({ redis, changes }: ReturnType<typeof running.health>) =>
-    redis === 'down' && changes === 'deaf'
-  await until('this side knows of both', () => isCutOff(running.health()))
+  await until('this side knows of the one', () => running.health().redis === 'down')
+  await until('and of the other', () => running.health().changes === 'deaf')
+  expect(running.health()).toMatchObject({ redis: 'down', changes: 'deaf' })
   expect(await versionOf(KEY)).toBe('unknown')
 })
 
