@@ -77,6 +77,8 @@ export class PackedRows {
       return known
     }
     if (this.#size === this.#shape.maxRows) this.#evictOldest()
+    // Whoever was told of it may have looked for another one.
+    want(digest)
     const row = this.#free()
     const { words } = this.#chunkOf(row)
     const at = this.#wordsBefore(row)

@@ -123,6 +123,14 @@ test('what is no digest is not taken for one that was asked for before', () => {
   }
 })
 
+test('whoever is told that a row makes room may look elsewhere meanwhile', () => {
+  const elsewhere = new PackedRows({ maxRows: 2, numbers: 0, bytes: 0 })
+  const rows = new PackedRows({ maxRows: 1, numbers: 0, bytes: 0 }, () => elsewhere.find(digestNo(3)))
+  rows.claim(digestNo(1))
+  const row = rows.claim(digestNo(2))
+  expect([1, 2, 3].map(number => rows.find(digestNo(number)))).toEqual([NO_ROW, row, NO_ROW])
+})
+
 test('memory is taken as rows are used, whatever their highest number is', () => {
   const before = process.memoryUsage().arrayBuffers
   const rows = new PackedRows({ maxRows: 1_000_000, numbers: 8, bytes: 96 })
