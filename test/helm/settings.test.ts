@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { MINIMAL, mountedSecrets, NAME, podOf, render, settingsOf, type Values } from '../support/chart.ts'
 import { at, textAt, valueAt } from '../support/manifests.ts'
+import { SEMI_SPACE_MIB } from '../support/semi-space.ts'
 import { HELM, has } from '../support/tools.ts'
 
 function checksums(values: Values): { config: string; secret: unknown } {
@@ -162,6 +163,9 @@ describe.skipIf(!has(HELM))(
   },
 )
 
+/** Of a gateway under full load: resident, less what its heap has. */
+const OUTSIDE_OF_THE_HEAP_MIB = 80
+
 describe.skipIf(!has(HELM))('the heap', () => {
   const optionsOf = (values: Values) =>
     (
@@ -174,10 +178,20 @@ describe.skipIf(!has(HELM))('the heap', () => {
       .map(({ value }) => value)
 
   it('is a part of the memory limit', () => {
-    expect(optionsOf(MINIMAL)).toEqual(['--max-old-space-size-percentage=75'])
+    expect(optionsOf(MINIMAL)).toEqual(['--max-old-space-size-percentage=50'])
     expect(optionsOf({ ...MINIMAL, pod: { heapPercent: 60 } })).toEqual([
       '--max-old-space-size-percentage=60',
     ])
+  })
+
+  it('leaves room for what lives for a request, and for what is not on it', () => {
+    const { limits } = valueAt(podOf(render(MINIMAL), 'gateway').spec, 'containers', '0', 'resources') as {
+      limits: { memory: string }
+    }
+    const limitMib = Number(/^(\d+)Mi$/.exec(limits.memory)?.[1])
+    const [percent] = optionsOf(MINIMAL).map(option => Number(option.split('=')[1]))
+    const livesLongMib = (limitMib * Number(percent)) / 100
+    expect(livesLongMib + 3 * SEMI_SPACE_MIB + OUTSIDE_OF_THE_HEAP_MIB).toBeLessThanOrEqual(limitMib)
   })
 
   it('is left to Node without a limit, by null, and where the options are given', () => {

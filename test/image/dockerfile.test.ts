@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { SEMI_SPACE_MIB } from '../support/semi-space.ts'
 
 const CHECKOUT = new URL('../../', import.meta.url)
 
@@ -49,7 +50,9 @@ describe('the image', () => {
   })
 
   it('starts the program itself, so that a signal reaches it, and takes the plane as its argument', () => {
-    expect(of(image, 'ENTRYPOINT')).toEqual(['["/nodejs/bin/node", "/app/dist/main.js"]'])
+    expect(of(image, 'ENTRYPOINT')).toEqual([
+      `["/nodejs/bin/node", "--max-semi-space-size=${SEMI_SPACE_MIB}", "/app/dist/main.js"]`,
+    ])
     expect(of(image, 'CMD')).toEqual(['["--help"]'])
     expect(of(image, 'HEALTHCHECK')).toEqual(['NONE'])
   })
