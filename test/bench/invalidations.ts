@@ -25,6 +25,8 @@ export interface Disturbance {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly longestPauseMs: number
+  /** Of the event loop: what changes make requests wait, whatever the cores beside do. */
+  readonly p99DelayMs: number
   /** Changes that it applied each second. */
   readonly invalidationsPerSecond: number
 }
@@ -69,7 +71,7 @@ async function disturbanceOf(
   await probe()
   const delayMs = (CONNECTIONS / requestsPerSecond) * 1000
   const sample = await measureOnce(contestant, CONNECTIONS, SECONDS, delayMs)
-  const { longestPauseMs } = await probe()
+  const { longestPauseMs, p99DelayMs } = await probe()
   const seconds = (performance.now() - beganMs) / 1000
   const applied = (await invalidationsOf(opsPort)) - appliedBefore
   return {
@@ -77,6 +79,7 @@ async function disturbanceOf(
     p50Ms: sample.p50Us / 1000,
     p99Ms: sample.p99Us / 1000,
     longestPauseMs,
+    p99DelayMs,
     invalidationsPerSecond: applied / seconds,
   }
 }
@@ -88,6 +91,7 @@ function typical(turns: readonly Disturbance[]): Disturbance {
     p50Ms: middle('p50Ms'),
     p99Ms: middle('p99Ms'),
     longestPauseMs: middle('longestPauseMs'),
+    p99DelayMs: middle('p99DelayMs'),
     invalidationsPerSecond: middle('invalidationsPerSecond'),
   }
 }
