@@ -5,7 +5,7 @@ import type { Denial } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { ClientConnections } from './client-connections.ts'
 import { closesConnection, type Refusal, refusalOf } from './refusal.ts'
-import { type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
+import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
 
 /** The three ways in which a request ends here. */
 export interface Answer {
@@ -30,18 +30,18 @@ export function createRefuse(connections: ClientConnections): Answer['refuse'] {
     }
     let answer = prepared.get(refusal)
     if (answer === undefined) {
-      answer = wholeAnswer(refusal.status, refusal.headers, refusal.body)
+      answer = wholeAnswer(refusal.status, fieldsOf(refusal.headers), refusal.body)
       prepared.set(refusal, answer)
     }
     seen.responseBytes = writeWhole(response, answer, seen.requestId)
   }
 }
 
-const DESCRIPTION_HEADERS = {
+const DESCRIPTION_FIELDS = fieldsOf({
   'content-type': 'application/json; charset=utf-8',
   'cache-control': 'no-store',
   'x-content-type-options': 'nosniff',
-}
+})
 
 /** A power of two. */
 const PLACES = 256
@@ -84,5 +84,5 @@ function isDescribedAlike(a: KeyGrant, b: KeyGrant): boolean {
 function describe({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): WholeAnswer {
   const expiresAt = new Date(expiresAtMs).toISOString()
   const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint, expiresAt })
-  return wholeAnswer(200, DESCRIPTION_HEADERS, body)
+  return wholeAnswer(200, DESCRIPTION_FIELDS, body)
 }

@@ -8,7 +8,7 @@ import type { BodySink } from './upstream-exchange-parties.ts'
 import { denialReasonOf, type UpstreamFailure } from './upstream-failure.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
 import type { JudgeAnswer, Judgement, UpstreamHeaders } from './upstream-response.ts'
-import { type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from './whole-answer.ts'
+import { fieldsOf, type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from './whole-answer.ts'
 
 type PassingAnswer = Extract<Judgement, { kind: 'pass' }>
 
@@ -83,7 +83,8 @@ export function rejectionOf(
 ): WholeAnswer {
   const headers =
     retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
-  return wholeAnswer(status, headers, JSON.stringify(readRejection(body, upstream['content-encoding'])))
+  const rejection = readRejection(body, upstream['content-encoding'])
+  return wholeAnswer(status, fieldsOf(headers), JSON.stringify(rejection))
 }
 
 const REJECTION_HEADERS = {

@@ -12,16 +12,20 @@ export interface WholeAnswer {
   readonly bytes: string
 }
 
+/** @returns names and values in turn */
+export function fieldsOf(headers: Readonly<Record<string, string>>): readonly string[] {
+  return Object.entries(headers).flat()
+}
+
 /**
- * @param headers the body's length not among them
+ * @param fields names and values in turn, the body's length not among them
  * @param body null where the status allows for none
  */
 export function wholeAnswer(
   status: number,
-  headers: Readonly<Record<string, string>>,
+  fields: readonly string[],
   body: string | Buffer | null,
 ): WholeAnswer {
-  const fields = Object.entries(headers).flat()
   if (body === null) return { status, fields, length: [], bytes: '' }
   const bytes = bytesOf(body)
   return { status, fields, length: ['content-length', String(bytes.length)], bytes }

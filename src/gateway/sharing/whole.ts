@@ -1,4 +1,4 @@
-import { type WholeAnswer, wholeAnswer, writeWhole } from '../whole-answer.ts'
+import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from '../whole-answer.ts'
 import type { Asker } from './asker.ts'
 
 /**
@@ -10,7 +10,7 @@ export function sharedAnswer(
   { 'content-length': _counted, ...headers }: Readonly<Record<string, string>>,
   body: Buffer | null,
 ): WholeAnswer {
-  return wholeAnswer(status, { ...headers, 'x-content-type-options': 'nosniff' }, body)
+  return wholeAnswer(status, fieldsOf({ ...headers, 'x-content-type-options': 'nosniff' }), body)
 }
 
 /** Each caller is told its own request id, and how its own limits stand. */
