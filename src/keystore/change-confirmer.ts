@@ -15,6 +15,7 @@ const RETRY_MS = 1_000
 const HOUR_MS = 3_600_000
 /** Of more than these the one applied first is forgotten: the console then names this gateway as silent. */
 const MAX_WAITING = 10_000
+/** Longer ones keep the event loops of both ends for milliseconds, under a flood of changes. */
 const MAX_BATCH = 250
 const MAX_ANSWER_BYTES = 16 * 1024
 /** Nobody held a key before it was issued: there is nothing to confirm. */

@@ -25,7 +25,7 @@ const MARK_AT_LATEST = '--incremental-marking-hard-trigger=90'
 /**
  * When little is asked for a while, V8 gives memory back, and with it what it has learnt of the shapes of objects, so that
  * most of the code has to be compiled again: after a quiet minute the first second cost twice as much per request, and
- * some of them waited for more than 100 ms. What was needed under load stays with the gateway instead, some 130 MB.
+ * some of them waited for more than 100 ms. What was needed under load stays with the gateway instead.
  */
 const KEEP_WHEN_QUIET = '--memory-reducer-gc-count=0'
 

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { SEMI_SPACE_MIB } from '../support/semi-space.ts'
 import { buildForm } from './built-form.ts'
 import { residentBytes } from './processor-time.ts'
 import { machine, writeSection } from './report.ts'
@@ -20,9 +21,9 @@ interface Start {
 
 /** How soon a gateway is ready and what it holds while it is idle, in each form; and the least that Node lets it be. */
 export async function measureStarts(world: BenchWorld): Promise<string> {
-  const entry = buildForm(world.directory)
+  const built = [`--max-semi-space-size=${SEMI_SPACE_MIB}`, buildForm(world.directory)]
   const forms: Readonly<Record<string, (name: string) => Promise<ServerProcess>>> = {
-    'gateway, built, as in the image': name => world.startGateway(name, {}, { words: [entry] }),
+    'gateway, built, as in the image': name => world.startGateway(name, {}, { words: built }),
     'gateway, `npm start`': name => world.startGateway(name),
     'gateway, `npm start` for the first time': name => world.startGateway(name, WITHOUT_CACHE),
     'a bare server and the same packages, unused': name => world.startNode('packages-alone.mjs', name),
