@@ -35,7 +35,7 @@ mount -t proc proc "$root/proc"
 mount -o remount,bind,ro "$root"
 mount --bind "$data" "$root/var/lib/postern"
 mount --bind "$tmp" "$root/tmp"
-exec chroot --userspec=${USER}:${USER} --groups= "$root" /nodejs/bin/node "$@"
+exec /usr/sbin/chroot --userspec=${USER}:${USER} --groups= "$root" /nodejs/bin/node "$@"
 `
 
 /** Whether this machine lets us mount: as root, and not within a container that forbids it. */
