@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { SEMI_SPACE_MIB } from '../support/semi-space.ts'
+import { SEMI_SPACE_MIB } from '../support/start-words.ts'
 import { buildForm } from './built-form.ts'
 import { residentBytes } from './processor-time.ts'
 import { machine, writeSection } from './report.ts'

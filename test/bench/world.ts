@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../support/free-port.ts'
+import { startWords } from '../support/start-words.ts'
 import { until } from '../support/until.ts'
 import { KeyMint } from './keys.ts'
 import { writeLuaGateway, writeUpstream } from './nginx.ts'
@@ -75,7 +76,7 @@ export class BenchWorld {
     settings: Readonly<Record<string, string>> = {},
     {
       checkout = CHECKOUT,
-      words = startWords(checkout),
+      words = startWordsInFull(checkout),
       nodeFlags = [],
     }: { checkout?: string; words?: readonly string[]; nodeFlags?: readonly string[] } = {},
   ): Promise<ServerProcess> {
@@ -173,7 +174,7 @@ async function startConsole(
     POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   }
-  const words = [...startWords(CHECKOUT), 'console']
+  const words = [...startWordsInFull(CHECKOUT), 'console']
   return ServerProcess.start({
     core: LOAD_CORE,
     program: process.execPath,
@@ -185,15 +186,9 @@ async function startConsole(
   })
 }
 
-/** What `npm start` gives to node, its files named in full: what is measured is what people run. */
-function startWords(checkout: string): string[] {
-  const manifest: { scripts: { start: string } } = JSON.parse(
-    readFileSync(join(checkout, 'package.json'), 'utf8'),
-  )
-  const [exec, node, ...words] = manifest.scripts.start.split(' ')
-  if (exec !== 'exec' || node !== 'node')
-    throw new Error('The script start in package.json is not: exec node …')
-  return words.map(word =>
+/** From any directory. */
+function startWordsInFull(checkout: string): string[] {
+  return startWords(checkout).map(word =>
     word.startsWith('./') || word.startsWith('src/') ? resolve(checkout, word) : word,
   )
 }

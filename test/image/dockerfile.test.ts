@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { SEMI_SPACE_MIB } from '../support/semi-space.ts'
+import { SEMI_SPACE_MIB } from '../support/start-words.ts'
 
 const CHECKOUT = new URL('../../', import.meta.url)
 

@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writ
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, expect, test } from 'vitest'
+import { startWords } from '../support/start-words.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
@@ -21,13 +22,8 @@ beforeEach(() => {
   }
 })
 
-/** What `npm start` runs, as package.json says it. */
 function start(...words: string[]) {
-  const manifest = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as {
-    scripts: { start: string }
-  }
-  const [, , ...own] = manifest.scripts.start.split(' ')
-  const { status, stdout, stderr } = spawnSync(process.execPath, [...own, ...words], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...startWords(checkout), ...words], {
     cwd: checkout,
     env: { PATH: process.env['PATH'] },
     encoding: 'utf8',
