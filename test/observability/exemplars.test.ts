@@ -80,12 +80,13 @@ describe('with exemplars', () => {
           return found.length > 0 ? found : null
         })
         expect(exemplar?.labels).toEqual({ trace_id: RECORDED })
-        const now = Date.now() / 1000
-        const [series] = await prometheus.range(
-          'sum(postern_http_requests_total{route="workspace",code="200"})',
-          now - 5,
-          now,
-        )
+        // Prometheus shows the exemplars of a scrape before its samples.
+        const [series] = await until('it has the samples, too', async () => {
+          const now = Date.now() / 1000
+          const expr = 'sum(postern_http_requests_total{route="workspace",code="200"})'
+          const found = await prometheus.range(expr, now - 5, now)
+          return found.length > 0 ? found : null
+        })
         expect(series?.points.at(-1)?.[1]).toBe(2)
       } finally {
         await prometheus.stop()
