@@ -5,7 +5,7 @@ import type { Denial } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { ClientConnections } from './client-connections.ts'
 import { closesConnection, type Refusal, refusalOf } from './refusal.ts'
-import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
+import { asByteString, bytesOf, fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
 
 /** The three ways in which a request ends here. */
 export interface Answer {
@@ -30,7 +30,7 @@ export function createRefuse(connections: ClientConnections): Answer['refuse'] {
     }
     let answer = prepared.get(refusal)
     if (answer === undefined) {
-      answer = wholeAnswer(refusal.status, fieldsOf(refusal.headers), refusal.body)
+      answer = wholeAnswer(refusal.status, fieldsOf(refusal.headers), bytesOf(refusal.body))
       prepared.set(refusal, answer)
     }
     seen.responseBytes = writeWhole(response, answer, seen.requestId)
@@ -43,46 +43,15 @@ const DESCRIPTION_FIELDS = fieldsOf({
   'x-content-type-options': 'nosniff',
 })
 
-/** A power of two. */
-const PLACES = 256
-/**
- * A key has one place, which it shares with others: the last to ask has it. To keep order among many costs more than to
- * describe one anew.
- */
-const described: ({ readonly of: KeyGrant; readonly answer: WholeAnswer } | undefined)[] = new Array(PLACES)
-
 export const describeKey: Answer['describeKey'] = (reply, seen, { grant }) => {
   seen.responseBytes = writeWhole(reply.hijack().raw, descriptionOf(grant), seen.requestId)
 }
 
 /** `GET /api/v1/auth` for this key. */
-export function descriptionOf(grant: KeyGrant): WholeAnswer {
-  const place = placeOf(grant.id)
-  const known = described[place]
-  if (known !== undefined && isDescribedAlike(known.of, grant)) return known.answer
-  const answer = describe(grant)
-  described[place] = { of: grant, answer }
-  return answer
-}
-
-/** By its last two characters: ids end in what is random. */
-function placeOf(id: string): number {
-  return (31 * id.charCodeAt(id.length - 1) + id.charCodeAt(id.length - 2)) & (PLACES - 1)
-}
-
-function isDescribedAlike(a: KeyGrant, b: KeyGrant): boolean {
-  return (
-    a.id === b.id &&
-    a.workspaceId === b.workspaceId &&
-    a.expiresAtMs === b.expiresAtMs &&
-    a.hint === b.hint &&
-    // Grants with equal scopes mostly share one list.
-    (a.scopes === b.scopes || a.scopes.join(' ') === b.scopes.join(' '))
-  )
-}
-
-function describe({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): WholeAnswer {
+export function descriptionOf({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): WholeAnswer {
   const expiresAt = new Date(expiresAtMs).toISOString()
-  const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint, expiresAt })
-  return wholeAnswer(200, DESCRIPTION_FIELDS, body)
+  // Only a hint may be beyond ASCII. Taken to bytes before, it leaves the whole text at one byte a character, which JSON
+  // and a write take half the time for.
+  const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint: bytesOf(hint), expiresAt })
+  return wholeAnswer(200, DESCRIPTION_FIELDS, asByteString(body))
 }

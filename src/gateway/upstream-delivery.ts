@@ -8,7 +8,7 @@ import type { BodySink } from './upstream-exchange-parties.ts'
 import { denialReasonOf, type UpstreamFailure } from './upstream-failure.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
 import type { JudgeAnswer, Judgement, UpstreamHeaders } from './upstream-response.ts'
-import { fieldsOf, type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from './whole-answer.ts'
+import { bytesOf, fieldsOf, type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from './whole-answer.ts'
 
 type PassingAnswer = Extract<Judgement, { kind: 'pass' }>
 
@@ -84,7 +84,7 @@ export function rejectionOf(
   const headers =
     retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
   const rejection = readRejection(body, upstream['content-encoding'])
-  return wholeAnswer(status, fieldsOf(headers), JSON.stringify(rejection))
+  return wholeAnswer(status, fieldsOf(headers), bytesOf(JSON.stringify(rejection)))
 }
 
 const REJECTION_HEADERS = {

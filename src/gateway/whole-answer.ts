@@ -1,6 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import { endTogether } from './end-together.ts'
 
+/** A text with one character for each byte: written as latin1, it goes out with its head in one piece. */
+export type ByteString = string & { readonly [perByte]: true }
+declare const perByte: unique symbol
+
 /** An answer that is known whole before its first byte is written. */
 export interface WholeAnswer {
   readonly status: number
@@ -8,8 +12,7 @@ export interface WholeAnswer {
   readonly fields: readonly string[]
   /** The field of the body's length; none where the status allows for no body. */
   readonly length: readonly string[]
-  /** A character for each byte: head and body are then one text, and one write. */
-  readonly bytes: string
+  readonly bytes: ByteString
 }
 
 /** @returns names and values in turn */
@@ -19,15 +22,14 @@ export function fieldsOf(headers: Readonly<Record<string, string>>): readonly st
 
 /**
  * @param fields names and values in turn, the body's length not among them
- * @param body null where the status allows for none
+ * @param bytes the body; null where the status allows for none
  */
 export function wholeAnswer(
   status: number,
   fields: readonly string[],
-  body: string | Buffer | null,
+  bytes: ByteString | null,
 ): WholeAnswer {
-  if (body === null) return { status, fields, length: [], bytes: '' }
-  const bytes = bytesOf(body)
+  if (bytes === null) return { status, fields, length: [], bytes: NO_BYTES }
   return { status, fields, length: ['content-length', String(bytes.length)], bytes }
 }
 
@@ -62,9 +64,16 @@ export function withoutOwn(
   return headers
 }
 
-/** Bytes, or those of a text in UTF-8, a character for each. */
-function bytesOf(body: string | Buffer): string {
-  if (typeof body !== 'string') return body.toString('latin1')
+/** @returns the bytes, or those of a text in UTF-8 */
+export function bytesOf(body: string | Buffer): ByteString {
+  if (typeof body !== 'string') return asByteString(body.toString('latin1'))
   const isAscii = Buffer.byteLength(body) === body.length
-  return isAscii ? body : Buffer.from(body).toString('latin1')
+  return asByteString(isAscii ? body : Buffer.from(body).toString('latin1'))
 }
+
+/** The cast says only what the caller knows: no character of it is beyond U+00FF, and each stands for a byte. */
+export function asByteString(text: string): ByteString {
+  return text as ByteString
+}
+
+const NO_BYTES = asByteString('')

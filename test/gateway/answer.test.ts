@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { KeyGrant } from '../../src/domain/key-record.ts'
 import { descriptionOf } from '../../src/gateway/answer.ts'
@@ -11,7 +12,7 @@ function expected({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): unk
   return { workspaceId, scopes, keyId: id, hint, expiresAt: new Date(expiresAtMs).toISOString() }
 }
 
-// All have one place among the answers that are kept: their ids end alike.
+// One after the other, as what is kept of one key must never be told another.
 const first = grantOf({ id: 'key_01KA0000000000000000000A9Z' })
 const alike: [string, KeyGrant][] = [
   ['id', { ...first, id: 'key_01KB0000000000000000000A9Z' }],
@@ -32,4 +33,15 @@ test('each of many keys is told what it is itself, and told it again', () => {
 
 test('ids of one character are ids', () => {
   for (const id of ['a', 'b', '0']) expect(described(grantOf({ id }))).toMatchObject({ keyId: id })
+})
+
+test('a hint is told as it was issued, whatever characters it has', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', maxLength: 128 }), hint => {
+      const grant = grantOf({ hint })
+      const { length } = descriptionOf(grant)
+      expect(described(grant)).toEqual(expected(grant))
+      expect(length).toEqual(['content-length', String(Buffer.byteLength(JSON.stringify(expected(grant))))])
+    }),
+  )
 })

@@ -1,4 +1,4 @@
-import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from '../whole-answer.ts'
+import { bytesOf, fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from '../whole-answer.ts'
 import type { Asker } from './asker.ts'
 
 /**
@@ -10,7 +10,8 @@ export function sharedAnswer(
   { 'content-length': _counted, ...headers }: Readonly<Record<string, string>>,
   body: Buffer | null,
 ): WholeAnswer {
-  return wholeAnswer(status, fieldsOf({ ...headers, 'x-content-type-options': 'nosniff' }), body)
+  const fields = fieldsOf({ ...headers, 'x-content-type-options': 'nosniff' })
+  return wholeAnswer(status, fields, body === null ? null : bytesOf(body))
 }
 
 /** Each caller is told its own request id, and how its own limits stand. */
