@@ -42,6 +42,7 @@ export class ChangeConfirmer {
   readonly #parts: ConfirmerParts
   /** Versions, in the order in which they were applied. */
   readonly #waiting: PackedRows
+  readonly #maxWaiting: number
   #hearing = false
   #presenceDueMs = Number.NEGATIVE_INFINITY
   #restUntilMs = Number.NEGATIVE_INFINITY
@@ -51,7 +52,8 @@ export class ChangeConfirmer {
 
   constructor(parts: ConfirmerParts) {
     this.#parts = parts
-    this.#waiting = new PackedRows({ maxRows: parts.maxWaiting ?? MAX_WAITING, numbers: 1, bytes: 0 })
+    this.#maxWaiting = parts.maxWaiting ?? MAX_WAITING
+    this.#waiting = new PackedRows({ maxRows: this.#maxWaiting, numbers: 1, bytes: 0 })
   }
 
   /** A change was applied: from now on no request is answered with what was true before it. */
@@ -99,12 +101,8 @@ export class ChangeConfirmer {
     const { clock, trouble, timeoutMs } = this.#parts
     try {
       do {
-        const batch = this.#waiting
-          .oldest(MAX_BATCH)
-          .map(digest => ({ digest, version: this.#versionOf(digest) }))
-        const report = { hearing: this.#hearing, confirmed: batch, leaving: false }
-        const isWanted = await this.#post(report, AbortSignal.timeout(timeoutMs))
-        this.#forget(batch)
+        const report = { hearing: this.#hearing, confirmed: this.#take(), leaving: false }
+        const isWanted = await this.#postOrKeep(report, AbortSignal.timeout(timeoutMs))
         this.#presenceDueMs = clock.monotonicMs() + (report.hearing ? PRESENCE_MS : DEAF_PRESENCE_MS)
         if (!isWanted) this.#restUntilMs = clock.monotonicMs() + HOUR_MS
       } while (this.#waiting.size > 0 && !this.#isResting() && !this.#stopped)
@@ -112,6 +110,15 @@ export class ChangeConfirmer {
     } catch (error) {
       this.#restUntilMs = clock.monotonicMs() + RETRY_MS
       trouble.failed(asError(error))
+    }
+  }
+
+  async #postOrKeep(report: Report, deadline: AbortSignal): Promise<boolean> {
+    try {
+      return await this.#post(report, deadline)
+    } catch (error) {
+      this.#keep(report.confirmed)
+      throw error
     }
   }
 
@@ -125,16 +132,25 @@ export class ChangeConfirmer {
     return true
   }
 
-  /** A later version that was applied meanwhile is still to be told. */
-  #forget(told: readonly Applied[]): void {
-    for (const { digest, version } of told) {
-      const row = this.#waiting.find(digest)
-      if (row !== NO_ROW && this.#waiting.number(row, VERSION) === version) this.#waiting.remove(row)
+  /** What was applied first. Out of the rows: a later version that is applied meanwhile is to be told as well. */
+  #take(): Applied[] {
+    const waiting = this.#waiting
+    const taken: Applied[] = []
+    while (waiting.size > 0 && taken.length < MAX_BATCH) {
+      const row = waiting.oldest
+      taken.push({ digest: waiting.digestOf(row), version: waiting.number(row, VERSION) })
+      waiting.remove(row)
     }
+    return taken
   }
 
-  #versionOf(digest: string): number {
-    return this.#waiting.number(this.#waiting.find(digest), VERSION)
+  /** What was not told waits again, as far as there is room beside what was applied since. */
+  #keep(untold: readonly Applied[]): void {
+    const waiting = this.#waiting
+    for (const { digest, version } of untold) {
+      if (waiting.size === this.#maxWaiting) return
+      if (waiting.find(digest) === NO_ROW) waiting.setNumber(waiting.claim(digest), VERSION, version)
+    }
   }
 }
 

@@ -90,18 +90,15 @@ export class PackedRows {
     return row
   }
 
-  /** @returns digests of so many rows, the one used longest ago first */
-  oldest(count: number): string[] {
-    const digests: string[] = []
-    for (
-      let row = this.#word(ENDS, NEWER);
-      row !== ENDS && digests.length < count;
-      row = this.#word(row, NEWER)
-    ) {
-      const at = 4 * this.#wordsBefore(row)
-      digests.push(this.bufferOf(row).toString('hex', at, at + DIGEST_BYTES))
-    }
-    return digests
+  /** The row that was used longest ago; `NO_ROW` where there is none. */
+  get oldest(): number {
+    return this.#word(ENDS, NEWER)
+  }
+
+  /** @returns 64 hex digits */
+  digestOf(row: number): string {
+    const at = 4 * this.#wordsBefore(row)
+    return this.bufferOf(row).toString('hex', at, at + DIGEST_BYTES)
   }
 
   remove(row: number): void {
@@ -146,7 +143,7 @@ export class PackedRows {
   }
 
   #evictOldest(): void {
-    const oldest = this.#word(ENDS, NEWER)
+    const { oldest } = this
     this.#onEvict(oldest)
     this.remove(oldest)
   }

@@ -124,6 +124,65 @@ test('while nobody can be told, memory stays bounded: the first are forgotten', 
   ])
 })
 
+/** The first call is not answered until `fail` is called; those after it are taken. */
+function holdFirstCall(): { fail: () => void } {
+  const first = Promise.withResolvers<OriginReply>()
+  reply = () => {
+    reply = async () => ({ status: 204, text: '' })
+    return first.promise
+  }
+  return { fail: () => first.reject(new Error('away')) }
+}
+
+async function tellAgain(): Promise<void> {
+  await gathered()
+  told = []
+  clock.advance(SECOND_MS)
+  confirmer.watch(true)
+  await gathered()
+}
+
+test('a version that is applied while an earlier one is on its way is told after it', async () => {
+  reply = () => {
+    if (told.length === 1) confirmer.applied(digestNo(1), 3)
+    return Promise.resolve({ status: 204, text: '' })
+  }
+  confirmer.applied(digestNo(1), 2)
+  await gathered()
+  expect(confirmed()).toEqual([
+    [digestNo(1), 2],
+    [digestNo(1), 3],
+  ])
+})
+
+test('what could not be told is told again, and where a later version was applied meanwhile that one alone', async () => {
+  const call = holdFirstCall()
+  for (const key of [1, 2]) confirmer.applied(digestNo(key), 2)
+  await gathered()
+  confirmer.applied(digestNo(1), 3)
+  call.fail()
+  await tellAgain()
+  expect(confirmed()).toEqual([
+    [digestNo(1), 3],
+    [digestNo(2), 2],
+  ])
+})
+
+test('what could not be told gives way to what was applied since, where there is no room for both', async () => {
+  confirmer = create({ maxWaiting: 3 })
+  const call = holdFirstCall()
+  for (const key of [1, 2, 3]) confirmer.applied(digestNo(key), 2)
+  await gathered()
+  for (const key of [4, 5]) confirmer.applied(digestNo(key), 2)
+  call.fail()
+  await tellAgain()
+  expect(confirmed()).toEqual([
+    [digestNo(4), 2],
+    [digestNo(5), 2],
+    [digestNo(1), 2],
+  ])
+})
+
 test('at the end it takes leave, so that nobody waits for it', async () => {
   confirmer.watch(true)
   await confirmer.stop(AbortSignal.timeout(100))
