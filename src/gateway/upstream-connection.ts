@@ -47,7 +47,7 @@ export class Connection {
     this.#bytesBefore = this.#socket?.bytesRead ?? 0
   }
 
-  /** Of the answer that it carried nobody holds the bytes as they were read. */
+  /** Of all that it brought so far nobody holds the bytes as they were read. */
   release(): void {
     if (this.#socket instanceof UpstreamSocket) this.#socket.release()
   }

@@ -50,8 +50,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   #ended = false
   #interimAnswers = 0
   #discardedBytes = 0
-  /** Whether somebody may still hold bytes as they were read. */
-  #handedOut = false
 
   constructor(owner: ExchangeOwner, path: string, headers: Record<string, string>, waitedBeforeMs = 0) {
     this.#owner = owner
@@ -136,11 +134,12 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     else if (this.#sink?.whole !== undefined && isWholeBody(chunk, this.headers))
       this.#sink.whole(chunk.toString('latin1'))
     else this.#pass(controller, chunk)
+    this.connection?.release()
   }
 
+  /** A copy: who writes it to a client, or keeps it for several, still holds it when more is read. */
   #pass(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#handedOut = true
-    if (this.#sink?.write(chunk) === false) {
+    if (this.#sink?.write(Buffer.from(chunk)) === false) {
       this.#paused = true
       this.#deadlines.hold(true)
       controller.pause()
@@ -171,6 +170,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     this.headers = headers
     this.#owner.answered(this)
     this.#tell(null)
+    this.connection?.release() // The head's fields are texts by now.
   }
 
   #onInterimAnswer(controller: Dispatcher.DispatchController, statusCode: number): void {
@@ -235,7 +235,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     if (this.#ended) return
     this.#ended = true
     this.#interest = 'none'
-    if (!this.#handedOut) this.connection?.release()
+    this.connection?.release()
     this.#controller = null
     this.#unlink()
     this.#owner.released(this)

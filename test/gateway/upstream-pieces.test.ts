@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { type ForwardingApp, startForwardingApp, WORKSPACE_PATH } from '../support/forwarding-app.ts'
 import { get } from '../support/http-client.ts'
 import {
@@ -13,6 +13,8 @@ import {
 } from '../support/scripted-upstream.ts'
 
 const CLIENTS = 8
+/** One for the connection, and one more should the system have made it anew. */
+const CONNECTION_BUFFERS = 2
 const ANSWERS_EACH = 60
 const SIZES = [0, 1, 300, 5_000, 40_000, 200_000]
 
@@ -68,6 +70,24 @@ test('answers in pieces of any size, over connections used again, reach each its
   expect(wrong).toEqual([])
   expect(upstream.requests).toHaveLength(CLIENTS * ANSWERS_EACH)
   expect(upstream.sockets.length).toBeLessThanOrEqual(CLIENTS)
+})
+
+test('answers whose head comes before their body do not take a buffer each to be read into', async () => {
+  upstream = await startScriptedUpstream(({ socket }) => {
+    socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n')
+  })
+  gateway = await startForwardingApp(upstream.url, { connections: 1 })
+  const allocated = vi.spyOn(Buffer, 'allocUnsafeSlow')
+  for (let answers = 0; answers < 50; answers++) {
+    const answer = get(gateway.port, WORKSPACE_PATH, {}, agent)
+    await upstream.received(answers + 1)
+    for (let turn = 0; turn < 10; turn++) await nextTurn()
+    upstream.requests[answers]?.socket.write('{}')
+    expect((await answer).text).toBe('{}')
+  }
+  const large = allocated.mock.calls.filter(([bytes]) => bytes >= 64 * 1024)
+  allocated.mockRestore()
+  expect(large.length).toBeLessThanOrEqual(CONNECTION_BUFFERS)
 })
 
 test('an answer that waits for the one before it is not overwritten by the next of its connection', async () => {
