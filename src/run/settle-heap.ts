@@ -17,11 +17,11 @@ export const ALL_START_YOUNG = '--no-allocation-site-pretenuring'
 /**
  * Marking of the whole heap takes some 40 ms of a core that requests want, too. V8 begins when what is left would not hold
  * one young generation more, of which hardly anything grows old here: of the 75 MB that it allows itself it left 67 unused,
- * and marked every few seconds. It begins when three tenths are used, and at nine tenths at the latest. Later would be too
+ * and marked every few seconds. It begins when two fifths are used, and at nine tenths at the latest. Later would be too
  * late: buffers outside of the heap fill the same room, but are not in these shares, and where the room is full before
  * marking has begun, all of it is done in one pause of 30 ms.
  */
-const MARK_IN_TIME = '--incremental-marking-soft-trigger=30'
+const MARK_IN_TIME = '--incremental-marking-soft-trigger=40'
 const MARK_AT_LATEST = '--incremental-marking-hard-trigger=90'
 
 /**
