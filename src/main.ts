@@ -14,6 +14,7 @@ await runProgram({
   atTerminal: process.stdin.isTTY === true,
   streams: { input: process.stdin, output: process.stdout, errors: process.stderr },
   onSignal: (name, listener) => process.on(name, listener),
+  nextTick: callback => process.nextTick(callback),
   onFault: listener => {
     process.on('uncaughtException', listener)
     process.on('unhandledRejection', listener)

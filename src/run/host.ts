@@ -20,6 +20,8 @@ export interface Host {
   /** The streams themselves, for what depends on whether a terminal is there and how wide it is. */
   readonly streams: HostStreams
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP', listener: () => void): void
+  /** Once what runs now is at its end, before anything else. */
+  nextTick(callback: () => void): void
   /** Errors that nobody caught. */
   onFault(listener: (error: unknown) => void): void
 }

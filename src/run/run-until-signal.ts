@@ -138,7 +138,9 @@ export async function runUntilSignal(
   reloadWhileRunning(frame)
   const planes = await start()
   // Before the first request, which would wait for it.
-  await settleHeap().catch((error: unknown) => logger.debug({ err: error }, 'the start keeps its memory'))
+  await settleHeap(frame.host).catch((error: unknown) =>
+    logger.debug({ err: error }, 'the start keeps its memory'),
+  )
   const addresses: Record<string, string> = {}
   for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
   addresses['ops'] = opsAddress

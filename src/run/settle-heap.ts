@@ -1,4 +1,6 @@
+import { executionAsyncResource } from 'node:async_hooks'
 import { setFlagsFromString } from 'node:v8'
+import type { Host } from './host.ts'
 
 /**
  * Under load the heap's young part is to have its size at once and not after a minute, in which each request would cost
@@ -34,14 +36,32 @@ const KEEP_WHEN_QUIET = '--memory-reducer-gc-count=0'
 /** What V8 is told of a program whose objects live as long as a request, or for ever. */
 export const UNDER_LOAD = [GROW_AT_ONCE, ALL_START_YOUNG, MARK_IN_TIME, MARK_AT_LATEST, KEEP_WHEN_QUIET]
 
+/** One for good, so that the shape of all others is never forgotten. */
+const keptTicks: object[] = []
+
+/**
+ * Node makes an object for each call of `nextTick`, some three a request. A collection that finds none waiting forgets
+ * their shape, and V8 does not learn this one anew: each call cost 0.5 us from then on, not 0.1, a twelfth of a request
+ * that is answered from memory.
+ */
+function keepShapeOfTicks({ nextTick }: Pick<Host, 'nextTick'>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  nextTick(() => {
+    keptTicks.push(executionAsyncResource())
+    resolve()
+  })
+  return promise
+}
+
 /**
  * Gives back what only the start needed, parsed sources and settings, and makes the heap ready for what lives as long as
  * a request. V8 collects by itself only where memory is short. It takes some tens of milliseconds in which nothing else
  * runs.
  * @throws where Node was built without its inspector, the one public way to ask for this
  */
-export async function settleHeap(): Promise<void> {
+export async function settleHeap(host: Pick<Host, 'nextTick'>): Promise<void> {
   for (const flag of UNDER_LOAD) setFlagsFromString(flag)
+  await keepShapeOfTicks(host)
   const { Session } = await import('node:inspector')
   const session = new Session()
   session.connect()
