@@ -52,12 +52,17 @@ export function mintSecret(prefix: string, random: Uint8Array, signingKey: HmacK
   return new Secret(body + String.fromCharCode(...macOf(body, signingKey)))
 }
 
-/** The form and the MAC are checked before anything is asked of a store: junk costs no look-up. */
-export function isWellFormedKey(key: string, format: KeyFormat): boolean {
+/** Whether it looks like a key. Form and MAC are checked before anything is asked of a store: junk costs no look-up. */
+export function hasKeyForm(key: string, format: KeyFormat): boolean {
   if (format.kind === 'opaque') return OPAQUE_KEY.test(key)
   const { prefix } = format
   if (key.length !== prefix.length + RANDOM_LENGTH + MAC_LENGTH || !key.startsWith(prefix)) return false
-  if (!BASE62_TEXT.test(key.slice(prefix.length))) return false
+  return BASE62_TEXT.test(key.slice(prefix.length))
+}
+
+/** Whether one of the signing secrets made it. @param key of the form */
+export function hasKeyMac(key: string, format: KeyFormat): boolean {
+  if (format.kind === 'opaque') return true
   const body = key.slice(0, -MAC_LENGTH)
   return format.signingKeys.some(signingKey => endsWith(key, macOf(body, signingKey)))
 }

@@ -3,9 +3,8 @@ import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
-import { type Follow, following, followingPart } from '../domain/follow.ts'
+import { type Follow, followingPart } from '../domain/follow.ts'
 import { compileRoutes } from '../domain/route.ts'
-import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import { collectOnScrape, type Metrics } from '../observability/metrics.ts'
@@ -18,6 +17,7 @@ import { type Answer, createRefuse, describeKey } from './answer.ts'
 import { ClientConnections } from './client-connections.ts'
 import { registerForwarding } from './forward.ts'
 import { forwardedOf } from './forwarded.ts'
+import { createKeyCheck } from './key-check.ts'
 import { limitConnections } from './limit-connections.ts'
 import { createServer, serveRequests } from './server.ts'
 import type { UpstreamSettings } from './upstream-connection.ts'
@@ -56,12 +56,9 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     config.gateway.maxConnections,
     new TroubleLog('accepting connections', logger, deps.clock),
   )
-  const keyFormat = following(config, deps.follow, ({ keys }) => keyFormatOf(keys))
   const gateway = {
     routes: compileRoutes(config.routes),
-    get keyFormat() {
-      return keyFormat.value
-    },
+    keyCheck: createKeyCheck(config, deps),
     keys: deps.keys,
     limits: deps.limits,
     used: deps.used,
@@ -123,12 +120,6 @@ function upstreamSettingsOf({ upstream }: Config): UpstreamSettings {
   const { url } = upstream
   if (url === undefined) throw new Error('upstream.url is required for the gateway')
   return { ...upstream, url }
-}
-
-function keyFormatOf(keys: Config['keys']): KeyFormat {
-  if (keys.format === 'opaque') return { kind: 'opaque' }
-  const signingKeys = keys.signingSecrets.map(secret => importSigningSecret(Buffer.from(secret, 'base64')))
-  return { kind: 'signed', prefix: keys.prefix, signingKeys }
 }
 
 /** @returns null where nobody is trusted, which is the default */

@@ -1,4 +1,5 @@
-import { digestOf, isWellFormedKey, type KeyFormat } from '../domain/secret.ts'
+import { digestOf, hasKeyForm, hasKeyMac } from '../domain/secret.ts'
+import type { KeyCheck } from './key-check.ts'
 
 export type Credential =
   | { readonly kind: 'missing' }
@@ -13,12 +14,16 @@ const SCHEME = 'bearer '
  * Checks 4 and 5, as far as the request alone can tell.
  * @param authorization every `Authorization` field of the request (RFC 6750, section 2.1)
  */
-export function readCredential(authorization: readonly string[], format: KeyFormat): Credential {
+export function readCredential(authorization: readonly string[], check: KeyCheck): Credential {
   const [field] = authorization
   if (field === undefined || authorization.length > 1) return { kind: 'missing' }
   const key = tokenOf(field)
   if (key === '') return { kind: 'missing' }
-  return isWellFormedKey(key, format) ? { kind: 'key', digest: digestOf(key) } : { kind: 'malformed' }
+  if (!hasKeyForm(key, check.format)) return { kind: 'malformed' }
+  const digest = digestOf(key)
+  return check.isProven(digest) || hasKeyMac(key, check.format)
+    ? { kind: 'key', digest }
+    : { kind: 'malformed' }
 }
 
 /** Scheme, spaces, token: nothing else parts the two (RFC 6750, section 2.1). @returns empty where it is not of this form */

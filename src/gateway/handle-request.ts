@@ -3,7 +3,6 @@ import { authorize } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Lookup } from '../domain/lookup.ts'
 import { matchRoute, type Route, type RouteMatch } from '../domain/route.ts'
-import type { KeyFormat } from '../domain/secret.ts'
 import { denied, type Verdict } from '../domain/verdict.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
@@ -11,13 +10,14 @@ import type { RequestObservation, RequestObserver } from '../observability/reque
 import type { Admission } from './admission.ts'
 import type { Answer } from './answer.ts'
 import { readCredential } from './credential.ts'
+import type { KeyCheck } from './key-check.ts'
 import { holdToLimits } from './rate-limits.ts'
 import { readHead } from './request-head.ts'
 import { requestIdOf } from './request-id.ts'
 
 export interface Gateway {
   readonly routes: readonly Route[]
-  readonly keyFormat: KeyFormat
+  readonly keyCheck: KeyCheck
   readonly keys: KeyStore
   /** Null where nothing is limited. */
   readonly limits: RateLimits | null
@@ -71,7 +71,7 @@ export function handleRequest(
   if (head.hasBody) return answer.refuse(reply, seen, denied('body_not_allowed'))
 
   // 4. One bearer credential. One without the form and MAC of a key costs no look-up.
-  const credential = readCredential(head.authorization, gateway.keyFormat)
+  const credential = readCredential(head.authorization, gateway.keyCheck)
   if (credential.kind !== 'key') {
     const denial = denied(credential.kind === 'missing' ? 'key_missing' : 'key_invalid')
     observer.decided(seen, denial)

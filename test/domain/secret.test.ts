@@ -7,11 +7,11 @@ import {
   digestOf,
   hintOf,
   importSigningSecret,
-  isWellFormedKey,
   type KeyFormat,
   mintSecret,
   Secret,
 } from '../../src/domain/secret.ts'
+import { isWellFormedKey } from '../support/is-well-formed-key.ts'
 import { OTHER_SIGNING_KEY, SIGNING_KEY } from './examples.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

@@ -1,0 +1,44 @@
+import type { Config } from '../config/schema.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { Follow } from '../domain/follow.ts'
+import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
+import type { KeyStore } from '../keystore/key-store.ts'
+
+/** By what a key is told from junk before anybody is asked for it. */
+export interface KeyCheck {
+  readonly format: KeyFormat
+  /** Whether the key of this digest had its MAC checked since the format is what it is. */
+  readonly isProven: (digest: string) => boolean
+}
+
+/**
+ * As settings say it now. No key is looked up whose MAC was not right: so one of which a record was asked for since the
+ * signing secrets last changed needs no second proof. A secret that is taken away is felt at once.
+ */
+export function createKeyCheck(
+  { keys }: Config,
+  deps: { readonly follow: Follow<Config>; readonly clock: Clock; readonly keys: KeyStore },
+): KeyCheck {
+  let format = keyFormatOf(keys)
+  let sinceMs = deps.clock.monotonicMs()
+  deps.follow(next => {
+    const nextFormat = keyFormatOf(next.keys)
+    // Not the time at which it was made: until it is put to use, keys are proven by the one before it.
+    return () => {
+      format = nextFormat
+      sinceMs = deps.clock.monotonicMs()
+    }
+  })
+  return {
+    get format() {
+      return format
+    },
+    isProven: digest => deps.keys.holdsSince(digest, sinceMs),
+  }
+}
+
+function keyFormatOf(keys: Config['keys']): KeyFormat {
+  if (keys.format === 'opaque') return { kind: 'opaque' }
+  const signingKeys = keys.signingSecrets.map(secret => importSigningSecret(Buffer.from(secret, 'base64')))
+  return { kind: 'signed', prefix: keys.prefix, signingKeys }
+}
