@@ -60,6 +60,29 @@ test('a line on a request is what the logger itself would have written', () => {
   expect(withoutTime(own)).toBe(withoutTime(library))
 })
 
+test('times are numbers of milliseconds, to the microsecond', () => {
+  const aDay = 86_400_000
+  const time = fc.oneof(
+    fc.double({ min: 0, max: 2, noNaN: true }),
+    fc.double({ min: 0, max: aDay, noNaN: true }),
+  )
+  fc.assert(
+    fc.property(time, time, (durationMs, upstreamWaitMs) => {
+      const line = lineOf('2026-11-21T00:00:00.000Z', seenWith({ upstreamWaitMs }), { ...END, durationMs })
+      const rounded = (ms: number) => String(Math.round(ms * 1000) / 1000)
+      expect(line).toContain(`,"durationMs":${rounded(durationMs)},"upstreamMs":${rounded(upstreamWaitMs)},`)
+    }),
+    {
+      numRuns: 2000,
+      examples: [
+        [0, 0.0004],
+        [1, 0.9996],
+        [1.05, 59_999.9995],
+      ],
+    },
+  )
+})
+
 test('nothing that a client, a key service or an upstream chose breaks out of its field', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), fc.string(), fc.string(), (keyId, workspaceId, fault, route) => {
