@@ -3,9 +3,10 @@ import type { Permit } from '../domain/authorize.ts'
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Denial } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
+import { asByteString, bytesOf } from './byte-string.ts'
 import type { ClientConnections } from './client-connections.ts'
 import { closesConnection, type Refusal, refusalOf } from './refusal.ts'
-import { asByteString, bytesOf, fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
+import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
 
 /** The three ways in which a request ends here. */
 export interface Answer {

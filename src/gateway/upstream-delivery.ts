@@ -2,13 +2,14 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type Denial, denied } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
+import { type ByteString, bytesOf, NO_BYTES } from './byte-string.ts'
 import { endTogether } from './end-together.ts'
 import type { UpstreamExchange } from './upstream-exchange.ts'
 import type { BodySink } from './upstream-exchange-parties.ts'
 import { denialReasonOf, type UpstreamFailure } from './upstream-failure.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './upstream-rejection.ts'
 import type { JudgeAnswer, Judgement, UpstreamHeaders } from './upstream-response.ts'
-import { bytesOf, fieldsOf, type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from './whole-answer.ts'
+import { fieldsOf, type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from './whole-answer.ts'
 
 type PassingAnswer = Extract<Judgement, { kind: 'pass' }>
 
@@ -54,7 +55,7 @@ function pass(
   response.writeHead(exchange.statusCode, withoutOwn(headers, response))
   if (!hasBody) {
     exchange.discard()
-    endTogether(response, '')
+    endTogether(response, NO_BYTES)
   }
   return response
 }
@@ -110,15 +111,15 @@ export class ClientBody implements BodySink {
   readonly #parts: ClientBodyParts
   #response: ServerResponse | null = null
   /** A body that came in one piece: its end follows at once, and all goes in one write. */
-  #whole: string | null = null
+  #whole: ByteString | null = null
 
   constructor(parts: ClientBodyParts) {
     this.#parts = parts
   }
 
-  whole(text: string): void {
-    this.#parts.seen.responseBytes = text.length
-    this.#whole = text
+  whole(body: Buffer): void {
+    this.#parts.seen.responseBytes = body.length
+    this.#whole = bytesOf(body)
   }
 
   write(chunk: Buffer): boolean {

@@ -5,10 +5,10 @@ import type { UpstreamFailure } from './upstream-failure.ts'
 /** Where the bytes of a body go. */
 export interface BodySink {
   /**
-   * The body in one piece, where it came so and somebody can use it as text; its end follows at once.
-   * @param text a character for each byte
+   * The body, where it came in one piece and somebody can use it so; its end follows at once.
+   * @param body good until this returns: what is read next is read into the same bytes
    */
-  whole?(text: string): void
+  whole?(body: Buffer): void
   /**
    * @param chunk may be kept
    * @returns false where no more is wanted until `exchange.drained()`

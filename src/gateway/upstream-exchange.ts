@@ -131,8 +131,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#deadlines.progressed()
     if (this.#interest === 'discard') this.#onDiscarded(chunk)
-    else if (this.#sink?.whole !== undefined && isWholeBody(chunk, this.headers))
-      this.#sink.whole(chunk.toString('latin1'))
+    else if (this.#sink?.whole !== undefined && isWholeBody(chunk, this.headers)) this.#sink.whole(chunk)
     else this.#pass(controller, chunk)
     this.connection?.release()
   }

@@ -3,6 +3,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { asByteString } from '../../src/gateway/byte-string.ts'
 import { endTogether, MOST_TOGETHER } from '../../src/gateway/end-together.ts'
 
 const server = createServer()
@@ -36,7 +37,7 @@ async function bodyReadBy(client: Socket): Promise<string> {
 describe('answers that are ready in one turn of the event loop', () => {
   it('are written when the turn is over', async () => {
     const [first, second] = [await asked(), await asked()]
-    endTogether(first.response, 'ab')
+    endTogether(first.response, asByteString('ab'))
     endTogether(second.response, Buffer.from('cd'))
     expect([first.response.writableEnded, second.response.writableEnded]).toEqual([false, false])
     await nextTurn()
@@ -47,7 +48,7 @@ describe('answers that are ready in one turn of the event loop', () => {
   it('do not wait for its end where there are many', async () => {
     const responses: ServerResponse[] = []
     while (responses.length <= MOST_TOGETHER) responses.push((await asked()).response)
-    for (const response of responses) endTogether(response, 'ab')
+    for (const response of responses) endTogether(response, asByteString('ab'))
     expect(responses.filter(response => response.writableEnded)).toHaveLength(MOST_TOGETHER)
     await nextTurn()
     expect(responses.every(response => response.writableEnded)).toBe(true)
@@ -55,8 +56,8 @@ describe('answers that are ready in one turn of the event loop', () => {
 
   it('are written though one of their clients has left', async () => {
     const [leaving, staying] = [await asked(), await asked()]
-    endTogether(leaving.response, 'ab')
-    endTogether(staying.response, 'cd')
+    endTogether(leaving.response, asByteString('ab'))
+    endTogether(staying.response, asByteString('cd'))
     leaving.response.destroy()
     expect(await bodyReadBy(staying.client)).toBe('cd')
   })

@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { RequestObservation } from '../../observability/request-observer.ts'
+import { NO_BYTES } from '../byte-string.ts'
 import { endTogether } from '../end-together.ts'
 import { otherFields } from '../whole-answer.ts'
 import { isKnownTo, type KeptAnswer } from './kept-answer.ts'
@@ -26,5 +27,5 @@ export function giveKept(
   ]
   if (ageSeconds !== null) fields.push('age', String(ageSeconds))
   response.writeHead(known ? 304 : 200, fields)
-  endTogether(response, known ? '' : kept.body)
+  endTogether(response, known ? NO_BYTES : kept.body)
 }

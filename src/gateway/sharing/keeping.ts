@@ -1,4 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
+import type { ByteString } from '../byte-string.ts'
 import type { JudgeAnswer, UpstreamHeaders } from '../upstream-response.ts'
 import type { AnswerCache } from './answer-cache.ts'
 import { type Freshness, freshnessOf } from './freshness.ts'
@@ -38,7 +39,7 @@ export class Keeping {
   keep(
     upstream: UpstreamHeaders,
     passing: Readonly<Record<string, string>>,
-    body: Buffer | string,
+    body: Buffer | ByteString,
     freshness: Freshness,
   ): KeptAnswer {
     const nowMs = this.#clock.monotonicMs()

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { type ByteString, bytesOf } from '../byte-string.ts'
 import type { UpstreamHeaders } from '../upstream-response.ts'
 import type { Freshness } from './freshness.ts'
 
@@ -12,8 +13,8 @@ export interface KeptAnswer {
   readonly fields: FieldList
   /** For the 304 in its place (RFC 9110, section 15.4.5). */
   readonly fieldsUnchanged: FieldList
-  /** A small one is a text of the same bytes (latin1), which goes out in one piece with its head. */
-  readonly body: Buffer | string
+  /** A small one is a text, which goes out in one piece with its head. */
+  readonly body: Buffer | ByteString
   readonly length: number
   /** Monotonic: when the upstream was asked for it. */
   readonly askedAtMs: number
@@ -35,7 +36,7 @@ export interface Keepable {
   readonly upstream: UpstreamHeaders
   /** What of them goes on to clients. */
   readonly passing: Readonly<Record<string, string>>
-  readonly body: Buffer | string
+  readonly body: Buffer | ByteString
   readonly freshness: Freshness
   readonly askedAtMs: number
   readonly nowMs: number
@@ -50,7 +51,7 @@ export function keep({ upstream, passing, body, freshness, askedAtMs, nowMs }: K
     upstream,
     fields: fields.flat(),
     fieldsUnchanged: fields.filter(([name]) => !OF_THE_BODY.has(name)).flat(),
-    body: typeof body === 'string' || length > MAX_TEXT_BYTES ? body : body.toString('latin1'),
+    body: typeof body === 'string' || length > MAX_TEXT_BYTES ? body : bytesOf(body),
     length,
     askedAtMs,
     bornAtMs,

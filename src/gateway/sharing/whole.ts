@@ -1,4 +1,5 @@
-import { bytesOf, fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from '../whole-answer.ts'
+import { bytesOf } from '../byte-string.ts'
+import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from '../whole-answer.ts'
 import type { Asker } from './asker.ts'
 
 /**
