@@ -18,7 +18,10 @@ const STEPS: readonly (readonly [step: string, where: RegExp])[] = [
   ['writing to both sockets: system calls', /^native write(?:v|Latin1String|Utf8String)$/],
   ['collecting garbage', /^native \(garbage collector\)$/],
   ['metrics, access log', /^src\/observability\/|^native writeBuffer$/],
-  ['MAC and digest of the key', /^node:internal\/crypto|^src\/domain\/(?:secret|hmac-key)|\/credential\.ts$/],
+  [
+    'form and digest of the key; its MAC, where it is new',
+    /^node:internal\/crypto|^src\/domain\/(?:secret|hmac-key)|\/(?:credential|key-check)\.ts$/,
+  ],
   [
     'head, route, look-up, decision',
     /^src\/(?:domain|keystore)\/|\/(?:request-head|request-id|handle-request|server|admission|client-connections|answer)\.ts$|^native RegExp/,
