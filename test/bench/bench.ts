@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util'
 import { measureBudget } from './budget.ts'
 import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
-import { judgeGoals } from './goals.ts'
-import { runRounds } from './measure.ts'
+import { inTurns, judgeGoals } from './goals.ts'
+import { runRounds, type Samples } from './measure.ts'
 import { sideTable, writeReport } from './report.ts'
 import { whatIsHere } from './requirements.ts'
 import { measureScale } from './scale.ts'
@@ -94,7 +94,9 @@ async function runAll(world: BenchWorld): Promise<void> {
   const contestants = await contestantsOf(world)
   const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)]
   const pace = { rounds, seconds, warmUpSeconds: 8, connections: 64 }
-  const samples = await runRounds(contestants, pace, text => process.stderr.write(`\r\u001b[K${text}`))
+  const tell = (text: string) => process.stderr.write(`\r\u001b[K${text}`)
+  const measured = await runRounds(inTurns(contestants), pace, tell)
+  const samples: Samples = new Map(contestants.map(({ name }) => [name, measured.get(name) ?? []]))
   process.stderr.write('\n')
   const goals = judgeGoals(samples)
   say(samplesTable(samples))

@@ -1,3 +1,4 @@
+import type { Contestant } from './contestants.ts'
 import { ratiosOf, type Samples } from './measure.ts'
 import { median } from './statistics.ts'
 
@@ -33,4 +34,17 @@ export function judgeGoals(samples: Samples, goals: readonly Goal[] = GOALS): Go
     const ratio = median(ratios)
     return [{ ...goal, ratios, ratio, met: ratio <= goal.atMost }]
   })
+}
+
+/**
+ * In the order in which they take their turns: those that are compared one after the other, because a machine that is shared
+ * with others is not the same one a minute later.
+ */
+export function inTurns(contestants: readonly Contestant[]): Contestant[] {
+  const compared = GOALS.flatMap(({ name, to }) => [name, to])
+  const rankOf = ({ name }: Contestant) => {
+    const rank = compared.indexOf(name)
+    return rank < 0 ? compared.length : rank
+  }
+  return contestants.toSorted((one, other) => rankOf(one) - rankOf(other))
 }
