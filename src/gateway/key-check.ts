@@ -1,6 +1,6 @@
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Follow } from '../domain/follow.ts'
+import { type Follow, following } from '../domain/follow.ts'
 import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
 
@@ -16,22 +16,18 @@ export interface KeyCheck {
  * signing secrets last changed needs no second proof. A secret that is taken away is felt at once.
  */
 export function createKeyCheck(
-  { keys }: Config,
+  config: Config,
   deps: { readonly follow: Follow<Config>; readonly clock: Clock; readonly keys: KeyStore },
 ): KeyCheck {
-  let format = keyFormatOf(keys)
+  const format = following(config, deps.follow, ({ keys }) => keyFormatOf(keys))
   let sinceMs = deps.clock.monotonicMs()
-  deps.follow(next => {
-    const nextFormat = keyFormatOf(next.keys)
-    // Not the time at which it was made: until it is put to use, keys are proven by the one before it.
-    return () => {
-      format = nextFormat
-      sinceMs = deps.clock.monotonicMs()
-    }
+  // When it is put to use, and not when it is made: until then keys are proven by the one before it.
+  deps.follow(() => () => {
+    sinceMs = deps.clock.monotonicMs()
   })
   return {
     get format() {
-      return format
+      return format.value
     },
     isProven: digest => deps.keys.holdsSince(digest, sinceMs),
   }

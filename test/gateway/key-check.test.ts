@@ -18,8 +18,13 @@ beforeEach(() => {
   world = new KeyStoreWorld()
   world.startHearing()
   world.inRedis.set(KEY, 1)
-  const follow = (told: Prepare<Config>) => {
-    prepare = told
+  const followers: Prepare<Config>[] = []
+  const follow = (told: Prepare<Config>) => followers.push(told)
+  prepare = settings => {
+    const ready = followers.map(told => told(settings))
+    return () => {
+      for (const putToUse of ready) putToUse()
+    }
   }
   check = createKeyCheck(CONFIG, { follow, clock: world.clock, keys: world.keys })
   world.clock.advance(1)
