@@ -6,7 +6,6 @@ import { type Follow, following, followingPart, unchanging } from '../domain/fol
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import {
-  COMMAND_OUTCOMES,
   collectOnScrape,
   INVALIDATION_RESULTS,
   LOOKUP_RESULTS,
@@ -202,7 +201,5 @@ function startCountersAtZero(metrics: Metrics): void {
     for (const result of LOOKUP_RESULTS) metrics.lookups.inc({ tier, result }, 0)
   for (const cause of REMOVAL_CAUSES) metrics.cacheRemovals.inc({ cause }, 0)
   for (const result of INVALIDATION_RESULTS) metrics.invalidations.inc({ result }, 0)
-  for (const outcome of COMMAND_OUTCOMES) metrics.redisCommands.inc({ command: 'get', outcome }, 0)
-  metrics.redisCommandDuration.zero({ command: 'get' })
   metrics.redisUp.set(0)
 }

@@ -1,5 +1,11 @@
 import type { Clock } from '../domain/clock.ts'
-import type { COMMAND_OUTCOMES, Metrics } from '../observability/metrics.ts'
+import {
+  COMMAND_OUTCOMES,
+  childrenBy,
+  type Distribution,
+  type Metrics,
+  type Tally,
+} from '../observability/metrics.ts'
 import { asError } from '../observability/trouble-log.ts'
 import type { RedisConnection } from '../redis/redis-connection.ts'
 import type { RedisGet } from './redis-store.ts'
@@ -12,7 +18,8 @@ const TIMER_SLACK_MS = 2
 /** GET, measured. Where there is no connection it fails at once; a frozen server costs the command timeout. */
 export class RedisReader implements RedisGet {
   readonly #connection: RedisConnection
-  readonly #metrics: Metrics
+  readonly #outcomes: Readonly<Record<Outcome, Tally>>
+  readonly #duration: Distribution
   readonly #clock: Clock
   readonly #timeoutMs: number
 
@@ -21,7 +28,10 @@ export class RedisReader implements RedisGet {
     deps: { metrics: Metrics; clock: Clock; commandTimeoutMs: number },
   ) {
     this.#connection = connection
-    this.#metrics = deps.metrics
+    this.#outcomes = childrenBy(COMMAND_OUTCOMES, outcome =>
+      deps.metrics.redisCommands.child({ command: 'get', outcome }),
+    )
+    this.#duration = deps.metrics.redisCommandDuration.child({ command: 'get' })
     this.#clock = deps.clock
     this.#timeoutMs = deps.commandTimeoutMs
   }
@@ -45,9 +55,7 @@ export class RedisReader implements RedisGet {
   }
 
   #count(outcome: Outcome, beganMs: number): void {
-    this.#metrics.redisCommands.inc({ command: 'get', outcome })
-    if (outcome === 'unavailable') return
-    const elapsedMs = this.#clock.monotonicMs() - beganMs
-    this.#metrics.redisCommandDuration.observe({ command: 'get' }, elapsedMs / 1000)
+    this.#outcomes[outcome].inc()
+    if (outcome !== 'unavailable') this.#duration.observe((this.#clock.monotonicMs() - beganMs) / 1000)
   }
 }

@@ -1,4 +1,4 @@
-import type { LOOKUP_RESULTS, Metrics } from '../observability/metrics.ts'
+import { childrenBy, LOOKUP_RESULTS, type Metrics } from '../observability/metrics.ts'
 import { askTier } from './ask-tier.ts'
 import type { KeyTier, TierAnswer } from './key-store.ts'
 
@@ -6,11 +6,12 @@ type Result = (typeof LOOKUP_RESULTS)[number]
 
 /** Counts what a tier answers. What is thrown all the same becomes an answer here. */
 export function withMetrics(tier: KeyTier, metrics: Metrics): KeyTier {
+  const results = childrenBy(LOOKUP_RESULTS, result => metrics.lookups.child({ tier: tier.name, result }))
   return {
     name: tier.name,
     async get(digest) {
       const answer = await askTier(tier, digest)
-      metrics.lookups.inc({ tier: tier.name, result: resultOf(answer) })
+      results[resultOf(answer)].inc()
       return answer
     },
   }

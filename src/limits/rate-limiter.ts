@@ -2,7 +2,13 @@ import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import { type Count, counterOf, partOf, policiesOf, type RatePolicy } from '../domain/rate-limit.ts'
 import type { Route } from '../domain/route.ts'
-import { LIMIT_BACKENDS, LIMIT_OUTCOMES, type Metrics } from '../observability/metrics.ts'
+import {
+  childrenBy,
+  LIMIT_BACKENDS,
+  LIMIT_OUTCOMES,
+  type Metrics,
+  type Tally,
+} from '../observability/metrics.ts'
 import type { Counter, LocalCounters } from './local-counters.ts'
 
 /** All that the gateway knows of rate limits. */
@@ -31,17 +37,24 @@ export interface RateLimiterParts {
   readonly metrics: Metrics
 }
 
+type Backend = (typeof LIMIT_BACKENDS)[number]
+type Decisions = Readonly<Record<Backend, Readonly<Record<(typeof LIMIT_OUTCOMES)[number], Tally>>>>
+
 /** Counts together with the other gateways, and alone where that cannot be. */
 export class RateLimiter implements RateLimits {
   readonly #parts: RateLimiterParts
   readonly #policies = new Map<string, readonly RatePolicy[]>()
+  readonly #decisions: ReadonlyMap<RatePolicy, Decisions>
 
   constructor(parts: RateLimiterParts) {
     this.#parts = parts
+    const { limitDecisions } = parts.metrics
     const backends = LIMIT_BACKENDS.filter(backend => backend === 'local' || parts.shared !== null)
-    for (const { name: policy } of parts.policies)
-      for (const outcome of LIMIT_OUTCOMES)
-        for (const backend of backends) parts.metrics.limitDecisions.inc({ policy, outcome, backend }, 0)
+    const decisionsOf = ({ name: policy }: RatePolicy) =>
+      childrenBy(backends, backend =>
+        childrenBy(LIMIT_OUTCOMES, outcome => limitDecisions.child({ policy, outcome, backend })),
+      )
+    this.#decisions = new Map(parts.policies.map(policy => [policy, decisionsOf(policy)]))
   }
 
   applyTo(route: Route): boolean {
@@ -72,13 +85,11 @@ export class RateLimiter implements RateLimits {
   }
 
   /** A request that is refused was decided by the policies that refuse it. */
-  #told(counts: readonly Count[], backend: (typeof LIMIT_BACKENDS)[number]): readonly Count[] {
+  #told(counts: readonly Count[], backend: Backend): readonly Count[] {
     const exceeded = counts.filter(count => count.exceeded)
     const outcome = exceeded.length > 0 ? 'limited' : 'allowed'
     const told = exceeded.length > 0 ? exceeded : counts
-    for (const { policy } of told) {
-      this.#parts.metrics.limitDecisions.inc({ policy: policy.name, outcome, backend })
-    }
+    for (const { policy } of told) this.#decisions.get(policy)?.[backend][outcome].inc()
     return told
   }
 }

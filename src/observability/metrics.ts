@@ -1,7 +1,6 @@
 import {
   collectDefaultMetrics,
   Gauge,
-  Histogram,
   Registry as PrometheusRegistry,
   type RegistryContentType,
 } from 'prom-client'
@@ -187,12 +186,10 @@ function declareChanges(registers: Registry[]) {
 }
 
 function declareRedis(registers: Registry[]) {
-  const { counter, gauge, histogram } = declaring(registers)
+  const { counter, gauge, tallied } = declaring(registers)
   return {
     redisCommands: counter('postern_redis_commands_total', 'Commands sent to Redis', ['command', 'outcome']),
-    redisCommandDuration: histogram('postern_redis_command_duration_seconds', 'Time of a command', [
-      'command',
-    ]),
+    redisCommandDuration: tallied('postern_redis_command_duration_seconds', 'Time of a command', ['command']),
     redisUp: gauge('postern_redis_up', '1 while the connection for commands is ready'),
     redisReconnects: counter(
       'postern_redis_reconnects_total',
@@ -209,12 +206,6 @@ function declaring(registers: Registry[]) {
       new TallyCounter({ name, help, labelNames: [...labelNames], registers }),
     gauge: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
       new Gauge({ name, help, labelNames, registers }),
-    histogram: <Label extends string>(
-      name: string,
-      help: string,
-      labelNames: readonly Label[] = [],
-      buckets: number[] = LATENCY_SECONDS,
-    ) => new Histogram({ name, help, labelNames, buckets, registers }),
     /** For what is observed in each request, or thousands of times a second. */
     tallied: <Label extends string>(
       name: string,
