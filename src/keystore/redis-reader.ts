@@ -39,6 +39,7 @@ export class RedisReader implements RedisGet {
   async get(key: string): Promise<string | null> {
     const beganMs = this.#clock.monotonicMs()
     try {
+      this.#connection.writeTogether()
       const text = await this.#connection.client.get(key)
       this.#count('ok', beganMs)
       return text

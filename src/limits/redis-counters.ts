@@ -12,7 +12,7 @@ import type { SharedCounters } from './rate-limiter.ts'
 const MAX_EXHAUSTED = 100_000
 
 export interface RedisCountersParts {
-  readonly connection: Pick<RedisConnection, 'isReady' | 'remake'>
+  readonly connection: Pick<RedisConnection, 'isReady' | 'remake' | 'writeTogether'>
   /** By policy. */
   readonly limiters: ReadonlyMap<RatePolicy, Pick<RateLimiterRedis, 'penalty'>>
   readonly circuit: Circuit
@@ -56,8 +56,9 @@ export class RedisCounters implements SharedCounters {
 
   /** Never rejects. */
   async #ask(counters: readonly Counter[]): Promise<readonly Count[] | null> {
-    const { circuit, trouble, clock } = this.#parts
+    const { connection, circuit, trouble, clock } = this.#parts
     try {
+      connection.writeTogether()
       const counts = await Promise.all(counters.map(counter => this.#countAt(counter)))
       circuit.succeeded()
       trouble.works()
@@ -68,7 +69,7 @@ export class RedisCounters implements SharedCounters {
       if (error.name === 'ReplyError') circuit.succeeded()
       else circuit.failed(clock.monotonicMs())
       // A primary that was made a replica may keep its connections.
-      if (error.message.startsWith('READONLY ')) this.#parts.connection.remake()
+      if (error.message.startsWith('READONLY ')) connection.remake()
       trouble.failed(error)
       return null
     }

@@ -1,6 +1,7 @@
 import { Cluster, type Redis } from 'ioredis'
 import type { RedisClient } from './clients.ts'
 import type { Endpoint } from './endpoint.ts'
+import { writeTogether } from './write-together.ts'
 
 /** What happens to a connection, in the same words for each kind of Redis. */
 export interface ConnectionEvents {
@@ -40,6 +41,12 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
     const client: RedisClient = this.client
     if (client instanceof Cluster || !this.isReady) return null
     return serverOf(client)
+  }
+
+  /** To be called before a command that is one of many. The nodes of a cluster have sockets of their own. */
+  writeTogether(): void {
+    const client: RedisClient = this.client
+    if (this.isReady && !(client instanceof Cluster)) writeTogether(client.stream)
   }
 
   start(): void {

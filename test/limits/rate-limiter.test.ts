@@ -38,6 +38,8 @@ class RedisDouble {
     this.remade++
   }
 
+  writeTogether(): void {}
+
   limiter({ windowSeconds }: RatePolicy): Pick<RateLimiterRedis, 'penalty'> {
     return {
       penalty: async counter => {

@@ -1,0 +1,83 @@
+import type { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { createServerClient, findServer } from '../../src/redis/clients.ts'
+import { RedisConnection } from '../../src/redis/redis-connection.ts'
+import { keyStoreConfig } from '../support/key-store-config.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { until } from '../support/until.ts'
+
+let server: RedisServer
+let connection: RedisConnection<Redis>
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+})
+afterAll(() => server.stop())
+
+beforeEach(async () => {
+  await server.admin.flushall()
+  const settings = keyStoreConfig({ redisUrl: server.url }).redis
+  connection = new RedisConnection(createServerClient(settings, findServer(settings)), {})
+  connection.start()
+  await until('the connection is ready', () => connection.isReady)
+})
+afterEach(() => connection.stop())
+
+/** How often Redis had something to read so far, whoever wrote it. */
+async function readsOfRedis(): Promise<number> {
+  return Number(/total_reads_processed:(\d+)/.exec(await server.admin.info('stats'))?.[1])
+}
+
+function ask(keys: readonly string[]): Promise<(string | null)[]> {
+  return Promise.all(
+    keys.map(key => {
+      connection.writeTogether()
+      return connection.client.get(key)
+    }),
+  )
+}
+
+/** What Redis had to read for these, without what was asked to know it. */
+async function readsFor(keys: readonly string[]): Promise<number> {
+  const before = await readsOfRedis()
+  await ask(keys)
+  return (await readsOfRedis()) - before - 1
+}
+
+const keysOf = (count: number) => Array.from({ length: count }, (_, number) => `key:${number}`)
+
+test('what is asked in one turn of the event loop reaches Redis at once', async () => {
+  expect(await readsFor(keysOf(10))).toBe(1)
+})
+
+test('each gets the answer to what it asked', async () => {
+  await server.admin.mset({ 'key:0': 'zero', 'key:2': 'two' })
+  expect(await ask(keysOf(4))).toEqual(['zero', null, 'two', null])
+})
+
+test('what is asked later waits for nothing', async () => {
+  await ask(keysOf(3))
+  expect(await readsFor(keysOf(1))).toBe(1)
+})
+
+test('more than a packet takes does not wait for the end of the turn', () => {
+  const { client } = connection
+  const longest = Math.max(
+    ...keysOf(200).map(key => {
+      connection.writeTogether()
+      void client.get(key)
+      return client.stream.writableLength
+    }),
+  )
+  expect(longest).toBeGreaterThan(1_000)
+  expect(longest).toBeLessThan(2_000)
+})
+
+test('a connection that is lost while something is held back fails what was asked, and comes back', async () => {
+  connection.writeTogether()
+  const asked = connection.client.get('key:0')
+  connection.client.stream.destroy()
+  await expect(asked).rejects.toThrow()
+  await until('the connection is ready again', () => connection.isReady)
+  expect(await ask(['key:9'])).toEqual([null])
+})
