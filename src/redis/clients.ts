@@ -132,6 +132,18 @@ class PatientCluster extends Cluster {
   }
 }
 
+/** Resolves when each primary is connected, or could not be: what is sent to it before that fails. */
+export async function primariesTried(cluster: Cluster): Promise<void> {
+  await Promise.all(cluster.nodes('master').map(tried))
+}
+
+function tried(node: Redis): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  if (node.status !== 'connecting' && node.status !== 'connect') resolve()
+  for (const event of ['ready', 'close', 'end']) node.once(event, resolve)
+  return promise
+}
+
 export function nodesOf(cluster: Cluster): Endpoint[] {
   return cluster.nodes().map(({ options }) => ({
     host: options.host ?? '127.0.0.1',

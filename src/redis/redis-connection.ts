@@ -1,5 +1,5 @@
 import { Cluster, type Redis } from 'ioredis'
-import type { RedisClient } from './clients.ts'
+import { primariesTried, type RedisClient } from './clients.ts'
 import type { Endpoint } from './endpoint.ts'
 import { writeTogether } from './write-together.ts'
 
@@ -18,6 +18,7 @@ export interface ConnectionEvents {
 export class RedisConnection<Client extends RedisClient = RedisClient> {
   readonly client: Client
   readonly #events: ConnectionEvents
+  #ready = false
   #stopped = false
   #remaking = false
 
@@ -28,12 +29,12 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
     // Without a listener ioredis prints errors as plain text among the JSON of the log.
     emitter.on('error', (error: Error) => this.#failed(causeIn(error)))
     emitter.on('close', () => this.#lost())
-    emitter.on('ready', () => events.onReady?.())
+    emitter.on('ready', () => this.#connected())
     emitter.on('reconnecting', () => events.onAgain?.())
   }
 
   get isReady(): boolean {
-    return this.client.status === 'ready'
+    return this.#ready && this.client.status === 'ready'
   }
 
   /** The server at the other end; null where there is none, or no single one. */
@@ -65,7 +66,20 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
     this.client.disconnect(true)
   }
 
+  #connected(): void {
+    const client: RedisClient = this.client
+    if (client instanceof Cluster) void primariesTried(client).then(() => this.#becameReady())
+    else this.#becameReady()
+  }
+
+  #becameReady(): void {
+    if (this.isReady || this.client.status !== 'ready') return
+    this.#ready = true
+    this.#events.onReady?.()
+  }
+
   #lost(): void {
+    this.#ready = false
     if (!this.#remaking) this.#failed(new Error('The connection was closed'))
     this.#remaking = false
     this.#events.onLost?.()

@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { redisKeyOf } from '../../src/domain/wire.ts'
+import { createClusterClient } from '../../src/redis/clients.ts'
+import { RedisConnection } from '../../src/redis/redis-connection.ts'
+import { keyStoreConfig } from '../support/key-store-config.ts'
+import { ClusterGroup } from '../support/redis-cluster.ts'
+import { GATEWAY_USER } from '../support/redis-users.ts'
+
+let group: ClusterGroup
+beforeAll(async () => {
+  group = await ClusterGroup.start({ replicas: 0 })
+})
+afterAll(() => group.stop())
+
+/** As many as are sure to lie on all nodes. */
+const KEYS = Array.from({ length: 60 }, (_, number) => redisKeyOf(String(number).padStart(64, '0')))
+
+/** Of a node that leads to the others: what the first look-ups come to. */
+async function firstLookUps(url: string | undefined) {
+  const { redis } = keyStoreConfig({
+    place: { ...group.place, cluster: { urls: [url ?? ''] } },
+    ...GATEWAY_USER,
+  })
+  const { promise: ready, resolve } = Promise.withResolvers<void>()
+  const connection = new RedisConnection(createClusterClient(redis), { onReady: resolve })
+  onTestFinished(() => connection.stop())
+  connection.start()
+  await ready
+  expect(connection.isReady).toBe(true)
+  return await Promise.allSettled(KEYS.map(key => connection.client.get(key)))
+}
+
+test('a connection to a cluster is ready once each node can be asked', async () => {
+  const [url] = group.place.cluster.urls
+  const outcomes = await firstLookUps(url)
+  expect(outcomes.filter(({ status }) => status === 'rejected')).toEqual([])
+})
+
+test('a node that is frozen keeps nobody from the others', async () => {
+  const [url] = group.place.cluster.urls
+  const [, frozen] = group.servers
+  await frozen?.freeze()
+  onTestFinished(() => frozen?.thaw())
+  const outcomes = await firstLookUps(url)
+  expect(outcomes.filter(({ status }) => status === 'fulfilled').length).toBeGreaterThan(20)
+})
