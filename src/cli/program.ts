@@ -83,9 +83,16 @@ function describeProgram(host: Host, version: string): Command {
   return program
 }
 
-/** A command that takes every setting as a flag. */
+/** A command that takes every setting as a flag; they are described where it is the one that is asked for. */
 function command(parent: Command, name: string, description: string): Command {
   const made = parent.command(name).description(description).helpOption('--help', 'print this help')
+  parent.hook('preSubcommand', (_, asked) => {
+    if (asked === made) addSettings(made)
+  })
+  return made
+}
+
+function addSettings(made: Command): void {
   made.option('--config <file>', 'file of settings')
   for (const setting of settings) {
     for (const [flag] of spellings(setting, 'flag')) {
@@ -96,7 +103,6 @@ function command(parent: Command, name: string, description: string): Command {
       made.addOption(new Option(`${flag} <value>`, help))
     }
   }
-  return made
 }
 
 function flagsOf(self: Command): Map<string, string> {

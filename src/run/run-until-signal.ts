@@ -20,7 +20,7 @@ import { listen } from './listen.ts'
 import { Reloader } from './reloader.ts'
 import { readRevision } from './revision.ts'
 import type { RunSettings } from './run-settings.ts'
-import { settleHeap } from './settle-heap.ts'
+import { readyHeap, settleUnlessUsed } from './settle-heap.ts'
 
 /** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
 const SAME_KEYSTROKE_MS = 300
@@ -137,16 +137,16 @@ export async function runUntilSignal(
   endOnSignal(frame, running, ops)
   reloadWhileRunning(frame)
   const planes = await start()
-  // Before the first request, which would wait for it.
-  await settleHeap(frame.host).catch((error: unknown) =>
-    logger.debug({ err: error }, 'the start keeps its memory'),
-  )
+  await readyHeap(frame.host)
   const addresses: Record<string, string> = {}
   for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
   addresses['ops'] = opsAddress
   running.planes = planes
   // Whoever starts a process waits for this line, however little else they want to read.
   if (logger.level !== 'silent') logger.child({}, { level: 'info' }).info(addresses, 'listening')
+  settleUnlessUsed(planes.map(({ app }) => app.server)).catch((error: unknown) =>
+    logger.debug({ err: error }, 'the start keeps its memory'),
+  )
   return addresses
 }
 

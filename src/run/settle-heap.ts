@@ -1,4 +1,6 @@
 import { executionAsyncResource } from 'node:async_hooks'
+import type { Server } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import type { Host } from './host.ts'
 
@@ -53,15 +55,37 @@ function keepShapeOfTicks({ nextTick }: Pick<Host, 'nextTick'>): Promise<void> {
   return promise
 }
 
-/**
- * Gives back what only the start needed, parsed sources and settings, and makes the heap ready for what lives as long as
- * a request. V8 collects by itself only where memory is short. It takes some tens of milliseconds in which nothing else
- * runs.
- * @throws where Node was built without its inspector, the one public way to ask for this
- */
-export async function settleHeap(host: Pick<Host, 'nextTick'>): Promise<void> {
+/** Before the first request. */
+export async function readyHeap(host: Pick<Host, 'nextTick'>): Promise<void> {
   for (const flag of UNDER_LOAD) setFlagsFromString(flag)
   await keepShapeOfTicks(host)
+}
+
+/** Who waits for a process to listen comes at once; a cluster, that has to hear of it first, takes longer. */
+const UNUSED_MS = 250
+
+/**
+ * Gives back what only the start needed, unless somebody asks for something by then: whoever does would wait for it, and
+ * what is learnt in a request would be forgotten. V8 comes to it by itself then, when memory is short.
+ * @returns whether it was done; it is not known while the time lasts
+ * @throws as `collectStart`
+ */
+export async function settleUnlessUsed(servers: readonly Server[]): Promise<boolean> {
+  let used = false
+  for (const server of servers)
+    server.once('request', () => {
+      used = true
+    })
+  await sleep(UNUSED_MS, undefined, { ref: false })
+  if (!used) await collectStart()
+  return !used
+}
+
+/**
+ * Parsed sources and settings. It takes some tens of milliseconds in which nothing else runs.
+ * @throws where Node was built without its inspector, the one public way to ask for this
+ */
+export async function collectStart(): Promise<void> {
   const { Session } = await import('node:inspector')
   const session = new Session()
   session.connect()
