@@ -24,14 +24,20 @@ export class Collector implements BodySink {
   write(chunk: Buffer): boolean {
     this.#length += chunk.length
     this.#chunks.push(chunk)
-    return this.#length <= MAX_SHARED_BYTES || this.#to.tooLong(Buffer.concat(this.#chunks))
+    return this.#length <= MAX_SHARED_BYTES || this.#to.tooLong(this.#begun())
   }
 
   end(): void {
-    this.#to.whole(Buffer.concat(this.#chunks))
+    this.#to.whole(this.#begun())
   }
 
   cut(failure: UpstreamFailure | null): void {
     this.#to.cut(failure)
+  }
+
+  /** Mostly it came in one piece, which is a copy already. */
+  #begun(): Buffer {
+    const [first, ...others] = this.#chunks
+    return first !== undefined && others.length === 0 ? first : Buffer.concat(this.#chunks)
   }
 }
