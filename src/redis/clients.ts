@@ -138,8 +138,8 @@ export async function primariesTried(cluster: Cluster): Promise<void> {
 }
 
 function tried(node: Redis): Promise<void> {
+  if (node.status !== 'connecting' && node.status !== 'connect') return Promise.resolve()
   const { promise, resolve } = Promise.withResolvers<void>()
-  if (node.status !== 'connecting' && node.status !== 'connect') resolve()
   for (const event of ['ready', 'close', 'end']) node.once(event, resolve)
   return promise
 }

@@ -65,8 +65,8 @@ export async function readyHeap(host: Pick<Host, 'nextTick'>): Promise<void> {
 const UNUSED_MS = 250
 
 /**
- * Gives back what only the start needed, unless somebody asks for something by then: whoever does would wait for it, and
- * what is learnt in a request would be forgotten. V8 comes to it by itself then, when memory is short.
+ * Collects what only the start needed, unless somebody asks for something by then: whoever does would wait for it. V8
+ * comes to it by itself then, when memory is short.
  * @returns whether it was done; it is not known while the time lasts
  * @throws as `collectStart`
  */
@@ -82,7 +82,8 @@ export async function settleUnlessUsed(servers: readonly Server[]): Promise<bool
 }
 
 /**
- * Parsed sources and settings. It takes some tens of milliseconds in which nothing else runs.
+ * Gives back what only the start needed, parsed sources and settings. It takes some tens of milliseconds in which nothing
+ * else runs.
  * @throws where Node was built without its inspector, the one public way to ask for this
  */
 export async function collectStart(): Promise<void> {
