@@ -25,7 +25,10 @@ export interface Pace {
 /** Before each turn: whoever was idle makes its connections anew, and its compiler is at work for half a second. */
 export const LEAD_IN_SECONDS = 1
 
-/** Rounds in which everybody has a turn, so that what the machine does besides falls on all alike. */
+/**
+ * Rounds in which everybody has a turn, so that what the machine does besides falls on all alike; every other round the
+ * other way round, so that it is not always the same who comes first.
+ */
 export async function runRounds(
   contestants: readonly Contestant[],
   pace: Pace,
@@ -37,7 +40,7 @@ export async function runRounds(
     await measureOnce(contestant, pace.connections, pace.warmUpSeconds)
   }
   for (let round = 1; round <= pace.rounds; round++) {
-    for (const contestant of contestants) {
+    for (const contestant of round % 2 === 1 ? contestants : contestants.toReversed()) {
       tell(`round ${round} of ${pace.rounds}: ${contestant.name}`)
       samples.get(contestant.name)?.push(await measureWarm(contestant, pace.connections, pace.seconds))
     }
