@@ -5,14 +5,7 @@ import { type Clock, systemClock } from '../domain/clock.ts'
 import { type Follow, following, followingPart, unchanging } from '../domain/follow.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
-import {
-  collectOnScrape,
-  INVALIDATION_RESULTS,
-  LOOKUP_RESULTS,
-  LOOKUP_TIERS,
-  type Metrics,
-  REMOVAL_CAUSES,
-} from '../observability/metrics.ts'
+import { collectOnScrape, LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/metrics.ts'
 import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { KeyStoreChain } from './chain.ts'
 import { ChangeConfirmer } from './change-confirmer.ts'
@@ -94,7 +87,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     staleMs: config.keys.staleSeconds * 1000,
   })
   changes.onApplied((digest, version) => origin?.confirmer.applied(digest, version))
-  startCountersAtZero(metrics)
+  startLookupsAtZero(metrics)
   collectOnScrape(metrics.storeCircuitOpen, gauge => {
     for (const { name: tier, isOpen } of breakers) gauge.set({ tier }, isOpen ? 1 : 0)
   })
@@ -195,11 +188,7 @@ function dress(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
   return withTroubleLog(withMetrics(tier, metrics), trouble)
 }
 
-/** So that an alert on a rate fires on the first failure. */
-function startCountersAtZero(metrics: Metrics): void {
-  for (const tier of LOOKUP_TIERS)
-    for (const result of LOOKUP_RESULTS) metrics.lookups.inc({ tier, result }, 0)
-  for (const cause of REMOVAL_CAUSES) metrics.cacheRemovals.inc({ cause }, 0)
-  for (const result of INVALIDATION_RESULTS) metrics.invalidations.inc({ result }, 0)
-  metrics.redisUp.set(0)
+/** Of tiers that are not there, too. */
+function startLookupsAtZero({ lookups }: Metrics): void {
+  for (const tier of LOOKUP_TIERS) for (const result of LOOKUP_RESULTS) lookups.inc({ tier, result }, 0)
 }
