@@ -38,7 +38,8 @@ export function writeSection(name: string, text: string): void {
 
 export function sideTable(side: SideFigures): string {
   const rows = [
-    ['p99 added at half its limit', `${side.p99AddedAtHalfMs.toFixed(2)} ms`, '2 ms'],
+    ['p99 added at half its limit', `${side.p99AddedAtHalfMs.gateway.toFixed(2)} ms`, '2 ms'],
+    ['the same, of node:http + undici without auth', `${side.p99AddedAtHalfMs.leastProxy.toFixed(2)} ms`, ''],
     [
       'p99 at its limit',
       `${side.p99AtLimitMs.gateway.toFixed(1)} ms`,
