@@ -1,19 +1,16 @@
+import { UseOrder } from './use-order.ts'
 import { DIGEST_BYTES, DIGEST_WORDS, want, wanted } from './wanted-digest.ts'
 
-/** Words of a row after its digest: the next row under the same head, and its neighbours in the order of use. */
+/** Word of a row after its digest: the next row under the same head. */
 const CHAINED = DIGEST_WORDS
-const NEWER = DIGEST_WORDS + 1
-const OLDER = DIGEST_WORDS + 2
 /** With one word to spare, so that the numbers after them lie on a multiple of eight. */
-const HEADER_NUMBERS = DIGEST_WORDS / 2 + 2
+const HEADER_NUMBERS = DIGEST_WORDS / 2 + 1
 /** Memory grows by so many rows at once. */
 const ROWS_BITS = 10
 const ROWS_IN_CHUNK = 1 << ROWS_BITS
 
 /** Rows are numbered from 1, so that whatever is still zero points to none. */
 export const NO_ROW = 0
-/** Its neighbours are the ends of the order of use: the one newer than it is the oldest. */
-const ENDS = 0
 
 export interface RowShape {
   readonly maxRows: number
@@ -36,6 +33,7 @@ export class PackedRows {
   /** First row by the leading bits of a digest. The system gives it memory page by page, as it is used. */
   #heads: Uint32Array
   #chunks: Chunk[] = []
+  #order = new UseOrder()
   #size = 0
   /** The highest number that was ever given. */
   #last = 0
@@ -64,9 +62,7 @@ export class PackedRows {
 
   /** Now it is the one that was used last. */
   touch(row: number): void {
-    if (this.#word(ENDS, OLDER) === row) return
-    this.#leaveOrder(row)
-    this.#joinOrder(row)
+    this.#order.touch(row)
   }
 
   /** The row of a digest, used last; where there was none, with what another one left in it. */
@@ -85,14 +81,14 @@ export class PackedRows {
     words.set(wanted, at)
     words[at + CHAINED] = this.#headOf(wanted[0] ?? 0)
     this.#setHead(wanted[0] ?? 0, row)
-    this.#joinOrder(row)
+    this.#order.join(row)
     this.#size++
     return row
   }
 
   /** The row that was used longest ago; `NO_ROW` where there is none. */
   get oldest(): number {
-    return this.#word(ENDS, NEWER)
+    return this.#order.oldest
   }
 
   /** @returns 64 hex digits */
@@ -110,7 +106,7 @@ export class PackedRows {
       while (this.#word(before, CHAINED) !== row) before = this.#word(before, CHAINED)
       this.#setWord(before, CHAINED, next)
     }
-    this.#leaveOrder(row)
+    this.#order.leave(row)
     this.#setWord(row, CHAINED, this.#firstFree)
     this.#firstFree = row
     this.#size--
@@ -120,6 +116,7 @@ export class PackedRows {
   clear(): void {
     this.#heads = this.#noHeads()
     this.#chunks = []
+    this.#order = new UseOrder()
     this.#size = 0
     this.#last = 0
     this.#firstFree = NO_ROW
@@ -165,21 +162,6 @@ export class PackedRows {
       if (words[at + word] !== wanted[word]) return false
     }
     return true
-  }
-
-  #joinOrder(row: number): void {
-    const newest = this.#word(ENDS, OLDER)
-    this.#setWord(row, OLDER, newest)
-    this.#setWord(row, NEWER, ENDS)
-    this.#setWord(newest, NEWER, row)
-    this.#setWord(ENDS, OLDER, row)
-  }
-
-  #leaveOrder(row: number): void {
-    const newer = this.#word(row, NEWER)
-    const older = this.#word(row, OLDER)
-    this.#setWord(newer, OLDER, older)
-    this.#setWord(older, NEWER, newer)
   }
 
   #noHeads(): Uint32Array {
