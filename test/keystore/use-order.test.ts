@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest'
+import { UseOrder } from '../../src/keystore/use-order.ts'
+
+/** More than lie in one piece of memory. */
+const ROWS = 200_000
+
+test('of very many rows, too, the one that was used longest ago comes first', () => {
+  const order = new UseOrder()
+  const rows = Array.from({ length: ROWS }, (_, number) => number + 1)
+  for (const row of rows) order.join(row)
+  const [used, left] = [rows.filter(row => row % 3 === 0), rows.filter(row => row % 7 === 0)]
+  for (const row of used.toReversed()) order.touch(row)
+  for (const row of left) order.leave(row)
+  const expected = [...rows.filter(row => row % 3 !== 0), ...used.toReversed()].filter(row => row % 7 !== 0)
+  expect(taken(order)).toEqual(expected)
+  expect(order.oldest).toBe(0)
+})
+
+function taken(order: UseOrder): number[] {
+  const rows: number[] = []
+  for (let row = order.oldest; row !== 0; row = order.oldest) {
+    rows.push(row)
+    order.leave(row)
+  }
+  return rows
+}
