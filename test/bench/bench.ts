@@ -93,7 +93,7 @@ async function contestantsOf(world: BenchWorld): Promise<Contestant[]> {
 async function runAll(world: BenchWorld): Promise<void> {
   const contestants = await contestantsOf(world)
   const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)]
-  const pace = { rounds, seconds, warmUpSeconds: 8, connections: 64 }
+  const pace = { rounds, seconds, warmUpSeconds: 8 }
   const tell = (text: string) => process.stderr.write(`\r\u001b[K${text}`)
   const measured = await runRounds(inTurns(contestants), pace, tell)
   const samples: Samples = new Map(contestants.map(({ name }) => [name, measured.get(name) ?? []]))

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startContestants } from './contestants.ts'
+import { contestantNamed, startContestants } from './contestants.ts'
 import { measureOnce } from './measure.ts'
 import { machine, writeSection } from './report.ts'
 import { median } from './statistics.ts'
@@ -8,7 +8,6 @@ import { table } from './tables.ts'
 import type { BenchWorld } from './world.ts'
 
 const NAME = 'gateway, 0.4 KB'
-const CONNECTIONS = 64
 const ROUNDS = 5
 const SECONDS = 2
 const PROFILED_SECONDS = 6
@@ -47,10 +46,10 @@ interface CallFrame {
 /** What one forwarded request costs, step by step: shares of a profile, of the time that it takes without one. */
 export async function measureBudget(world: BenchWorld): Promise<string> {
   const plain = await gatewayOf(world, [])
-  await measureOnce(plain, CONNECTIONS, 3)
+  await measureOnce(plain, 3)
   const times: number[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    times.push((await measureOnce(plain, CONNECTIONS, SECONDS)).cpuUs)
+    times.push((await measureOnce(plain, SECONDS)).cpuUs)
   }
   const profiles = join(world.directory, 'profiles')
   const profiled = await gatewayOf(world, [
@@ -58,7 +57,7 @@ export async function measureBudget(world: BenchWorld): Promise<string> {
     '--cpu-prof-interval=200',
     `--cpu-prof-dir=${profiles}`,
   ])
-  await measureOnce(profiled, CONNECTIONS, PROFILED_SECONDS)
+  await measureOnce(profiled, PROFILED_SECONDS)
   await world.stopGateways()
   const [file = ''] = readdirSync(profiles)
   // As V8 writes it.
@@ -70,9 +69,7 @@ export async function measureBudget(world: BenchWorld): Promise<string> {
 
 async function gatewayOf(world: BenchWorld, nodeFlags: readonly string[]) {
   const all = await startContestants(world, { lua: false, against: null, cold: false, nodeFlags })
-  const gateway = all.find(({ name }) => name === NAME)
-  if (gateway === undefined) throw new Error(`There is no contestant ${NAME}`)
-  return gateway
+  return contestantNamed(NAME, all)
 }
 
 /** Of the last samples alone: the start and the warm-up are at the front. */

@@ -110,6 +110,12 @@ function way(
   return { name, pid: server.pid, url: server.url + path, headers, expect }
 }
 
+export function contestantNamed(name: string, all: readonly Contestant[]): Contestant {
+  const found = all.find(contestant => contestant.name === name)
+  if (found === undefined) throw new Error(`There is no contestant ${name}`)
+  return found
+}
+
 /** Before anything is measured: whoever answers wrongly would win every race. */
 export async function checkAnswer({ name, url, headers, expect }: Contestant): Promise<void> {
   const response = await fetch(url, { headers })

@@ -12,7 +12,6 @@ import { median } from './statistics.ts'
 import type { BenchWorld } from './world.ts'
 
 const PER_SECOND = 50_000
-const CONNECTIONS = 64
 const TURNS = 5
 const SECONDS = 3
 /** Of the keys in use; the others are invalidated. */
@@ -48,7 +47,7 @@ export async function measureInvalidations(
   const digests = join(world.directory, 'digests')
   writeFileSync(digests, keys.slice(asked).map(digestOf).join('\n'))
   const contestant = { ...filled.contestant, keysFile }
-  const { perSecond } = await measureOnce(contestant, CONNECTIONS, SECONDS)
+  const { perSecond } = await measureOnce(contestant, SECONDS)
   const turn = () => disturbanceOf(filled, contestant, perSecond / 2)
   const calm: Disturbance[] = []
   const busy: Disturbance[] = []
@@ -69,8 +68,7 @@ async function disturbanceOf(
   const appliedBefore = await invalidationsOf(opsPort)
   const beganMs = performance.now()
   await probe()
-  const delayMs = (CONNECTIONS / requestsPerSecond) * 1000
-  const sample = await measureOnce(contestant, CONNECTIONS, SECONDS, delayMs)
+  const sample = await measureOnce(contestant, SECONDS, requestsPerSecond)
   const { longestPauseMs, p99DelayMs } = await probe()
   const seconds = (performance.now() - beganMs) / 1000
   const applied = (await invalidationsOf(opsPort)) - appliedBefore

@@ -19,8 +19,10 @@ export interface Pace {
   readonly seconds: number
   /** Before the first round. */
   readonly warmUpSeconds: number
-  readonly connections: number
 }
+
+/** Of every load. */
+const CONNECTIONS = 64
 
 /** Before each turn: whoever was idle makes its connections anew, and its compiler is at work for half a second. */
 export const LEAD_IN_SECONDS = 1
@@ -37,12 +39,12 @@ export async function runRounds(
   const samples: Samples = new Map(contestants.map(({ name }) => [name, []]))
   for (const contestant of contestants) {
     tell(`warming up: ${contestant.name}`)
-    await measureOnce(contestant, pace.connections, pace.warmUpSeconds)
+    await measureOnce(contestant, pace.warmUpSeconds)
   }
   for (let round = 1; round <= pace.rounds; round++) {
     for (const contestant of round % 2 === 1 ? contestants : contestants.toReversed()) {
       tell(`round ${round} of ${pace.rounds}: ${contestant.name}`)
-      samples.get(contestant.name)?.push(await measureWarm(contestant, pace.connections, pace.seconds))
+      samples.get(contestant.name)?.push(await measureWarm(contestant, pace.seconds))
     }
   }
   return samples
@@ -51,24 +53,22 @@ export async function runRounds(
 /** After a lead-in that does not count. */
 export async function measureWarm(
   contestant: Contestant,
-  connections: number,
   seconds: number,
-  delayMs?: number,
+  atMostPerSecond?: number,
 ): Promise<Sample> {
-  await measureOnce(contestant, connections, LEAD_IN_SECONDS, delayMs)
-  return await measureOnce(contestant, connections, seconds, delayMs)
+  await measureOnce(contestant, LEAD_IN_SECONDS, atMostPerSecond)
+  return await measureOnce(contestant, seconds, atMostPerSecond)
 }
 
-/** @param delayMs mean pause of each connection between two requests */
+/** @param atMostPerSecond requests, where they are not to be as many as can be */
 export async function measureOnce(
   contestant: Contestant,
-  connections: number,
   seconds: number,
-  delayMs?: number,
+  atMostPerSecond?: number,
 ): Promise<Sample> {
   const beforeUs = processorTimeUs(contestant.pid)
-  const load = { ...contestant, connections, seconds, ...(delayMs === undefined ? {} : { delayMs }) }
-  const result = await runWrk(load)
+  const pace = atMostPerSecond === undefined ? {} : { delayMs: (CONNECTIONS / atMostPerSecond) * 1000 }
+  const result = await runWrk({ ...contestant, connections: CONNECTIONS, seconds, ...pace })
   const cpuUs = processorTimeUs(contestant.pid) - beforeUs
   const refused = contestant.expect.status >= 400 ? result.requests - result.refused : result.refused
   if (result.requests === 0 || result.broken > 0 || refused !== 0) {

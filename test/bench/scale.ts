@@ -13,7 +13,6 @@ import { type BenchWorld, CHECKOUT } from './world.ts'
 
 const ROUNDS = 5
 const SECONDS = 2
-const CONNECTIONS = 64
 /** So many are asked for in one round, whatever number is in use: a million in wrk would make its own pauses the result. */
 const KEYS_IN_ROUND = 50_000
 const PROBE = ['--expose-gc', '--import', join(CHECKOUT, 'test/bench/probe.ts')]
@@ -85,13 +84,13 @@ async function fill(world: BenchWorld, keys: readonly string[], checkout: string
     expect: { status: 200 },
   }
   // Warm code first, so that its memory is not taken for that of records.
-  await measureOnce(oneKey, CONNECTIONS, 3)
+  await measureOnce(oneKey, 3)
   const before = { ...(await probe('/collected')), resident: residentBytes(server.pid) }
   await probe()
   const keysFile = writeKeys(join(world.directory, `keys-${count}`), keys)
   for (let asked = 0; asked < count * 1.05; ) {
     const firstKey = Math.floor(asked)
-    const { perSecond } = await measureOnce({ ...oneKey, keysFile, firstKey }, CONNECTIONS, 3)
+    const { perSecond } = await measureOnce({ ...oneKey, keysFile, firstKey }, 3)
     asked += perSecond * 3
   }
   const { longestPauseMs } = await probe()
@@ -115,7 +114,7 @@ async function startFloor(world: BenchWorld): Promise<Contender> {
   const env = { BENCH_PROBE_PORT: String(port) }
   const { pid, url } = await world.startNode('refuse-all.ts', 'bare-node', { nodeFlags: PROBE, env })
   const contestant = { name: 'bare Node 401', pid, url: `${url}/`, headers: {}, expect: { status: 401 } }
-  await measureOnce(contestant, CONNECTIONS, SECONDS)
+  await measureOnce(contestant, SECONDS)
   return { contestant, probe: probeAt(port) }
 }
 
@@ -136,9 +135,9 @@ async function runRounds(contenders: readonly Contender[], keysFile: string): Pr
     for (const [index, { contestant, probe, keys }] of contenders.entries()) {
       const asked = keys === undefined ? {} : { keysFile: writeKeys(keysFile, keysOfRound(keys, round + 1)) }
       // Whoever was idle has its code compiled again, on the core that answers: that is not what is asked here.
-      await measureOnce({ ...contestant, ...asked }, CONNECTIONS, LEAD_IN_SECONDS)
+      await measureOnce({ ...contestant, ...asked }, LEAD_IN_SECONDS)
       await probe()
-      const sample = await measureOnce({ ...contestant, ...asked }, CONNECTIONS, SECONDS)
+      const sample = await measureOnce({ ...contestant, ...asked }, SECONDS)
       const turn = { ...sample, ...(await probe()) }
       if (round >= 0) turns[index]?.push(turn)
     }

@@ -1,4 +1,4 @@
-import type { Contestant } from './contestants.ts'
+import { type Contestant, contestantNamed } from './contestants.ts'
 import { measureWarm, medianOf, type Samples } from './measure.ts'
 import { median } from './statistics.ts'
 
@@ -19,7 +19,6 @@ export interface SideFigures {
  */
 const TURNS = 15
 const SECONDS = 1
-const CONNECTIONS = 64
 
 export async function measureSideFigures(
   contestants: readonly Contestant[],
@@ -30,15 +29,15 @@ export async function measureSideFigures(
     httpProxy: medianOf(samples, 'http-proxy-3, 0.4 KB', 'p99Us') / 1000,
   }
   const perSecond = medianOf(samples, 'gateway, 0.4 KB', 'perSecond') / 2
-  return { p99AtLimitMs, p99AddedAtHalfMs: await p99Added(contestants, (CONNECTIONS / perSecond) * 1000) }
+  return { p99AtLimitMs, p99AddedAtHalfMs: await p99Added(contestants, perSecond) }
 }
 
-async function p99Added(contestants: readonly Contestant[], delayMs: number) {
-  const gateway = named('gateway, 0.4 KB', contestants)
-  const leastProxy = named('node:http + undici, no auth, 0.4 KB', contestants)
-  const upstream = named('upstream alone, 0.4 KB', contestants)
+async function p99Added(contestants: readonly Contestant[], perSecond: number) {
+  const gateway = contestantNamed('gateway, 0.4 KB', contestants)
+  const leastProxy = contestantNamed('node:http + undici, no auth, 0.4 KB', contestants)
+  const upstream = contestantNamed('upstream alone, 0.4 KB', contestants)
   const p99Ms = async (contestant: Contestant) =>
-    (await measureWarm(contestant, CONNECTIONS, SECONDS, delayMs)).p99Us / 1000
+    (await measureWarm(contestant, SECONDS, perSecond)).p99Us / 1000
   const added: { gateway: number; leastProxy: number }[] = []
   // The first turn does not count: after a minute of quiet any Node process is slow for a second or two.
   for (let turn = 0; turn <= TURNS; turn++) {
@@ -50,10 +49,4 @@ async function p99Added(contestants: readonly Contestant[], delayMs: number) {
     gateway: median(added.map(turn => turn.gateway)),
     leastProxy: median(added.map(turn => turn.leastProxy)),
   }
-}
-
-function named(name: string, contestants: readonly Contestant[]): Contestant {
-  const found = contestants.find(contestant => contestant.name === name)
-  if (found === undefined) throw new Error(`No contestant is named ${name}`)
-  return found
 }
