@@ -1,7 +1,7 @@
-import { globSync, writeFileSync } from 'node:fs'
+import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
-import { startPostern } from '../support/postern-process.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, get, RawClient } from '../support/raw-client.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
@@ -37,6 +37,16 @@ async function world(): Promise<World> {
   return started
 }
 
+/** What libfaketime shares in memory bears the number of the process, which may come again, and outlives one that is killed. */
+function stopAtEnd({ process: { child }, process: started }: Listening): void {
+  onTestFinished(async () => {
+    await started.stop()
+    for (const name of ['faketime_shm', 'sem.faketime_sem']) {
+      rmSync(`/dev/shm/${name}_${child.pid}`, { force: true })
+    }
+  })
+}
+
 describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
   test('a key that has run out stays so, however far the clock is set back', async () => {
     const { env, issue } = await world()
@@ -46,7 +56,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     // By the gateway's clock most of its minute is over.
     clock.set(54)
     const gateway = await startPostern('gateway', { ...env, ...clock.env })
-    onTestFinished(() => void gateway.process.stop())
+    stopAtEnd(gateway)
     const codeOf = async (secret: string) => {
       const answer = await exchange(gateway.urls.gateway, get(AUTH, secret))
       return answer.status === 200 ? 200 : (JSON.parse(answer.body) as { code: string }).code
@@ -63,7 +73,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     const { env, issue } = await world()
     const clock = steppedClock()
     const gateway = await startPostern('gateway', { ...env, ...clock.env })
-    onTestFinished(() => void gateway.process.stop())
+    stopAtEnd(gateway)
     const short = await issue({ expiresInDays: MINUTE_IN_DAYS })
     const codeOf = async () => (await exchange(gateway.urls.gateway, get(AUTH, short.secret))).status
     expect(await codeOf()).toBe(200)
@@ -78,7 +88,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     const clock = steppedClock()
     const settings = { ...env, ...clock.env, POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '1500' }
     const gateway = await startPostern('gateway', settings)
-    onTestFinished(() => void gateway.process.stop())
+    stopAtEnd(gateway)
     const { secret } = await issue()
     const skew = () => scrapeOne(gateway.urls.ops, 'postern_clock_skew_seconds')
     await until('it hears the console', async () => Math.abs(await skew()) < 1)
@@ -122,7 +132,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
       POSTERN_ADMIN_TOKEN: 'admin-token-of-the-clocks',
       POSTERN_DATABASE_URL: `sqlite:${temporaryDirectory()}/keys.db`,
     })
-    onTestFinished(() => void console.process.stop())
+    stopAtEnd(console)
     const gateway = await startPostern('gateway', { ...env, POSTERN_ORIGIN_URL: console.urls.console })
     onTestFinished(() => void gateway.process.stop())
     const ask = async (path: string, body?: string) => {
