@@ -34,17 +34,25 @@ export class Connection {
     // Made together, they are not all to end together.
     this.#endsAtMs = nowMs + MAX_AGE_MS * (0.75 + Math.random() / 2)
     this.#used = false
+    this.#reused = false
   }
 
   isOld(nowMs: number): boolean {
     return nowMs >= this.#endsAtMs && this.#socket?.destroyed === false
   }
 
-  /** A request is about to be written. */
-  carry(): void {
+  /**
+   * A request is to be written: at once, or after undici has looked for a turn of the event loop whether the connection
+   * still stands. What breaks it meanwhile fails the request as well.
+   */
+  claim(): void {
     this.#reused = this.#used
-    this.#used = true
     this.#bytesBefore = this.#socket?.bytesRead ?? 0
+  }
+
+  /** The request is about to be written. */
+  carry(): void {
+    this.#used = true
   }
 
   /** Of all that it brought so far nobody holds the bytes as they were read. */
@@ -96,6 +104,7 @@ export class UpstreamClient extends Client {
 
   override dispatch(options: UpstreamRequestOptions, handler: Dispatcher.DispatchHandler): boolean {
     options.exchange.connection = this.#connection
+    this.#connection.claim()
     // Said with the request, `Connection: close` ends it in order: no request can meet the closing.
     const last = this.#connection.isOld(this.#nowMs())
     return super.dispatch(last ? { ...options, reset: true } : options, handler)

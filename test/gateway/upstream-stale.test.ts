@@ -87,6 +87,30 @@ test.each([
   },
 )
 
+test.each([1, 2])(
+  'a reset that meets the next request, before any of it is written, costs its client nothing after %i answers',
+  async answers => {
+    upstream = await startScriptedUpstream(request => request.send(json('{}')))
+    let breaks = false
+    gateway = await startForwardingApp(upstream.url, { connections: 1 }, {}, app => {
+      app.addHook('onRequest', (_request, _reply, done) => {
+        if (!breaks) return done()
+        // Both in one turn of the event loop: whoever waits for the connection waits for it when the reset is read.
+        setImmediate(() => {
+          upstream.sockets[0]?.resetAndDestroy()
+          done()
+        })
+      })
+    })
+    for (let asked = 0; asked < answers; asked++) expect(await ask()).toBe(200)
+    breaks = true
+    expect(await ask()).toBe(200)
+    expect(upstream.requests).toHaveLength(answers + 1)
+    expect(upstream.sockets).toHaveLength(2)
+    expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+  },
+)
+
 test('an upstream that restarts under load costs what was under way, and nothing after it is back', async () => {
   const slowly: Script = request => void setTimeout(() => request.send(json('{}')), 5)
   upstream = await startScriptedUpstream(slowly)
