@@ -20,6 +20,7 @@ describe('the law of answers', () => {
   test('a whole answer passes as it is', () => {
     expect(breach(WHOLE, WHOLE)).toBeNull()
     expect(breach(WHOLE, `${HEAD}Transfer-Encoding: chunked\r\n\r\n4\r\n"ab"\r\n0\r\n\r\n`)).toBeNull()
+    expect(breach(`${HEAD}Transfer-Encoding: chunked\r\n\r\n4;a=\r\n"ab"\r\n0\r\n\r\n`, WHOLE)).toBeNull()
   })
 
   test.each<[string, string, string, ('open' | 'closed' | 'reset')?]>([

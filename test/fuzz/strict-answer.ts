@@ -23,8 +23,9 @@ const FIELD_LINE =
   /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[\t ]*$/
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 const QUOTED = '"(?:[\\t \\x21\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\[\\t \\x21-\\x7e\\x80-\\xff])*"'
+/** An extension nobody knows is passed over (RFC 9112, section 7.1.1): one without its value hides no end of a line. */
 const CHUNK_LINE = new RegExp(
-  `^([0-9A-Fa-f]{1,16})(?:[\\t ]*;[\\t ]*${TOKEN}(?:[\\t ]*=[\\t ]*(?:${TOKEN}|${QUOTED}))?)*$`,
+  `^([0-9A-Fa-f]{1,16})(?:[\\t ]*;[\\t ]*${TOKEN}(?:[\\t ]*=[\\t ]*(?:${TOKEN}|${QUOTED})?)?)*$`,
 )
 /** Not in a trailer: RFC 9110, section 6.5.1. */
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
