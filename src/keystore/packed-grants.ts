@@ -62,7 +62,7 @@ export class PackedGrants {
 
   #readRow(row: number): KeyGrant {
     const rows = this.#rows
-    const bytes = rows.bufferOf(row)
+    const bytes = rows.buffer
     const lengths = rows.bytesAt(row)
     const id = lengths + LENGTHS
     const workspaceId = id + (bytes[lengths] ?? 0)
@@ -82,7 +82,7 @@ export class PackedGrants {
   /** Ids are of ASCII, as `decodeRecord` sees to; a hint may hold anything. @returns whether there was room for them */
   #writeTexts(row: number, { id, workspaceId, hint }: KeyGrant): boolean {
     if (LENGTHS + id.length + workspaceId.length + 2 * hint.length > GRANT_BYTES) return false
-    const bytes = this.#rows.bufferOf(row)
+    const bytes = this.#rows.buffer
     let at = this.#rows.bytesAt(row)
     bytes[at++] = id.length
     bytes[at++] = workspaceId.length

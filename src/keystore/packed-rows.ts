@@ -5,9 +5,6 @@ import { DIGEST_BYTES, DIGEST_WORDS, want, wanted } from './wanted-digest.ts'
 const CHAINED = DIGEST_WORDS
 /** With one word to spare, so that the numbers after them lie on a multiple of eight. */
 const HEADER_NUMBERS = DIGEST_WORDS / 2 + 1
-/** Memory grows by so many rows at once. */
-const ROWS_BITS = 10
-const ROWS_IN_CHUNK = 1 << ROWS_BITS
 
 /** Rows are numbered from 1, so that whatever is still zero points to none. */
 export const NO_ROW = 0
@@ -21,19 +18,23 @@ export interface RowShape {
 }
 
 /**
- * Rows of one size under digests, of which the one that was used longest ago makes room. They lie in buffers, outside the
+ * Rows of one size under digests, of which the one that was used longest ago makes room. They lie in a buffer, outside the
  * heap of V8: a million objects there make its collections pause for tens of milliseconds, and so does the table of a
- * `Map` whenever it grows. Here no call does more than a few rows' work, and what is not in use takes no memory.
+ * `Map` whenever it grows. Here no call does more than a few rows' work. The buffer is as large as it may ever be from the
+ * start; the system gives it memory page by page, as it is used.
  */
 export class PackedRows {
   readonly #shape: RowShape
   readonly #numbersInRow: number
   readonly #wordsInRow: number
   readonly #onEvict: (row: number) => void
-  /** First row by the leading bits of a digest. The system gives it memory page by page, as it is used. */
+  /** First row by the leading bits of a digest. */
   #heads: Uint32Array
-  #chunks: Chunk[] = []
-  #order = new UseOrder()
+  /** The same bytes, seen in three ways. */
+  readonly #words: Uint32Array
+  readonly #numbers: Float64Array
+  readonly #bytes: Buffer
+  readonly #order: UseOrder
   #size = 0
   /** The highest number that was ever given. */
   #last = 0
@@ -45,7 +46,12 @@ export class PackedRows {
     this.#numbersInRow = HEADER_NUMBERS + shape.numbers + shape.bytes / 8
     this.#wordsInRow = 2 * this.#numbersInRow
     this.#onEvict = onEvict
+    this.#order = new UseOrder(shape.maxRows)
     this.#heads = this.#noHeads()
+    const memory = new ArrayBuffer((shape.maxRows + 1) * 8 * this.#numbersInRow)
+    this.#words = new Uint32Array(memory)
+    this.#numbers = new Float64Array(memory)
+    this.#bytes = Buffer.from(memory)
   }
 
   get size(): number {
@@ -76,10 +82,9 @@ export class PackedRows {
     // Whoever was told of it may have looked for another one.
     want(digest)
     const row = this.#free()
-    const { words } = this.#chunkOf(row)
-    const at = this.#wordsBefore(row)
-    words.set(wanted, at)
-    words[at + CHAINED] = this.#headOf(wanted[0] ?? 0)
+    const at = this.#wordsInRow * row
+    this.#words.set(wanted, at)
+    this.#words[at + CHAINED] = this.#headOf(wanted[0] ?? 0)
     this.#setHead(wanted[0] ?? 0, row)
     this.#order.join(row)
     this.#size++
@@ -93,8 +98,8 @@ export class PackedRows {
 
   /** @returns 64 hex digits */
   digestOf(row: number): string {
-    const at = 4 * this.#wordsBefore(row)
-    return this.bufferOf(row).toString('hex', at, at + DIGEST_BYTES)
+    const at = 4 * this.#wordsInRow * row
+    return this.buffer.toString('hex', at, at + DIGEST_BYTES)
   }
 
   remove(row: number): void {
@@ -115,24 +120,23 @@ export class PackedRows {
   /** Forgets all of them at once, whatever their number. */
   clear(): void {
     this.#heads = this.#noHeads()
-    this.#chunks = []
-    this.#order = new UseOrder()
+    this.#order.clear()
     this.#size = 0
     this.#last = 0
     this.#firstFree = NO_ROW
   }
 
   number(row: number, column: number): number {
-    return this.#chunkOf(row).numbers[this.#numbersBefore(row) + column] ?? Number.NaN
+    return this.#numbers[this.#numbersBefore(row) + column] ?? Number.NaN
   }
 
   setNumber(row: number, column: number, value: number): void {
-    this.#chunkOf(row).numbers[this.#numbersBefore(row) + column] = value
+    this.#numbers[this.#numbersBefore(row) + column] = value
   }
 
-  /** The buffer in which the row's bytes begin at `bytesAt(row)`. */
-  bufferOf(row: number): Buffer {
-    return this.#chunkOf(row).bytes
+  /** In which a row's bytes begin at `bytesAt(row)`. */
+  get buffer(): Buffer {
+    return this.#bytes
   }
 
   bytesAt(row: number): number {
@@ -156,10 +160,9 @@ export class PackedRows {
   }
 
   #isWanted(row: number): boolean {
-    const { words } = this.#chunkOf(row)
-    const at = this.#wordsBefore(row)
+    const at = this.#wordsInRow * row
     for (let word = 0; word < DIGEST_WORDS; word++) {
-      if (words[at + word] !== wanted[word]) return false
+      if (this.#words[at + word] !== wanted[word]) return false
     }
     return true
   }
@@ -178,42 +181,14 @@ export class PackedRows {
   }
 
   #word(row: number, at: number): number {
-    return this.#chunkOf(row).words[this.#wordsBefore(row) + at] ?? NO_ROW
+    return this.#words[this.#wordsInRow * row + at] ?? NO_ROW
   }
 
   #setWord(row: number, at: number, value: number): void {
-    this.#chunkOf(row).words[this.#wordsBefore(row) + at] = value
-  }
-
-  #wordsBefore(row: number): number {
-    return (row & (ROWS_IN_CHUNK - 1)) * this.#wordsInRow
+    this.#words[this.#wordsInRow * row + at] = value
   }
 
   #numbersBefore(row: number): number {
-    return (row & (ROWS_IN_CHUNK - 1)) * this.#numbersInRow + HEADER_NUMBERS
-  }
-
-  #chunkOf(row: number): Chunk {
-    const index = row >>> ROWS_BITS
-    let chunk = this.#chunks[index]
-    if (chunk === undefined) {
-      chunk = new Chunk(ROWS_IN_CHUNK * 8 * this.#numbersInRow)
-      this.#chunks[index] = chunk
-    }
-    return chunk
-  }
-}
-
-/** One piece of memory, seen in three ways. */
-class Chunk {
-  readonly words: Uint32Array
-  readonly numbers: Float64Array
-  readonly bytes: Buffer
-
-  constructor(bytes: number) {
-    const memory = new ArrayBuffer(bytes)
-    this.words = new Uint32Array(memory)
-    this.numbers = new Float64Array(memory)
-    this.bytes = Buffer.from(memory)
+    return this.#numbersInRow * row + HEADER_NUMBERS
   }
 }

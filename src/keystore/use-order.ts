@@ -1,6 +1,3 @@
-/** Links of so many rows lie in one piece of memory, half a megabyte. */
-const ROWS_BITS = 16
-const ROWS_IN_PIECE = 1 << ROWS_BITS
 /** In place of a row: its neighbours are the ends of the order. The one newer than it is the oldest. */
 const ENDS = 0
 
@@ -10,7 +7,11 @@ const ENDS = 0
  */
 export class UseOrder {
   /** Of each row the one newer and the one older than it. */
-  readonly #pieces: Uint32Array[] = []
+  readonly #links: Uint32Array
+
+  constructor(maxRows: number) {
+    this.#links = new Uint32Array(2 * (maxRows + 1))
+  }
 
   /** The row that was used longest ago; 0 where there is none. */
   get oldest(): number {
@@ -34,30 +35,21 @@ export class UseOrder {
     this.#link(this.#older(row), this.#newer(row))
   }
 
+  /** All of them leave. */
+  clear(): void {
+    this.#link(ENDS, ENDS)
+  }
+
   #link(older: number, newer: number): void {
-    this.#pieceOf(older)[placeOf(older)] = newer
-    this.#pieceOf(newer)[placeOf(newer) + 1] = older
+    this.#links[2 * older] = newer
+    this.#links[2 * newer + 1] = older
   }
 
   #newer(row: number): number {
-    return this.#pieceOf(row)[placeOf(row)] ?? ENDS
+    return this.#links[2 * row] ?? ENDS
   }
 
   #older(row: number): number {
-    return this.#pieceOf(row)[placeOf(row) + 1] ?? ENDS
+    return this.#links[2 * row + 1] ?? ENDS
   }
-
-  #pieceOf(row: number): Uint32Array {
-    const index = row >>> ROWS_BITS
-    let piece = this.#pieces[index]
-    if (piece === undefined) {
-      piece = new Uint32Array(2 * ROWS_IN_PIECE)
-      this.#pieces[index] = piece
-    }
-    return piece
-  }
-}
-
-function placeOf(row: number): number {
-  return 2 * (row & (ROWS_IN_PIECE - 1))
 }

@@ -12,8 +12,6 @@ export interface Probed {
   readonly p99DelayMs: number
   /** The longest of those that the garbage collector made. */
   readonly longestCollectionMs: number
-  /** Objects and buffers. */
-  readonly usedBytes: number
 }
 
 const RESOLUTION_MS = 1
@@ -32,10 +30,9 @@ createServer((request, response) => {
   .unref()
 
 function take(): Probed {
-  const { heapUsed, arrayBuffers } = process.memoryUsage()
   const beyondMs = (ns: number) => Math.max(0, ns / 1e6 - RESOLUTION_MS)
   const [longestPauseMs, p99DelayMs] = [beyondMs(delay.max), beyondMs(delay.percentile(99))]
-  const probed = { longestPauseMs, p99DelayMs, longestCollectionMs, usedBytes: heapUsed + arrayBuffers }
+  const probed = { longestPauseMs, p99DelayMs, longestCollectionMs }
   delay.reset()
   longestCollectionMs = 0
   return probed

@@ -34,7 +34,6 @@ export interface Filled extends Contender {
   readonly count: number
   readonly server: ServerProcess
   readonly opsPort: number
-  readonly usedBytes: number
   readonly residentBytes: number
   readonly longestPauseFillingMs: number
 }
@@ -87,8 +86,8 @@ async function fill(world: BenchWorld, keys: readonly string[], checkout: string
   }
   // Warm code first, so that its memory is not taken for that of records.
   await measureOnce(oneKey, 3)
-  const before = { ...(await probe('/collected')), resident: residentBytes(server.pid) }
-  await probe()
+  await probe('/collected')
+  const residentBefore = residentBytes(server.pid)
   const keysFile = writeKeys(join(world.directory, `keys-${count}`), keys)
   for (let asked = 0; asked < count * 1.05; ) {
     const firstKey = Math.floor(asked)
@@ -104,8 +103,7 @@ async function fill(world: BenchWorld, keys: readonly string[], checkout: string
     keys: keys.toSorted(),
     opsPort,
     probe,
-    residentBytes: residentBytes(server.pid) - before.resident,
-    usedBytes: (await probe('/collected')).usedBytes - before.usedBytes,
+    residentBytes: residentBytes(server.pid) - residentBefore,
     longestPauseFillingMs: longestPauseMs,
   }
 }
@@ -169,13 +167,12 @@ function loadedOf(turns: readonly Turn[]): Loaded {
 }
 
 function sizeOf(filled: Filled, turns: readonly Turn[], first: readonly Turn[]): Size {
-  const { count, usedBytes, residentBytes, longestPauseFillingMs } = filled
+  const { count, residentBytes, longestPauseFillingMs } = filled
   return {
     ...loadedOf(turns),
     keys: count,
     ratioToFirst: median(turns.map(({ cpuUs }, round) => cpuUs / (first[round]?.cpuUs ?? Number.NaN))),
     longestPauseFillingMs,
-    usedBytesPerKey: usedBytes / count,
     residentBytesPerKey: residentBytes / count,
   }
 }

@@ -143,8 +143,9 @@ test('whoever is told that a row makes room may look elsewhere meanwhile', () =>
 })
 
 test('memory is taken as rows are used, whatever their highest number is', () => {
-  const before = process.memoryUsage().arrayBuffers
+  const before = process.memoryUsage.rss()
   const rows = new PackedRows({ maxRows: 1_000_000, numbers: 8, bytes: 96 })
   for (let number = 0; number < 10; number++) rows.claim(digestNo(number))
-  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(8_000_000)
+  // Of 212 MB, were all of it taken; a system that gives memory by 2 MB at once may give some of those.
+  expect(process.memoryUsage.rss() - before).toBeLessThan(20_000_000)
 })
