@@ -1,12 +1,12 @@
 import type { Clock } from '../domain/clock.ts'
 import { asError, type TroubleLog } from '../observability/trouble-log.ts'
-import { firstEntries, forgetFirst } from './first-entries.ts'
+import { type NotedUse, NotedUses } from './noted-uses.ts'
 import { isNotOffered } from './origin-answers.ts'
 import type { OriginClient } from './origin-client.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
-/** Keys that are noted; of more than these some that were noted first are forgotten. */
+/** Keys that are noted; of more than these those that were noted first are forgotten. */
 const MAX_KEYS = 100_000
 /** No request is answered while the text of a call is made: 1 ms for so many, 10 to 20 for 10,000. */
 const MAX_BATCH = 500
@@ -32,8 +32,7 @@ export interface UsageReporterParts {
  */
 export class UsageReporter {
   readonly #parts: UsageReporterParts
-  /** Minutes, not ms: a number that large is an object of its own, made and given up with each request. */
-  #noted = new Map<string, number>()
+  #noted: NotedUses
   #restUntilMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #report: Promise<void> | null = null
@@ -41,6 +40,7 @@ export class UsageReporter {
 
   constructor(parts: UsageReporterParts) {
     this.#parts = parts
+    this.#noted = this.#none()
   }
 
   start(): void {
@@ -54,10 +54,7 @@ export class UsageReporter {
 
   /** On the way of each request: it only notes. */
   used(keyId: string): void {
-    const minute = Math.floor(this.#parts.clock.wallMs() / MINUTE_MS)
-    if (this.#noted.get(keyId) === minute) return
-    this.#noted.set(keyId, minute)
-    this.#makeRoom()
+    this.#noted.note(keyId, Math.floor(this.#parts.clock.wallMs() / MINUTE_MS))
   }
 
   /** Tells all that was noted. One at a time; it never rejects. */
@@ -76,28 +73,32 @@ export class UsageReporter {
     await this.report()
   }
 
+  /** What cannot be told stays noted. */
   async #tell(): Promise<void> {
-    const { clock, trouble, timeoutMs } = this.#parts
-    const noted = this.#noted
-    this.#noted = new Map()
-    if (clock.monotonicMs() < this.#restUntilMs) return // Nobody wants it: forgotten.
+    const { clock, trouble } = this.#parts
     try {
-      while (noted.size > 0) {
-        const batch = firstEntries(noted, MAX_BATCH)
-        const isWanted = await this.#tellBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
-        if (!isWanted) return
-        for (const [keyId] of batch) noted.delete(keyId)
-      }
-      trouble.works()
+      if (clock.monotonicMs() < this.#restUntilMs || !(await this.#tellAll())) this.#noted = this.#none()
+      else trouble.works()
     } catch (error) {
       trouble.failed(asError(error))
-      this.#keep(noted)
     }
   }
 
+  /** @returns false where nobody wants to know */
+  async #tellAll(): Promise<boolean> {
+    const { timeoutMs } = this.#parts
+    for (let batches = Math.ceil(this.#noted.size / MAX_BATCH); batches > 0; batches--) {
+      const batch = this.#noted.first(MAX_BATCH)
+      const isWanted = await this.#tellBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
+      if (!isWanted) return false
+      this.#noted.forget(batch)
+    }
+    return true
+  }
+
   /** @returns false where the origin takes no reports: an own key service need not */
-  async #tellBatch(batch: [string, number][], deadline: AbortSignal): Promise<boolean> {
-    const used = Object.fromEntries(batch.map(([keyId, minute]) => [keyId, minute * MINUTE_MS]))
+  async #tellBatch(batch: readonly NotedUse[], deadline: AbortSignal): Promise<boolean> {
+    const used = Object.fromEntries(batch.map(({ keyId, minute }) => [keyId, minute * MINUTE_MS]))
     const request = { method: 'POST', path: '/usage', body: { used }, maxBytes: MAX_ANSWER_BYTES } as const
     const reply = await this.#parts.client.ask(request, deadline)
     if (isNotOffered(reply)) {
@@ -108,14 +109,7 @@ export class UsageReporter {
     return true
   }
 
-  /** Behind what was noted since, which is newer and goes on counting; the oldest are the first to be forgotten. */
-  #keep(untold: Map<string, number>): void {
-    for (const [keyId, minute] of this.#noted) untold.set(keyId, Math.max(minute, untold.get(keyId) ?? 0))
-    this.#noted = untold
-    this.#makeRoom()
-  }
-
-  #makeRoom(): void {
-    forgetFirst(this.#noted, this.#parts.maxKeys ?? MAX_KEYS)
+  #none(): NotedUses {
+    return new NotedUses(this.#parts.maxKeys ?? MAX_KEYS)
   }
 }
