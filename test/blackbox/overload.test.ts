@@ -42,12 +42,15 @@ test('at more than three times what it can bear, what is accepted stays fast, an
   await load(8, 100)
 
   let ratio = Number.POSITIVE_INFINITY
-  for (let attempt = 0; attempt < ATTEMPTS && ratio >= 5; attempt++) {
+  let shed = 0
+  for (let attempt = 1; attempt <= ATTEMPTS && (ratio >= 5 || shed === 0); attempt++) {
+    // What is too much for one machine another one bears without shedding: then more comes.
+    const connections = 7 * attempt * CONNECTIONS
     const unloaded = await load(8, 1_000)
     const bearable = await load(CONNECTIONS, 4_000)
     const before = await counts()
     const [flood, probe] = await Promise.all([
-      load(7 * CONNECTIONS, 5_000),
+      load(connections, 5_000),
       fetch(`${world.gateway.urls.ops}/livez`),
     ])
     expect(probe.status).toBe(200)
@@ -55,15 +58,15 @@ test('at more than three times what it can bear, what is accepted stays fast, an
     process.stdout.write('\n')
     say('8 connections', unloaded)
     say(`${CONNECTIONS} connections`, bearable)
-    say(`${7 * CONNECTIONS} connections`, flood)
+    say(`${connections} connections`, flood)
     expect([...flood.statuses.keys()].sort()).toEqual([200, 503])
     // Those that were still under way when the load ended may have cost something too.
-    const shed = after.shed - before.shed
-    expect(shed).toBeGreaterThan(0)
-    expect(after.lookups - before.lookups).toBeLessThanOrEqual(flood.answers - shed + 7 * CONNECTIONS)
-    expect(after.sent - before.sent).toBeLessThanOrEqual(ok(flood) + 7 * CONNECTIONS)
+    shed = after.shed - before.shed
+    expect(after.lookups - before.lookups).toBeLessThanOrEqual(flood.answers - shed + connections)
+    expect(after.sent - before.sent).toBeLessThanOrEqual(ok(flood) + connections)
     ratio = flood.p99Ms / unloaded.p99Ms
   }
+  expect(shed).toBeGreaterThan(0)
   expect(ratio).toBeLessThan(5)
 
   await until('all is let in again', async () => {
