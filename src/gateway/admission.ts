@@ -7,6 +7,8 @@ const PERIOD_MS = 100
 /** For so many periods the refusal of what is shed is held back. */
 const HELD_PERIODS = 3
 const MAX_HELD = 1000
+/** Above this part of a period spent at work, whoever is refused and asks again at once takes the time of others. */
+const BUSY = 0.9
 
 export interface AdmissionSettings extends Pick<Config['gateway'], 'maxLoopDelayMs' | 'maxHeapPercent'> {
   readonly maxInFlight: number
@@ -18,6 +20,8 @@ export interface AdmissionSettings extends Pick<Config['gateway'], 'maxLoopDelay
 export interface Load {
   /** Mean time that a turn of the event loop worked: what each request waits for more than once. */
   readonly turnMs: number
+  /** Part of the period in which the event loop worked, 0 to 1. */
+  readonly utilization: number
   /** Part of the heap's limit that is in use by what lives long, 0 to 1. */
   readonly heap: number
 }
@@ -32,6 +36,7 @@ export class Admission {
   readonly #inFlight: () => number
   readonly #limit: InFlightLimit
   #heapIsFull = false
+  #isBusy = false
   #stopped = false
   #held = 0
   #releases: (() => void)[][] = Array.from({ length: HELD_PERIODS }, () => [])
@@ -53,18 +58,20 @@ export class Admission {
   }
 
   /**
-   * Waits with the refusal of what was shed because the process is late: refused at once, whoever does not mind
-   * `Retry-After` would send the next at once, and refusing would take the time of all others.
+   * Waits with the refusal of what is too much while the process is late or has hardly a moment free: refused at once,
+   * whoever does not mind `Retry-After` would send the next at once, and refusing would take the time of all others.
    */
   async holdBack(): Promise<void> {
-    const late = !this.#heapIsFull && this.#limit.value < this.#settings.maxInFlight
-    if (!late || this.#stopped || this.#held >= MAX_HELD) return
+    const late = this.#limit.value < this.#settings.maxInFlight
+    const wanted = (late || this.#isBusy) && !this.#heapIsFull
+    if (!wanted || this.#stopped || this.#held >= MAX_HELD) return
     this.#held++
     await new Promise<void>(resolve => this.#releases.at(-1)?.push(resolve))
   }
 
   /** Once per period. */
-  note({ turnMs, heap }: Load): void {
+  note({ turnMs, utilization, heap }: Load): void {
+    this.#isBusy = utilization > BUSY
     this.#heapIsFull = heap * 100 >= this.#settings.maxHeapPercent
     this.#limit.adjust(turnMs > this.#settings.maxLoopDelayMs, this.#inFlight() - this.#held)
     this.#release(this.#releases.shift() ?? [])
@@ -92,8 +99,9 @@ export function watchLoad(heapLimitBytes: number, note: (load: Load) => void): (
   let before = readLoop()
   const timer = setInterval(() => {
     const now = readLoop()
-    const { active } = performance.eventLoopUtilization(now.utilization, before.utilization)
-    note({ turnMs: active / Math.max(1, now.turns - before.turns), heap: readHeap() / heapLimitBytes })
+    const { active, utilization } = performance.eventLoopUtilization(now.utilization, before.utilization)
+    const turnMs = active / Math.max(1, now.turns - before.turns)
+    note({ turnMs, utilization, heap: readHeap() / heapLimitBytes })
     before = now
   }, PERIOD_MS).unref()
   return () => clearInterval(timer)

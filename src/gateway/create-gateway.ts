@@ -56,6 +56,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     config.gateway.maxConnections,
     new TroubleLog('accepting connections', logger, deps.clock),
   )
+  const admission = admissionOf(app, deps, observer)
   const gateway = {
     routes: compileRoutes(config.routes),
     keyCheck: createKeyCheck(config, deps),
@@ -64,8 +65,8 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     used: deps.used,
     clock: deps.clock,
     observer,
-    answer: createAnswer(app, deps, connections),
-    admission: admissionOf(app, deps, observer),
+    answer: createAnswer(app, deps, refusing(admission, createRefuse(connections))),
+    admission,
     stopping: () => deps.drainPhase() === 'closing',
   }
   serveRequests(app, gateway, { logger, connections, draining: () => deps.drainPhase() !== 'serving' })
@@ -91,9 +92,23 @@ function admissionOf(
   return admission
 }
 
-function createAnswer(app: FastifyInstance, deps: GatewayDeps, connections: ClientConnections): Answer {
+/** Whoever is too much hears so when the process has time for it. */
+function refusing(admission: Admission, refuse: Answer['refuse']): Answer['refuse'] {
+  return (reply, seen, denial, close) => {
+    if (denial.reason !== 'overloaded' && denial.reason !== 'upstream_busy') {
+      refuse(reply, seen, denial, close)
+      return
+    }
+    const refused = admission.holdBack().then(() => refuse(reply, seen, denial, close))
+    refused.catch((error: unknown) => {
+      seen.fault = `A refusal could not be answered: ${String(error)}`
+      reply.raw.destroy()
+    })
+  }
+}
+
+function createAnswer(app: FastifyInstance, deps: GatewayDeps, refuse: Answer['refuse']): Answer {
   const { config, metrics, clock, logger } = deps
-  const refuse = createRefuse(connections)
   const trusted = compileProxies(config.gateway.trustedProxies)
   const forward = registerForwarding(app, {
     settings: upstreamSettingsOf(config),

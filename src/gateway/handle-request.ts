@@ -26,7 +26,7 @@ export interface Gateway {
   readonly clock: Clock
   readonly observer: RequestObserver
   readonly answer: Answer
-  readonly admission: Pick<Admission, 'admits' | 'holdBack'>
+  readonly admission: Pick<Admission, 'admits'>
   /** Whether the listener is closed and only what was in flight is still served. */
   readonly stopping: () => boolean
 }
@@ -79,18 +79,13 @@ export function handleRequest(
   }
 
   // Shedding stands before the first thing that can wait: what is too much costs no look-up.
-  const asked = { gateway, reply, seen, match, query }
   if (gateway.stopping()) return answer.refuse(reply, seen, denied('draining'))
-  if (!gateway.admission.admits()) return shed(asked)
+  if (!gateway.admission.admits()) return answer.refuse(reply, seen, denied('overloaded'))
 
   observer.lookingUp(seen)
+  const asked = { gateway, reply, seen, match, query }
   const lookup = gateway.keys.get(credential.digest)
   return lookup instanceof Promise ? lookup.then(found => decide(asked, found)) : decide(asked, lookup)
-}
-
-async function shed({ gateway, reply, seen }: Asked): Promise<void> {
-  await gateway.admission.holdBack()
-  gateway.answer.refuse(reply, seen, denied('overloaded'))
 }
 
 function decide(asked: Asked, lookup: Lookup): Promise<void> | void {

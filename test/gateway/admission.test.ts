@@ -2,9 +2,10 @@ import { beforeEach, expect, test } from 'vitest'
 import { Admission, watchLoad } from '../../src/gateway/admission.ts'
 import { settled, until } from '../support/until.ts'
 
-const WELL = { turnMs: 1, heap: 0.5 }
-const LATE = { turnMs: 21, heap: 0.5 }
-const FULL = { turnMs: 1, heap: 0.9 }
+const WELL = { turnMs: 1, utilization: 0.5, heap: 0.5 }
+const BUSY = { ...WELL, utilization: 0.95 }
+const LATE = { ...BUSY, turnMs: 21 }
+const FULL = { ...WELL, heap: 0.9 }
 let inFlight: number
 let admission: Admission
 beforeEach(() => {
@@ -56,6 +57,18 @@ test('what is shed then is held back for three periods, and takes no place meanw
   expect(admission.admits()).toBe(false)
 })
 
+test('so is what is refused while the process has hardly a moment free, however short its turns are', async () => {
+  admission.note(BUSY)
+  expect(admission.limit).toBe(100)
+  const held = holdBack()
+  await settled()
+  expect(held.over).toBe(false)
+  for (let period = 0; period < 3; period++) admission.note(WELL)
+  const later = holdBack()
+  await settled()
+  expect([held.over, later.over]).toEqual([true, true])
+})
+
 test('no more than a thousand are held back at once', async () => {
   admission.note(LATE)
   const held = Array.from({ length: 1001 }, holdBack)
@@ -85,8 +98,10 @@ test('with the heap nearly full one at a time is let in, until there is room aga
 test('what is measured is how long the turns of this very process are', async () => {
   let longestMs = 0
   let heap = 0
+  let utilization = 0
   const stop = watchLoad(1024 ** 3, load => {
     longestMs = Math.max(longestMs, load.turnMs)
+    utilization = Math.max(utilization, load.utilization)
     heap = load.heap
   })
   const block = setInterval(() => {
@@ -96,6 +111,8 @@ test('what is measured is how long the turns of this very process are', async ()
   await until('long turns are seen', () => longestMs > 15)
   clearInterval(block)
   stop()
+  expect(utilization).toBeGreaterThan(0.5)
+  expect(utilization).toBeLessThanOrEqual(1)
   expect(heap).toBeGreaterThan(0)
   expect(heap).toBeLessThan(1)
 })
