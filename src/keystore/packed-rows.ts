@@ -30,10 +30,10 @@ export class PackedRows {
   readonly #onEvict: (row: number) => void
   /** First row by the leading bits of a digest. */
   #heads: Uint32Array
-  /** The same bytes, seen in three ways. */
+  /** The same bytes, seen in three ways; in the last a row's own begin at `bytesAt(row)`. */
   readonly #words: Uint32Array
   readonly #numbers: Float64Array
-  readonly #bytes: Buffer
+  readonly buffer: Buffer
   readonly #order: UseOrder
   #size = 0
   /** The highest number that was ever given. */
@@ -51,7 +51,7 @@ export class PackedRows {
     const memory = new ArrayBuffer((shape.maxRows + 1) * 8 * this.#numbersInRow)
     this.#words = new Uint32Array(memory)
     this.#numbers = new Float64Array(memory)
-    this.#bytes = Buffer.from(memory)
+    this.buffer = Buffer.from(memory)
   }
 
   get size(): number {
@@ -132,11 +132,6 @@ export class PackedRows {
 
   setNumber(row: number, column: number, value: number): void {
     this.#numbers[this.#numbersBefore(row) + column] = value
-  }
-
-  /** In which a row's bytes begin at `bytesAt(row)`. */
-  get buffer(): Buffer {
-    return this.#bytes
   }
 
   bytesAt(row: number): number {
