@@ -87,6 +87,8 @@ async function fill(world: BenchWorld, keys: readonly string[], checkout: string
   // Warm code first, so that its memory is not taken for that of records.
   await measureOnce(oneKey, 3)
   await probe('/collected')
+  // The pause of that collection is told with the next.
+  await probe()
   const residentBefore = residentBytes(server.pid)
   const keysFile = writeKeys(join(world.directory, `keys-${count}`), keys)
   for (let asked = 0; asked < count * 1.05; ) {
