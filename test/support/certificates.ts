@@ -23,47 +23,32 @@ export function makeCertificates(days = 2): Certificates {
   const openssl = (...args: string[]) => {
     execFileSync('openssl', args, { cwd: directory, stdio: 'ignore' })
   }
-  const pair = (name: string) => ({
-    cert: readFileSync(path(`${name}.pem`)),
-    key: readFileSync(path(`${name}.key`)),
-  })
-  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  const newKey = [...curve, '-days', String(days)]
-  openssl('req', '-x509', ...newKey, '-subj', '/CN=test ca', '-keyout', 'ca.key', '-out', 'ca.pem')
-  const sign = (name: string, subject: string) => {
-    const issuer = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-addext', `subjectAltName=${subject}`]
-    openssl(
-      'req',
-      '-x509',
-      ...newKey,
-      ...issuer,
-      '-subj',
-      `/CN=${name}`,
-      '-keyout',
-      `${name}.key`,
-      '-out',
-      `${name}.pem`,
-    )
-    return pair(name)
-  }
-  const server = sign('server', 'IP:127.0.0.1,DNS:localhost')
-  const misnamed = sign('misnamed', 'DNS:elsewhere.example')
-  // `openssl req` signs for no day that is over.
-  const wish = ['-subj', '/CN=server', '-addext', 'subjectAltName=IP:127.0.0.1,DNS:localhost']
-  openssl('req', '-new', ...curve, ...wish, '-keyout', 'expired.key', '-out', 'expired.csr')
-  const late = [
-    '-CA',
-    'ca.pem',
-    '-CAkey',
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+  const lasting = ['-days', String(days)]
+  openssl(
+    'req',
+    '-x509',
+    ...newKey,
+    ...lasting,
+    '-subj',
+    '/CN=test ca',
+    '-keyout',
     'ca.key',
-    '-CAcreateserial',
-    '-copy_extensions',
-    'copy',
-    '-days',
-    '-1',
-  ]
-  openssl('x509', '-req', '-in', 'expired.csr', ...late, '-out', 'expired.pem')
-  const expired = pair('expired')
+    '-out',
+    'ca.pem',
+  )
+  // In two steps: `openssl req` alone signs for no day that is over.
+  const sign = (name: string, names: string, validity = lasting) => {
+    const wish = ['-subj', `/CN=${name}`, '-addext', `subjectAltName=${names}`]
+    openssl('req', '-new', ...newKey, ...wish, '-keyout', `${name}.key`, '-out', `${name}.csr`)
+    const issuer = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-copy_extensions', 'copy']
+    openssl('x509', '-req', '-in', `${name}.csr`, ...issuer, ...validity, '-out', `${name}.pem`)
+    return { cert: readFileSync(path(`${name}.pem`)), key: readFileSync(path(`${name}.key`)) }
+  }
+  const here = 'IP:127.0.0.1,DNS:localhost'
+  const server = sign('server', here)
+  const misnamed = sign('misnamed', 'DNS:elsewhere.example')
+  const expired = sign('expired', here, ['-days', '-1'])
   sign('client', 'DNS:gateway')
   return {
     caFile: path('ca.pem'),
