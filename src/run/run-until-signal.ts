@@ -17,6 +17,7 @@ import { Drain } from './drain.ts'
 import { readHeapLimit } from './heap-limit.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
+import { readyCompiler } from './ready-compiler.ts'
 import { Reloader } from './reloader.ts'
 import { readRevision } from './revision.ts'
 import type { RunSettings } from './run-settings.ts'
@@ -130,6 +131,7 @@ export async function runUntilSignal(
   frame: Frame,
   start: () => Promise<readonly PlaneRun[]>,
 ): Promise<Record<string, string>> {
+  readyCompiler()
   const { config, logger } = frame
   const running: Running = { planes: null }
   const ops = createOpsServer({ metrics: frame.metrics, health: healthOf(frame, running) })

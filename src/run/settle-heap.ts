@@ -35,23 +35,8 @@ const MARK_AT_LATEST = '--incremental-marking-hard-trigger=90'
  */
 const KEEP_WHEN_QUIET = '--memory-reducer-gc-count=0'
 
-/**
- * A request passes many small functions of Node, undici and our own, of which V8 puts no more than 920 bytes of bytecode
- * into one that is hot, and none of more than 460. With about twice as much a forwarded request costs a twentieth less.
- */
-const INLINE_MORE = '--max-inlined-bytecode-size=1000'
-const INLINE_MORE_TOGETHER = '--max-inlined-bytecode-size-cumulative=2000'
-
-/** What V8 is told of a program whose objects live as long as a request, or for ever, and that does one thing. */
-export const UNDER_LOAD = [
-  GROW_AT_ONCE,
-  ALL_START_YOUNG,
-  MARK_IN_TIME,
-  MARK_AT_LATEST,
-  KEEP_WHEN_QUIET,
-  INLINE_MORE,
-  INLINE_MORE_TOGETHER,
-]
+/** What V8 is told of a program whose objects live as long as a request, or for ever. */
+export const UNDER_LOAD = [GROW_AT_ONCE, ALL_START_YOUNG, MARK_IN_TIME, MARK_AT_LATEST, KEEP_WHEN_QUIET]
 
 /** One for good, so that the shape of all others is never forgotten. */
 const keptTicks: object[] = []

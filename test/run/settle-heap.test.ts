@@ -4,10 +4,11 @@ import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { ALL_DAY } from '../../src/run/ready-compiler.ts'
 import { settleUnlessUsed, UNDER_LOAD } from '../../src/run/settle-heap.ts'
 
 // An unknown flag is passed over with a warning, and the gateway would only be slower.
-test.each(UNDER_LOAD)('V8 knows %s', flag => {
+test.each([...UNDER_LOAD, ...ALL_DAY])('V8 knows %s', flag => {
   const known = execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' })
   const name = flag.replace(/^--(?:no-)?/, '').replace(/=.*/, '')
   expect(known).toMatch(new RegExp(`^\\s+--${name} `, 'm'))

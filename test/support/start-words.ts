@@ -16,8 +16,8 @@ export function startWords(checkout: string): string[] {
 }
 
 /** Of them, what the image must give to node, too. */
-export const V8_FLAGS = startWords(CHECKOUT).filter(word => word.startsWith('--max-'))
-
 export const SEMI_SPACE_MIB = Number(
-  V8_FLAGS.find(word => word.startsWith('--max-semi-space-size='))?.split('=')[1],
+  startWords(CHECKOUT)
+    .find(word => word.startsWith('--max-semi-space-size='))
+    ?.split('=')[1],
 )
