@@ -35,9 +35,9 @@ describe.skipIf(!has(CURL))('the demo prints lines that work as they stand', () 
     expect(JSON.parse(await paste(narrow))).toMatchObject({ code: 'scope_missing' })
   })
 
-  test('a key that is revoked is refused at once', async () => {
+  test('a key that is revoked is refused, and the gateway has confirmed that before', async () => {
     const [, , , , , revoke, after] = curlLines()
-    await paste(revoke)
+    expect(JSON.parse(await paste(revoke))).toMatchObject({ gateways: { confirmed: 1, silent: [] } })
     expect(JSON.parse(await paste(after))).toMatchObject({ code: 'key_revoked' })
   })
 
