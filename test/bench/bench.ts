@@ -26,7 +26,7 @@ const { values: options } = parseArgs({
     scale: { type: 'boolean', default: false },
     keys: { type: 'string', default: '100,10000,1000000' },
     rounds: { type: 'string', default: '7' },
-    seconds: { type: 'string', default: '2' },
+    seconds: { type: 'string', default: '1' },
     /** Only contestants whose name holds this; the README stays as it is. */
     only: { type: 'string', multiple: true },
     /** Another checkout, measured beside this one; the README stays as it is. */
