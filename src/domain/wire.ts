@@ -1,4 +1,5 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import { isoInstant } from './iso-instant.ts'
 import { isWorkspaceId, type KeyGrant, type KeyRecord } from './key-record.ts'
 import { isScope, normalizeScopes } from './scope.ts'
 
@@ -190,8 +191,4 @@ function parseInstant(value: unknown): number | null {
   const ms = Date.parse(value)
   // A day or hour that does not exist would be read as one of the next month or day.
   return !Number.isNaN(ms) && isoInstant(ms).startsWith(value.slice(0, 19)) ? ms : null
-}
-
-function isoInstant(ms: number): string {
-  return new Date(ms).toISOString()
 }

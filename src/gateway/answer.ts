@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { Permit } from '../domain/authorize.ts'
+import { isoInstant } from '../domain/iso-instant.ts'
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Denial } from '../domain/verdict.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
@@ -50,7 +51,7 @@ export const describeKey: Answer['describeKey'] = (reply, seen, { grant }) => {
 
 /** `GET /api/v1/auth` for this key. */
 export function descriptionOf({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): WholeAnswer {
-  const expiresAt = new Date(expiresAtMs).toISOString()
+  const expiresAt = isoInstant(expiresAtMs)
   // Only a hint may be beyond ASCII. Taken to bytes before, it leaves the whole text at one byte a character, which JSON
   // and a write take half the time for.
   const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint: bytesOf(hint), expiresAt })

@@ -1,4 +1,5 @@
 import { type Logger, symbols } from 'pino'
+import { isoInstant } from '../domain/iso-instant.ts'
 import type { RequestObservation } from './request-observer.ts'
 
 /** How a request ended, beside what was observed on its way. */
@@ -80,7 +81,7 @@ class LogClock {
     const nowMs = Date.now()
     if (nowMs !== this.#ms) {
       this.#ms = nowMs
-      this.#iso = new Date(nowMs).toISOString()
+      this.#iso = isoInstant(nowMs)
     }
     return this.#iso
   }
