@@ -93,9 +93,8 @@ async function contestantsOf(world: BenchWorld): Promise<Contestant[]> {
 async function runAll(world: BenchWorld): Promise<void> {
   const contestants = await contestantsOf(world)
   const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)]
-  const pace = { rounds, seconds, warmUpSeconds: 8 }
   const tell = (text: string) => process.stderr.write(`\r\u001b[K${text}`)
-  const measured = await runRounds(inTurns(contestants), pace, tell)
+  const measured = await runRounds(inTurns(contestants), { rounds, seconds }, tell)
   const samples: Samples = new Map(contestants.map(({ name }) => [name, measured.get(name) ?? []]))
   process.stderr.write('\n')
   const goals = judgeGoals(samples)

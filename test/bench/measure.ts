@@ -17,12 +17,13 @@ export type Samples = Map<string, Sample[]>
 export interface Pace {
   readonly rounds: number
   readonly seconds: number
-  /** Before the first round. */
-  readonly warmUpSeconds: number
 }
 
 /** Of every load. */
 const CONNECTIONS = 64
+
+/** Before the first round: the more code a request passes, the longer its compiler takes. */
+const WARM_UP_SECONDS = 8
 
 /** Before each turn: whoever was idle makes its connections anew, and its compiler is at work for half a second. */
 export const LEAD_IN_SECONDS = 1
@@ -39,7 +40,7 @@ export async function runRounds(
   const samples: Samples = new Map(contestants.map(({ name }) => [name, []]))
   for (const contestant of contestants) {
     tell(`warming up: ${contestant.name}`)
-    await measureOnce(contestant, pace.warmUpSeconds)
+    await measureOnce(contestant, WARM_UP_SECONDS)
   }
   for (let round = 1; round <= pace.rounds; round++) {
     for (const contestant of round % 2 === 1 ? contestants : contestants.toReversed()) {

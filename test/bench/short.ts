@@ -8,7 +8,7 @@ const RECORDED = new URL('ratios.json', import.meta.url)
 const WORSE = 1.15
 /** Odd rounds are the machine's doing more often than ours, and mostly make it worse: the better quarter tells of us. */
 const SHARE = 0.25
-const PACE = { rounds: 5, seconds: 1, warmUpSeconds: 5 }
+const PACE = { rounds: 5, seconds: 1 }
 
 const PAIRS = [
   ['gateway, 0.4 KB', 'http-proxy-3, 0.4 KB'],
