@@ -33,7 +33,7 @@ const MARK_AT_LATEST = '--incremental-marking-hard-trigger=90'
  * most of the code has to be compiled again: after a quiet minute the first second cost twice as much per request, and
  * some of them waited for more than 100 ms. What was needed under load stays with the gateway instead.
  */
-const KEEP_WHEN_QUIET = '--memory-reducer-gc-count=0'
+export const KEEP_WHEN_QUIET = '--memory-reducer-gc-count=0'
 
 /** What V8 is told of a program whose objects live as long as a request, or for ever. */
 export const UNDER_LOAD = [GROW_AT_ONCE, ALL_START_YOUNG, MARK_IN_TIME, MARK_AT_LATEST, KEEP_WHEN_QUIET]

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { KEEP_WHEN_QUIET } from '../../src/run/settle-heap.ts'
 import { forge, OTHER_WORKSPACE, WORKSPACE, writeKeys } from './keys.ts'
 import { LARGE, SMALL } from './nginx.ts'
 import type { ServerProcess } from './server-process.ts'
@@ -24,7 +25,7 @@ const ROTATED_KEYS = 4096
  * While others have their turns, V8 would take back what it has learnt, some of it for good, and a bare server cost a
  * quarter more than one that is asked all the time. The gateway tells its own the same.
  */
-const STAY_WARM = { nodeFlags: ['--memory-reducer-gc-count=0'] }
+const STAY_WARM = { nodeFlags: [KEEP_WHEN_QUIET] }
 
 /** Starts all that this machine can. @param has whether nginx has its Lua modules; a checkout to compare with */
 export async function startContestants(
