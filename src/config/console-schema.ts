@@ -66,7 +66,8 @@ export const consolePlane = section({
   ),
   trustedProxies: Type.Array(Type.String({ format: 'cidr' }), {
     maxItems: 256,
-    description: 'Addresses or CIDRs of proxies whose `X-Forwarded-For` says who signs in',
+    description:
+      'Addresses or CIDRs of proxies whose `X-Forwarded-For` names the client, for the audit log and the limit on sign-ins',
   }),
   signInsPerMinute: Type.Integer({
     minimum: 1,

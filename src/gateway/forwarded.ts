@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type BlockList, isIPv6 } from 'node:net'
+import { plainAddress } from '../domain/plain-address.ts'
 
 /** Who asked, how and under what name, as the upstream is told. */
 export interface Forwarded {
@@ -7,8 +8,6 @@ export interface Forwarded {
   readonly proto: 'http' | 'https'
   readonly host: string
 }
-
-const IPV4_MAPPED = '::ffff:'
 
 /**
  * What goes on as X-Forwarded-For, -Proto and -Host: rebuilt, so that a client can claim nothing.
@@ -31,11 +30,6 @@ export function forwardedOf(
     proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
     host: textOf(headers['x-forwarded-host']) || host,
   }
-}
-
-/** A listener on all addresses sees IPv4 peers in their IPv6 form (RFC 4291, section 2.5.5.2). */
-export function plainAddress(address: string): string {
-  return address.startsWith(IPV4_MAPPED) ? address.slice(IPV4_MAPPED.length) : address
 }
 
 function textOf(value: string | string[] | undefined): string {

@@ -24,7 +24,7 @@ export interface ServerParts {
   readonly logger: ControlLogger
   readonly metrics: Metrics
   readonly randomBytes: RandomBytes
-  /** Of addresses; whose `X-Forwarded-For` is believed, in `request.ip`. */
+  /** Addresses and CIDRs; `clientAddressOf` reads the `X-Forwarded-For` of these alone. */
   readonly trustedProxies: readonly string[]
 }
 

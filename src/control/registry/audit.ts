@@ -8,7 +8,7 @@ export interface Caller {
   readonly actor: string
   /** What a person is called; programs have no name. */
   readonly name?: string
-  /** The peer's own: whoever stands in between is told by name elsewhere. */
+  /** The client's: the peer's own, or what a proxy in `console.trustedProxies` says. */
   readonly address: string
   readonly requestId: string
 }

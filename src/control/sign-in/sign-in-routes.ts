@@ -3,6 +3,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
 import { signInPage } from '../console/sign-in-page.ts'
 import type { ControlLogger } from '../control-logger.ts'
+import { clientAddressOf } from '../http/client-address.ts'
 import { ATTEMPT_SECONDS, decodeAttempt, encodeAttempt } from './attempt.ts'
 import { localPath } from './local-path.ts'
 import type { OneTimeLink } from './one-time-link.ts'
@@ -114,7 +115,7 @@ async function attempted(
 ): Promise<FastifyReply> {
   const { limit, metrics, logger } = parts
   try {
-    const waitSeconds = await limit(request.ip)
+    const waitSeconds = await limit(clientAddressOf(request))
     if (waitSeconds > 0) {
       void reply.header('retry-after', waitSeconds)
       throw new SignInError('limited', 'too many attempts from one address')

@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest'
+import { clientAddressOf } from '../../src/control/http/client-address.ts'
+import { BrowserDouble } from '../support/browser-double.ts'
+import { startConsole } from '../support/console.ts'
+import { startSignIn } from '../support/signed-in.ts'
+
+/** `inject` comes from 127.0.0.1: that is the proxy here. */
+const PROXY = '127.0.0.1'
+const CLIENT = '203.0.113.9'
+const KEYS = '/admin/v1/workspaces/ws_1/keys'
+const ISSUE = { name: 'importer', scopes: ['files:read'] }
+
+/** What the audit log says of a key that was issued with this header. */
+async function auditedFrom(trustedProxies: readonly string[], forwardedFor: string): Promise<unknown> {
+  const { ask } = await startConsole({ signIn: { trustedProxies: [...trustedProxies] } })
+  const issued = await ask('POST', KEYS, ISSUE, { headers: { 'x-forwarded-for': forwardedFor } })
+  expect(issued.status).toBe(201)
+  const { body } = await ask('GET', '/admin/v1/workspaces/ws_1/audit')
+  return body.entries[0]?.detail['from']
+}
+
+describe('the audit log names the client', () => {
+  test.each([
+    ['as a trusted proxy says', [PROXY], CLIENT, CLIENT],
+    [
+      'by the rightmost address that is not a proxy',
+      [PROXY, '10.0.0.0/8'],
+      `1.1.1.1, ${CLIENT}, 10.9.8.7`,
+      CLIENT,
+    ],
+    ['not as it says itself in front of the proxy', [PROXY], `1.1.1.1, ${CLIENT}`, CLIENT],
+    ['not as an untrusted peer says', [], CLIENT, PROXY],
+    ['not by text that is no address', [PROXY], '<script>, unknown', PROXY],
+    ['by an IPv4 address in its own form', [PROXY], `::ffff:${CLIENT}`, CLIENT],
+  ])('%s', async (_, trusted, said, expected) => {
+    expect(await auditedFrom(trusted, said)).toBe(expected)
+  })
+
+  test('also for a change made on a page, and from a browser session', async () => {
+    const { browser, provider, ask } = await startSignIn({ signIn: { trustedProxies: [PROXY] } })
+    provider.person = { sub: 'ada', name: 'Ada', workspaces: ['ws_1'] }
+    const ada = browser()
+    await ada.visit('/sign-in/start')
+    const form = await ada.visit('/workspaces/ws_1/keys/new')
+    const once = /name="once" value="([^"]*)"/.exec(form.text)?.[1] ?? ''
+    const fields = { name: 'importer', scopes: 'files:read', expiry: '30', date: '', once }
+    const _csrf = BrowserDouble.csrfTokenIn(form)
+    const sent = await ada.post(
+      '/workspaces/ws_1/keys/new',
+      { ...fields, _csrf },
+      { 'x-forwarded-for': CLIENT },
+    )
+    expect(sent.status).toBe(200)
+    const { body } = await ask('GET', '/admin/v1/workspaces/ws_1/audit')
+    expect(body.entries).toMatchObject([{ actor: 'person:ada', detail: { from: CLIENT } }])
+  })
+})
+
+test('an address that is not known is said to be unknown', () => {
+  expect(clientAddressOf({ ip: '' })).toBe('unknown')
+})
