@@ -36,8 +36,16 @@ export const operations = {
     sampleRatio: Type.Number({
       minimum: 0,
       maximum: 1,
-      description: 'Part of the traces that begin here which is recorded',
+      description:
+        'Share of traces that is recorded, of those that begin here or whose parent is not trusted (`tracing.trustParent`)',
     }),
+    trustParent: Type.Union(
+      [Type.Literal('trusted-proxies'), Type.Literal('always'), Type.Literal('never')],
+      {
+        description:
+          'Whose `traceparent` decides whether a trace is recorded: that of `gateway.trustedProxies`, every client’s, or none',
+      },
+    ),
   }),
   log: section({
     level: Type.Union(

@@ -1,4 +1,3 @@
-import { BlockList, isIPv6 } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
@@ -20,6 +19,7 @@ import { forwardedOf } from './forwarded.ts'
 import { createKeyCheck } from './key-check.ts'
 import { limitConnections } from './limit-connections.ts'
 import { createServer, serveRequests } from './server.ts'
+import { compileProxies } from './trusted-proxies.ts'
 import type { UpstreamSettings } from './upstream-connection.ts'
 
 export interface GatewayDeps {
@@ -135,17 +135,4 @@ function upstreamSettingsOf({ upstream }: Config): UpstreamSettings {
   const { url } = upstream
   if (url === undefined) throw new Error('upstream.url is required for the gateway')
   return { ...upstream, url }
-}
-
-/** @returns null where nobody is trusted, which is the default */
-function compileProxies(ranges: readonly string[]): BlockList | null {
-  if (ranges.length === 0) return null
-  const list = new BlockList()
-  for (const range of ranges) {
-    const [address = '', bits] = range.split('/')
-    const family = isIPv6(address) ? 'ipv6' : 'ipv4'
-    if (bits === undefined) list.addAddress(address, family)
-    else list.addSubnet(address, Number(bits), family)
-  }
-  return list
 }

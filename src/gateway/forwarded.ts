@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { type BlockList, isIPv6 } from 'node:net'
+import type { BlockList } from 'node:net'
 import { plainAddress } from '../domain/plain-address.ts'
+import { isTrustedProxy } from './trusted-proxies.ts'
 
 /** Who asked, how and under what name, as the upstream is told. */
 export interface Forwarded {
@@ -21,9 +22,7 @@ export function forwardedOf(
 ): Forwarded {
   const peer = plainAddress(peerAddress)
   const host = headers.host ?? ''
-  if (trusted === null || !trusted.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4')) {
-    return { for: peer, proto: 'http', host }
-  }
+  if (!isTrustedProxy(trusted, peer)) return { for: peer, proto: 'http', host }
   const said = textOf(headers['x-forwarded-for'])
   return {
     for: said === '' ? peer : `${said}, ${peer}`,

@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import {
   type Context,
   ROOT_CONTEXT,
@@ -19,17 +18,32 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import type { TierName } from '../domain/lookup.ts'
-import type { RequestTrace, Tracing } from './tracing.ts'
+import type { RequestTrace, TracedRequest, Tracing, TrustsParent } from './tracing.ts'
 
 const EXPORT_TIMEOUT_MS = 5_000
 const STOP_TIMEOUT_MS = 3_000
+
+interface OpenTelemetrySettings {
+  readonly endpoint: string
+  readonly sampleRatio: number
+  readonly version: string
+  readonly trustsParent: TrustsParent
+  /** From 0 to 1, for the decision on traces of untrusted parents. */
+  readonly random?: () => number
+}
 
 /** Spans by OpenTelemetry's SDK, made by hand: three of them, and no instrumentation that patches anything. */
 export class OpenTelemetryTracing implements Tracing {
   readonly #provider: TracerProvider
   readonly #tracer: Tracer
+  readonly #sampleRatio: number
+  readonly #trustsParent: TrustsParent
+  readonly #random: () => number
 
-  constructor(settings: { endpoint: string; sampleRatio: number; version: string }) {
+  constructor(settings: OpenTelemetrySettings) {
+    this.#sampleRatio = settings.sampleRatio
+    this.#trustsParent = settings.trustsParent
+    this.#random = settings.random ?? Math.random
     const exporter = new OTLPTraceExporter({
       url: tracesUrl(settings.endpoint),
       timeoutMillis: EXPORT_TIMEOUT_MS,
@@ -42,8 +56,24 @@ export class OpenTelemetryTracing implements Tracing {
     this.#tracer = this.#provider.getTracer('postern')
   }
 
-  begin(headers: IncomingHttpHeaders): RequestTrace {
-    return new OpenTelemetryRequest(this.#tracer, parentOf(headers))
+  begin(request: TracedRequest): RequestTrace {
+    return new OpenTelemetryRequest(this.#tracer, this.#contextOf(request))
+  }
+
+  /**
+   * The sampler follows a parent's flag and decides on the rest by trace id. An untrusted client chooses both, so its trace
+   * is continued under a flag that is drawn here.
+   */
+  #contextOf(request: TracedRequest): Context {
+    const { traceparent } = request.headers
+    const parent = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null
+    if (parent === null) return ROOT_CONTEXT
+    const traceFlags = this.#trustsParent(request) ? parent.traceFlags : this.#drawFlags()
+    return trace.setSpanContext(ROOT_CONTEXT, { ...parent, traceFlags, isRemote: true })
+  }
+
+  #drawFlags(): TraceFlags {
+    return this.#random() < this.#sampleRatio ? TraceFlags.SAMPLED : TraceFlags.NONE
   }
 
   async stop(): Promise<void> {
@@ -107,11 +137,6 @@ class OpenTelemetryRequest implements RequestTrace {
     this.#upstream?.end()
     this.#server.end()
   }
-}
-
-function parentOf({ traceparent }: IncomingHttpHeaders): Context {
-  const parent = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null
-  return parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...parent, isRemote: true })
 }
 
 function tracesUrl(endpoint: string): string {

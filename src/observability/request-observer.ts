@@ -65,8 +65,9 @@ export class RequestObserver {
     collectOnScrape(metrics.requestsInFlight, gauge => gauge.set(this.inFlight))
   }
 
-  begin({ method = '', headers }: IncomingMessage): RequestObservation {
-    const trace = this.#tracing === null ? null : this.#tracing.begin(headers)
+  begin(request: IncomingMessage): RequestObservation {
+    const { method = '', headers } = request
+    const trace = this.#tracing === null ? null : this.#tracing.begin(request)
     const observation: RequestObservation = {
       method: METHODS.has(method) ? method : '_OTHER',
       startedAtMs: performance.now(),

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Config } from '../config/schema.ts'
 import type { TierName } from '../domain/lookup.ts'
 
@@ -17,21 +17,32 @@ export interface RequestTrace {
   end(facts: { route: string; method: string; status: number; aborted: boolean; reason: string | null }): void
 }
 
+/** The part of a request that tracing reads. */
+export type TracedRequest = Pick<IncomingMessage, 'headers' | 'socket'>
+
+/** Whether the sampled flag of this request's `traceparent` decides; if not, `tracing.sampleRatio` does. */
+export type TrustsParent = (request: TracedRequest) => boolean
+
 export interface Tracing {
-  begin(headers: IncomingHttpHeaders): RequestTrace
+  begin(request: TracedRequest): RequestTrace
   /** Sends what is left. */
   stop(): Promise<void>
 }
 
 /** The SDK is only read where a collector is named: elsewhere tracing costs a comparison with null. */
-export async function createTracing(config: Config['tracing'], version: string): Promise<Tracing | null> {
+export async function createTracing(
+  config: Config['tracing'],
+  version: string,
+  trustsParent: TrustsParent,
+): Promise<Tracing | null> {
   const { endpoint, sampleRatio } = config
   if (endpoint === undefined) return null
   const { OpenTelemetryTracing } = await import('./open-telemetry.ts')
-  return new OpenTelemetryTracing({ endpoint, sampleRatio, version })
+  return new OpenTelemetryTracing({ endpoint, sampleRatio, version, trustsParent })
 }
 
-const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/
+/** Version ff and ids of nothing but zeros are invalid (W3C Trace Context, 3.2.2). */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 /** The trace that the client says it is in; a log line is found by it also where there are no spans. */
 export function traceIdOf(headers: IncomingHttpHeaders): string | null {

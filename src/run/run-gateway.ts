@@ -1,6 +1,7 @@
 import type { Config } from '../config/schema.ts'
 import { systemClock } from '../domain/clock.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
+import { parentTrustOf } from '../gateway/parent-trust.ts'
 import type { ChangeEar } from '../keystore/changes.ts'
 import { createKeyStore } from '../keystore/create-key-store.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
@@ -27,7 +28,7 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
   const { logger, metrics, drain, version } = frame
   const config = withinOpenFiles(frame)
   const { follow } = frame.reloader
-  const tracing = await createTracing(config.tracing, version)
+  const tracing = await createTracing(config.tracing, version, parentTrustOf(config))
   const store = createKeyStore({ config, metrics, logger, clock: systemClock, follow })
   const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock, follow })
   const app = await createGateway({

@@ -58,6 +58,37 @@ test('with a collector named, a request is a span in its client’s trace, over 
   expect(collector.text).not.toContain(key.secret)
 })
 
+test('an anonymous client cannot have its requests recorded against tracing.sampleRatio', async () => {
+  const gateway = await startPostern('gateway', {
+    ...world.env,
+    POSTERN_TRACING_ENDPOINT: collector.url,
+    POSTERN_TRACING_SAMPLE_RATIO: '0',
+  })
+  world.upstream.reset()
+  const before = collector.spans.length
+  for (let requests = 0; requests < 20; requests++) {
+    await exchange(gateway.urls.gateway, get(WORKSPACE, key.secret, `traceparent: ${TRACEPARENT}`))
+  }
+  // What was not sent yet is sent when the process ends.
+  await gateway.process.stop('SIGTERM')
+  expect(collector.spans.length).toBe(before)
+  // The trace goes on, and the upstream sees our decision.
+  expect(world.upstream.requests[0]).toMatch(new RegExp(`traceparent: 00-${TRACE_ID}-[0-9a-f]{16}-00\\r\\n`))
+})
+
+test('with a trusted proxy in front, the flag that it sends decides', async () => {
+  const gateway = await startPostern('gateway', {
+    ...world.env,
+    POSTERN_TRACING_ENDPOINT: collector.url,
+    POSTERN_TRACING_SAMPLE_RATIO: '0',
+    POSTERN_GATEWAY_TRUSTED_PROXIES: '127.0.0.1',
+  })
+  const before = collector.spans.length
+  await exchange(gateway.urls.gateway, get(WORKSPACE, key.secret, `traceparent: ${TRACEPARENT}`))
+  await gateway.process.stop('SIGTERM')
+  expect(collector.spans.length).toBe(before + 3)
+})
+
 test('a collector that is away disturbs nothing', async () => {
   const gateway = await startPostern('gateway', {
     ...world.env,

@@ -24,6 +24,7 @@ beforeAll(async () => {
     ...world.env,
     POSTERN_TRACING_ENDPOINT: collector.url,
     POSTERN_METRICS_EXEMPLARS: 'true',
+    POSTERN_TRACING_TRUST_PARENT: 'always',
   })
   for (const trace of [`${RECORDED}-b7ad6b7169203331-01`, `${UNRECORDED}-b7ad6b7169203331-00`]) {
     const { status } = await exchange(

@@ -150,7 +150,7 @@ export function consoleConfig({
     reload: { everySeconds: 0 },
     metrics: { workspaces: [], exemplars: false },
     // The schema's union of levels has no static type so far.
-    tracing: { sampleRatio: 1 },
+    tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug' },
     scopes: { 'workspace:read': 'See the workspace', 'files:read': 'List its files' },
     routes: [{ name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' }],

@@ -1,0 +1,10 @@
+import type { Config } from '../config/schema.ts'
+import type { TrustsParent } from '../observability/tracing.ts'
+import { compileProxies, isTrustedProxy } from './trusted-proxies.ts'
+
+/** Whose `traceparent` decides whether a trace is recorded. */
+export function parentTrustOf({ gateway, tracing }: Pick<Config, 'gateway' | 'tracing'>): TrustsParent {
+  if (tracing.trustParent !== 'trusted-proxies') return () => tracing.trustParent === 'always'
+  const trusted = compileProxies(gateway.trustedProxies)
+  return ({ socket }) => isTrustedProxy(trusted, socket.remoteAddress ?? '')
+}

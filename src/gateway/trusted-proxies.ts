@@ -1,0 +1,22 @@
+import { BlockList, isIPv6 } from 'node:net'
+import { plainAddress } from '../domain/plain-address.ts'
+
+/** @returns null where no proxy is trusted, which is the default */
+export function compileProxies(ranges: readonly string[]): BlockList | null {
+  if (ranges.length === 0) return null
+  const list = new BlockList()
+  for (const range of ranges) {
+    const [address = '', bits] = range.split('/')
+    const family = isIPv6(address) ? 'ipv6' : 'ipv4'
+    if (bits === undefined) list.addAddress(address, family)
+    else list.addSubnet(address, Number(bits), family)
+  }
+  return list
+}
+
+/** @param peerAddress the other end of the connection, as Node gives it */
+export function isTrustedProxy(trusted: BlockList | null, peerAddress: string): boolean {
+  if (trusted === null) return false
+  const peer = plainAddress(peerAddress)
+  return trusted.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4')
+}
