@@ -45,10 +45,12 @@ export interface Taken {
 
 /**
  * What a running process takes of settings that were read again.
- * @throws where an address with a password leads elsewhere now: records and keys would be split between two places
+ * @throws where an address with a password leads elsewhere now: records and keys would be split between two places; and
+ * where a secret is gone: what it protected would be open
  */
 export function takeOver(running: Config, read: Config): Taken {
   for (const path of ADDRESSES) requireSamePlace(path, valueAt(running, path), valueAt(read, path))
+  for (const { path, secret } of settings) if (secret) requireStillThere(path, running, read)
   const different = settings
     .map(({ path }) => path)
     .filter(path => !isDeepStrictEqual(valueAt(running, path), valueAt(read, path)))
@@ -80,6 +82,18 @@ function requireSamePlace(path: string, before: unknown, after: unknown): void {
   throw new Error(
     `${path}: only user and password can change while a process runs; restart it for a new address`,
   )
+}
+
+function requireStillThere(path: string, running: Config, read: Config): void {
+  if (!isThere(valueAt(running, path)) || isThere(valueAt(read, path))) return
+  throw new Error(
+    `${path}: is gone; a running process keeps its secrets, so restart it to run without this one`,
+  )
+}
+
+/** Lists and maps of secrets are there while they hold one. */
+function isThere(value: unknown): boolean {
+  return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : value !== undefined
 }
 
 function placeOf(address: unknown): string {

@@ -45,19 +45,20 @@ export function loadConfig(sources: {
   const given = new Map<string, Given>()
   for (const layer of layers) overlay(given, layer, mistakes)
   const files = new Map<string, string>()
-  const read: ReadText = (named, file) => readText(named, file, mistakes, files)
-  const candidate = assemble(readSecretFiles(given, read))
-  readHeaderFiles(candidate, read)
-  const invalid = validate(candidate, given)
-  mistakes.push(...invalid)
-  // Rules between settings are only judged where each setting is right by itself.
-  if (invalid.length === 0) {
-    for (const { spelling, problem } of checkRules(candidate as unknown as Config, sources.planes)) {
-      const writer = given.get(spelling)
-      // What nobody but ourselves wrote has its plain name.
-      const known = writer !== undefined && writer !== defaults.get(spelling)
-      mistakes.push({ spelling: known ? writer.spelling : spelling, problem })
-    }
+  const read: ReadText = (named, file, path) => readText(named, file, path, mistakes, files)
+  readSecretFiles(given, read)
+  mistakes.push(...emptySecretsIn(given, defaults))
+  const candidate = assemble(given)
+  readHeaderFiles(candidate, read, mistakes)
+  const known = new Set(mistakes.map(({ path }) => path))
+  mistakes.push(...validate(candidate, given).filter(({ path }) => !known.has(path)))
+  const isSound = soundOf(mistakes.flatMap(({ path }) => path ?? []))
+  // A rule is judged where what it reads is sound: of that part the schema has accepted the candidate.
+  for (const mistake of checkRules(candidate as unknown as Config, sources.planes, isSound)) {
+    const writer = given.get(mistake.spelling)
+    // What nobody but ourselves wrote has its plain name.
+    const isWritten = writer !== undefined && writer !== defaults.get(mistake.spelling)
+    mistakes.push(isWritten ? { ...mistake, spelling: writer.spelling } : mistake)
   }
   if (mistakes.length > 0) return { ok: false, mistakes }
   // The schema has just accepted the candidate: that is what the cast rests on.
@@ -69,15 +70,23 @@ export function loadConfig(sources: {
   return { ok: true, config, files }
 }
 
+/** @param faulty paths of settings and sections; an empty one is a whole file */
+function soundOf(faulty: readonly string[]): (path: string) => boolean {
+  const holds = (section: string, path: string) => section === '' || `${path}.`.startsWith(`${section}.`)
+  return path => !faulty.some(wrong => holds(wrong, path) || holds(path, wrong))
+}
+
+const EMPTY_SECRET = 'is given, and empty: give it the secret, or leave it out'
+
 /** Reads the file that a setting names; null, and a mistake noted, where that cannot be. */
-type ReadText = (named: Given, file: string) => string | null
+type ReadText = (named: Given, file: string, path: string) => string | null
 
 function layerOfNamedFile(file: string | undefined, mistakes: Mistake[]): Layer {
   if (file === undefined || file === '') return new Map()
   try {
     return layerOfFile(readFileSync(file, 'utf8'), file, mistakes)
   } catch (error) {
-    mistakes.push({ spelling: file, problem: `cannot be read: ${reasonOf(error)}` })
+    mistakes.push({ spelling: file, problem: `cannot be read: ${reasonOf(error)}`, path: '' })
     return new Map()
   }
 }
@@ -90,6 +99,7 @@ function overlay(given: Map<string, Given>, layer: Layer, mistakes: Mistake[]): 
       mistakes.push({
         spelling: value.spelling,
         problem: `is given twice: also as ${layer.get(twin)?.spelling}`,
+        path,
       })
     }
     given.delete(twin)
@@ -97,28 +107,47 @@ function overlay(given: Map<string, Given>, layer: Layer, mistakes: Mistake[]): 
   }
 }
 
-function readSecretFiles(given: Map<string, Given>, read: ReadText): Map<string, Given> {
+function readSecretFiles(given: Map<string, Given>, read: ReadText): void {
   for (const setting of settings) {
     const { path, secret } = setting
     const named = given.get(`${path}File`)
     if (!secret || named === undefined) continue
     given.delete(`${path}File`)
-    const text = read(named, String(named.value))
-    if (text === null) continue
-    given.set(path, { spelling: named.spelling, value: parseText(setting, path, text) })
+    // Without a name there is nothing to read: it is refused as an empty secret is.
+    const text = isEmpty(named.value) ? '' : read(named, String(named.value), path)
+    if (text !== null) given.set(path, { spelling: named.spelling, value: parseText(setting, path, text) })
   }
-  return given
 }
 
-function readHeaderFiles(candidate: Record<string, unknown>, read: ReadText): void {
+/**
+ * An empty secret is one that got lost on the way: what it protects must not be left open for that. What the defaults leave
+ * empty was not given. A map without entries is a statement.
+ */
+function emptySecretsIn(given: ReadonlyMap<string, Given>, defaults: Layer): Mistake[] {
+  return settings.flatMap(({ path, secret }) => {
+    const writer = given.get(path)
+    if (!secret || writer === undefined || writer === defaults.get(path) || !isEmpty(writer.value)) return []
+    return [{ spelling: writer.spelling, problem: EMPTY_SECRET, path }]
+  })
+}
+
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0
+  return value === null || (typeof value === 'string' && value.trim() === '')
+}
+
+function readHeaderFiles(candidate: Record<string, unknown>, read: ReadText, mistakes: Mistake[]): void {
   const upstream = candidate['upstream'] as { headers?: unknown }
-  if (typeof upstream.headers !== 'object' || upstream.headers === null) return
+  if (typeof upstream.headers !== 'object' || upstream.headers === null || Array.isArray(upstream.headers))
+    return
   const headers = { ...upstream.headers } as Record<string, unknown>
   for (const [name, value] of Object.entries(headers)) {
     const file = typeof value === 'object' && value !== null ? (value as { file?: unknown }).file : undefined
     if (typeof file !== 'string') continue
-    const text = read({ spelling: `upstream.headers.${name}`, value: file }, file)
-    if (text !== null) headers[name] = text
+    const spelling = `upstream.headers.${name}`
+    const text = read({ spelling, value: file }, file, 'upstream.headers')
+    if (text === '') mistakes.push({ spelling, problem: EMPTY_SECRET, path: 'upstream.headers' })
+    else if (text !== null) headers[name] = text
   }
   upstream.headers = headers
 }
@@ -126,6 +155,7 @@ function readHeaderFiles(candidate: Record<string, unknown>, read: ReadText): vo
 function readText(
   named: Given,
   file: string,
+  path: string,
   mistakes: Mistake[],
   files: Map<string, string>,
 ): string | null {
@@ -137,6 +167,7 @@ function readText(
     mistakes.push({
       spelling: named.spelling,
       problem: `names a file that cannot be read: ${reasonOf(error)}`,
+      path,
     })
     return null
   }
@@ -172,8 +203,8 @@ function explain({ place, problem }: Fault, given: ReadonlyMap<string, Given>): 
     if (setting === undefined) continue
     const spelling = given.get(path)?.spelling ?? path
     const within = place.slice(length).join('.')
-    if (within === '') return { spelling, problem: `must be ${expectationOf(setting.schema, formats)}` }
-    return { spelling: `${spelling}, at ${within}`, problem }
+    if (within === '') return { spelling, problem: `must be ${expectationOf(setting.schema, formats)}`, path }
+    return { spelling: `${spelling}, at ${within}`, problem, path }
   }
   return { spelling: place.join('.'), problem }
 }

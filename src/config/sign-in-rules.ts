@@ -1,33 +1,72 @@
-import type { Config } from './schema.ts'
-import type { Mistake } from './sources.ts'
+import { mistakeIf, type Rule } from './rule.ts'
 
 const ON_THIS_MACHINE = new Set(['localhost', '127.0.0.1', '[::1]'])
 
 /** What signing in needs to be safe; each a sentence that says what to set. */
-export function checkSignIn({ publicUrl, oidc, session }: Config['console']): Mistake[] {
-  const mistakes: Mistake[] = []
-  const add = (spelling: string, problem: string) => mistakes.push({ spelling, problem })
-  if (publicUrl !== undefined) {
-    if (!isProtected(publicUrl)) add('console.publicUrl', `must be https: ${BECAUSE_OF_COOKIES}`)
-    if (new URL(publicUrl).pathname !== '/') add('console.publicUrl', 'must be without a path')
-  }
-  if (oidc.issuer !== undefined) {
-    if (!isProtected(oidc.issuer)) add('console.oidc.issuer', 'must be https (http only on this machine)')
-    if (oidc.clientId === undefined) add('console.oidc.clientId', 'is required with console.oidc.issuer')
-    if (publicUrl === undefined) {
-      add(
+export const signInRules: readonly Rule[] = [
+  {
+    plane: 'console',
+    about: ['console.publicUrl'],
+    check: ({ console: { publicUrl } }) => [
+      ...mistakeIf(
+        publicUrl !== undefined && !isProtected(publicUrl),
+        'console.publicUrl',
+        `must be https: ${BECAUSE_OF_COOKIES}`,
+      ),
+      ...mistakeIf(
+        publicUrl !== undefined && new URL(publicUrl).pathname !== '/',
+        'console.publicUrl',
+        'must be without a path',
+      ),
+    ],
+  },
+  {
+    plane: 'console',
+    about: ['console.oidc.issuer'],
+    check: ({ console: { oidc } }) =>
+      mistakeIf(
+        oidc.issuer !== undefined && !isProtected(oidc.issuer),
+        'console.oidc.issuer',
+        'must be https (http only on this machine)',
+      ),
+  },
+  {
+    plane: 'console',
+    about: ['console.oidc.issuer', 'console.oidc.clientId'],
+    check: ({ console: { oidc } }) => [
+      ...mistakeIf(
+        oidc.issuer !== undefined && oidc.clientId === undefined,
+        'console.oidc.clientId',
+        'is required with console.oidc.issuer',
+      ),
+      ...mistakeIf(
+        oidc.issuer === undefined && oidc.clientId !== undefined,
+        'console.oidc.issuer',
+        'is required with console.oidc.clientId: the provider that people sign in at',
+      ),
+    ],
+  },
+  {
+    plane: 'console',
+    about: ['console.oidc.issuer', 'console.publicUrl'],
+    check: ({ console: { oidc, publicUrl } }) =>
+      mistakeIf(
+        oidc.issuer !== undefined && publicUrl === undefined,
         'console.publicUrl',
         'is required with console.oidc.issuer: where the provider sends people back to',
-      )
-    }
-  } else if (oidc.clientId !== undefined) {
-    add('console.oidc.issuer', 'is required with console.oidc.clientId: the provider that people sign in at')
-  }
-  if (session.idleSeconds > session.absoluteSeconds) {
-    add('console.session.idleSeconds', 'is longer than console.session.absoluteSeconds')
-  }
-  return mistakes
-}
+      ),
+  },
+  {
+    plane: 'console',
+    about: ['console.session.idleSeconds', 'console.session.absoluteSeconds'],
+    check: ({ console: { session } }) =>
+      mistakeIf(
+        session.idleSeconds > session.absoluteSeconds,
+        'console.session.idleSeconds',
+        'is longer than console.session.absoluteSeconds',
+      ),
+  },
+]
 
 const BECAUSE_OF_COOKIES = 'over http anybody on the way could take a session (http only on this machine)'
 

@@ -10,6 +10,8 @@ export interface Given {
 export interface Mistake {
   readonly spelling: string
   readonly problem: string
+  /** The setting or section that it is about, where it is one; empty for a whole file. */
+  readonly path?: string
 }
 
 const SERVICE_LINK =
@@ -28,14 +30,18 @@ export function layerOfFile(text: string, label: string, mistakes: Mistake[]): L
     const root: unknown = parseYaml(text) ?? {}
     if (isMap(root)) collect(root, '', label, layer, mistakes)
     else
-      mistakes.push({ spelling: label, problem: 'must hold settings by name, as config/default.yaml does' })
+      mistakes.push({
+        spelling: label,
+        problem: 'must hold settings by name, as config/default.yaml does',
+        path: '',
+      })
   } catch (error) {
-    mistakes.push({ spelling: label, problem: `is not YAML${placeOf(error)}` })
+    mistakes.push({ spelling: label, problem: `is not YAML${placeOf(error)}`, path: '' })
   }
   return layer
 }
 
-/** The layer of the environment: every `POSTERN_…` must be a setting, and an empty one is not set. */
+/** The layer of the environment: every `POSTERN_…` must be a setting. An empty one is not set, unless it is a secret. */
 export function layerOfEnvironment(environment: NodeJS.ProcessEnv, mistakes: Mistake[]): Layer {
   const layer = new Map<string, Given>()
   const byName = new Map(settings.flatMap(setting => spellings(setting, 'environment')))
@@ -44,7 +50,7 @@ export function layerOfEnvironment(environment: NodeJS.ProcessEnv, mistakes: Mis
     const known = byName.get(name)
     if (isServiceLink(name, text)) mistakes.push({ spelling: name, problem: SERVICE_LINK })
     else if (known === undefined) mistakes.push({ spelling: name, problem: 'is no setting' })
-    else if (text !== '')
+    else if (text !== '' || known.setting.secret)
       layer.set(known.path, { spelling: name, value: parseText(known.setting, known.path, text) })
   }
   return layer
@@ -122,18 +128,19 @@ function collect(
     const spelling = `${path} (in ${label})`
     if (sectionPaths.has(path)) {
       if (isMap(value)) collect(value, path, label, layer, mistakes)
-      else if (value !== null) mistakes.push({ spelling, problem: 'must hold settings by name' })
+      else if (value !== null) mistakes.push({ spelling, problem: 'must hold settings by name', path })
     } else if (isSettingOrTwin(path)) {
-      if (value !== null) layer.set(path, { spelling, value })
+      if (value !== null || isSecretOrTwin(path)) layer.set(path, { spelling, value })
     } else mistakes.push({ spelling, problem: 'is no setting' })
   }
 }
 
 function isSettingOrTwin(path: string): boolean {
-  return (
-    settingByPath.has(path) ||
-    (path.endsWith('File') && settingByPath.get(path.slice(0, -4))?.secret === true)
-  )
+  return settingByPath.has(path) || isSecretOrTwin(path)
+}
+
+function isSecretOrTwin(path: string): boolean {
+  return [path, path.replace(/File$/, '')].some(name => settingByPath.get(name)?.secret === true)
 }
 
 /** Kubernetes sets variables for each Service of the namespace, `POSTERN_GATEWAY_PORT=tcp://…` for one called that. */

@@ -171,6 +171,63 @@ describe('mistakes', () => {
     expect(mistakes).toHaveLength(expected.length)
   })
 
+  it('are named with what is missing, in one run', () => {
+    const environment = {
+      POSTERN_UPSTREAM_URL: undefined,
+      POSTERN_KEYS_SIGNING_SECRETS: undefined,
+      POSTERN_REDIS_URL: undefined,
+      POSTERN_GATEWAY_PORT: 'eighty',
+      POSTERN_LOG_LEVEL: 'loud',
+      POSTERN_CONSOLE_OIDC_ISSUER: 'https://login.example.com',
+    }
+    const named = mistakesOf({ environment, file: 'gatway: {}' }).map(text => text.split(' ')[0])
+    expect(named.sort()).toEqual([
+      'POSTERN_GATEWAY_PORT',
+      'POSTERN_LOG_LEVEL',
+      'console.oidc.clientId',
+      'console.publicUrl',
+      'gatway',
+      'keys.signingSecrets',
+      'redis.url,',
+      'upstream.url',
+    ])
+  })
+
+  it.each(settings.map(setting => [setting.path, setting] as const))(
+    'are named once: a bad value of %s is not also said to be missing, or to contradict another',
+    (path, { environment }) => {
+      const good = {
+        POSTERN_ORIGIN_URL: 'http://console:8081',
+        POSTERN_ORIGIN_TOKEN: 'o'.repeat(16),
+        POSTERN_UPSTREAM_TLS_CERT_FILE: '/c.pem',
+        POSTERN_UPSTREAM_TLS_KEY_FILE: '/k.pem',
+        POSTERN_CONSOLE_WEBHOOK_URL: 'https://hooks.example.com',
+        POSTERN_CONSOLE_WEBHOOK_SECRET: OTHER_SECRET,
+        POSTERN_CONSOLE_PUBLIC_URL: 'https://console.example.com',
+        POSTERN_CONSOLE_OIDC_ISSUER: 'https://login.example.com',
+        POSTERN_CONSOLE_OIDC_CLIENT_ID: 'postern',
+        POSTERN_LIMITS_POLICIES:
+          '[{ name: minute, per: key, scope: "files:read", requests: 1, windowSeconds: 1 }]',
+      }
+      expect(mistakesOf({ environment: good })).toEqual([])
+      // Neither a number nor a list of texts fits any setting.
+      const file = path.split('.').reduceRight<unknown>((value, name) => ({ [name]: value }), [{ a: 1 }])
+      const mistakes = mistakesOf({
+        environment: { ...good, [environment]: undefined },
+        file: JSON.stringify(file),
+      })
+      expect([...new Set(mistakes.map(text => text.split(/[ ,]/)[0]))]).toEqual([path])
+    },
+  )
+
+  it('of a file that cannot be used do not make what may stand in it missing', () => {
+    const environment = { POSTERN_UPSTREAM_URL: undefined, POSTERN_OPS_PORT: 'many' }
+    expect(mistakesOf({ environment, file: 'upstream: { url: ' }).map(text => text.split(' ')[0])).toEqual([
+      expect.stringMatching(/settings\.yaml$/),
+      'POSTERN_OPS_PORT',
+    ])
+  })
+
   it('are all named, however many there are', () => {
     const numbers = settings.filter(({ schema }) => schema.type === 'integer')
     expect(numbers.length).toBeGreaterThan(30)
@@ -223,7 +280,11 @@ describe('mistakes', () => {
   })
 
   it('are only those of the plane that runs', () => {
-    const nothing = { POSTERN_UPSTREAM_URL: '', POSTERN_REDIS_URL: '', POSTERN_KEYS_SIGNING_SECRETS: '' }
+    const nothing = {
+      POSTERN_UPSTREAM_URL: '',
+      POSTERN_REDIS_URL: undefined,
+      POSTERN_KEYS_SIGNING_SECRETS: undefined,
+    }
     const problems = (planes: readonly ('gateway' | 'console')[]) =>
       mistakesOf({ environment: nothing, planes }).map(text => text.split(' is required')[0])
     expect(problems(['gateway'])).toEqual([
@@ -242,7 +303,7 @@ describe('mistakes', () => {
     expect(mistakesOf({ flags: { '--upstream-tls-cert-file': '/c.pem' } })).toEqual([
       expect.stringMatching(/belong together/),
     ])
-    const opaque = { POSTERN_KEYS_FORMAT: 'opaque', POSTERN_KEYS_SIGNING_SECRETS: '' }
+    const opaque = { POSTERN_KEYS_FORMAT: 'opaque', POSTERN_KEYS_SIGNING_SECRETS: undefined }
     expect(mistakesOf({ environment: opaque, planes: ['gateway'] })).toEqual([])
     expect(mistakesOf({ environment: opaque, planes: ['console'] })).toEqual([
       expect.stringMatching(/^keys\.signingSecrets is required for the console/),
@@ -263,7 +324,7 @@ describe('a secret from a file', () => {
 
   it('may hold several, one a line', () => {
     const file = fileWith(`${OTHER_SECRET}\n${SIGNING_SECRET}\n`)
-    const environment = { POSTERN_KEYS_SIGNING_SECRETS: '', POSTERN_KEYS_SIGNING_SECRETS_FILE: file }
+    const environment = { POSTERN_KEYS_SIGNING_SECRETS: undefined, POSTERN_KEYS_SIGNING_SECRETS_FILE: file }
     expect(configOf({ environment }).keys.signingSecrets).toEqual([OTHER_SECRET, SIGNING_SECRET])
   })
 
@@ -306,12 +367,16 @@ describe('a secret from a file', () => {
     ])
   })
 
-  it('that cannot be read, or is empty, is a mistake', () => {
+  it('that cannot be read is a mistake, and not one that is missing as well', () => {
     expect(mistakesOf({ environment: { POSTERN_ORIGIN_TOKEN_FILE: '/nowhere/token' } })).toEqual([
       expect.stringMatching(/^POSTERN_ORIGIN_TOKEN_FILE names a file that cannot be read/),
     ])
-    expect(mistakesOf({ environment: { POSTERN_ORIGIN_TOKEN_FILE: fileWith('\n') } })).toEqual([
-      expect.stringMatching(/^POSTERN_ORIGIN_TOKEN_FILE must be a text of 1 to 512 characters/),
+    const signing = {
+      POSTERN_KEYS_SIGNING_SECRETS: undefined,
+      POSTERN_KEYS_SIGNING_SECRETS_FILE: '/nowhere/signing',
+    }
+    expect(mistakesOf({ environment: signing })).toEqual([
+      expect.stringMatching(/^POSTERN_KEYS_SIGNING_SECRETS_FILE names a file that cannot be read/),
     ])
     expect(mistakesOf({ file: 'upstream: { headers: { X-T: { file: /nowhere/h } } }' })).toEqual([
       expect.stringMatching(/^upstream\.headers\.X-T names a file that cannot be read/),

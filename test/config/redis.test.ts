@@ -3,7 +3,7 @@ import { redisTopologyOf } from '../../src/domain/redis-topology.ts'
 import { configOf, mistakesOf } from './examples.ts'
 
 /** In the examples Redis is a single server unless a test says otherwise. */
-const NO_URL = { POSTERN_REDIS_URL: '' }
+const NO_URL = { POSTERN_REDIS_URL: undefined }
 const SENTINELS = 'redis-0:26379, redis-1:26379'
 
 function topologyOf(environment: NodeJS.ProcessEnv) {

@@ -173,3 +173,58 @@ describe('a mistake never repeats the value of a secret', () => {
     warn.mockRestore()
   })
 })
+
+describe('a secret that is given but empty is refused', () => {
+  const blank = ['', ' ', '\n']
+  const yamlOf = (path: string, value: unknown) =>
+    JSON.stringify(path.split('.').reduceRight<unknown>((inner, name) => ({ [name]: inner }), value))
+
+  it.each(secrets.map(setting => [setting.environment, setting] as const))(
+    '%s, from wherever it comes',
+    (environment, { path, flag }) => {
+      const clean = { [environment]: undefined }
+      for (const text of blank) {
+        const ways: Parameters<typeof mistakesOf>[0][] = [
+          { environment: { [environment]: text } },
+          { environment: { ...clean, [`${environment}_FILE`]: text } },
+          { environment: { ...clean, [`${environment}_FILE`]: fileWith(text) } },
+          { environment: clean, flags: { [flag]: text } },
+          { environment: clean, flags: { [`${flag}-file`]: fileWith(text) } },
+          { environment: clean, file: yamlOf(path, text) },
+          { environment: clean, file: yamlOf(path, null) },
+          { environment: clean, file: yamlOf(`${path}File`, null) },
+          { environment: clean, file: yamlOf(`${path}File`, fileWith(text)) },
+        ]
+        for (const way of ways) {
+          const mistakes = mistakesOf(way).filter(mistake => mistake.includes('is given, and empty'))
+          expect(mistakes, JSON.stringify(way)).toHaveLength(1)
+        }
+      }
+    },
+  )
+
+  it('also a list of none, and the file of one header', () => {
+    const environment = { POSTERN_KEYS_SIGNING_SECRETS: undefined }
+    for (const planes of [[], ['gateway'], ['console']] as const) {
+      const opaque = 'keys: { format: opaque, signingSecrets: [] }'
+      expect(mistakesOf({ environment, file: opaque, planes })).toEqual([
+        expect.stringMatching(/^keys\.signingSecrets .* is given, and empty/),
+      ])
+    }
+    const commas = {
+      POSTERN_KEYS_SIGNING_SECRETS: undefined,
+      POSTERN_KEYS_SIGNING_SECRETS_FILE: fileWith(',\n,'),
+    }
+    expect(mistakesOf({ environment: commas })).toEqual([expect.stringMatching(/is given, and empty/)])
+    expect(mistakesOf({ file: `upstream: { headers: { X-T: { file: '${fileWith(' ')}' } } }` })).toEqual([
+      expect.stringMatching(/^upstream\.headers\.X-T is given, and empty/),
+    ])
+  })
+
+  it('but not one that is not given, or that a later layer replaces', () => {
+    expect(mistakesOf({ file: 'upstream: { headers: {} }' })).toEqual([])
+    expect(mistakesOf({ file: 'keys: { signingSecrets: [] }' })).toEqual([])
+    const flags = { '--console-admin-token': 'x'.repeat(20) }
+    expect(mistakesOf({ environment: { POSTERN_ADMIN_TOKEN: '' }, flags })).toEqual([])
+  })
+})

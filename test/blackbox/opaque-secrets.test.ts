@@ -1,0 +1,85 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { digestOf } from '../../src/domain/secret.ts'
+import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { recordOf } from '../support/key-records.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { exchange, get } from '../support/raw-client.ts'
+import { RecordingUpstream } from '../support/recording-upstream.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { scrapeOne } from '../support/scrape.ts'
+import { SecretMount } from '../support/secret-mount.ts'
+import { until } from '../support/until.ts'
+
+/** Keys without a MAC of their own: the MAC on their records in Redis is all that stands against a forged one. */
+const SECRET = randomBytes(32)
+const TIMESTAMP = 'postern_config_last_reload_timestamp_seconds'
+
+let redis: RedisServer
+let upstream: RecordingUpstream
+let gateway: Listening
+let files: SecretMount
+let good: Record<string, string>
+
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  upstream = await RecordingUpstream.start()
+  files = new SecretMount({ signing: '', settings: '' })
+  good = {
+    signing: SECRET.toString('base64'),
+    settings: `keys: { format: opaque, signingSecretsFile: '${files.file('signing')}' }`,
+  }
+  files.swap(good)
+  gateway = await startPostern('gateway', {
+    POSTERN_CONFIG: files.file('settings'),
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_REDIS_BEATS: 'false',
+    POSTERN_UPSTREAM_URL: upstream.url,
+    POSTERN_DRAIN_DELAY_MS: '0',
+    POSTERN_RELOAD_EVERY_SECONDS: '0',
+  })
+})
+afterAll(async () => {
+  await gateway.process.stop()
+  await upstream.stop()
+  await redis.stop()
+  files.remove()
+})
+
+/** Reads all settings again. @returns whether that was a success */
+async function reload(): Promise<boolean> {
+  const before = await scrapeOne(gateway.urls.ops, TIMESTAMP)
+  gateway.process.child.kill('SIGHUP')
+  await until('read again', async () => (await scrapeOne(gateway.urls.ops, TIMESTAMP)) > before)
+  return (await scrapeOne(gateway.urls.ops, 'postern_config_last_reload_success')) === 1
+}
+
+/** Puts a record of a new key into Redis, and asks with the key. */
+async function statusWith(recordKey: ReturnType<typeof deriveRecordKey> | null): Promise<number> {
+  const key = `opaque-${randomBytes(16).toString('hex')}`
+  const record = recordOf({
+    workspaceId: 'ws_1',
+    scopes: ['workspace:read'],
+    expiresAtMs: Date.now() + 60_000,
+  })
+  await redis.admin.set(redisKeyOf(digestOf(key)), encodeRecord(record, digestOf(key), recordKey))
+  return (await exchange(gateway.urls.gateway, get('/api/v1/workspaces/ws_1', key))).status
+}
+
+test.each([
+  ['the secret file is emptied', { signing: '' }],
+  ['the secret file holds a list of none', { signing: ',\n' }],
+  ['the setting is a list of none', { settings: 'keys: { format: opaque, signingSecrets: [] }' }],
+  ['the setting is removed', { settings: 'keys: { format: opaque }' }],
+])('a forged record in Redis opens nothing after a reload where %s', async (_, spoilt) => {
+  files.swap(spoilt)
+  expect(await reload()).toBe(false)
+  expect(await statusWith(null)).not.toBe(200)
+  expect(await statusWith(deriveRecordKey(SECRET))).toBe(200)
+  const said = gateway.process.log.findLast(({ level }) => level === 50)
+  expect(said).toMatchObject({ msg: 'settings could not be read again: the last good ones stay in use' })
+  expect(said?.['problem']).toMatch(/signingSecrets.*(?:is given, and empty|is gone)/)
+
+  files.swap(good)
+  expect(await reload()).toBe(true)
+})
