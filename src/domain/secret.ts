@@ -72,10 +72,9 @@ export function digestOf(key: string): string {
   return hash('sha256', key, 'hex')
 }
 
-/** Prefix, `…`, and the last four characters of the random part. */
+/** Prefix, `…`, and the last four characters of the whole key: what a person who holds the key sees at its end. */
 export function hintOf(secret: Secret, prefix: string): string {
-  const random = secret.reveal().slice(prefix.length, prefix.length + RANDOM_LENGTH)
-  return `${prefix}…${random.slice(-4)}`
+  return `${prefix}…${secret.reveal().slice(-4)}`
 }
 
 /** @returns character codes of 11 base62 digits, good until the next call */

@@ -57,7 +57,7 @@ export class KeyMint {
       workspaceId: WORKSPACE,
       name: 'of the bench',
       scopes: ['files:read', 'workspace:read'],
-      hint: `wsk_…${key.slice(43, 47)}`,
+      hint: `wsk_…${key.slice(-4)}`,
       createdAtMs: this.#nowMs,
       createdBy: 'bench',
       expiresAtMs: this.#nowMs + 90 * DAY_MS,

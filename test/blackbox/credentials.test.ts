@@ -49,7 +49,7 @@ describe('a credential in any other form is refused before any store is asked, a
     ['another prefix', () => [bearer(key.secret.replace('wsk_', 'xyz_'))], 'key_invalid'],
     ['one character changed', () => [bearer(changed(key.secret))], 'key_invalid'],
     ['a character more', () => [bearer(`${key.secret}0`)], 'key_invalid'],
-    ['the hint', () => [bearer(`wsk_…${key.secret.slice(43, 47)}`)], 'key_invalid'],
+    ['the hint', () => [bearer(`wsk_…${key.secret.slice(-4)}`)], 'key_invalid'],
     ...['__proto__', '*', 'key:*', '{}', '$where', "' OR 1=1--", '../..', 'x'.repeat(8000)].map(
       (text): (typeof cases)[number] => [text.slice(0, 20), () => [bearer(text)], 'key_invalid'],
     ),

@@ -26,7 +26,7 @@ describe('a key opens its own workspace', () => {
       workspaceId: 'ws_1',
       scopes: ['files:read', 'workspace:read'],
       keyId: key.id,
-      hint: `wsk_…${key.secret.slice(43, 47)}`,
+      hint: `wsk_…${key.secret.slice(-4)}`,
       expiresAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
     })
     expect(field(answer, 'cache-control')).toBe('no-store')

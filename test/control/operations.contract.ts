@@ -53,7 +53,7 @@ export function describeOperations(
       expect(body.key).toMatchObject({ workspaceId, name, scopes, rotatedFrom: old.id, replacedBy: null })
       expect(body.key).toMatchObject({ version: 1, state: 'active', expiresAt: '2027-02-18T10:00:00.000Z' })
       expect(body.secret).toMatch(/^wsk_[0-9A-Za-z]{54}$/)
-      expect(body.key.hint).toBe(`wsk_…${body.secret.slice(43, 47)}`)
+      expect(body.key.hint).toBe(`wsk_…${body.secret.slice(-4)}`)
       const retiring = { expiresAt: '2026-11-21T10:00:00.000Z', replacedBy: body.key.id, version: 2 }
       expect(body.replaced).toEqual({ ...old, ...retiring, state: 'retiring' })
       expect(await get(running, old.id)).toEqual(body.replaced)
@@ -421,7 +421,7 @@ export function describeOperations(
   })
 
   test(`a registry in ${database} issues keys side by side whose hints all differ`, async () => {
-    // Two random bytes decide a hint: of 200 draws many are the same.
+    // Few keys can be drawn, and each has one hint: many draws are the same.
     const randomBytes = (size: number) => {
       const bytes = new Uint8Array(size)
       bytes.set(size < 2 ? [Math.random() * 256] : [0, Math.random() * 64], Math.max(0, size - 2))
