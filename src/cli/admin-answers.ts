@@ -22,7 +22,6 @@ export type ShownKey = Static<typeof key>
 
 /** The secret is null where an earlier answer had it: in the answer to a retry. */
 export const issuedAnswer = Type.Object({ key, secret: nullable(Type.String()) })
-export const rotatedAnswer = Type.Object({ key, secret: nullable(Type.String()), replaced: key })
 export const keyAnswer = Type.Object({ key })
 const gateways = Type.Object({
   confirmed: Type.Integer(),
@@ -30,11 +29,14 @@ const gateways = Type.Object({
   silent: Type.Array(Type.Object({ name: Type.String(), lastSeenAt: instant })),
 })
 export type ShownGateways = Static<typeof gateways>
-/** An older console says less. */
-export const revokedAnswer = Type.Object({
+/** How far a change has come that ends a key. An older console says less. */
+const progress = { announced: Type.Optional(Type.Boolean()), gateways: Type.Optional(nullable(gateways)) }
+export const revokedAnswer = Type.Object({ key, ...progress })
+export const rotatedAnswer = Type.Object({
   key,
-  announced: Type.Optional(Type.Boolean()),
-  gateways: Type.Optional(nullable(gateways)),
+  secret: nullable(Type.String()),
+  replaced: key,
+  ...progress,
 })
 export const keysAnswer = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
 const count = Type.Integer({ minimum: 0 })

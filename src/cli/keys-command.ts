@@ -70,7 +70,11 @@ function addRotate(keys: Command, begin: Begin): void {
     .command('rotate')
     .description('make a successor with the same scopes; the old key works until the overlap ends')
     .argument('<id>', 'the key’s id (key_…)')
-    .option('--overlap <duration>', 'how long the old key still works (default: 24h)', parseDuration)
+    .option(
+      '--overlap <duration>',
+      'how long the old key still works (default: 24h); 0 revokes it at once',
+      parseDuration,
+    )
     .addOption(expiresIn())
   type Options = { overlap?: number; expiresIn?: number }
   withAccess(rotate).action(async (id: string, options: Options, self: Command) => {

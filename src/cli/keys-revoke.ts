@@ -1,16 +1,15 @@
 import { systemClock } from '../domain/clock.ts'
 import { EXIT } from '../run/host.ts'
-import { keyAnswer, readAnswer, revokedAnswer, type ShownGateways, type ShownKey } from './admin-answers.ts'
+import { keyAnswer, readAnswer, revokedAnswer, type ShownKey } from './admin-answers.ts'
 import { CliError } from './cli-error.ts'
 import { canAsk, confirm } from './confirm.ts'
+import { gatewaysText, UNANNOUNCED } from './gateways-text.ts'
 import { lastUseText, nameOf, paintFor, scopesText, stateText } from './key-text.ts'
 import type { KeysCommand } from './keys-command.ts'
 import { plainText } from './plain-text.ts'
 import { minuteOf } from './times.ts'
 
 const UNCONFIRMED = 'Nobody is here to confirm it: to revoke a key without a terminal, add --yes'
-const UNANNOUNCED =
-  'The gateways could not be told yet: the console goes on trying, and each refuses the key as soon as it asks again'
 
 /** `postern keys revoke` */
 export async function revokeKey(
@@ -21,7 +20,8 @@ export async function revokeKey(
   if (!confirmed) await askFirst(command, id)
   const answer = await client.ask({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
   const { key, announced, gateways } = readAnswer(client, revokedAnswer, answer)
-  host.write(json ? `${answer.text}\n` : `${outcomeOf(key)}${gateways ? hearingOf(gateways) : ''}\n`)
+  const lines = [outcomeOf(key), gateways ? gatewaysText(gateways) : '']
+  host.write(json ? `${answer.text}\n` : `${lines.filter(line => line !== '').join('\n')}\n`)
   if (announced === false) host.complain(`${UNANNOUNCED}.\n`)
 }
 
@@ -49,13 +49,4 @@ function outcomeOf(key: ShownKey): string {
   const which = `${nameOf(key)} of workspace ${plainText(key.workspaceId)}`
   if (key.revokedAt === null) return `Nothing to revoke: ${which} had expired.`
   return `Revoked at ${minuteOf(key.revokedAt)} UTC: ${which}.`
-}
-
-/** A sentence on who has heard of it. */
-function hearingOf({ confirmed, verifying, silent }: ShownGateways): string {
-  const live = confirmed + verifying + silent.length
-  if (live === 0) return ''
-  const names = silent.map(({ name }) => plainText(name)).join(', ')
-  const unheard = silent.length === 0 ? '' : `; nothing was heard within a second of ${names}`
-  return `\n${confirmed + verifying} of ${live} gateways refuse it${unheard}.`
 }

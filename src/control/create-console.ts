@@ -31,7 +31,7 @@ import { createSignIn } from './sign-in/create-sign-in.ts'
 import type { OneTimeLink } from './sign-in/one-time-link.ts'
 import { systemTimers, type Timers } from './timers.ts'
 import { createWebhook, isWebhookOn } from './webhooks/create-webhook.ts'
-import { noticeOfChange } from './webhooks/notice.ts'
+import { noticesOfChange } from './webhooks/notice.ts'
 import { createNotices, type Notices } from './webhooks/notices.ts'
 
 export interface ConsoleParts {
@@ -112,7 +112,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
       return secrets.value.signingKey
     },
     knownScopes: Object.keys(config.scopes),
-    noticeOf: isWebhookOn(config.console.webhook) ? noticeOfChange : () => null,
+    noticesOf: isWebhookOn(config.console.webhook) ? noticesOfChange : () => [],
   }
   const { trustedProxies } = config.console
   const app = createConsoleServer({ logger, metrics, randomBytes, trustedProxies })

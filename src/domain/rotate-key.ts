@@ -23,7 +23,7 @@ export interface RotateContext {
 
 export interface Rotation {
   readonly successor: KeyRecord
-  /** The old key, which works until the overlap ends. */
+  /** The old key: it works until the overlap ends, and is revoked where there is no overlap. */
   readonly replaced: KeyRecord
   readonly overlapSeconds: number
 }
@@ -36,7 +36,7 @@ export type PlannedRotation =
 
 /**
  * A successor that may do what the key may, and the key with an end. Only an active key can have one: a retiring key has
- * its successor already, and what is dead must not come back to life.
+ * its successor already, and what is dead must not come back to life. A rotation without overlap revokes the key.
  */
 export function planRotation(
   record: KeyRecord,
@@ -54,6 +54,7 @@ export function planRotation(
   const overlapEndsMs = nowMs + Math.round(overlapSeconds * 1000)
   const replaced: KeyRecord = {
     ...record,
+    revokedAtMs: overlapEndsMs > nowMs ? null : nowMs,
     replacedBy: id,
     expiresAtMs: Math.min(record.expiresAtMs, overlapEndsMs),
     version: record.version + 1,

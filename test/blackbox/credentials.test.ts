@@ -129,7 +129,7 @@ test('a rotated key works until its overlap ends, its successor from the start, 
   const again = await world.admin('POST', `/keys/${(rotated.json['key'] as { id: string }).id}/rotate`, {
     overlapSeconds: 0,
   })
-  await expect.poll(async () => codeOf(await ask(bearer(successor))), { timeout: 3000 }).toBe('key_expired')
+  await expect.poll(async () => codeOf(await ask(bearer(successor))), { timeout: 3000 }).toBe('key_revoked')
   expect((await ask(bearer(String(again.json['secret'])))).status).toBe(200)
   expect((await ask(bearer(old.secret))).status).toBe(200)
 })

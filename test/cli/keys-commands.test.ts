@@ -159,7 +159,7 @@ describe('rotate', () => {
       `replaces ${ID} (wsk_…x7Qf, billing importer), which works until 2999-01-01`,
     )
     expect(admin.requests).toMatchObject([
-      { path: `/admin/v1/keys/${ID}/rotate`, body: { overlapSeconds: 7200, expiresInDays: 1.5 } },
+      { path: `/admin/v1/keys/${ID}/rotate?wait=1`, body: { overlapSeconds: 7200, expiresInDays: 1.5 } },
     ])
     expect(admin.requests[0]?.headers['idempotency-key']).toBeDefined()
   })
@@ -169,6 +169,17 @@ describe('rotate', () => {
     await postern('keys', 'rotate', ID)
     await postern('keys', 'rotate', ID, '--overlap', '0')
     expect(admin.requests.map(({ body }) => body)).toEqual([{}, { overlapSeconds: 0 }])
+  })
+
+  test('without an overlap says that the old key is revoked, and which gateways have heard of it', async () => {
+    const old = keyJson({ state: 'revoked', revokedAt: '2026-11-20T00:00:00.000Z' })
+    const gateways = { known: 2, confirmed: 2, verifying: 0, silent: [] }
+    admin.answers(says(201, { ...rotated, replaced: old, announced: false, gateways }))
+    const exit = await postern('keys', 'rotate', ID, '--overlap', '0')
+    expect(exit).toMatchObject({ code: 0, stdout: SECRET })
+    expect(exit.stderr).toContain(`It replaces ${ID} (wsk_…x7Qf, billing importer), which is revoked.`)
+    expect(exit.stderr).toContain('2 of 2 gateways')
+    expect(exit.stderr).toContain('could not be told yet')
   })
 
   test('of a key that is not active is refused, in the console’s words', async () => {

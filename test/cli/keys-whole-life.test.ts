@@ -40,7 +40,7 @@ test('a key is rotated: both work until the overlap ends, and the successor can 
   const last = await postern('keys', 'rotate', successor.slice(0, 30), '--overlap', '0s', '--json')
   const { secret } = JSON.parse(last.stdout) as { secret: string }
   expect(await codeOf(secret)).toBe(200)
-  await until('the key has ended', async () => (await codeOf(second)) === 'key_expired')
+  await until('the key is refused as revoked', async () => (await codeOf(second)) === 'key_revoked')
 })
 
 test('a rotation whose answer was lost is made once, and says that its secret is lost', async () => {

@@ -101,6 +101,31 @@ describe('the answer to a revocation', () => {
     expect(body.gateways).toMatchObject({ confirmed: 0, silent: [{ name: 'pod-1' }] })
   })
 
+  test('is given by a rotation without overlap too, about the old key', async () => {
+    const { running, id } = await startWithKey((digest, version) => {
+      void report(running, '1', { confirmed: [{ digest, version }] })
+    })
+    await report(running, '1')
+    await later()
+    const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/rotate?wait=1`, {
+      overlapSeconds: 0,
+    })
+    expect(status).toBe(201)
+    const { revokedAt, state } = body.replaced
+    expect(state).toBe('revoked')
+    expect(body).toMatchObject({ announced: true, gateways: { confirmed: 1, verifying: 0, silent: [] } })
+    expect(Date.parse(body.committedAt)).toBeGreaterThanOrEqual(Date.parse(revokedAt))
+    expect(Date.parse(body.announcedAt)).toBeGreaterThanOrEqual(Date.parse(body.committedAt))
+  })
+
+  test('says nothing of gateways for a rotation with an overlap: no key was revoked', async () => {
+    const { running, id } = await startWithKey(() => {})
+    await report(running, '1')
+    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/rotate?wait=1`, { overlapSeconds: 1 })
+    const nothing = { committedAt: null, announcedAt: null, gateways: null }
+    expect(body).toMatchObject({ announced: true, ...nothing, replaced: { state: 'retiring' } })
+  })
+
   test('is the same for a key that was revoked before, but for the moment of the announcement', async () => {
     const { running, id } = await startWithKey(() => {})
     const first = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)

@@ -46,7 +46,7 @@ test('answers are kept for a day and deleted then, however many there are', asyn
   const kept = async () => (await database.reader.selectFrom('answers').select('id').execute()).length
   for (let answers = 0; answers < 2500; answers++) {
     const answer = { id: `a${answers}`, request: 'r', outcome: '{}' }
-    await repository.commit({ issued: null, replaced: null, audit: null, answer })
+    await repository.commit({ issued: null, replaced: null, audit: [], answer })
   }
   timers.advance(DAY_MS - 60_000)
   await until('it is done', async () => (await kept()) === 2500)

@@ -106,8 +106,10 @@ async function take(
   const { id } = answer.body.key
   keys.push({ ...fresh, id, expiresAtMs: time.nowMs + step.lifeHours * HOUR_MS })
   subject.expiresAtMs = Math.min(subject.expiresAtMs, time.nowMs + step.overlapHours * HOUR_MS)
-  Object.assign(subject, { replacedBy: id, version: subject.version + 1 })
+  const revoked = step.overlapHours === 0
+  Object.assign(subject, { revoked, replacedBy: id, version: subject.version + 1 })
   audited.push(`key.rotated ${subject.id}`)
+  if (revoked) audited.push(`key.revoked ${subject.id}`)
 }
 
 async function expectAsBelieved(

@@ -238,9 +238,9 @@ export function describeKeyRepository(
         const old = someKey()
         await insert(repository, old)
         const earlier = { ...answer, id: 'earlier', request: 'other' }
-        await repository.commit({ issued: null, replaced: null, audit: null, answer: earlier })
+        await repository.commit({ issued: null, replaced: null, audit: [], answer: earlier })
         const before = await everything()
-        const sound = { issued: someKey(), replaced: revoked(old), audit: auditEntry(old), answer }
+        const sound = { issued: someKey(), replaced: revoked(old), audit: [auditEntry(old)], answer }
         await repository.commit({ ...sound, ...(await trouble(old)) }).catch(() => {})
         expect(await everything()).toEqual(before)
         expect(await repository.findAnswer(answer)).toBeNull()
@@ -252,7 +252,7 @@ export function describeKeyRepository(
       test('is stored with the change, and read newest first', async () => {
         const [first, second] = [someKey(), someKey()]
         for (const key of [first, second]) {
-          await repository.commit({ issued: key, replaced: null, audit: auditEntry(key), answer: null })
+          await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], answer: null })
         }
         const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
         expect(page.entries).toEqual([auditEntry(second)])
@@ -260,12 +260,25 @@ export function describeKeyRepository(
         expect(await repository.listAudit(next)).toEqual({ entries: [auditEntry(first)], nextAfterId: null })
       })
 
+      test('may be one of several about one change: all are stored in their order, or none', async () => {
+        const key = someKey()
+        const entries = [auditEntry(key), { ...auditEntry(key), id: `${auditEntry(key).id}2` }] as const
+        const [first, second] = entries
+        const change = { issued: key, replaced: null, answer: null }
+        const question = { workspaceId: 'ws_1', limit: 9, afterId: null }
+        await expect(repository.commit({ ...change, audit: [first, first] })).rejects.toThrow()
+        expect((await repository.listAudit(question)).entries).toEqual([])
+        expect(await repository.findById(key.record.id)).toBeNull()
+        await repository.commit({ ...change, audit: entries })
+        expect((await repository.listAudit(question)).entries).toEqual([second, first])
+      })
+
       test.each([
         ['changed', sql`update audit set actor = 'somebody else'`],
         ['deleted', sql`delete from audit`],
       ])('is not %s by anybody: the database refuses', async (_, statement) => {
         const key = someKey()
-        await repository.commit({ issued: key, replaced: null, audit: auditEntry(key), answer: null })
+        await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], answer: null })
         await expect(statement.execute(database.writer)).rejects.toThrow(/append-only/)
         const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
         expect(page.entries).toEqual([auditEntry(key)])
@@ -277,7 +290,7 @@ export function describeKeyRepository(
       const keep = {
         issued: null,
         replaced: null,
-        audit: null,
+        audit: [],
         answer: { ...repetition, outcome: '{"x":1}' },
       }
       await repository.commit(keep)

@@ -27,10 +27,10 @@ test('what stands in the way of a repeated request may be the work of the first:
   const plan = async () => {
     // The first request is committed between the two looks at what was answered before.
     const outcome = encodeOutcome({ record: old.record, replaced: null })
-    await repository.commit({ issued: null, replaced: null, audit: null, answer: { ...repetition, outcome } })
+    await repository.commit({ issued: null, replaced: null, audit: [], answer: { ...repetition, outcome } })
     return { kind: 'not_active', state: 'retiring' } as const
   }
-  const result = await perform({ repository, outbox, clock, noticeOf: () => null }, asked, plan)
+  const result = await perform({ repository, outbox, clock, noticesOf: () => [] }, asked, plan)
   expect(result).toMatchObject({ kind: 'done', record: old.record, secret: null, replayed: true })
 })
 
@@ -41,15 +41,15 @@ test('a plan that somebody else overtakes is made anew, from what is stored by t
   const plan = async () => {
     const stored = (await repository.findById(key.record.id)) ?? key
     const replaced = revoked(stored, NOW_MS + plans.length)
-    const shared = { kind: 'planned', issued: null, audit: null, secret: null, digest: key.digest } as const
+    const shared = { kind: 'planned', issued: null, audit: [], secret: null, digest: key.digest } as const
     plans.push({ ...shared, replaced, record: replaced.record })
     if (plans.length === 1) {
-      await repository.commit({ issued: null, replaced: revoked(key), audit: null, answer: null })
+      await repository.commit({ issued: null, replaced: revoked(key), audit: [], answer: null })
     }
     return plans.at(-1) ?? { kind: 'unknown_key' as const }
   }
   const result = await perform(
-    { repository, outbox, clock, noticeOf: () => null },
+    { repository, outbox, clock, noticesOf: () => [] },
     { ...asked, repetition: null },
     plan,
   )
@@ -62,8 +62,8 @@ test('an operation that others overtake for ever ends in a fault, and not never'
   await insert(repository, key)
   const late = revoked(revoked(key))
   const attempt = { kind: 'planned', issued: null, replaced: late, record: late.record } as const
-  const plan = async () => ({ ...attempt, digest: key.digest, audit: null, secret: null })
-  await expect(perform({ repository, outbox, clock, noticeOf: () => null }, asked, plan)).rejects.toThrow(
+  const plan = async () => ({ ...attempt, digest: key.digest, audit: [], secret: null })
+  await expect(perform({ repository, outbox, clock, noticesOf: () => [] }, asked, plan)).rejects.toThrow(
     /8 attempts.*others kept changing/,
   )
 })

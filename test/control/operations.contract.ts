@@ -62,12 +62,23 @@ export function describeOperations(
       expect((await get(running, body.key.id)).state).toBe('active')
     })
 
-    test('without an overlap ends the old key at once', async () => {
+    test('without an overlap revokes the old key in the same step, which the audit log says', async () => {
       const running = await started()
       const { key } = await issue(running)
       const { body } = await rotate(running, key.id, { overlapSeconds: 0, expiresInDays: 7 })
-      expect(body.replaced).toMatchObject({ state: 'expired', expiresAt: '2026-11-20T09:00:00.000Z' })
+      const revokedAt = '2026-11-20T09:00:00.000Z'
+      const ended = { state: 'revoked', revokedAt, expiresAt: revokedAt, replacedBy: body.key.id, version: 2 }
+      expect(body.replaced).toEqual({ ...key, ...ended })
       expect(body.key.expiresAt).toBe('2026-11-27T09:00:00.000Z')
+      expect(await get(running, key.id)).toEqual(body.replaced)
+      expect(await audit(running)).toMatchObject([
+        { action: 'key.revoked', keyId: key.id, detail: { reason: 'rotation', from: '127.0.0.1' } },
+        { action: 'key.rotated', keyId: key.id, detail: { overlapSeconds: 0, successor: body.key.id } },
+        { action: 'key.issued' },
+      ])
+      const again = await revoke(running, key.id)
+      expect(again.body.key).toEqual(body.replaced)
+      expect(await audit(running)).toHaveLength(3)
     })
 
     test('never lengthens the life of the old key', async () => {
@@ -159,7 +170,7 @@ export function describeOperations(
             at: '2026-11-20T09:00:02.000Z',
             action: 'key.revoked',
             keyId: rotated.key.id,
-            detail: { name, scopes, ...from },
+            detail: { name, scopes, reason: 'request', ...from },
           },
           {
             ...by,
@@ -245,6 +256,16 @@ export function describeOperations(
         status: 201,
         body: { ...first.body, secret: null },
       })
+    })
+
+    test('rotates without overlap once: the answer says again of the old key that it is revoked', async () => {
+      const running = await started()
+      const { key } = await issue(running)
+      const first = await rotate(running, key.id, { overlapSeconds: 0 }, again)
+      const second = await rotate(running, key.id, { overlapSeconds: 0 }, again)
+      expect(second.status).toBe(201)
+      expect(second.body).toEqual({ ...first.body, secret: null, announcedAt: null })
+      expect(await audit(running)).toHaveLength(3)
     })
 
     test('revokes once, also where there was nothing left to revoke', async () => {

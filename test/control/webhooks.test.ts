@@ -102,11 +102,35 @@ describe('a webhook', () => {
       key: { id: key.id, replacedBy: rotated.key.id, state: 'retiring' },
       successor: { id: rotated.key.id },
     })
-    expect(byType.get('key.revoked')).toMatchObject({ key: { id: key.id, state: 'revoked' } })
+    const ended = { key: { id: key.id, state: 'revoked' }, reason: 'request' }
+    expect(byType.get('key.revoked')).toMatchObject(ended)
     const all = receiver.received.map(({ body }) => body).join()
     for (const part of [secret, rotated.secret]) expect(all).not.toContain(part.slice(4, 40))
     expect(all).not.toContain('digest')
     expect(receiver.received[0]?.url).toBe('/hooks/postern')
+  })
+
+  test('is told of a rotation without overlap as what it is: a rotation, and a revocation', async () => {
+    const running = await startConsole({ webhook: webhook() })
+    const { key } = await issue(running)
+    const rotated = await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, { overlapSeconds: 0 })
+    await until('all three are told', () => receiver.received.length === 3)
+    expect((await deliveries(running)).map(({ type }) => type)).toEqual([
+      'key.revoked',
+      'key.rotated',
+      'key.issued',
+    ])
+    const told = receiver.received.map(({ body }) => JSON.parse(body))
+    const about = { id: key.id, state: 'revoked', replacedBy: rotated.body.key.id }
+    expect(told.find(({ type }) => type === 'key.revoked')?.data).toMatchObject({
+      key: about,
+      actor: 'admin-token',
+      reason: 'rotation',
+    })
+    expect(told.find(({ type }) => type === 'key.rotated')?.data).toMatchObject({
+      key: about,
+      successor: { id: rotated.body.key.id },
+    })
   })
 
   test('is told nothing that did not happen: a key revoked before, a key that could not be rotated', async () => {

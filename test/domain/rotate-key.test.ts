@@ -23,6 +23,13 @@ test('a successor may do what the key may, and lives for 90 days of its own', ()
   })
 })
 
+test.each([0, 0.0004])('an overlap of %d seconds, which is none, revokes the old key', overlapSeconds => {
+  const { record } = someKey({ version: 3 })
+  const planned = planRotation(record, { overlapSeconds }, context)
+  const ended = { revokedAtMs: NOW_MS, expiresAtMs: NOW_MS, replacedBy: 'key_next', version: 4 }
+  expect(planned).toMatchObject({ rotation: { replaced: { ...record, ...ended } } })
+})
+
 test('whatever the overlap, the old key ends with it or by itself, whichever comes first', () => {
   const overlaps = fc.double({ min: 0, max: MAX_OVERLAP_SECONDS, noNaN: true })
   const lives = fc.integer({ min: 1, max: 366 * DAY_MS })
@@ -35,8 +42,9 @@ test('whatever the overlap, the old key ends with it or by itself, whichever com
       expect(replaced.expiresAtMs).toBe(
         Math.min(record.expiresAtMs, NOW_MS + Math.round(overlapSeconds * 1000)),
       )
-      expect(['retiring', 'expired']).toContain(keyState(replaced, NOW_MS))
-      expect(keyState(replaced, replaced.expiresAtMs)).toBe('expired')
+      const hasOverlap = Math.round(overlapSeconds * 1000) > 0
+      expect(keyState(replaced, NOW_MS)).toBe(hasOverlap ? 'retiring' : 'revoked')
+      expect(keyState(replaced, replaced.expiresAtMs)).toBe(hasOverlap ? 'expired' : 'revoked')
     }),
   )
 })

@@ -8,7 +8,7 @@ import type {
 import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 
-const NOTHING: Change = { issued: null, replaced: null, audit: null, answer: null }
+const NOTHING: Change = { issued: null, replaced: null, audit: [], answer: null }
 
 export async function openRepository(url: string, clock: Clock, me = 'console-1'): Promise<KeyRepository> {
   return createKeyRepository(await openDatabase(url), clock, me)

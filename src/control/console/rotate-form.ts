@@ -10,8 +10,8 @@ export const OVERLAPS: readonly {
 }[] = [
   {
     seconds: 0,
-    label: 'Stop it at once',
-    hint: 'For a key that others may know. What still uses it is refused from now on',
+    label: 'Not at all: revoke it now',
+    hint: 'For a key that others may know. Every gateway refuses it within a second',
   },
   { seconds: 3600, label: '1 hour', hint: 'When you replace it everywhere in one go' },
   { seconds: 86_400, label: '24 hours', hint: 'Time for a deployment, and for what runs once a day' },

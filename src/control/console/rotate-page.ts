@@ -32,7 +32,7 @@ export function rotatePage(frame: Frame, { key, form, problems, onceToken, notic
   )
   const main = html`<p class="back"><a href="${back}">${visibleText(record.name)}</a></p>
     <h1>Rotate the key</h1>
-    <p class="lead">A successor with the same name and scopes takes the place of ${hintOf(record)}, which goes on working for a while.</p>
+    <p class="lead">A successor with the same name and scopes takes the place of ${hintOf(record)}, which goes on working for as long as you choose.</p>
     ${errorSummary(problems)}
     ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
     <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'rotate')}" novalidate>

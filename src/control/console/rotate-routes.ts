@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { KeyState } from '../../domain/key-record.ts'
 import type { StoredKey } from '../registry/key-repository.ts'
 import type { Done, Refusal } from '../registry/operation.ts'
+import { followRevocation } from '../registry/revocation.ts'
 import { rotateKey } from '../registry/rotate.ts'
 import { requirePerson } from '../sign-in/people.ts'
 import { NO_PROBLEMS, type Problems } from './form-fields.ts'
@@ -64,13 +65,20 @@ async function showSuccessor(
   sources: PageSources,
   request: FastifyRequest,
   reply: FastifyReply,
-  { record, replaced, secret }: Done,
+  done: Done,
 ): Promise<FastifyReply> {
   const { registry } = sources
+  const { record, replaced, secret } = done
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const key = await viewOf(record, registry)
   if (secret === null) return answerPage(reply, alreadyDonePage(frame, key))
-  const old = replaced === null ? null : await viewOf(replaced, registry)
+  const old =
+    replaced === null
+      ? null
+      : {
+          key: await viewOf(replaced.record, registry),
+          revocation: await followRevocation(registry, done, true),
+        }
   return answerPage(
     reply,
     secretPage(frame, { key, replaced: old, ...shownSecret(sources, key, secret.reveal()) }),

@@ -1,7 +1,9 @@
+import type { Revocation } from '../registry/revocation.ts'
 import { type Html, html } from './html.ts'
 import { facts, hintOf, type KeyView } from './key-parts.ts'
 import { type Frame, page } from './layout.ts'
 import { keyPath, keysPath } from './paths.ts'
+import { revocationSteps } from './revocation-steps.ts'
 import { ago, instant } from './times.ts'
 import { visibleText } from './visible-text.ts'
 
@@ -13,7 +15,13 @@ export interface SecretView {
   /** Whether the command names an address that somebody has to fill in. */
   readonly needsAddress: boolean
   /** The key that this one succeeds; null where it succeeds none. */
-  readonly replaced: KeyView | null
+  readonly replaced: ReplacedView | null
+}
+
+export interface ReplacedView {
+  readonly key: KeyView
+  /** Shown where the rotation has revoked the key. */
+  readonly revocation: Revocation
 }
 
 /** The one page that ever shows a secret. It is the answer to a form, so that no address leads back to it. */
@@ -44,15 +52,16 @@ export function secretPage(frame: Frame, view: SecretView): Html {
 
 function replacedPart({ replaced }: SecretView, nowMs: number): Html | null {
   if (replaced === null) return null
-  const { record, state } = replaced
-  const until =
-    state === 'retiring'
-      ? html`It works until ${instant(record.expiresAtMs)} (${ago(record.expiresAtMs, nowMs)}), so that you can replace it without a gap.`
-      : html`It is refused from now on.`
+  const { key, revocation } = replaced
+  const { record, state } = key
+  const retires = state === 'retiring'
+  const link = keyPath(record.workspaceId, record.id)
+  const until = html`It works until ${instant(record.expiresAtMs)} (${ago(record.expiresAtMs, nowMs)}), so that you can replace it without a gap.`
   return html`<section class="card"><h2>The old key</h2>
-    <p>${hintOf(record)}: ${until}</p>
-    <p><a href="${keyPath(record.workspaceId, record.id)}">See when it was last used, and finish when nothing uses it any more</a></p>
-  </section>`
+    <p>${hintOf(record)}: ${retires ? until : state === 'revoked' ? 'It is revoked.' : 'It has expired.'}</p>
+    <p><a href="${link}">${retires ? 'See when it was last used, and finish when nothing uses it any more' : 'Show the old key'}</a></p>
+  </section>
+  ${state === 'revoked' ? revocationSteps(revocation) : null}`
 }
 
 /** For a form that was sent twice, as on reloading: the key is there, and its secret is gone. */

@@ -27,8 +27,8 @@ const mayBeLeftOut = <Properties extends TProperties>(properties: Properties) =>
 export const revokeBody = mayBeLeftOut({})
 
 /** @property wait whether to answer only when every gateway has confirmed, or a second has passed */
-export const revokeQuery = Type.Object({ wait: Type.Optional(Type.Literal('1')) }, closed)
-export type RevokeQuery = Static<typeof revokeQuery>
+export const waitQuery = Type.Object({ wait: Type.Optional(Type.Literal('1')) }, closed)
+export type WaitQuery = Static<typeof waitQuery>
 
 export const rotateBody = mayBeLeftOut({
   overlapSeconds: Type.Optional(Type.Number()),

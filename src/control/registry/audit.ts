@@ -3,6 +3,9 @@ import type { Rotation } from '../../domain/rotate-key.ts'
 
 export type AuditAction = 'key.issued' | 'key.rotated' | 'key.revoked'
 
+/** Why a key was revoked: somebody asked for it, or rotated the key without overlap. */
+export type RevocationReason = 'request' | 'rotation'
+
 /** Who asked for a change, and from where. */
 export interface Caller {
   readonly actor: string
@@ -45,7 +48,7 @@ export function auditIssue(record: KeyRecord, context: AuditContext): AuditEntry
   return entryOf('key.issued', record, context, { name, scopes, expiresAt: instant(record.expiresAtMs) })
 }
 
-/** One entry, about the old key; it names the new one. */
+/** An entry about the old key; it names the new one. */
 export function auditRotation(
   { replaced, successor, overlapSeconds }: Rotation,
   context: AuditContext,
@@ -60,13 +63,17 @@ export function auditRotation(
   })
 }
 
-export function auditRevocation(record: KeyRecord, context: AuditContext): AuditEntry {
-  return entryOf('key.revoked', record, context, { name: record.name, scopes: record.scopes })
+export function auditRevocation(
+  { name, scopes, ...record }: KeyRecord,
+  reason: RevocationReason,
+  context: AuditContext,
+): AuditEntry {
+  return entryOf('key.revoked', record, context, { name, scopes, reason })
 }
 
 function entryOf(
   action: AuditAction,
-  { id: keyId, workspaceId }: KeyRecord,
+  { id: keyId, workspaceId }: Pick<KeyRecord, 'id' | 'workspaceId'>,
   { id, atMs, caller }: AuditContext,
   about: AuditDetail,
 ): AuditEntry {

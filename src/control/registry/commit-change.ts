@@ -31,14 +31,14 @@ export async function commitChange(
   } catch (error) {
     if (error instanceof Abandoned) return error.outcome
     // The entry is part of the transaction: what kept the one out kept the other out.
-    throw change.audit === null || error instanceof AuditWriteError ? error : new AuditWriteError(error)
+    throw change.audit.length === 0 || error instanceof AuditWriteError ? error : new AuditWriteError(error)
   }
 }
 
 /** Locks are taken in one order by whoever comes, so that no two wait for each other: hint, answer, key. */
 async function write(
   tx: Transaction<Tables>,
-  { issued, replaced, audit, answer, notice = null }: Change,
+  { issued, replaced, audit, answer, notices = [] }: Change,
   nowMs: number,
   dialect: Dialect,
 ): Promise<PendingChange[]> {
@@ -49,8 +49,8 @@ async function write(
   if (earlier !== null) throw new Abandoned({ kind: 'repeated', earlier })
   if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new Abandoned({ kind: 'stale' })
   if (issued !== null) await tx.insertInto('keys').values(rowOf(issued, nowMs)).execute()
-  if (audit !== null) await insertAuditEntry(tx, audit)
-  if (notice !== null) await insertNotices(tx, [notice])
+  for (const entry of audit) await insertAuditEntry(tx, entry)
+  await insertNotices(tx, notices)
   const notes: PendingChange[] = []
   for (const key of [issued, replaced]) if (key !== null) notes.push(await noteChange(tx, key, nowMs))
   return notes

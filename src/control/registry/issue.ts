@@ -27,7 +27,7 @@ function planOnce(
   const planned = planIssue(request, context)
   if (!planned.ok) return { kind: 'invalid', field: planned.field, expected: planned.expected }
   const record = planned.value
-  const audit = auditIssue(record, { id: registry.newAuditId(nowMs), atMs: nowMs, caller })
+  const audit = [auditIssue(record, { id: registry.newAuditId(nowMs), atMs: nowMs, caller })]
   return { kind: 'planned', issued: { record, digest }, replaced: null, audit, record, digest, secret }
 }
 

@@ -17,11 +17,12 @@ export interface Change {
   readonly issued: StoredKey | null
   /** The next version of one that is stored. */
   readonly replaced: StoredKey | null
-  readonly audit: AuditEntry | null
+  /** In their order. */
+  readonly audit: readonly AuditEntry[]
   /** What to answer to the same request with the same Idempotency-Key from now on. */
   readonly answer: (Repetition & { readonly outcome: string }) | null
   /** What to tell the webhook of it. */
-  readonly notice?: Notice | null
+  readonly notices?: readonly Notice[]
 }
 
 export type CommitOutcome =

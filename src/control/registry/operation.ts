@@ -22,7 +22,7 @@ export interface Attempt {
   readonly kind: 'planned'
   readonly issued: StoredKey | null
   readonly replaced: StoredKey | null
-  readonly audit: AuditEntry | null
+  readonly audit: readonly AuditEntry[]
   /** The record that is answered. */
   readonly record: KeyRecord
   readonly digest: string
@@ -41,7 +41,7 @@ export interface Done {
   readonly kind: 'done'
   readonly record: KeyRecord
   /** The key that `record` succeeds. */
-  readonly replaced: KeyRecord | null
+  readonly replaced: StoredKey | null
   /** To be shown once; kept nowhere. */
   readonly secret: Secret | null
   /** False where there was nothing to change. */
@@ -62,8 +62,8 @@ interface Parts {
   readonly repository: KeyRepository
   readonly outbox: Outbox
   readonly clock: Clock
-  /** What a change is told to the webhook as; null where there is none. */
-  readonly noticeOf: (attempt: Attempt) => Notice | null
+  /** What the webhook is told of a change; nothing where there is none. */
+  readonly noticesOf: (attempt: Attempt) => readonly Notice[]
 }
 
 /**
@@ -104,7 +104,7 @@ const SUSPICION: Readonly<Record<CommitOutcome['kind'], string>> = {
 
 /** Nothing to save where nothing changes, but for the answer to the next request like this. */
 async function save(
-  { repository, noticeOf }: Parts,
+  { repository, noticesOf }: Parts,
   attempt: Attempt,
   repetition: Repetition | null,
 ): Promise<CommitOutcome> {
@@ -113,7 +113,7 @@ async function save(
   const old = issued === null ? null : (replaced?.record ?? null)
   const answer =
     repetition === null ? null : { ...repetition, outcome: encodeOutcome({ record, replaced: old }) }
-  return repository.commit({ issued, replaced, audit, answer, notice: noticeOf(attempt) })
+  return repository.commit({ issued, replaced, audit, answer, notices: noticesOf(attempt) })
 }
 
 async function announce(
@@ -127,7 +127,7 @@ async function announce(
   const announced = changed ? (await Promise.all(told)).every(Boolean) : await outbox.settle({ digest })
   const announcedAtMs = changed && announced ? clock.wallMs() : null
   const committedAtMs = notes.at(-1)?.atMs ?? null
-  const old = issued === null ? null : (replaced?.record ?? null)
+  const old = issued === null ? null : replaced
   const times = { committedAtMs, announcedAtMs }
   return {
     kind: 'done',
@@ -149,7 +149,16 @@ async function replay({ repository, outbox }: Parts, earlier: EarlierAnswer): Pr
   const ids = replaced === null ? [record.id] : [record.id, replaced.id]
   const keys = (await Promise.all(ids.map(id => repository.findById(id)))).filter(key => key !== null)
   const announced = (await Promise.all(keys.map(key => outbox.settle(key)))).every(Boolean)
-  const digest = keys.find(key => key.record.id === record.id)?.digest ?? ''
+  const digestOf = ({ id }: KeyRecord) => keys.find(key => key.record.id === id)?.digest ?? ''
+  const old = replaced === null ? null : { record: replaced, digest: digestOf(replaced) }
   const nothing = { secret: null, changed: false, committedAtMs: null, announcedAtMs: null }
-  return { kind: 'done', record, replaced, ...nothing, digest, announced, replayed: true }
+  return {
+    kind: 'done',
+    record,
+    replaced: old,
+    ...nothing,
+    digest: digestOf(record),
+    announced,
+    replayed: true,
+  }
 }

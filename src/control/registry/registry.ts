@@ -19,6 +19,6 @@ export interface Registry {
   readonly keyPrefix: string
   readonly signingKey: HmacKey
   readonly knownScopes: readonly string[]
-  /** What a change is told to the webhook as; null where there is none. */
-  readonly noticeOf: (attempt: Attempt) => Notice | null
+  /** What the webhook is told of a change; nothing where there is none. */
+  readonly noticesOf: (attempt: Attempt) => readonly Notice[]
 }

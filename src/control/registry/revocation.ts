@@ -5,33 +5,33 @@ import type { Registry } from './registry.ts'
 
 /** How far a revocation has come. */
 export interface Revocation {
-  /** Null where the key was not revoked: it had expired before. */
-  readonly committedAtMs: number | null
   readonly announced: boolean
-  /** When that was; null where this request did not do it. */
+  /** Null where no key was revoked: it had expired before, or was rotated and works until its overlap ends. */
+  readonly committedAtMs: number | null
+  /** When it was announced; null also where this request did not do it. */
   readonly announcedAtMs: number | null
-  /** Null where nothing was revoked, or so long ago that nobody keeps it in mind. */
+  /** Null also for a revocation so long ago that nobody keeps it in mind. */
   readonly gateways: Confirmations | null
 }
 
-/** @param isToWait whether to wait, for a second at most, until every gateway has confirmed */
+/**
+ * @param done a revocation; or a rotation, of whose old key it is then said
+ * @param isToWait whether to wait, for a second at most, until every gateway has confirmed
+ */
 export async function followRevocation(
   registry: Registry,
-  { record, digest, announced, announcedAtMs, ...done }: Done,
+  done: Done,
   isToWait: boolean,
 ): Promise<Revocation> {
-  const committedAtMs = done.committedAtMs ?? record.revokedAtMs
-  const gateways = await gatewaysOf(registry, { digest, version: record.version, committedAtMs }, isToWait)
-  return { committedAtMs, announced, announcedAtMs, gateways }
-}
-
-async function gatewaysOf(
-  registry: Registry,
-  { committedAtMs, ...change }: { digest: string; version: number; committedAtMs: number | null },
-  isToWait: boolean,
-): Promise<Confirmations | null> {
-  if (committedAtMs === null || registry.clock.wallMs() - committedAtMs > CONFIRMATIONS_KEPT_MS) return null
-  return (isToWait ? awaitConfirmations : confirmationsOf)(registry, { ...change, committedAtMs })
+  const { announced, announcedAtMs } = done
+  const { record, digest } = done.replaced ?? done
+  const { version, revokedAtMs } = record
+  if (revokedAtMs === null) return { announced, committedAtMs: null, announcedAtMs: null, gateways: null }
+  const committedAtMs = done.committedAtMs ?? revokedAtMs
+  const change = { digest, version, committedAtMs }
+  const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
+  const ask = isToWait ? awaitConfirmations : confirmationsOf
+  return { announced, committedAtMs, announcedAtMs, gateways: isKnown ? await ask(registry, change) : null }
 }
 
 /** As the admin API says it. */

@@ -20,6 +20,14 @@ async function planOnce(
   const record = planRevocation(key.record, nowMs)
   const unchanged = record === key.record
   const replaced = unchanged ? null : { record, digest }
-  const audit = unchanged ? null : auditRevocation(record, { id: newAuditId(nowMs), atMs: nowMs, caller })
-  return { kind: 'planned', issued: null, replaced, audit, record, digest, secret: null }
+  const entry = () => auditRevocation(record, 'request', { id: newAuditId(nowMs), atMs: nowMs, caller })
+  return {
+    kind: 'planned',
+    issued: null,
+    replaced,
+    audit: unchanged ? [] : [entry()],
+    record,
+    digest,
+    secret: null,
+  }
 }

@@ -1,5 +1,5 @@
 import { planRotation, type RotateRequest } from '../../domain/rotate-key.ts'
-import { auditRotation } from './audit.ts'
+import { auditRevocation, auditRotation } from './audit.ts'
 import { drawKey } from './issue.ts'
 import { type Asked, type Attempt, type Done, perform, type Refusal } from './operation.ts'
 import type { Registry } from './registry.ts'
@@ -27,7 +27,9 @@ async function planOnce(
   const planned = planRotation(old.record, request, { id, hint, createdBy: caller.actor, nowMs })
   if (planned.kind !== 'planned') return planned
   const { successor, replaced } = planned.rotation
-  const audit = auditRotation(planned.rotation, { id: registry.newAuditId(nowMs), atMs: nowMs, caller })
+  const nextEntry = () => ({ id: registry.newAuditId(nowMs), atMs: nowMs, caller })
+  const audit = [auditRotation(planned.rotation, nextEntry())]
+  if (replaced.revokedAtMs !== null) audit.push(auditRevocation(replaced, 'rotation', nextEntry()))
   return {
     kind: 'planned',
     issued: { record: successor, digest },

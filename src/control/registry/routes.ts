@@ -9,11 +9,11 @@ import {
   issueBody,
   listQuery,
   type PageQuery,
-  type RevokeQuery,
   type RotateBody,
   revokeBody,
-  revokeQuery,
   rotateBody,
+  type WaitQuery,
+  waitQuery,
 } from '../http/admin-schemas.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import { askedBy } from '../http/asked-by.ts'
@@ -57,16 +57,14 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       url: `${KEY}/rotate`,
       operation: 'rotate',
       forPeople: true,
-      schema: { body: rotateBody },
+      schema: { body: rotateBody, querystring: waitQuery },
       handle: async (request, reply) => {
         const id = await ownKeyIdOf(registry, request)
         // The schema of the route has shown the body to be this.
         const body = (request.body as RotateBody) ?? {}
         const result = await count('rotate', () => rotateKey(registry, id, body, askedBy(request)))
-        const { record, secret, replaced, announced } = doneOf(result, request, reply)
-        const key = answeredRecord(record, registry.clock, null)
-        const old = replaced === null ? null : await withUse(registry, replaced)
-        return reply.code(201).send({ key, secret: secret?.reveal() ?? null, replaced: old, announced })
+        const done = doneOf(result, request, reply)
+        return reply.code(201).send(await answeredRotation(registry, done, isToWait(request)))
       },
     },
     {
@@ -74,17 +72,13 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       url: `${KEY}/revoke`,
       operation: 'revoke',
       forPeople: true,
-      schema: { body: revokeBody, querystring: revokeQuery },
+      schema: { body: revokeBody, querystring: waitQuery },
       handle: async (request, reply) => {
         const id = await ownKeyIdOf(registry, request)
         const result = await count('revoke', () => revokeKey(registry, id, askedBy(request)))
         const done = doneOf(result, request, reply)
-        // The schema of the route has shown the query to be this.
-        const isToWait = (request.query as RevokeQuery).wait === '1'
-        return {
-          key: await withUse(registry, done.record),
-          ...answeredRevocation(await followRevocation(registry, done, isToWait)),
-        }
+        const revocation = await followRevocation(registry, done, isToWait(request))
+        return { key: await withUse(registry, done.record), ...answeredRevocation(revocation) }
       },
     },
     {
@@ -97,6 +91,24 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
     },
     { method: 'GET', url: KEY, operation: 'get', forPeople: true, handle: request => get(registry, request) },
   ]
+}
+
+/** What it says of announcements and gateways is about the old key. */
+async function answeredRotation(registry: Registry, done: Done, wait: boolean): Promise<unknown> {
+  const { record, secret, replaced } = done
+  const key = answeredRecord(record, registry.clock, null)
+  const revocation = await followRevocation(registry, done, wait)
+  return {
+    key,
+    secret: secret?.reveal() ?? null,
+    replaced: replaced === null ? null : await withUse(registry, replaced.record),
+    ...answeredRevocation(revocation),
+  }
+}
+
+/** @param request of a route whose schema has shown the query to be this */
+function isToWait({ query }: FastifyRequest): boolean {
+  return (query as WaitQuery).wait === '1'
 }
 
 async function list({ repository, clock }: Registry, request: FastifyRequest): Promise<unknown> {

@@ -1,6 +1,6 @@
 import { type KeyRecord, keyState } from '../../domain/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
-import type { AuditAction } from '../registry/audit.ts'
+import type { AuditAction, AuditEntry } from '../registry/audit.ts'
 import type { Attempt } from '../registry/operation.ts'
 
 export type NoticeType = AuditAction | 'key.expiring' | 'key.expired'
@@ -21,20 +21,24 @@ export interface Notice {
 /** Days before a key expires on which that is told, latest first. */
 export const WARNING_DAYS = [1, 3, 14] as const
 
-/** What an operation is to be told as; null where it changed nothing. */
-export function noticeOfChange({ audit, issued, replaced }: Attempt): Notice | null {
-  if (audit === null) return null
-  const { id, atMs, actor, action } = audit
+/** What an operation is to be told as: as much as stands in the audit log. Nothing where it changed nothing. */
+export function noticesOfChange({ audit, issued, replaced }: Attempt): Notice[] {
   const about = replaced ?? issued
-  if (about === null) return null
-  const successor =
-    replaced !== null && issued !== null ? { successor: answeredKey(issued.record, atMs) } : {}
-  return noticeOf(action, about.record, {
-    id: id.replace(/^audit_/, 'msg_'),
-    occasion: id,
-    atMs,
-    data: { actor, ...successor },
-  })
+  if (about === null) return []
+  const successor = replaced === null ? null : issued
+  return audit.map(entry =>
+    noticeOf(entry.action, about.record, {
+      id: entry.id.replace(/^audit_/, 'msg_'),
+      occasion: entry.id,
+      atMs: entry.atMs,
+      data: { actor: entry.actor, ...ownData(entry, successor?.record ?? null) },
+    }),
+  )
+}
+
+function ownData({ action, atMs, detail }: AuditEntry, successor: KeyRecord | null): object {
+  if (action === 'key.rotated' && successor !== null) return { successor: answeredKey(successor, atMs) }
+  return action === 'key.revoked' ? { reason: detail['reason'] } : {}
 }
 
 /** @param id new @param days until when at the latest; 0 where the key has expired */

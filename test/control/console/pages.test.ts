@@ -102,6 +102,21 @@ describe('a form', () => {
     expect(await names()).toHaveLength(2)
   })
 
+  test('that rotates without overlap revokes the old key, and says how far that has come', async () => {
+    const id = await issue()
+    const once = onceIn((await visit(`${KEYS}/${id}/rotate`)).text)
+    const { text } = await send(`${KEYS}/${id}/rotate`, { overlap: '0', expiry: '30', date: '', once })
+    expect(text).toMatch(/wsk_[A-Za-z0-9]{54}/)
+    expect(text).toContain('It is revoked.')
+    expect(text).toContain('id="revocation"')
+    const audit = (await visit('/workspaces/ws_1/audit')).text
+    expect([...audit.matchAll(/badge key-(\w+)/g)].map(([, action]) => action)).toEqual([
+      'revoked',
+      'rotated',
+      'issued',
+    ])
+  })
+
   test('that revokes may be sent again: nothing changes a second time', async () => {
     const id = await issue()
     const first = await send(`${KEYS}/${id}/revoke`, {})
