@@ -24,6 +24,7 @@ export type ShownKey = Static<typeof key>
 export const issuedAnswer = Type.Object({ key, secret: nullable(Type.String()) })
 export const keyAnswer = Type.Object({ key })
 const gateways = Type.Object({
+  known: Type.Integer(),
   confirmed: Type.Integer(),
   verifying: Type.Integer(),
   silent: Type.Array(Type.Object({ name: Type.String(), lastSeenAt: instant })),

@@ -20,8 +20,8 @@ export async function revokeKey(
   if (!confirmed) await askFirst(command, id)
   const answer = await client.ask({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
   const { key, announced, gateways } = readAnswer(client, revokedAnswer, answer)
-  const lines = [outcomeOf(key), gateways ? gatewaysText(gateways) : '']
-  host.write(json ? `${answer.text}\n` : `${lines.filter(line => line !== '').join('\n')}\n`)
+  const lines = gateways ? [outcomeOf(key), gatewaysText(gateways)] : [outcomeOf(key)]
+  host.write(json ? `${answer.text}\n` : `${lines.join('\n')}\n`)
   if (announced === false) host.complain(`${UNANNOUNCED}.\n`)
 }
 

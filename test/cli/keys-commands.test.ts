@@ -211,10 +211,23 @@ describe('revoke', () => {
   })
 
   test.each([
-    [{ confirmed: 3, verifying: 0, silent: [] }, '3 of 3 gateways refuse it.'],
+    [{ known: 3, confirmed: 3, verifying: 0, silent: [] }, '3 of 3 gateways have confirmed it.'],
     [
-      { confirmed: 1, verifying: 1, silent: [{ name: 'pod-7', lastSeenAt: '2026-11-20T00:00:00.000Z' }] },
-      '2 of 3 gateways refuse it; nothing was heard within a second of pod-7.',
+      { known: 1, confirmed: 0, verifying: 1, silent: [] },
+      '0 of 1 gateway has confirmed it; 1 is disconnected and checks each key with the console before accepting it.',
+    ],
+    [
+      { known: 0, confirmed: 0, verifying: 0, silent: [] },
+      'No gateway is known: none has reported to the console within the last minute, so none can confirm it.',
+    ],
+    [
+      {
+        known: 4,
+        confirmed: 1,
+        verifying: 2,
+        silent: [{ name: 'pod-7', lastSeenAt: '2026-11-20T00:00:00.000Z' }],
+      },
+      '1 of 4 gateways have confirmed it; 2 are disconnected and check each key with the console before accepting it; no answer within a second from pod-7.',
     ],
   ])('says which gateways have heard of it: %j', async (gateways, sentence) => {
     admin.answers(says(200, { ...revoked, gateways }))

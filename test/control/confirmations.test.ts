@@ -1,10 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { createInProcessAnnouncer } from '../../src/control/registry/announcer.ts'
+import { createInProcessAnnouncer, createSilentAnnouncer } from '../../src/control/registry/announcer.ts'
 import { GATEWAY_LIFE_MS, judge } from '../../src/control/registry/confirmations.ts'
 import { decodeAnnouncement } from '../../src/domain/wire.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
 import { NOW_MS } from '../support/stored-keys.ts'
 import { until } from '../support/until.ts'
+
+/** At most so long it waits between two looks at the gateways. */
+const ASK_EVERY_MS = 25
 
 describe('of a gateway that lives', () => {
   const gateway = { name: 'pod-1', seenAtMs: NOW_MS, deafAtMs: NOW_MS - 60_000, confirmed: false }
@@ -12,21 +16,23 @@ describe('of a gateway that lives', () => {
     judge([{ ...gateway, ...changes }], NOW_MS - 10, NOW_MS)
 
   test('it is known that it refuses the key once it has confirmed', () => {
-    expect(judged({ confirmed: true })).toEqual({ confirmed: 1, verifying: 0, silent: [] })
+    expect(judged({ confirmed: true })).toEqual({ known: 1, confirmed: 1, verifying: 0, silent: [] })
   })
 
   test('it is known that it asks for the key where it was deaf at some time after the commit', () => {
-    expect(judged({ deafAtMs: NOW_MS - 10 })).toEqual({ confirmed: 0, verifying: 1, silent: [] })
+    const verifying = { known: 1, confirmed: 0, verifying: 1, silent: [] }
+    expect(judged({ deafAtMs: NOW_MS - 10 })).toEqual(verifying)
   })
 
   test('it is named as silent where it was deaf only before, or never', () => {
     const silent = [{ name: 'pod-1', lastSeenAtMs: NOW_MS }]
-    expect(judged({ deafAtMs: NOW_MS - 11 })).toEqual({ confirmed: 0, verifying: 0, silent })
+    expect(judged({ deafAtMs: NOW_MS - 11 })).toEqual({ known: 1, confirmed: 0, verifying: 0, silent })
   })
 
   test('it is named until nothing was heard of it for a minute', () => {
     expect(judged({ seenAtMs: NOW_MS - GATEWAY_LIFE_MS + 1 }).silent).toHaveLength(1)
-    expect(judged({ seenAtMs: NOW_MS - GATEWAY_LIFE_MS })).toEqual({ confirmed: 0, verifying: 0, silent: [] })
+    const noneKnown = { known: 0, confirmed: 0, verifying: 0, silent: [] }
+    expect(judged({ seenAtMs: NOW_MS - GATEWAY_LIFE_MS })).toEqual(noneKnown)
   })
 })
 
@@ -37,12 +43,15 @@ describe('the answer to a revocation', () => {
     expect((await running.ask('POST', '/internal/v1/confirmations', body)).status).toBe(204)
   }
 
-  async function startWithKey(hear: (digest: string, version: number) => void) {
+  async function startWithKey(
+    hear: (digest: string, version: number) => void,
+    parts: { timers?: ManualTimers } = {},
+  ) {
     const announcer = createInProcessAnnouncer(text => {
       const heard = decodeAnnouncement(text)
       if (heard?.kind === 'change' && heard.version > 1) hear(heard.digest, heard.version)
     })
-    const running = await startConsole({ parts: { announcer } })
+    const running = await startConsole({ parts: { announcer, ...parts } })
     const body = { name: 'k', scopes: ['files:read'] }
     const issued = await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', body)
     return { running, id: issued.body.key.id }
@@ -61,7 +70,10 @@ describe('the answer to a revocation', () => {
     for (const gateway of ['1', '2']) await report(running, gateway)
     await later()
     const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
-    expect(body).toMatchObject({ announced: true, gateways: { confirmed: 2, verifying: 0, silent: [] } })
+    expect(body).toMatchObject({
+      announced: true,
+      gateways: { known: 2, confirmed: 2, verifying: 0, silent: [] },
+    })
     const [revokedAt, committedAt, announcedAt] = [
       body.key.revokedAt,
       body.committedAt,
@@ -80,15 +92,95 @@ describe('the answer to a revocation', () => {
     const beganMs = performance.now()
     const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
     expect(performance.now() - beganMs).toBeGreaterThanOrEqual(1_000)
-    expect(body.gateways).toMatchObject({ confirmed: 1, verifying: 0, silent: [{ name: 'pod-2' }] })
+    const silent = [{ name: 'pod-2' }]
+    expect(body.gateways).toMatchObject({ known: 2, confirmed: 1, verifying: 0, silent })
   })
 
-  test('counts a gateway that is deaf as one that asks for each key, and waits for it no longer', async () => {
-    const { running, id } = await startWithKey(() => void report(running, '1', { hearing: false }))
+  /** A revocation that waits, in time that passes when a test says so. */
+  async function startWaiting() {
+    const timers = new ManualTimers()
+    const changes: { digest: string; version: number }[] = []
+    const { running, id } = await startWithKey((digest, version) => changes.push({ digest, version }), {
+      timers,
+    })
+    const begin = async () => {
+      await later()
+      let isAnswered = false
+      const answer = running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`).finally(() => {
+        isAnswered = true
+      })
+      const asked = () =>
+        until('the gateways were looked at, and none or not all had confirmed', () => {
+          const { nextDelayMs } = timers
+          return isAnswered || (nextDelayMs !== null && nextDelayMs > 0 && nextDelayMs <= ASK_EVERY_MS)
+        })
+      await asked()
+      return {
+        isAnswered: () => isAnswered,
+        answer: async () => {
+          await until('it is answered', async () => {
+            await asked()
+            if (!isAnswered) timers.advance(ASK_EVERY_MS)
+            return isAnswered
+          })
+          return (await answer).body.gateways
+        },
+      }
+    }
+    return { running, timers, changes, begin }
+  }
+
+  test('waits for a gateway that is not known yet, and answers as soon as it has confirmed', async () => {
+    const { running, timers, changes, begin } = await startWaiting()
+    const revocation = await begin()
+    expect(revocation.isAnswered()).toBe(false)
+    await report(running, '1', { confirmed: changes })
+    const gateways = await revocation.answer()
+    expect(gateways).toEqual({ known: 1, confirmed: 1, verifying: 0, silent: [] })
+    expect(timers.nowMs).toBeLessThan(1_000)
+  })
+
+  test('says after a second that no gateway is known', async () => {
+    const { timers, begin } = await startWaiting()
+    const gateways = await (await begin()).answer()
+    expect(gateways).toEqual({ known: 0, confirmed: 0, verifying: 0, silent: [] })
+    expect(timers.nowMs).toBeGreaterThanOrEqual(1_000)
+  })
+
+  test('waits for a gateway that is disconnected to connect and confirm', async () => {
+    const { running, timers, changes, begin } = await startWaiting()
+    await report(running, '1', { hearing: false })
+    const revocation = await begin()
+    await report(running, '1', { hearing: false })
+    expect(revocation.isAnswered()).toBe(false)
+    await report(running, '1', { confirmed: changes })
+    const gateways = await revocation.answer()
+    expect(gateways).toEqual({ known: 1, confirmed: 1, verifying: 0, silent: [] })
+    expect(timers.nowMs).toBeLessThan(1_000)
+  })
+
+  test('counts a gateway that stays disconnected as one that verifies each key', async () => {
+    const { running, timers, begin } = await startWaiting()
     await report(running, '1')
+    const revocation = await begin()
+    await report(running, '1', { hearing: false })
+    const gateways = await revocation.answer()
+    expect(gateways).toEqual({ known: 1, confirmed: 0, verifying: 1, silent: [] })
+    expect(timers.nowMs).toBeGreaterThanOrEqual(1_000)
+  })
+
+  test('waits for no disconnected gateway where the change could not be announced', async () => {
+    const announcer = createSilentAnnouncer()
+    const running = await startConsole({ parts: { announcer, timers: new ManualTimers() } })
+    const body = { name: 'k', scopes: ['files:read'] }
+    const { key } = (await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', body)).body
+    await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
     await later()
-    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
-    expect(body.gateways).toEqual({ confirmed: 0, verifying: 1, silent: [] })
+    await report(running, '1', { hearing: false })
+    // Its time does not pass: an answer that waited would not come.
+    const answer = await running.ask('POST', `/admin/v1/keys/${key.id}/revoke?wait=1`)
+    const gateways = { known: 1, confirmed: 0, verifying: 1, silent: [] }
+    expect(answer.body).toMatchObject({ announced: false, gateways })
   })
 
   test('waits for nobody who took leave, and for nobody at all unless asked to', async () => {
@@ -98,7 +190,7 @@ describe('the answer to a revocation', () => {
     await report(running, '2', { leaving: true })
     await later()
     const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
-    expect(body.gateways).toMatchObject({ confirmed: 0, silent: [{ name: 'pod-1' }] })
+    expect(body.gateways).toMatchObject({ known: 1, confirmed: 0, silent: [{ name: 'pod-1' }] })
   })
 
   test('is given by a rotation without overlap too, about the old key', async () => {

@@ -4,6 +4,7 @@ type Stated<Fields> = { readonly [Name in keyof Fields]: NonNullable<Fields[Name
 export type AnsweredKey = Stated<RecordJson> & { readonly state: string; readonly lastUsedAt: string }
 
 export interface AnsweredGateways {
+  readonly known: number
   readonly confirmed: number
   readonly verifying: number
   readonly silent: readonly { readonly name: string; readonly lastSeenAt: string }[]

@@ -3,7 +3,7 @@ import type { Revocation } from '../registry/revocation.ts'
 import { type Html, html, type Piece } from './html.ts'
 import { exactText } from './times.ts'
 
-/** How far a revocation has come: on record, announced, heard by the gateways. */
+/** How far a revocation has come: on record, announced, confirmed by the gateways. */
 export function revocationSteps({ committedAtMs, announced, announcedAtMs, gateways }: Revocation): Html {
   return html`<ol class="steps card" id="revocation">
     ${committedAtMs === null ? null : step(true, 'On record', exact(committedAtMs))}
@@ -20,23 +20,28 @@ function announcedText(committedAtMs: number | null, announcedAtMs: number | nul
   return html`${exact(announcedAtMs)}, ${Math.max(0, announcedAtMs - committedAtMs)} ms later`
 }
 
-function heard({ confirmed, verifying, silent }: Confirmations): Html {
-  const live = confirmed + verifying + silent.length
-  if (live === 0)
-    return step(false, 'No gateway is known', 'None has reported to this console within the last minute.')
-  const count = `${live - silent.length} of ${live} ${live === 1 ? 'gateway refuses' : 'gateways refuse'} it`
-  if (silent.length === 0) return step(true, count, confirmedText(confirmed, verifying))
+const NONE_KNOWN =
+  'None has reported to this console within the last minute, so none can confirm that it refuses the key.'
+
+function heard({ known, confirmed, verifying, silent }: Confirmations): Html {
+  if (known === 0) return step(false, 'No gateway is known', NONE_KNOWN)
+  const title = `${confirmed} of ${known} ${known === 1 ? 'gateway has' : 'gateways have'} confirmed`
+  if (silent.length === 0) return step(true, title, verifyingText(verifying))
   const names = silent.map(
     ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last heard of ${exact(lastSeenAtMs)}</li>`,
   )
-  return step(false, count, html`Nothing was heard within a second of:<ul>${names}</ul>`)
+  return step(
+    false,
+    title,
+    html`${verifyingText(verifying)} No answer within a second from:<ul>${names}</ul>`,
+  )
 }
 
-/** A gateway that hears nothing is as good as one that confirms, since it lets no key pass unasked. */
-function confirmedText(confirmed: number, verifying: number): string {
-  if (verifying === 0) return confirmed === 1 ? 'It has confirmed so.' : 'Each of them has confirmed so.'
-  const many = verifying > 1
-  return `${confirmed} confirmed so; ${verifying} ${many ? 'hear' : 'hears'} no announcements and ${many ? 'ask' : 'asks'} the console about each key.`
+/** A disconnected gateway is as good as one that confirms, since it accepts no key unverified. */
+function verifyingText(verifying: number): string {
+  if (verifying === 0) return ''
+  const checks = verifying === 1 ? 'is disconnected and checks' : 'are disconnected and check'
+  return `${verifying} ${checks} each key with the console before accepting it.`
 }
 
 function step(done: boolean, title: string, text: Piece): Html {

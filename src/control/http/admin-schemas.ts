@@ -26,7 +26,7 @@ const mayBeLeftOut = <Properties extends TProperties>(properties: Properties) =>
 
 export const revokeBody = mayBeLeftOut({})
 
-/** @property wait whether to answer only when every gateway has confirmed, or a second has passed */
+/** @property wait whether to answer only when every gateway has confirmed and one is known, or a second has passed */
 export const waitQuery = Type.Object({ wait: Type.Optional(Type.Literal('1')) }, closed)
 export type WaitQuery = Static<typeof waitQuery>
 

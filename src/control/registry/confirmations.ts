@@ -1,8 +1,10 @@
 import type { Timers } from '../timers.ts'
 import type { GatewayHearing, KeyRepository } from './key-repository.ts'
 
-/** What the gateways have made of one change to a key. Together they are all that are known to live. */
+/** What the gateways have made of one change to a key. */
 export interface Confirmations {
+  /** All that reported within the last minute: the sum of the three below. */
+  readonly known: number
   /** They have said that they applied it. */
   readonly confirmed: number
   /** They hear no changes, and so ask for each key before they let it pass: the change holds there too. */
@@ -42,6 +44,7 @@ export function judge(
   const unconfirmed = live.filter(gateway => !gateway.confirmed)
   const silent = unconfirmed.filter(({ deafAtMs }) => deafAtMs < committedAtMs)
   return {
+    known: live.length,
     confirmed: live.length - unconfirmed.length,
     verifying: unconfirmed.length - silent.length,
     silent: silent.map(({ name, seenAtMs }) => ({ name, lastSeenAtMs: seenAtMs })),
@@ -50,7 +53,7 @@ export function judge(
 
 interface Parts {
   readonly repository: KeyRepository
-  readonly clock: { wallMs(): number; monotonicMs(): number }
+  readonly clock: { wallMs(): number }
   readonly timers: Timers
 }
 
@@ -63,12 +66,34 @@ export async function confirmationsOf(
   return judge(gateways, change.committedAtMs, clock.wallMs())
 }
 
-/** @returns once every gateway that lives has confirmed, or after a second with those that are silent */
-export async function awaitConfirmations(parts: Parts, change: CommittedChange): Promise<Confirmations> {
-  const deadlineMs = parts.clock.monotonicMs() + PATIENCE_MS
-  for (;;) {
-    const known = await confirmationsOf(parts, change)
-    if (known.silent.length === 0 || parts.clock.monotonicMs() >= deadlineMs) return known
-    await new Promise<void>(resolve => void parts.timers.after(ASK_EVERY_MS, resolve))
+/**
+ * @param announced whether gateways can have heard of the change
+ * @returns once a gateway is known and every known one has confirmed, or what is known after a second
+ */
+export async function awaitConfirmations(
+  parts: Parts,
+  change: CommittedChange,
+  announced: boolean,
+): Promise<Confirmations> {
+  let isLate = false
+  const cancel = parts.timers.after(PATIENCE_MS, () => {
+    isLate = true
+  })
+  try {
+    for (;;) {
+      const confirmations = await confirmationsOf(parts, change)
+      if (isLate || isComplete(confirmations, announced)) return confirmations
+      await new Promise<void>(resolve => void parts.timers.after(ASK_EVERY_MS, resolve))
+    }
+  } finally {
+    cancel()
   }
+}
+
+/**
+ * Whether nothing more is to be expected. A gateway that is starting or connecting again may be unknown or verifying for
+ * a moment, and confirm in the next; what was not announced, a disconnected gateway cannot confirm.
+ */
+function isComplete({ known, verifying, silent }: Confirmations, announced: boolean): boolean {
+  return known > 0 && silent.length === 0 && (verifying === 0 || !announced)
 }

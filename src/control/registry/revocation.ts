@@ -16,7 +16,7 @@ export interface Revocation {
 
 /**
  * @param done a revocation; or a rotation, of whose old key it is then said
- * @param isToWait whether to wait, for a second at most, until every gateway has confirmed
+ * @param isToWait whether to wait, for a second at most, until every gateway has confirmed and at least one is known
  */
 export async function followRevocation(
   registry: Registry,
@@ -30,8 +30,9 @@ export async function followRevocation(
   const committedAtMs = done.committedAtMs ?? revokedAtMs
   const change = { digest, version, committedAtMs }
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
-  const ask = isToWait ? awaitConfirmations : confirmationsOf
-  return { announced, committedAtMs, announcedAtMs, gateways: isKnown ? await ask(registry, change) : null }
+  const ask = () =>
+    isToWait ? awaitConfirmations(registry, change, announced) : confirmationsOf(registry, change)
+  return { announced, committedAtMs, announcedAtMs, gateways: isKnown ? await ask() : null }
 }
 
 /** As the admin API says it. */
@@ -44,9 +45,9 @@ export function answeredRevocation({ announced, committedAtMs, announcedAtMs, ga
   }
 }
 
-function answeredGateways({ confirmed, verifying, silent }: Confirmations) {
+function answeredGateways({ known, confirmed, verifying, silent }: Confirmations) {
   const named = silent.map(({ name, lastSeenAtMs }) => ({ name, lastSeenAt: instant(lastSeenAtMs) }))
-  return { confirmed, verifying, silent: named }
+  return { known, confirmed, verifying, silent: named }
 }
 
 function instant(ms: number | null): string | null {

@@ -109,6 +109,7 @@ describe('a form', () => {
     expect(text).toMatch(/wsk_[A-Za-z0-9]{54}/)
     expect(text).toContain('It is revoked.')
     expect(text).toContain('id="revocation"')
+    expect(text).toContain('No gateway is known')
     const audit = (await visit('/workspaces/ws_1/audit')).text
     expect([...audit.matchAll(/badge key-(\w+)/g)].map(([, action]) => action)).toEqual([
       'revoked',

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest'
+import { revocationSteps } from '../../../src/control/console/revocation-steps.ts'
+import { NOW_MS } from '../../support/stored-keys.ts'
+
+const silent = [{ name: 'pod-7', lastSeenAtMs: NOW_MS - 1_000 }]
+
+test.each([
+  [
+    'confirmed',
+    { known: 2, confirmed: 2, verifying: 0, silent: [] },
+    ['done', '2 of 2 gateways have confirmed'],
+  ],
+  [
+    'disconnected',
+    { known: 1, confirmed: 0, verifying: 1, silent: [] },
+    ['done', '0 of 1 gateway has confirmed', '1 is disconnected and checks each key with the console'],
+  ],
+  [
+    'silent',
+    { known: 2, confirmed: 1, verifying: 0, silent },
+    ['waiting', '1 of 2 gateways have confirmed', 'No answer within a second from:', 'pod-7'],
+  ],
+  [
+    'unknown',
+    { known: 0, confirmed: 0, verifying: 0, silent: [] },
+    ['waiting', 'No gateway is known', 'None has reported to this console within the last minute'],
+  ],
+])('a page says in words of gateways that they are %s', (_, gateways, words) => {
+  const times = { committedAtMs: NOW_MS, announcedAtMs: NOW_MS + 7, announced: true }
+  const lastStep = String(revocationSteps({ ...times, gateways }))
+    .split('<li class=')
+    .slice(3)
+    .join()
+  for (const word of words) expect(lastStep).toContain(word)
+})
