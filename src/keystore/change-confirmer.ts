@@ -39,6 +39,8 @@ export interface ConfirmerParts {
  * promise on revocation doesn't rest on it: it is what the console shows to whoever revoked a key.
  */
 export class ChangeConfirmer {
+  /** Settled once the console knows of this gateway that it hears changes. */
+  readonly introduced: Promise<void>
   readonly #parts: ConfirmerParts
   /** Versions, in the order in which they were applied. */
   readonly #waiting: PackedRows
@@ -49,8 +51,12 @@ export class ChangeConfirmer {
   #gather: NodeJS.Timeout | undefined
   #telling: Promise<void> | null = null
   #stopped = false
+  readonly #introduce: () => void
 
   constructor(parts: ConfirmerParts) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.introduced = promise
+    this.#introduce = resolve
     this.#parts = parts
     this.#maxWaiting = parts.maxWaiting ?? MAX_WAITING
     this.#waiting = new PackedRows({ maxRows: this.#maxWaiting, numbers: 1, bytes: 0 })
@@ -105,6 +111,7 @@ export class ChangeConfirmer {
         const isWanted = await this.#postOrKeep(report, AbortSignal.timeout(timeoutMs))
         this.#presenceDueMs = clock.monotonicMs() + (report.hearing ? PRESENCE_MS : DEAF_PRESENCE_MS)
         if (!isWanted) this.#restUntilMs = clock.monotonicMs() + HOUR_MS
+        else if (report.hearing) this.#introduce()
       } while (this.#waiting.size > 0 && !this.#isResting() && !this.#stopped)
       trouble.works()
     } catch (error) {

@@ -45,6 +45,8 @@ export interface RunningKeyStore {
   readonly keyStore: KeyStore
   /** Where a feed of the same process tells of changes; with Redis configured, Redis alone does. */
   readonly changes: ChangeEar
+  /** Settled once the console knows of this gateway that it hears changes; null where there is no console to tell. */
+  readonly introduced: Promise<void> | null
   /** To be told of each request that a key was permitted; it only notes. */
   used(keyId: string): void
   /** Waits for nothing, and fails for nothing that is down. */
@@ -105,6 +107,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   return {
     keyStore,
     changes,
+    introduced: origin?.confirmer.introduced ?? null,
     used: keyId => origin?.usage?.used(keyId),
     start() {
       redis?.start()

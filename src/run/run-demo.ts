@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { createInProcessAnnouncer } from '../control/registry/announcer.ts'
@@ -17,6 +18,12 @@ import { createSampleUpstream } from './sample-upstream.ts'
 const LOOPBACK = '127.0.0.1'
 const WORKSPACE = 'ws_1'
 const OTHER_WORKSPACE = 'ws_2'
+/** Many times what a slow machine takes. */
+const INTRODUCTION_DEADLINE_MS = 10_000
+const ISSUE_DEADLINE_MS = 10_000
+const NOT_INTRODUCED =
+  `The gateway has not reported to the console within ${INTRODUCTION_DEADLINE_MS / 1000} s: a revocation is answered ` +
+  'before the gateway has confirmed it. The log says why.\n'
 /** Whoever opens the link that is printed. */
 const PERSON = {
   subject: 'demo',
@@ -44,14 +51,27 @@ export async function runDemo(
   // Nothing waits for a demo: Ctrl-C ends it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
   const oneTimeLink = createOneTimeLink(PERSON, systemClock, randomBytes)
+  let introduced: Promise<void> | null = null
   const addresses = await runUntilSignal(frame, async () => {
     const gateway = await startGateway(frame)
+    introduced = gateway.introduced
     gateway.ear.subscribed()
     const announcer = createInProcessAnnouncer(message => gateway.ear.hear(message))
     return [await startConsole(frame, { announcer, oneTimeLink }), gateway]
   })
+  if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.complain(NOT_INTRODUCED)
   const signInUrl = new URL(oneTimeLink.path, settings.config.console.publicUrl).href
   host.write(await introduce(settings.config, addresses, signInUrl))
+}
+
+async function settlesInTime(event: Promise<void> | null, deadlineMs: number): Promise<boolean> {
+  const deadline = new AbortController()
+  const late = sleep(deadlineMs, false, { signal: deadline.signal }).catch(() => false)
+  try {
+    return await Promise.race([late, ...(event === null ? [] : [event.then(() => true)])])
+  } finally {
+    deadline.abort()
+  }
 }
 
 /** Secrets of this run alone, and ports that are free: a demo should start whatever else runs. */
@@ -163,7 +183,7 @@ async function issueKey(
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     body: JSON.stringify({ name, scopes }),
-    signal: AbortSignal.timeout(5000),
+    signal: AbortSignal.timeout(ISSUE_DEADLINE_MS),
   })
   if (response.status !== 201)
     throw new Error(`The console answered ${response.status} to the issue of a key`)

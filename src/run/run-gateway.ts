@@ -21,6 +21,8 @@ export async function runGateway(host: Host, version: string, settings: RunSetti
 export interface GatewayRun extends PlaneRun {
   /** Takes a message as it would come over the channel, where there is no Redis to bring it. */
   readonly ear: ChangeEar
+  /** Settled once the console knows of this gateway that it hears changes. */
+  readonly introduced: Promise<void> | null
 }
 
 /** The data plane: built and hearing changes, not yet listening. */
@@ -49,6 +51,7 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
     name: 'gateway',
     app,
     ear: store.changes,
+    introduced: store.introduced,
     health: async () => ({ ...store.health(), limits: rateLimits.health() }),
     stop: async () => {
       rateLimits.stop()

@@ -183,6 +183,36 @@ test('what could not be told gives way to what was applied since, where there is
   ])
 })
 
+test('it is introduced once the console has taken note that it hears changes, and not before', async () => {
+  let isIntroduced = false
+  void confirmer.introduced.then(() => {
+    isIntroduced = true
+  })
+  confirmer.watch(false)
+  await gathered()
+  expect(isIntroduced).toBe(false)
+  reply = () => Promise.reject(new Error('away'))
+  confirmer.watch(true)
+  await gathered()
+  expect(isIntroduced).toBe(false)
+  reply = async () => ({ status: 204, text: '' })
+  clock.advance(SECOND_MS)
+  confirmer.watch(true)
+  await gathered()
+  expect(isIntroduced).toBe(true)
+})
+
+test('a key service that does not want to know is never introduced to it', async () => {
+  let isIntroduced = false
+  void confirmer.introduced.then(() => {
+    isIntroduced = true
+  })
+  reply = async () => ({ status: 404, text: '' })
+  confirmer.watch(true)
+  await gathered()
+  expect([told.length, isIntroduced]).toEqual([1, false])
+})
+
 test('at the end it takes leave, so that nobody waits for it', async () => {
   confirmer.watch(true)
   await confirmer.stop(AbortSignal.timeout(100))
