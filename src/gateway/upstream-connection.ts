@@ -7,6 +7,7 @@ import type { Address } from '../domain/address-book.ts'
 import { requireAuthorities, requirePair } from '../domain/pem.ts'
 import { type ConnectDeps, connectToUpstream } from './upstream-connector.ts'
 import { plainConnector, UpstreamSocket } from './upstream-socket.ts'
+import { checkStatusLines, StatusLineCheck } from './upstream-status-line.ts'
 
 /** The upstream's settings once they are whole: an address, and headers whose values were read from their files. */
 export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
@@ -26,10 +27,12 @@ export class Connection {
   #used = false
   #reused = false
   #bytesBefore = 0
+  readonly #statusLines = new StatusLineCheck()
 
   /** @param nowMs monotonic */
   replace(socket: Socket | null, address: Address | null, nowMs: number): void {
     this.#socket = socket
+    if (socket !== null) checkStatusLines(socket, this.#statusLines)
     this.address = address
     // Made together, they are not all to end together.
     this.#endsAtMs = nowMs + MAX_AGE_MS * (0.75 + Math.random() / 2)
@@ -53,6 +56,7 @@ export class Connection {
   /** The request is about to be written. */
   carry(): void {
     this.#used = true
+    this.#statusLines.expect()
   }
 
   /** Of all that it brought so far nobody holds the bytes as they were read. */
