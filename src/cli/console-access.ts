@@ -43,7 +43,7 @@ export function readConsoleAccess(options: AccessOptions, environment: NodeJS.Pr
   }
   if (token === null) throw usage(NO_TOKEN)
   if (!TOKEN.test(token.text)) throw usage(`${token.spelling} holds no token: letters, digits and ._~+/-=`)
-  return { url: url.text.replace(/\/+$/, ''), token: token.text }
+  return { url: url.text.replace(/(?<!\/)\/+$/, ''), token: token.text }
 }
 
 /** An empty one is not set. */

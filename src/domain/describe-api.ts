@@ -94,7 +94,7 @@ function describeRoute(config: ApiSource, route: DescribedRoute): ApiOperation {
 }
 
 function pathParameters(route: DescribedRoute): ApiParameter[] {
-  return [...route.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => ({
+  return [...route.path.matchAll(/\{([^{}]+)\}/g)].map(([, name = '']) => ({
     name,
     in: 'path' as const,
     required: true,

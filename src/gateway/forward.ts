@@ -71,7 +71,7 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
     compileRequestHeaders(deps.requestHeaders, headers),
   )
   const { origin, pathname } = new URL(deps.settings.url)
-  const basePath = pathname.replace(/\/+$/, '')
+  const basePath = pathname.replace(/(?<!\/)\/+$/, '')
   const judge = compileJudge(deps.responseHeaders)
   const hooks = forwardingHooks(deps, judge)
   app.register(replyFrom, {

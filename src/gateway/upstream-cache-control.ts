@@ -1,5 +1,5 @@
-/** One directive, its value with it. */
-export const DIRECTIVE = /[^\s,=]+(?:\s*=\s*(?:"[^"]*"|[^\s,]*))?/g
+/** One directive: its name, and its value as a quoted text or as a token. */
+export const DIRECTIVE = /([^\s,=]+)(?:\s*=\s*(?:"([^"]*)"|([^\s,]*)))?/g
 /** Each of them lets a shared cache keep the answer to an authorised request (RFC 9111, section 3.5). */
 const SHARING: ReadonlySet<string> = new Set(['public', 's-maxage', 'must-revalidate', 'proxy-revalidate'])
 /** Said to shared caches alone, so of no use beside `private`. */

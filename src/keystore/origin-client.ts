@@ -47,7 +47,7 @@ export class OriginClient {
       headersTimeout: 0,
       bodyTimeout: 0,
     })
-    this.#basePath = `${url.pathname.replace(/\/+$/, '')}/internal/v1`
+    this.#basePath = `${url.pathname.replace(/(?<!\/)\/+$/, '')}/internal/v1`
     this.#headers = following(settings, follow, ({ token }) => ({
       accept: 'application/json',
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),

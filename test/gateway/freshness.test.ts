@@ -112,3 +112,16 @@ test.each([
 ])('a client that says %j wants a fresher one than of 10 s, with 5 s to go: %s', (said, fresher) => {
   expect(wantsFresher(directivesOf(said), { ageMs: 10_000, freshForMs: 5000 })).toBe(fresher)
 })
+
+test('a value is what stands in its quotes, or up to the next space or comma', () => {
+  const directives = directivesOf('a = "b, c" ,d=e f, g="h, i="j" , k=, l')
+  expect(Object.fromEntries(directives)).toEqual({
+    a: 'b, c',
+    d: 'e',
+    f: '',
+    g: 'h, i=',
+    'j"': '',
+    k: '',
+    l: '',
+  })
+})

@@ -57,10 +57,9 @@ export function wantsFresher(requested: Directives, entry: { ageMs: number; fres
 
 export function directivesOf(said: string | string[] | undefined): Directives {
   const directives = new Map<string, string>()
-  for (const text of String(said ?? '').match(DIRECTIVE) ?? []) {
-    const end = text.indexOf('=')
-    const name = (end < 0 ? text : text.slice(0, end)).trim().toLowerCase()
-    const value = end < 0 ? '' : text.slice(end + 1).replace(/^\s*"?|"?\s*$/g, '')
+  for (const [, spelled = '', quoted, token = ''] of String(said ?? '').matchAll(DIRECTIVE)) {
+    const name = spelled.toLowerCase()
+    const value = quoted ?? token
     const known = directives.get(name)
     directives.set(name, known === undefined || known === value ? value : '')
   }

@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'vitest'
+import * as answerSchemas from '../../src/cli/admin-answers.ts'
+import * as configSchemas from '../../src/config/schema.ts'
+import * as adminSchemas from '../../src/control/http/admin-schemas.ts'
+import { type Attack, attacksOn, textOf } from './attacks.ts'
+import { expressionsIn, expressionsOfSource, patternsIn } from './expressions.ts'
+import { type Growth, growthBeyondLinear } from './growth.ts'
+
+/** Those made of texts. */
+const MADE_OF_TEXTS: Readonly<Record<string, string>> = {
+  'config/fits.ts': 'of the patterns in our own schemas, which are tried below',
+}
+
+const { literals, constructors } = expressionsOfSource()
+const byText = new Map(literals.map(found => [`${found.path} ${found.expression}`, found]))
+
+test('every regular expression of the program reads any text in linear time', { timeout: 300_000 }, () => {
+  expect(byText.size).toBeGreaterThan(50)
+  const slow = new Map([...byText].map(([name, { expression }]) => [name, slowest(expression)]))
+  expect([...slow].filter(([, worst]) => worst !== null)).toEqual([])
+})
+
+test('so does every pattern of a schema', { timeout: 60_000 }, () => {
+  const patterns = [answerSchemas, configSchemas, adminSchemas].flatMap(schemas => patternsIn({ ...schemas }))
+  expect(patterns.length).toBeGreaterThan(10)
+  const slow = new Map(patterns.map(pattern => [String(pattern), slowest(pattern)]))
+  expect([...slow].filter(([, worst]) => worst !== null)).toEqual([])
+})
+
+test('no expression is made of a text that is not ours', () => {
+  expect([...new Set(constructors)]).toEqual(Object.keys(MADE_OF_TEXTS))
+})
+
+describe('what looks must be able to find', () => {
+  test('expressions wherever they stand', () => {
+    const text = [
+      'const a: RegExp = /a+/g // /no/',
+      'f(`x $' + '{b.replace(/c/, `$' + '{/d/u}`)} / 2 /`)',
+      'RegExp(a); new RegExp("/x/")',
+    ].join('\n')
+    const { literals: found, constructors: made } = expressionsIn(text)
+    expect(found.map(String)).toEqual(['/a+/g', '/c/', '/d/u'])
+    expect(made).toBe(2)
+  })
+
+  test.each([
+    /^\s*"?|"?\s*$/g,
+    /\s+$/,
+    /\/+$/,
+    /<[^>]*>/g,
+    /(?<=a.*)b|c$/,
+    /(?:,\s*)*$/,
+    /^(?:[a-z]+\d*)*$/,
+    /(a+)+$/,
+    /^(?:a|a)*$/,
+    /^[^=]*=.*;.*;.*$/,
+    /-----BEGIN X-----[\s\S]+?-----END X-----/g,
+    /\p{Lu}+!/u,
+  ])('%s is slow', expression => {
+    expect(slowest(expression)).not.toBe(null)
+  })
+
+  test.each([/^\s*/, /(?<!\/)\/+$/, /[^\s,=]+(?:\s*=\s*(?:"[^"]*"|[^\s,]*))?/g, /^[a-z]{1,99}:$/i])(
+    '%s is not',
+    expression => expect(slowest(expression)).toBe(null),
+  )
+})
+
+function slowest(expression: RegExp): (Attack & Growth) | null {
+  // All matches, where all are asked for.
+  const read = (text: string) => (expression.global ? text.replace(expression, '') : expression.exec(text))
+  for (const attack of attacksOn(expression)) {
+    const growth = growthBeyondLinear(read, length => textOf(attack, length))
+    if (growth !== null) return { ...attack, ...growth }
+  }
+  return null
+}

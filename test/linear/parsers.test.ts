@@ -1,0 +1,198 @@
+import { BlockList } from 'node:net'
+import cookie from '@fastify/cookie'
+import { parseTraceParent } from '@opentelemetry/core'
+import { fastify } from 'fastify'
+import { expect, test } from 'vitest'
+import { parseDuration } from '../../src/cli/duration.ts'
+import { plainText } from '../../src/cli/plain-text.ts'
+import { decodeAttempt } from '../../src/control/sign-in/attempt.ts'
+import { personOf } from '../../src/control/sign-in/claims.ts'
+import { localPath } from '../../src/control/sign-in/local-path.ts'
+import { isKeyName, planExpiry } from '../../src/domain/issue-key.ts'
+import { isWorkspaceId } from '../../src/domain/key-record.ts'
+import { parseQuery } from '../../src/domain/query.ts'
+import { matchRoute } from '../../src/domain/route.ts'
+import { normalizeScopes } from '../../src/domain/scope.ts'
+import { decodeAnnouncement, decodeRecord } from '../../src/domain/wire.ts'
+import { readCredential } from '../../src/gateway/credential.ts'
+import { forwardedOf } from '../../src/gateway/forwarded.ts'
+import { readHead } from '../../src/gateway/request-head.ts'
+import { requestIdOf } from '../../src/gateway/request-id.ts'
+import { directivesOf, freshnessOf, wantsFresher } from '../../src/gateway/sharing/freshness.ts'
+import { isKnownTo, keep } from '../../src/gateway/sharing/kept-answer.ts'
+import { privateCacheControl } from '../../src/gateway/upstream-cache-control.ts'
+import { isSoundHead } from '../../src/gateway/upstream-framing.ts'
+import { readRejection } from '../../src/gateway/upstream-rejection.ts'
+import { compileJudge } from '../../src/gateway/upstream-response.ts'
+import { readBatch, readSingle } from '../../src/keystore/origin-answers.ts'
+import { traceIdOf } from '../../src/observability/tracing.ts'
+import { ROUTES, routeNamed, SIGNING_KEY } from '../domain/examples.ts'
+import { growthBeyondLinear } from './growth.ts'
+
+const app = fastify()
+await app.register(cookie)
+const judge = compileJudge(['Link', 'Content-Type', 'Cache-Control', 'Vary', 'ETag', 'Retry-After'])
+const judged = (headers: Record<string, string>) =>
+  judge(200, { 'content-type': 'application/json', ...headers })
+const times = { askedAtMs: 0, nowMs: 0, wallMs: 0 }
+const fresh = (headers: Record<string, string>) =>
+  freshnessOf({ 'cache-control': 'max-age=9', etag: '"7"', ...headers }, times)
+const keptAs = (etag: string) =>
+  keep({
+    upstream: { etag, 'last-modified': 'Thu, 01 Jan 1970 00:00:00 GMT' },
+    passing: {},
+    body: Buffer.alloc(0),
+    freshness: { ageMs: 0, lifetimeMs: 0 },
+    askedAtMs: 0,
+    nowMs: 0,
+  })
+const known = (etag: string, text: string) => isKnownTo({ 'if-none-match': text }, keptAs(etag))
+const head = (...rawHeaders: string[]) => readHead({ httpVersion: '1.1', url: '/', rawHeaders })
+const proxies = new BlockList()
+proxies.addAddress('127.0.0.1')
+const check = { isProven: () => false }
+const signed = { ...check, format: { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] } } as const
+const opaque = { ...check, format: { kind: 'opaque' } } as const
+const digest = '0'.repeat(64)
+
+/** Everything that takes apart a text of a client, an upstream, Redis, a key service, a provider or a user. */
+const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
+  'Cache-Control of an upstream, made private': privateCacheControl,
+  'Cache-Control of an upstream, for the cache': text => fresh({ 'cache-control': text }),
+  'Cache-Control of a client': text => wantsFresher(directivesOf(text), { ageMs: 0, freshForMs: 0 }),
+  Expires: text => fresh({ 'cache-control': 'public', expires: text }),
+  'Date and Age': text => fresh({ date: text, age: text }),
+  Vary: text => fresh({ vary: text }),
+  Link: text => judged({ link: text }),
+  'Content-Type': text => judged({ 'content-type': text }),
+  'Connection of an upstream': text => judged({ connection: text }),
+  'Retry-After': text => judge(503, { 'retry-after': text }),
+  'Content-Length and Transfer-Encoding of an upstream': text =>
+    [{ 'content-length': text }, { 'transfer-encoding': text }].map(headers => isSoundHead(200, headers, 1)),
+  'the body of a rejection': text => readRejection(Buffer.from(text), undefined),
+  'If-None-Match': text => known('"7"', text),
+  'If-None-Match, where the tag is long, too': text => known(text, text),
+  'If-Modified-Since': text => isKnownTo({ 'if-modified-since': text }, keptAs('"7"')),
+  Host: text => head('Host', text),
+  'Content-Length, Transfer-Encoding and Expect': text =>
+    head('Host', 'h', 'Content-Length', text, 'Transfer-Encoding', text, 'Expect', text),
+  'X-Request-Id': text => requestIdOf([text]),
+  'Authorization of a signed key': text => readCredential([text], signed),
+  'Authorization of an opaque key': text => readCredential([text], opaque),
+  'X-Forwarded-For, -Proto and -Host': text =>
+    forwardedOf('127.0.0.1', proxies, {
+      'x-forwarded-for': text,
+      'x-forwarded-proto': text,
+      'x-forwarded-host': text,
+    }),
+  'traceparent, for the log': text => traceIdOf({ traceparent: text }),
+  'traceparent, for a span': parseTraceParent,
+  'the path': text => matchRoute(ROUTES, text),
+  'the query': text => parseQuery(routeNamed('files'), text),
+  'the cookies': text => app.parseCookie(text),
+  'the cookie of a sign-in': text => decodeAttempt(text, 0),
+  'the address to return to': localPath,
+  'the claims of a person': text =>
+    personOf(
+      { sub: text, name: text, workspaces: text, admin: text },
+      { workspacesClaim: 'workspaces', administratorClaim: 'admin', administratorValue: 'yes' },
+    ),
+  'a text in a terminal': plainText,
+  'a record in Redis': text => decodeRecord(text, digest, null),
+  'a message on the channel': decodeAnnouncement,
+  'an answer of the key service': text => [
+    readSingle({ status: 200, text }, digest),
+    readBatch({ status: 200, text })(digest),
+  ],
+  'a workspace id': isWorkspaceId,
+  'the name of a key': isKeyName,
+  'the expiry of a key': text => planExpiry({ expiresAt: text }, 0),
+  'the scopes of a key': text => normalizeScopes(text.split(' ')),
+  'a span of time': parseDuration,
+}
+
+/** How texts begin that a parser goes on with. */
+const STARTS = ['', 'x', '"', '/', '<', '[', '{"a":', 'a="', 'Bearer wsk_', 'max-age=']
+const PUMPS = [
+  ...[
+    ' ',
+    '\t',
+    ',',
+    ';',
+    '=',
+    '"',
+    '/',
+    '\\',
+    '<',
+    '>',
+    ':',
+    '-',
+    '.',
+    '[',
+    '{',
+    '%',
+    '&',
+    '+',
+    '*',
+    '~',
+    '_',
+  ],
+  ...[
+    'a',
+    '0',
+    'Z',
+    '\u00a0',
+    '\u200d',
+    '\u{1f44d}',
+    'wsk_',
+    'a=',
+    'a="',
+    'a, ',
+    ', ',
+    '", "',
+    'W/"',
+    '""',
+    '" ',
+    ' "',
+  ],
+  ...[
+    '<a:',
+    '</',
+    '%25',
+    '%2',
+    '/a',
+    '/..',
+    '&limit=',
+    '=1&',
+    '\\"',
+    '[[',
+    '{"a":',
+    '9,',
+    'no-store,',
+    '; ',
+    'a;q=0,',
+  ],
+]
+const ENDS = ['', '!', '"']
+
+test.each(Object.entries(PARSERS))('%s is read in linear time', (_name, parse) => {
+  const read = (text: string) => {
+    try {
+      parse(text)
+    } catch {
+      // A refusal, in its own time.
+    }
+  }
+  const slow = STARTS.flatMap(start =>
+    PUMPS.flatMap(pump =>
+      ENDS.flatMap(end => {
+        const growth = growthBeyondLinear(
+          read,
+          length => start + pump.repeat(Math.ceil(length / pump.length)) + end,
+        )
+        return growth === null ? [] : [{ start, pump, end, ...growth }]
+      }),
+    ),
+  )
+  expect(slow).toEqual([])
+})
