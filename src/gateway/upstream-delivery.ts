@@ -104,6 +104,12 @@ interface ClientBodyParts {
 }
 
 /**
+ * While so much of a body waits for the client to read, no more is read from the upstream: of Node's own 64 KB a client
+ * that reads nothing would hold twice as much again.
+ */
+const MAX_UNSENT_BYTES = 16 * 1024
+
+/**
  * The body of an answer on its way to the client. The head waits for the first of it: an upstream that breaks off in
  * between is then answered for, where the client would see nothing but a closed connection.
  */
@@ -125,9 +131,11 @@ export class ClientBody implements BodySink {
   write(chunk: Buffer): boolean {
     this.#parts.seen.responseBytes += chunk.length
     const response = this.#begun()
-    if (response.write(chunk)) return true
-    response.once('drain', () => this.#parts.exchange.drained())
-    return false
+    // Node would write a turn later, and until then nobody could tell a client that reads from one that does not.
+    response.socket?.cork()
+    response.write(chunk, this.#onWritten)
+    response.socket?.uncork()
+    return response.writableLength < MAX_UNSENT_BYTES
   }
 
   end(): void {
@@ -149,6 +157,12 @@ export class ClientBody implements BodySink {
     const hasLength = judgement.headers['content-length'] !== undefined
     if (!hasLength && !this.#response.chunkedEncoding) this.#response.socket?.resetAndDestroy()
     this.#response.destroy()
+  }
+
+  readonly #onWritten = (error: Error | null | undefined): void => {
+    // An error is followed by the close of the response, which ends the exchange.
+    const unsent = error == null ? this.#response?.writableLength : undefined
+    if (unsent !== undefined && unsent < MAX_UNSENT_BYTES) this.#parts.exchange.drained()
   }
 
   #begun(): ServerResponse {

@@ -9,12 +9,10 @@ import type {
 } from './upstream-connection.ts'
 import type { BodySink, ExchangeOwner, OnAnswer } from './upstream-exchange-parties.ts'
 import { isConnectionLoss, toUpstreamFailure, UpstreamFailure } from './upstream-failure.ts'
-import { fieldLinesOf, isSoundHead, isWholeBody } from './upstream-framing.ts'
+import { fieldLinesOf, isSoundHead, isWholeBody, Surplus } from './upstream-framing.ts'
 import type { UpstreamHeaders } from './upstream-response.ts'
+import { ownCopyOf } from './upstream-socket.ts'
 
-const MAX_INTERIM_ANSWERS = 10
-/** Reading a little to its end is cheaper than a new connection; more than this is not. */
-const MAX_DISCARDED_BYTES = 64 * 1024
 /** Never seen by anybody: what undici is told when nobody wants the answer any more. */
 const UNWANTED = new Error('The answer is no longer wanted')
 
@@ -48,8 +46,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   #answered = false
   #paused = false
   #ended = false
-  #interimAnswers = 0
-  #discardedBytes = 0
+  readonly #surplus = new Surplus()
 
   constructor(owner: ExchangeOwner, path: string, headers: Record<string, string>, waitedBeforeMs = 0) {
     this.#owner = owner
@@ -123,22 +120,28 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     statusCode: number,
     headers: UpstreamHeaders,
   ): void {
-    if (statusCode < 200) this.#onInterimAnswer(controller, statusCode)
-    else if (isSoundHead(statusCode, headers, fieldLinesOf(controller))) this.#onHead(statusCode, headers)
+    if (statusCode < 200) {
+      if (this.#surplus.exceededByInterim(statusCode)) controller.abort(new UpstreamFailure('protocol'))
+      return
+    }
+    if (isSoundHead(statusCode, headers, fieldLinesOf(controller))) this.#onHead(statusCode, headers)
     else controller.abort(new UpstreamFailure('protocol'))
+    // Its fields as bytes keep whole the buffers that they were read into, until the exchange ends.
+    controller.rawHeaders = null
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#deadlines.progressed()
-    if (this.#interest === 'discard') this.#onDiscarded(chunk)
-    else if (this.#sink?.whole !== undefined && isWholeBody(chunk, this.headers)) this.#sink.whole(chunk)
+    if (this.#interest === 'discard') {
+      if (this.#surplus.exceededByDiscarded(chunk.length)) this.#abandon()
+    } else if (this.#sink?.whole !== undefined && isWholeBody(chunk, this.headers)) this.#sink.whole(chunk)
     else this.#pass(controller, chunk)
     this.connection?.release()
   }
 
   /** A copy: who writes it to a client, or keeps it for several, still holds it when more is read. */
   #pass(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#sink?.write(Buffer.from(chunk)) === false) {
+    if (this.#sink?.write(ownCopyOf(chunk)) === false) {
       this.#paused = true
       this.#deadlines.hold(true)
       controller.pause()
@@ -170,17 +173,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     this.#owner.answered(this)
     this.#tell(null)
     this.connection?.release() // The head's fields are texts by now.
-  }
-
-  #onInterimAnswer(controller: Dispatcher.DispatchController, statusCode: number): void {
-    this.#interimAnswers += 1
-    if (statusCode !== 101 && this.#interimAnswers <= MAX_INTERIM_ANSWERS) return
-    controller.abort(new UpstreamFailure('protocol'))
-  }
-
-  #onDiscarded(chunk: Buffer): void {
-    this.#discardedBytes += chunk.length
-    if (this.#discardedBytes > MAX_DISCARDED_BYTES) this.#abandon()
   }
 
   /** A connection that served before and went away without a byte of this answer: the request was never looked at. */

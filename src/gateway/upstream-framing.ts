@@ -2,6 +2,9 @@ import type { Dispatcher } from 'undici'
 import type { UpstreamHeaders } from './upstream-response.ts'
 
 const MAX_FIELDS = 100
+const MAX_INTERIM_ANSWERS = 10
+/** Reading a little to its end is cheaper than a new connection; more than this is not. */
+const MAX_DISCARDED_BYTES = 64 * 1024
 
 /**
  * Whether the head of a final answer says, in one way only, where its body ends. A body that the closing of the
@@ -29,4 +32,22 @@ export function fieldLinesOf({ rawHeaders }: Dispatcher.DispatchController): num
 export function isWholeBody(chunk: Buffer, headers: UpstreamHeaders): boolean {
   const length = headers['content-length']
   return length !== undefined && Number(length) === chunk.length
+}
+
+/** What one exchange brings beside the answer that is wanted of it. */
+export class Surplus {
+  #interimAnswers = 0
+  #discardedBytes = 0
+
+  /** One more interim answer has come. @returns whether it is one too many, or one that was not asked for */
+  exceededByInterim(statusCode: number): boolean {
+    this.#interimAnswers += 1
+    return statusCode === 101 || this.#interimAnswers > MAX_INTERIM_ANSWERS
+  }
+
+  /** More of a body that nobody reads has come. @returns whether the rest is not worth waiting for */
+  exceededByDiscarded(bytes: number): boolean {
+    this.#discardedBytes += bytes
+    return this.#discardedBytes > MAX_DISCARDED_BYTES
+  }
 }

@@ -1,8 +1,12 @@
 import { Socket } from 'node:net'
 import { type buildConnector, errors } from 'undici'
 
-/** At most so much is read at once. Of a buffer only what is ever read takes memory. */
-const READ_BYTES = 64 * 1024
+/**
+ * The most that one read takes. It bounds what is held for a client that reads nothing: this buffer, and a copy of the
+ * piece of the body that the system did not take. Half of it makes long bodies dearer, twice as much does not make them
+ * cheaper.
+ */
+export const READ_BYTES = 32 * 1024
 
 /** A silent connection is asked by the system whether its other end is still there. */
 const PROBED_AFTER_MS = 60_000
@@ -36,6 +40,8 @@ export class UpstreamSocket extends Socket {
   /** Read, and not yet taken. */
   #waiting: Buffer | null = null
   #stopped = false
+  /** Whether the parser takes nothing more for now. */
+  #parserPaused = false
   /** Whether somebody may still hold what was read before, so that what comes next is given as a copy. */
   #copies = false
   #released = false
@@ -65,25 +71,38 @@ export class UpstreamSocket extends Socket {
     return bytes
   }
 
-  /** What the parser does not take yet, because whoever reads from it does not. */
+  /**
+   * What the parser does not take yet, because whoever reads from it does not. It says so with no bytes, too: then nothing
+   * more is read ahead of it.
+   */
   override unshift(bytes: Buffer): void {
+    this.#parserPaused = true
     if (bytes.length > 0) this.#waiting = bytes
   }
 
   #goOn(): void {
     this.#stopped = false
+    this.#parserPaused = false
     super.read(0)
   }
 
   /** @returns whether to go on reading */
   #arrived(length: number): boolean {
     const bytes = this.#buffer.subarray(0, length)
-    this.#waiting = this.#copies ? Buffer.from(bytes) : bytes
+    this.#waiting = this.#copies ? ownCopyOf(bytes) : bytes
     this.#released = false
+    this.#parserPaused = false
     this.emit('readable')
-    this.#stopped = this.#waiting !== null
+    this.#stopped = this.#waiting !== null || this.#parserPaused
     if (!this.#released && !this.#copies) this.#buffer = Buffer.allocUnsafeSlow(READ_BYTES)
     this.#copies = !this.#released
     return !this.#stopped
   }
+}
+
+/** With memory of its own: a part of Node's shared pool keeps all 64 KB of it. */
+export function ownCopyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
 }

@@ -3,6 +3,7 @@ import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, expect, test, vi } from 'vitest'
+import { READ_BYTES } from '../../src/gateway/upstream-socket.ts'
 import { type ForwardingApp, startForwardingApp, WORKSPACE_PATH } from '../support/forwarding-app.ts'
 import { get } from '../support/http-client.ts'
 import {
@@ -85,7 +86,7 @@ test('answers whose head comes before their body do not take a buffer each to be
     upstream.requests[answers]?.socket.write('{}')
     expect((await answer).text).toBe('{}')
   }
-  const large = allocated.mock.calls.filter(([bytes]) => bytes >= 64 * 1024)
+  const large = allocated.mock.calls.filter(([bytes]) => bytes >= READ_BYTES)
   allocated.mockRestore()
   expect(large.length).toBeLessThanOrEqual(CONNECTION_BUFFERS)
 })

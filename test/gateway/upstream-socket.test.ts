@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { plainConnector, UpstreamSocket } from '../../src/gateway/upstream-socket.ts'
+import { plainConnector, READ_BYTES, UpstreamSocket } from '../../src/gateway/upstream-socket.ts'
 import { freePort } from '../support/free-port.ts'
+import { until } from '../support/until.ts'
 
 const server = createServer()
 let upstream: Socket
@@ -75,7 +76,7 @@ test('where nobody takes what came, the sender is held up; taken, all of it come
   upstream.end(sent)
   await once(socket, 'readable')
   for (let turn = 0; turn < 100; turn++) await nextTurn()
-  expect(socket.bytesRead).toBeLessThanOrEqual(64 * 1024)
+  expect(socket.bytesRead).toBeLessThanOrEqual(READ_BYTES)
   expect(upstream.writableLength).toBeGreaterThan(0)
 
   const taken: Buffer[] = []
@@ -86,6 +87,26 @@ test('where nobody takes what came, the sender is held up; taken, all of it come
   take()
   await once(socket, 'end')
   expect(Buffer.concat(taken).equals(sent)).toBe(true)
+})
+
+test('after the parser has paused without a rest, nothing is read ahead of it', async () => {
+  let reads = 0
+  const pause = () => {
+    if (socket.read() === null) return
+    reads += 1
+    socket.unshift(Buffer.alloc(0))
+  }
+  socket.on('readable', pause)
+  upstream.end(Buffer.alloc(1_000_000))
+  await until('the first bytes have come', () => reads > 0)
+  for (let turn = 0; turn < 100; turn++) await nextTurn()
+  expect(reads).toBe(1)
+  expect(socket.bytesRead).toBeLessThanOrEqual(READ_BYTES)
+
+  socket.off('readable', pause).on('readable', () => socket.read())
+  socket.read()
+  await once(socket, 'end')
+  expect(socket.bytesRead).toBe(1_000_000)
 })
 
 test('what the parser gives back comes before what came later', async () => {
