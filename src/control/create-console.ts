@@ -115,7 +115,13 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     noticesOf: isWebhookOn(config.console.webhook) ? noticesOfChange : () => [],
   }
   const { trustedProxies } = config.console
-  const app = createConsoleServer({ logger, metrics, randomBytes, trustedProxies })
+  const app = createConsoleServer({
+    logger,
+    metrics,
+    randomBytes,
+    keyPrefix: config.keys.prefix,
+    trustedProxies,
+  })
   const calls = adminCalls(registry, metrics, { repository, announcer, notices, clock, logger })
   const { oneTimeLink = null } = parts
   const signIn = createSignIn({

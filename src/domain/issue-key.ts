@@ -1,5 +1,6 @@
 import type { KeyRecord } from './key-record.ts'
 import { normalizeScopes } from './scope.ts'
+import { holdsKeyForm } from './secret.ts'
 
 export const DEFAULT_LIFETIME_DAYS = 90
 export const MAX_LIFETIME_DAYS = 366
@@ -26,6 +27,8 @@ export interface IssueContext {
   readonly id: string
   readonly workspaceId: string
   readonly hint: string
+  /** What keys begin with. */
+  readonly keyPrefix: string
   readonly createdBy: string
   /** Scopes that the installation knows. */
   readonly knownScopes: readonly string[]
@@ -41,6 +44,7 @@ export type Planned<Value> =
 /** The record of a new key, or the first field that is wrong. */
 export function planIssue(request: IssueRequest, context: IssueContext): Planned<KeyRecord> {
   if (!isKeyName(request.name)) return wrong('name', NAME_EXPECTED)
+  if (holdsKeyForm(request.name, context.keyPrefix)) return wrong('name', 'a name without an API key in it')
   const scopes = normalizeScopes(request.scopes)
   if (!areKnownScopes(scopes, context.knownScopes))
     return wrong('scopes', scopesExpected(context.knownScopes))

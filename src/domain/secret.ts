@@ -13,6 +13,11 @@ export type KeyFormat =
   | { readonly kind: 'signed'; readonly prefix: string; readonly signingKeys: readonly HmacKey[] }
   | { readonly kind: 'opaque' }
 
+/** What keys begin with; null where they have no form of ours. */
+export function keyPrefixOf(format: KeyFormat): string | null {
+  return format.kind === 'opaque' ? null : format.prefix
+}
+
 /** A whole key. It can be revealed once and on purpose, and in no other way be turned into text. */
 export class Secret {
   readonly #text: string
@@ -58,6 +63,23 @@ export function hasKeyForm(key: string, format: KeyFormat): boolean {
   const { prefix } = format
   if (key.length !== prefix.length + RANDOM_LENGTH + MAC_LENGTH || !key.startsWith(prefix)) return false
   return BASE62_TEXT.test(key.slice(prefix.length))
+}
+
+/** Whether the text ends in what has the prefix and the length of a key: a quick look, and no proof. */
+export function endsAsKey(text: string, prefix: string): boolean {
+  const start = text.length - prefix.length - RANDOM_LENGTH - MAC_LENGTH
+  return start >= 0 && text.startsWith(prefix, start)
+}
+
+/** Whether something of the form of our keys stands anywhere in the text. */
+export function holdsKeyForm(text: string, prefix: string): boolean {
+  if (text.length < prefix.length + RANDOM_LENGTH + MAC_LENGTH) return false
+  for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at + 1)) {
+    const start = at + prefix.length
+    const body = text.slice(start, start + RANDOM_LENGTH + MAC_LENGTH)
+    if (body.length === RANDOM_LENGTH + MAC_LENGTH && BASE62_TEXT.test(body)) return true
+  }
+  return false
 }
 
 /** Whether one of the signing secrets made it. @param key of the form */

@@ -3,6 +3,8 @@ import { authorize } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Lookup } from '../domain/lookup.ts'
 import { matchRoute, type Route, type RouteMatch } from '../domain/route.ts'
+import { keyPrefixOf } from '../domain/secret.ts'
+import { holdsStrayKey, strayKeysOf } from '../domain/stray-keys.ts'
 import { denied, type Verdict } from '../domain/verdict.ts'
 import type { KeyStore } from '../keystore/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
@@ -56,7 +58,7 @@ export function handleRequest(
 
   // 1. Well formed and within limits: what is read in two ways by two servers goes no further.
   const read = readHead({ httpVersion: raw.httpVersion, url: target, rawHeaders: raw.rawHeaders })
-  seen.requestId = requestIdOf(read.ok ? read.head.requestIds : [])
+  seen.requestId = requestIdOf(read.ok ? raw.headers['x-request-id'] : undefined)
   if (!read.ok) return answer.refuse(reply, seen, denied(read.reason))
   const { head } = read
 
@@ -94,13 +96,24 @@ function decide(asked: Asked, lookup: Lookup): Promise<void> | void {
   observer.lookedUp(seen, lookup)
 
   // 5 to 8. Usable key, its own workspace, scope, query.
-  const verdict = authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() })
+  const verdict = withoutKeyInTarget(
+    asked,
+    authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() }),
+  )
 
   // 9. Rate limits, where there are some for the route. What was refused before never counts.
   if (verdict.kind === 'permitted' && limits?.applyTo(match.route) === true) {
     return holdToLimits(limits, verdict, reply).then(held => conclude(asked, held))
   }
   conclude(asked, verdict)
+}
+
+/** What goes on of path and query would stand in logs of the upstream: a key there is refused like any other bad query. */
+function withoutKeyInTarget({ gateway, reply }: Asked, verdict: Verdict): Verdict {
+  if (verdict.kind === 'denied') return verdict
+  const keys = strayKeysOf(reply.request.raw.rawHeaders, keyPrefixOf(gateway.keyCheck.format))
+  if (!holdsStrayKey(verdict.permit.upstreamTarget, keys)) return verdict
+  return denied('invalid_query', { detail: 'Send the API key in the Authorization header only' })
 }
 
 /** The permit is the only way on. */

@@ -9,8 +9,6 @@ export interface RequestHead {
   readonly host: string
   /** Every `Authorization` field: there may be only one, and which of two would count is nobody's to guess. */
   readonly authorization: readonly string[]
-  /** The client's own request ids; kept where there is one. */
-  readonly requestIds: readonly string[]
   readonly hasBody: boolean
 }
 
@@ -45,9 +43,9 @@ export function readHead(request: {
     !fields.expects &&
     isLawfulCoding(fields.codings, version)
   if (!lawful) return { ok: false, reason: 'malformed_request' }
-  const { authorization, requestIds } = fields
+  const { authorization } = fields
   const hasBody = fields.codings.length > 0 || fields.hasLength
-  return { ok: true, head: { host, authorization, requestIds, hasBody } }
+  return { ok: true, head: { host, authorization, hasBody } }
 }
 
 /** Most requests have none of most of these. */
@@ -58,7 +56,6 @@ interface Fields {
   bytes: number
   hosts: readonly string[]
   authorization: readonly string[]
-  requestIds: readonly string[]
   codings: readonly string[]
   hasLength: boolean
   expects: boolean
@@ -70,7 +67,6 @@ function readFields(rawHeaders: readonly string[]): Fields {
     bytes: 0,
     hosts: NONE,
     authorization: NONE,
-    requestIds: NONE,
     codings: NONE,
     hasLength: false,
     expects: false,
@@ -85,9 +81,6 @@ function readFields(rawHeaders: readonly string[]): Fields {
         break
       case 6:
         if (name.toLowerCase() === 'expect') fields.expects = true
-        break
-      case 12:
-        if (name.toLowerCase() === 'x-request-id') fields.requestIds = [...fields.requestIds, value]
         break
       case 13:
         if (name.toLowerCase() === 'authorization') fields.authorization = [...fields.authorization, value]

@@ -10,6 +10,7 @@ import type { ClientConnections } from './client-connections.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
 import { rawRefusalOf, reasonOfParserError } from './parser-refusal.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
+import { dropStrayKeys } from './stray-keys.ts'
 
 /** A head over this is refused by Node's parser itself; our own limits below it name what was too large. */
 const MAX_HEAD_LENGTH = 24 * 1024
@@ -81,6 +82,7 @@ export function serveRequests(
   app.addHook('onRequest', (request, reply, _continue) => {
     const { socket } = request.raw
     if (!deps.connections.begin(socket)) return
+    dropStrayKeys(request.raw, gateway.keyCheck.format)
     const seen = gateway.observer.begin(request.raw)
     // It comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort.
     reply.raw.on('close', () => {

@@ -72,7 +72,8 @@ export function compileRequestHeaders(
     headers['x-request-id'] = own.requestId
     headers['x-forwarded-for'] = own.forwarded.for
     headers['x-forwarded-proto'] = own.forwarded.proto
-    headers['x-forwarded-host'] = own.forwarded.host
+    // There is none where it held a key.
+    if (own.forwarded.host !== '') headers['x-forwarded-host'] = own.forwarded.host
     return headers
   }
 }

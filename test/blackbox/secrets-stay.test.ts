@@ -26,6 +26,17 @@ const SERVICE_TOKEN = random()
 /** What it was put into by mistake, or is of others: no output may hold it. */
 const CANARY = `canary-${random()}`
 
+const ISSUE = '{"name":"canaries","scopes":["workspace:read","files:read"]}'
+/** With parts of the target that a client chooses. */
+const ROUTES = [
+  { name: 'workspace', path: '/api/v1/workspaces/{workspaceId}', scope: 'workspace:read' },
+  {
+    name: 'thing',
+    path: '/api/v1/workspaces/{workspaceId}/things/{thingId}',
+    scope: 'workspace:read',
+    query: { cursor: { type: 'token', maxLength: 100 } },
+  },
+]
 const outputs = new Map<string, string>()
 let redis: RedisServer
 let upstream: RecordingUpstream
@@ -64,6 +75,7 @@ beforeAll(async () => {
     POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300',
     POSTERN_TRACING_ENDPOINT: collector.url,
     POSTERN_KEYS_USAGE_SECONDS: '0.2',
+    POSTERN_ROUTES: JSON.stringify(ROUTES),
   })
 })
 afterAll(async () => {
@@ -84,6 +96,7 @@ test('after a run with everything that goes wrong, no secret is in any output, a
 
   const mistaken = ['Cookie', 'Proxy-Authorization', 'Referer', 'X-Api-Key', 'X-Forwarded-For', 'Via', 'From']
   await ask(get(WORKSPACE, key, ...mistaken.map(name => `${name}: ${CANARY}`)))
+  await sendKeysInSecondPlaces(ask, key, third)
   for (const target of [`/${key}`, `${WORKSPACE}/${key}`, `${WORKSPACE}?access_token=${key}&x=${CANARY}`]) {
     await ask(get(target, key))
     await ask(get(target))
@@ -114,6 +127,34 @@ test('after a run with everything that goes wrong, no secret is in any output, a
   expect(leaks()).toEqual(['key 0 in control', 'service token in control', 'canary in control'])
 })
 
+/** In every field that goes on to the upstream, is logged or decides a trace: the request's own key, and another's. */
+async function sendKeysInSecondPlaces(
+  ask: (bytes: string) => Promise<unknown>,
+  key: string,
+  other: string,
+): Promise<void> {
+  const served = upstream.requests.length
+  for (const stray of [key, other]) {
+    for (const field of [
+      ...['X-Request-Id', 'User-Agent', 'If-None-Match', 'If-Modified-Since', 'Accept', 'Accept-Encoding'],
+      ...['Accept-Language', 'traceparent', 'tracestate', 'X-Forwarded-For', 'X-Forwarded-Host'],
+    ]) {
+      await ask(get(WORKSPACE, key, `${field}: ${stray}`))
+      await ask(get(WORKSPACE, key, `${field}: a`, `${field}: "b ${stray}/c"`))
+    }
+    await ask(`GET ${WORKSPACE} HTTP/1.1\r\nHost: ${stray}\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+  }
+  // Of requests that are refused there is a line in the log, too.
+  const outside = planted['admin token'] ?? ''
+  await ask(get(WORKSPACE, undefined, `X-Request-Id: ${key}`))
+  await ask(get('/', `${key}x`, `X-Request-Id: ${key}x`))
+  await ask(get(WORKSPACE, outside, `X-Request-Id: ${outside}`))
+  await ask(get(`${WORKSPACE}/things/${other}`, key))
+  await ask(get(`${WORKSPACE}/things/1?cursor=${other}`, key))
+  // A header less is no reason to refuse a request; a key in its target is.
+  expect(upstream.requests).toHaveLength(served + 46)
+}
+
 /** Every way in which an upstream can fail, each with all that it knows in its answer. */
 async function failInEveryWay(ask: () => Promise<unknown>): Promise<void> {
   const inside = `{"stack":"${CANARY}","error":"${CANARY}"}`
@@ -138,7 +179,13 @@ async function failInEveryWay(ask: () => Promise<unknown>): Promise<void> {
 /** Calls to the admin API that succeed and that fail, each with a secret where one might be written down. */
 async function administer(keys: readonly { id: string; secret: string }[]): Promise<void> {
   const [first, second] = keys
-  const calls: [method: string, path: string, body?: string | undefined, token?: string | undefined][] = [
+  const calls: [
+    string,
+    string,
+    body?: string | undefined,
+    token?: string | undefined,
+    requestId?: string | undefined,
+  ][] = [
     ['POST', `/keys/${second?.id}/rotate`, '{"overlapSeconds":3600}'],
     ['POST', `/keys/${first?.id}/revoke`],
     ['GET', '/workspaces/ws_1/keys'],
@@ -148,14 +195,20 @@ async function administer(keys: readonly { id: string; secret: string }[]): Prom
     ['POST', '/workspaces/ws_1/keys', `{"${CANARY}`],
     ['GET', '/workspaces/ws_1/keys', undefined, CANARY],
     ['GET', '/workspaces/ws_1/keys', undefined, first?.secret],
+    ['POST', '/workspaces/ws_1/keys', `{"name":"a ${first?.secret}","scopes":["files:read"]}`],
+    // Each in its request id, which stands in the log and in the audit trail.
+    ['POST', '/workspaces/ws_1/keys', ISSUE, undefined, first?.secret],
+    ['POST', '/workspaces/ws_1/keys', ISSUE, undefined, planted['admin token']],
+    ['GET', '/workspaces/ws_1/audit'],
   ]
-  for (const [method, path, body, token] of calls) {
-    const response = await admin(method, path, body, token)
+  for (const [method, path, body, token, requestId] of calls) {
+    const response = await admin(method, path, body, token, requestId)
     const text = await response.text()
-    // The successor is said once, here; it is planted from now on, and this answer is the only one that may hold it.
-    const successor = /"secret":"(wsk_[^"]+)"/.exec(text)?.[1]
-    if (successor === undefined) outputs.set(`admin ${method} ${path.slice(0, 20)} ${response.status}`, text)
-    else planted['successor'] = successor
+    // A new key is said once, here; it is planted from now on, and this answer is the only one that may hold it.
+    const issued = /"secret":"(wsk_[^"]+)"/.exec(text)?.[1]
+    if (issued === undefined) outputs.set(`admin ${method} ${path.slice(0, 20)} ${outputs.size}`, text)
+    else planted[`key issued in call ${Object.keys(planted).length}`] = issued
+    outputs.set(`request id ${outputs.size}`, response.headers.get('x-request-id') ?? '')
   }
 }
 
@@ -164,11 +217,13 @@ function admin(
   path: string,
   body?: string,
   token = planted['admin token'],
+  requestId = 'console-canaries',
 ): Promise<Response> {
   return fetch(`${console.urls.console}/admin/v1${path}`, {
     method,
     headers: {
       authorization: `Bearer ${token}`,
+      'x-request-id': requestId,
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body }),
@@ -176,8 +231,7 @@ function admin(
 }
 
 async function issue(): Promise<{ id: string; secret: string }> {
-  const body = '{"name":"canaries","scopes":["workspace:read","files:read"]}'
-  const json = (await (await admin('POST', '/workspaces/ws_1/keys', body)).json()) as {
+  const json = (await (await admin('POST', '/workspaces/ws_1/keys', ISSUE)).json()) as {
     key: { id: string }
     secret: string
   }

@@ -7,6 +7,7 @@ const context = {
   id: 'key_01',
   workspaceId: 'ws_1',
   hint: 'wsk_…abcd',
+  keyPrefix: 'wsk_',
   createdBy: 'admin-token',
   knownScopes: ['workspace:read', 'files:read'],
   nowMs: NOW_MS,
@@ -79,4 +80,13 @@ describe('a new key', () => {
   test('may have a name of 100 characters of any script', () => {
     expect(plan({ name: '🔑'.repeat(100) }).ok).toBe(true)
   })
+})
+
+test('a name with a key in it is refused: names stand in the audit trail, in webhooks and on pages', () => {
+  const key = `wsk_${'0Az'.repeat(18)}`
+  for (const name of [key, `build ${key}`, `${key}1`]) {
+    expect(plan({ name })).toEqual({ ok: false, field: 'name', expected: 'a name without an API key in it' })
+  }
+  for (const name of ['wsk_ci', key.slice(0, -1), key.replace('wsk_', 'key_')])
+    expect(plan({ name }).ok).toBe(true)
 })

@@ -13,6 +13,7 @@ import { isWorkspaceId } from '../../src/domain/key-record.ts'
 import { parseQuery } from '../../src/domain/query.ts'
 import { matchRoute } from '../../src/domain/route.ts'
 import { normalizeScopes } from '../../src/domain/scope.ts'
+import { holdsStrayKey } from '../../src/domain/stray-keys.ts'
 import { decodeAnnouncement, decodeRecord } from '../../src/domain/wire.ts'
 import { readCredential } from '../../src/gateway/credential.ts'
 import { forwardedOf } from '../../src/gateway/forwarded.ts'
@@ -76,7 +77,10 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   Host: text => head('Host', text),
   'Content-Length, Transfer-Encoding and Expect': text =>
     head('Host', 'h', 'Content-Length', text, 'Transfer-Encoding', text, 'Expect', text),
-  'X-Request-Id': text => requestIdOf([text]),
+  'X-Request-Id': text => [
+    requestIdOf(text),
+    holdsStrayKey(text, { prefix: 'a', credentials: ['a, a, a,!'] }),
+  ],
   'Authorization of a signed key': text => readCredential([text], signed),
   'Authorization of an opaque key': text => readCredential([text], opaque),
   'X-Forwarded-For, -Proto and -Host': text =>

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { finished } from 'node:stream'
 import {
   type FastifyError,
@@ -6,6 +7,7 @@ import {
   type FastifyRequest,
   fastify,
 } from 'fastify'
+import { holdsStrayKey, strayKeysOf } from '../../domain/stray-keys.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { ControlLogger } from '../control-logger.ts'
 import type { RandomBytes } from '../registry/ids.ts'
@@ -20,10 +22,14 @@ const MAX_HEADERS = 100
 const REQUEST_TIMEOUT_MS = 10_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
+type RawRequest = { readonly headers: IncomingHttpHeaders; readonly rawHeaders: readonly string[] }
+
 export interface ServerParts {
   readonly logger: ControlLogger
   readonly metrics: Metrics
   readonly randomBytes: RandomBytes
+  /** What keys begin with: no log or audit entry is to hold one. */
+  readonly keyPrefix: string
   /** Addresses and CIDRs; `clientAddressOf` reads the `X-Forwarded-For` of these alone. */
   readonly trustedProxies: readonly string[]
 }
@@ -41,7 +47,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: false } },
     trustProxy: parts.trustedProxies.length === 0 ? false : [...parts.trustedProxies],
     requestIdHeader: false,
-    genReqId: request => requestIdOf(request.headers['x-request-id'], parts.randomBytes),
+    genReqId: request => requestIdOf(request, parts),
     frameworkErrors: refuse,
     clientErrorHandler: answerUnreadable,
   })
@@ -89,8 +95,11 @@ function readJsonOnly(app: FastifyInstance): void {
   })
 }
 
-function requestIdOf(sent: string | string[] | undefined, randomBytes: RandomBytes): string {
-  return typeof sent === 'string' && REQUEST_ID.test(sent)
+/** The client's own, unless it holds a key or the token of this request: it stands in logs and in the audit trail. */
+function requestIdOf(request: RawRequest, { keyPrefix, randomBytes }: ServerParts): string {
+  const sent = request.headers['x-request-id']
+  const keys = strayKeysOf(request.rawHeaders, keyPrefix)
+  return typeof sent === 'string' && REQUEST_ID.test(sent) && !holdsStrayKey(sent, keys)
     ? sent
     : Buffer.from(randomBytes(16)).toString('hex')
 }

@@ -22,8 +22,8 @@ function planOnce(
 ): Attempt | Refusal {
   const nowMs = registry.clock.wallMs()
   const { id, secret, hint, digest } = drawKey(registry, nowMs)
-  const { knownScopes } = registry
-  const context = { id, workspaceId, hint, createdBy: caller.actor, knownScopes, nowMs }
+  const { keyPrefix, knownScopes } = registry
+  const context = { id, workspaceId, hint, keyPrefix, createdBy: caller.actor, knownScopes, nowMs }
   const planned = planIssue(request, context)
   if (!planned.ok) return { kind: 'invalid', field: planned.field, expected: planned.expected }
   const record = planned.value
