@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import {
-  BEARER_TOKEN,
+  bearerToken,
   file,
   host,
   httpUrl,
@@ -48,9 +48,7 @@ export const consolePlane = section({
   port: port('Port of the console; 0 takes a free one'),
   adminToken: optional(
     Type.String({
-      minLength: 1,
-      maxLength: 512,
-      pattern: BEARER_TOKEN,
+      ...bearerToken,
       description: 'Bearer token for programs that use the admin API; 32 random characters are a good one',
       environment: 'POSTERN_ADMIN_TOKEN',
       ...secret,

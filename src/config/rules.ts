@@ -6,6 +6,7 @@ import { mistakeIf, type Plane, type Rule } from './rule.ts'
 import type { Config } from './schema.ts'
 import { signInRules } from './sign-in-rules.ts'
 import type { Mistake } from './sources.ts'
+import { isObviouslyWeak } from './weak-secret.ts'
 
 export type { Plane } from './rule.ts'
 
@@ -18,6 +19,15 @@ const RULES: readonly Rule[] = [
         planes.length > 0 && keys.format !== 'opaque' && keys.signingSecrets.length === 0,
         'keys.signingSecrets',
         'is required (POSTERN_KEYS_SIGNING_SECRETS): base64 of at least 32 bytes',
+      ),
+  },
+  {
+    about: ['keys.signingSecrets'],
+    check: ({ keys }) =>
+      mistakeIf(
+        keys.signingSecrets.some(isObviouslyWeak),
+        'keys.signingSecrets',
+        'holds one that is obviously not random (openssl rand -base64 32 makes a good one)',
       ),
   },
   {

@@ -2,8 +2,8 @@ import { type TSchema, Type } from 'typebox'
 
 /** A setting that may come from a file, and is neither printed nor logged. */
 export const secret = { secret: true }
-/** Whatever can stand in a header in one piece. */
-export const BEARER_TOKEN = '^[\\x21-\\x7e]+$'
+/** Whatever can stand in a header in one piece, and cannot be guessed. */
+export const bearerToken = { minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' }
 export const milliseconds = (description: string, minimum = 1) =>
   Type.Integer({ minimum, maximum: 3_600_000, description: `${description} (ms)` })
 export const seconds = (description: string, minimum: number, maximum: number) =>

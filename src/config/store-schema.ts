@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import {
-  BEARER_TOKEN,
+  bearerToken,
   circuit,
   file,
   httpUrl,
@@ -68,9 +68,7 @@ export const origin = section({
   url: optional(httpUrl('Key service that is asked where Redis does not know; the console, or your own')),
   token: optional(
     Type.String({
-      minLength: 1,
-      maxLength: 512,
-      pattern: BEARER_TOKEN,
+      ...bearerToken,
       description: 'Bearer token between gateway and origin, the same at both ends',
       ...secret,
     }),

@@ -5,7 +5,6 @@ import type { Logger } from 'pino'
 import { printConfig } from '../config/print.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
-import { weakSecretsOf } from '../config/weak-secret.ts'
 import { systemClock } from '../domain/clock.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { describeCertificates, describeConfig, describeProcess } from '../observability/describe-process.ts'
@@ -86,29 +85,18 @@ export function createFrame(
   }
   describeProcess(metrics, identity)
   describeCertificates(metrics, planes, config)
-  warnOfWeakSecrets(config, logger)
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
   const reloader = new Reloader({ config, files, load, logger, metrics, clock: systemClock })
   reloader.follow(next => () => {
     logger.level = next.log.level
     describeConfig(metrics, planes, hashOf(next))
     describeCertificates(metrics, planes, next)
-    warnOfWeakSecrets(next, logger)
   })
   return { host, version, config, log, logger, metrics, drain, reloader, lacking: new Map() }
 }
 
 function hashOf(config: Config): string {
   return createHash('sha256').update(printConfig(config)).digest('hex').slice(0, HASH_LENGTH)
-}
-
-function warnOfWeakSecrets(config: Config, logger: Logger): void {
-  for (const setting of weakSecretsOf(config)) {
-    logger.warn(
-      { setting },
-      'this secret is short, or obviously not random: make one with openssl rand -base64 32',
-    )
-  }
 }
 
 /** Changes are heard over Redis, or from a console in the same process. */

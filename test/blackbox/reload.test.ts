@@ -155,7 +155,10 @@ test('a new password at Redis is used for the next connection, and the old conne
 describe('what cannot be used changes nothing', () => {
   test.each([
     ['a signing secret that is too short', { signing: 'c2hvcnQ=\n', admin: token() }, 'SIGNING_SECRETS_FILE'],
+    ['no signing secret', { signing: '' }, 'SIGNING_SECRETS_FILE'],
+    ['a signing secret of zeros', { signing: list(Buffer.alloc(32)) }, 'SIGNING_SECRETS_FILE'],
     ['an empty token', { origin: '' }, 'ORIGIN_TOKEN_FILE'],
+    ['a token that can be guessed', { origin: 'guess-me-please' }, 'ORIGIN_TOKEN_FILE'],
     ['a token with a line break in it', { origin: 'two\nlines' }, 'ORIGIN_TOKEN_FILE'],
   ])('%s: the last good values stay in use, all of them, and it is said why', async (_, broken, named) => {
     const good = { signing: list(B), admin: adminToken, origin: token() }

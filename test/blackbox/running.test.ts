@@ -11,9 +11,15 @@ describe('settings', () => {
       POSTERN_UPSTREAM_ULR: 'http://u',
       POSTERN_KEYS_SIGNING_SECRETS: 'c2hvcnQ=',
       POSTERN_LOG_LEVEL: 'loud',
+      POSTERN_ADMIN_TOKEN: 'a',
+      POSTERN_ORIGIN_TOKEN: '',
     })
     expect(exit.code).toBe(78)
     for (const name of [
+      'POSTERN_ADMIN_TOKEN',
+      'POSTERN_ORIGIN_TOKEN',
+      'upstream.url: is required',
+      'redis.url, origin.url: at least one is required',
       'POSTERN_GATEWAY_PORT',
       'POSTERN_UPSTREAM_ULR',
       'POSTERN_KEYS_SIGNING_SECRETS',
@@ -24,6 +30,16 @@ describe('settings', () => {
     }
     expect(exit.stderr).toContain('enableServiceLinks')
     expect(exit.stderr).not.toContain('c2hvcnQ=')
+  })
+
+  test.each(['config check', 'gateway', 'console'])('%s refuses a signing secret of zeros', async command => {
+    const exit = await runPostern(command.split(' '), {
+      POSTERN_UPSTREAM_URL: 'http://u',
+      POSTERN_REDIS_URL: 'redis://r',
+      POSTERN_KEYS_SIGNING_SECRETS: Buffer.alloc(32).toString('base64'),
+    })
+    expect(exit.code).toBe(78)
+    expect(exit.stderr).toContain('POSTERN_KEYS_SIGNING_SECRETS: holds one that is obviously not random')
   })
 
   test.each(['gateway', 'console'])('%s refuses to start without what it needs', async command => {

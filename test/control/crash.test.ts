@@ -7,6 +7,7 @@ import type { AdminAnswer } from '../support/admin-answer.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
@@ -15,7 +16,6 @@ const ROUNDS = 5
 const CLIENTS = 8
 const MAX_ANSWERS = 60
 const TOKEN = 'admin-token-of-the-crashes'
-const SIGNING_SECRET = Buffer.alloc(32, 7)
 const recordKeys = [deriveRecordKey(SIGNING_SECRET)]
 
 interface Key {

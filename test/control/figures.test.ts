@@ -6,6 +6,7 @@ import { residentMegabytes } from '../support/memory-of.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
@@ -33,7 +34,7 @@ async function startOn(databaseUrl: string) {
     POSTERN_DATABASE_URL: databaseUrl,
     POSTERN_REDIS_URL: redis.url,
     POSTERN_ADMIN_TOKEN: TOKEN,
-    POSTERN_KEYS_SIGNING_SECRETS: Buffer.alloc(32, 7).toString('base64'),
+    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
     POSTERN_DRAIN_DELAY_MS: '0',
   })
   const post = async (path: string, body: object) => {

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { scrapeOne } from '../support/scrape.ts'
+import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { makeSmallDisk } from '../support/small-disk.ts'
 
 const TOKEN = 'admin-token-of-the-full-disk'
@@ -17,7 +18,7 @@ test('a console whose disk is full refuses changes honestly and counts them, ans
   const { process: console, urls } = await startPostern(
     'console',
     {
-      POSTERN_KEYS_SIGNING_SECRETS: Buffer.alloc(32, 7).toString('base64'),
+      POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
       POSTERN_ORIGIN_TOKEN: 'origin-token-of-the-full-disk',
       POSTERN_ADMIN_TOKEN: TOKEN,
       POSTERN_DATABASE_URL: databaseUrl,

@@ -14,7 +14,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 /** Settings with one secret in a file, and who reads them again. */
 function startReloader() {
   const file = join(temporaryDirectory(), 'token')
-  writeFileSync(file, 'first')
+  writeFileSync(file, 'first-token-of-the-tests')
   const environment = {
     POSTERN_KEYS_SIGNING_SECRETS: signingSecret(1),
     POSTERN_UPSTREAM_URL: 'http://files',
@@ -47,35 +47,35 @@ describe('whoever follows the settings of a process', () => {
     reloader.follow(follow)
     await reloader.look()
     expect([tokens, log]).toEqual([[], []])
-    change('second')
+    change('second-token-of-the-tests')
     await reloader.look()
     await reloader.look()
-    expect(tokens).toEqual(['second'])
+    expect(tokens).toEqual(['second-token-of-the-tests'])
     expect(log).toMatchObject([{ msg: 'settings read again', changed: ['origin.token'] }])
   })
 
   test('and comes late, while the process is still being built, has what changed before', async () => {
     const { reloader, change, tokens, follow } = startReloader()
-    change('second')
+    change('second-token-of-the-tests')
     await reloader.look()
     reloader.follow(follow)
-    expect(tokens).toEqual(['second'])
+    expect(tokens).toEqual(['second-token-of-the-tests'])
   })
 
   test('is left with what it has where another one cannot use it, and hears of the next that all can use', async () => {
     const { reloader, change, tokens, follow, log, isGood } = startReloader()
     reloader.follow(follow)
     reloader.follow(({ origin }) => {
-      if (origin.token === 'second') throw new Error('origin.token: is of no use')
+      if (origin.token === 'second-token-of-the-tests') throw new Error('origin.token: is of no use')
       return () => {}
     })
-    change('second')
+    change('second-token-of-the-tests')
     await reloader.look()
     expect([tokens, await isGood()]).toEqual([[], 0])
     expect(log.at(-1)).toMatchObject({ level: 50, problem: 'origin.token: is of no use' })
-    change('third')
+    change('third-token-of-the-tests')
     await reloader.look()
-    expect([tokens, await isGood()]).toEqual([['third'], 1])
+    expect([tokens, await isGood()]).toEqual([['third-token-of-the-tests'], 1])
   })
 
   test('is not told again and again of a file that stays broken', async () => {
@@ -84,7 +84,7 @@ describe('whoever follows the settings of a process', () => {
     for (let look = 0; look < 3; look++) await reloader.look()
     expect([log.length, await isGood()]).toEqual([1, 0])
     // Put back as it was, it is read again: nobody has to change it into something else.
-    change('first')
+    change('first-token-of-the-tests')
     await reloader.look()
     expect(await isGood()).toBe(1)
   })

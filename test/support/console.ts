@@ -6,10 +6,12 @@ import type { Config } from '../../src/config/schema.ts'
 import { type Console, type ConsoleParts, createConsole } from '../../src/control/create-console.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import type { AdminAnswer } from './admin-answer.ts'
+import { SIGNING_SECRET } from './signing-secret.ts'
+
+export { SIGNING_SECRET }
 
 export const ADMIN_TOKEN = 'admin-token-of-the-tests'
 export const ORIGIN_TOKEN = 'origin-token-of-the-tests'
-export const SIGNING_SECRET = Buffer.alloc(32, 7)
 
 export interface ConsoleOptions {
   readonly databaseUrl?: string

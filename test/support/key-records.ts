@@ -1,8 +1,9 @@
 import type { KeyGrant, KeyRecord } from '../../src/domain/key-record.ts'
 import { digestOf } from '../../src/domain/secret.ts'
 import { deriveRecordKey } from '../../src/domain/wire.ts'
+import { SIGNING_SECRET } from './signing-secret.ts'
 
-export const SIGNING_SECRET = Buffer.alloc(32, 7)
+export { SIGNING_SECRET }
 export const RECORD_KEY = deriveRecordKey(SIGNING_SECRET)
 export const OTHER_RECORD_KEY = deriveRecordKey(Buffer.alloc(32, 8))
 
