@@ -20,6 +20,8 @@ const MAX_BATCH = 250
 const MAX_ANSWER_BYTES = 16 * 1024
 /** Nobody held a key before it was issued: there is nothing to confirm. */
 const FIRST_VERSION = 1
+/** Client errors that refuse the caller or the moment (RFC 9110, section 15.5), and not what was sent. */
+const REFUSED_FOR_NOW = new Set([401, 403, 408, 425, 429])
 /** The one number of a row. */
 const VERSION = 0
 
@@ -105,38 +107,50 @@ export class ChangeConfirmer {
 
   async #tellAll(): Promise<void> {
     const { clock, trouble, timeoutMs } = this.#parts
+    let refusal: RefusedReport | null = null
     try {
       do {
         const report = { hearing: this.#hearing, confirmed: this.#take(), leaving: false }
-        const isWanted = await this.#postOrKeep(report, AbortSignal.timeout(timeoutMs))
+        const outcome = await this.#postOrKeep(report, AbortSignal.timeout(timeoutMs))
         this.#presenceDueMs = clock.monotonicMs() + (report.hearing ? PRESENCE_MS : DEAF_PRESENCE_MS)
-        if (!isWanted) this.#restUntilMs = clock.monotonicMs() + HOUR_MS
+        if (outcome === 'not_offered') this.#restUntilMs = clock.monotonicMs() + HOUR_MS
+        else if (outcome !== 'taken') refusal = outcome
         else if (report.hearing) this.#introduce()
       } while (this.#waiting.size > 0 && !this.#isResting() && !this.#stopped)
-      trouble.works()
+      if (refusal === null) trouble.works()
+      else trouble.failed(refusal)
     } catch (error) {
       this.#restUntilMs = clock.monotonicMs() + RETRY_MS
       trouble.failed(asError(error))
     }
   }
 
-  async #postOrKeep(report: Report, deadline: AbortSignal): Promise<boolean> {
+  /** What the console refuses is dropped: it would refuse it again, and keep all that comes after it from being sent. */
+  async #postOrKeep(report: Report, deadline: AbortSignal): Promise<Outcome> {
     try {
       return await this.#post(report, deadline)
     } catch (error) {
+      if (error instanceof RefusedReport) return error
       this.#keep(report.confirmed)
       throw error
     }
   }
 
-  /** @returns false where the origin does not want to know: an own key service need not */
-  async #post(report: Report, deadline: AbortSignal): Promise<boolean> {
+  /** @throws `RefusedReport` where sending the same again is in vain, another error where it is not */
+  async #post(report: Report, deadline: AbortSignal): Promise<'taken' | 'not_offered'> {
     const body = { gateway: this.#parts.gateway, ...report }
     const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_ANSWER_BYTES } as const
     const reply = await this.#parts.client.ask(request, deadline)
-    if (isNotOffered(reply)) return false
-    if (reply.status < 200 || reply.status > 299) throw new Error(`The origin answered ${reply.status}`)
-    return true
+    const { status } = reply
+    // An own key service need not take confirmations.
+    if (isNotOffered(reply)) return 'not_offered'
+    if (status >= 200 && status <= 299) return 'taken'
+    if (status < 400 || status > 499 || REFUSED_FOR_NOW.has(status)) {
+      throw new Error(`The key service answered ${status}`)
+    }
+    throw new RefusedReport(
+      `The key service answered ${status}; ${report.confirmed.length} confirmations dropped`,
+    )
   }
 
   /** What was applied first. Out of the rows: a later version that is applied meanwhile is to be told as well. */
@@ -160,6 +174,11 @@ export class ChangeConfirmer {
     }
   }
 }
+
+/** The key service will never take this report. */
+class RefusedReport extends Error {}
+
+type Outcome = 'taken' | 'not_offered' | RefusedReport
 
 interface Applied {
   readonly digest: string

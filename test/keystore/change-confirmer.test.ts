@@ -97,6 +97,35 @@ test('what cannot be told is told a second later, and no earlier, whatever happe
   expect(told.at(-1)?.confirmed).toHaveLength(2)
 })
 
+test.each([400, 409, 413, 415, 422])(
+  'what is refused with %i is dropped and logged; later confirmations go on',
+  async status => {
+    reply = async () => ({ status, text: '' })
+    for (let key = 0; key < 600; key++) confirmer.applied(digestNo(key), 2)
+    await gathered()
+    expect(told.map(report => report.confirmed.length)).toEqual([250, 250, 100])
+    expect(log.text).toContain(`answered ${status}`)
+    reply = async () => ({ status: 204, text: '' })
+    told = []
+    confirmer.applied(digestNo(1_000), 2)
+    await gathered()
+    expect(confirmed()).toEqual([[digestNo(1_000), 2]])
+    expect(log.count('confirmation of changes works again')).toBe(1)
+  },
+)
+
+test.each([401, 403, 408, 429, 500, 503])(
+  'what is answered %i is kept: it was not what was refused',
+  async status => {
+    reply = async () => ({ status, text: '' })
+    confirmer.applied(digestNo(1), 2)
+    await gathered()
+    reply = async () => ({ status: 204, text: '' })
+    await tellAgain()
+    expect(confirmed()).toEqual([[digestNo(1), 2]])
+  },
+)
+
 test('an own key service that does not want to know is left alone for an hour, without a word in the log', async () => {
   reply = async () => ({ status: 404, text: '' })
   confirmer.watch(true)
