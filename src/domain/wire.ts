@@ -8,8 +8,10 @@ export const CHANGES_CHANNEL = 'postern:keys:changed'
 
 /** Schema of the record on the wire. A reader refuses a newer one and asks the origin instead. */
 const SCHEMA_VERSION = 1
-/** A record is a few hundred bytes; whatever is much larger was not written by us. */
-const MAX_RECORD_LENGTH = 16 * 1024
+/** A record is a few hundred bytes; a longer entry was not written by the console. */
+export const MAX_RECORD_BYTES = 16 * 1024
+/** The last byte that GETRANGE asks for: one more than a record may have, so that a longer entry shows. */
+export const RECORD_RANGE_END = MAX_RECORD_BYTES
 const MAX_MESSAGE_LENGTH = 1024
 const MAX_SCOPES = 64
 const DIGEST = /^[0-9a-f]{64}$/
@@ -93,7 +95,7 @@ export function decodeRecord(
   digest: string,
   recordKeys: readonly KeyObject[] | null,
 ): DecodedRecord {
-  const json = parseObject(text, MAX_RECORD_LENGTH)
+  const json = parseObject(text, MAX_RECORD_BYTES)
   if (json === null) return { ok: false, why: 'malformed' }
   if (json['v'] !== undefined && json['v'] !== SCHEMA_VERSION) return { ok: false, why: 'unknown_schema' }
   const grant = readGrant(json)

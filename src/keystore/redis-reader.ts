@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
+import { RECORD_RANGE_END } from '../domain/wire.ts'
 import {
   COMMAND_OUTCOMES,
   childrenBy,
@@ -8,15 +9,15 @@ import {
 } from '../observability/metrics.ts'
 import { asError } from '../observability/trouble-log.ts'
 import type { RedisConnection } from '../redis/redis-connection.ts'
-import type { RedisGet } from './redis-store.ts'
+import type { RecordReader } from './redis-store.ts'
 
 type Outcome = (typeof COMMAND_OUTCOMES)[number]
 
 /** Timers of Node fire up to a millisecond early by the finer clock. */
 const TIMER_SLACK_MS = 2
 
-/** GET, measured. Where there is no connection it fails at once; a frozen server costs the command timeout. */
-export class RedisReader implements RedisGet {
+/** GETRANGE, measured. Where there is no connection it fails at once; a frozen server costs the command timeout. */
+export class RedisReader implements RecordReader {
   readonly #connection: RedisConnection
   readonly #outcomes: Readonly<Record<Outcome, Tally>>
   readonly #duration: Distribution
@@ -29,20 +30,21 @@ export class RedisReader implements RedisGet {
   ) {
     this.#connection = connection
     this.#outcomes = childrenBy(COMMAND_OUTCOMES, outcome =>
-      deps.metrics.redisCommands.child({ command: 'get', outcome }),
+      deps.metrics.redisCommands.child({ command: 'getrange', outcome }),
     )
-    this.#duration = deps.metrics.redisCommandDuration.child({ command: 'get' })
+    this.#duration = deps.metrics.redisCommandDuration.child({ command: 'getrange' })
     this.#clock = deps.clock
     this.#timeoutMs = deps.commandTimeoutMs
   }
 
-  async get(key: string): Promise<string | null> {
+  /** As much of an entry as shows whether it is longer than a record may be; nothing where there is none. */
+  async read(key: string): Promise<Buffer> {
     const beganMs = this.#clock.monotonicMs()
     try {
       this.#connection.writeTogether()
-      const text = await this.#connection.client.get(key)
+      const bytes = await this.#connection.client.getrangeBuffer(key, 0, RECORD_RANGE_END)
       this.#count('ok', beganMs)
-      return text
+      return bytes
     } catch (error) {
       this.#count(this.#outcomeOf(asError(error), beganMs), beganMs)
       throw error

@@ -59,7 +59,7 @@ export class RedisSide {
     )
     this.#subscriber = new RedisConnection(subscriber, this.#eventsOf('redis subscriber', this.#source))
     this.#source.attach(this.#subscriber)
-    this.tier = new RedisStore({ get: key => this.#read(key) }, recordKeys)
+    this.tier = new RedisStore({ read: key => this.#read(key) }, recordKeys)
   }
 
   get isUp(): boolean {
@@ -99,8 +99,8 @@ export class RedisSide {
     return { find, reader: new RedisConnection(client, this.#eventsOf('redis reader')) }
   }
 
-  async #read(key: string): Promise<string | null> {
-    if (this.#isVouchedFor()) return await this.#commands.get(key)
+  async #read(key: string): Promise<Uint8Array> {
+    if (this.#isVouchedFor()) return await this.#commands.read(key)
     this.#reader.remake()
     throw new NotAsked('Redis is read at another server than the one where changes are heard')
   }

@@ -1,11 +1,12 @@
 import type { KeyObject } from 'node:crypto'
-import { decodeRecord, redisKeyOf } from '../domain/wire.ts'
+import { decodeRecord, MAX_RECORD_BYTES, redisKeyOf } from '../domain/wire.ts'
 import { asError } from '../observability/trouble-log.ts'
 import type { FailureReason, KeyTier, TierAnswer } from './key-store.ts'
 
-/** As much of a Redis client as a look-up needs. */
-export interface RedisGet {
-  get(key: string): Promise<string | null>
+/** As much of a Redis client as a lookup needs. */
+export interface RecordReader {
+  /** Never much more than a record may have; nothing where there is no entry. */
+  read(key: string): Promise<Uint8Array>
 }
 
 /** Why Redis was not asked at all. */
@@ -14,27 +15,29 @@ export class NotAsked extends Error {}
 /** The shared cache. Whoever can write there can grant nothing: a record without a good MAC is not there. */
 export class RedisStore implements KeyTier {
   readonly name = 'redis'
-  readonly #redis: RedisGet
+  readonly #redis: RecordReader
   readonly #recordKeys: () => readonly KeyObject[] | null
 
   /** @param recordKeys keys of which one must have made a record's MAC; null only where keys are opaque and unsigned */
-  constructor(redis: RedisGet, recordKeys: () => readonly KeyObject[] | null) {
+  constructor(redis: RecordReader, recordKeys: () => readonly KeyObject[] | null) {
     this.#redis = redis
     this.#recordKeys = recordKeys
   }
 
   async get(digest: string): Promise<TierAnswer> {
     try {
-      const text = await this.#redis.get(redisKeyOf(digest))
-      return text === null ? { kind: 'miss' } : this.#read(text, digest)
+      const bytes = await this.#redis.read(redisKeyOf(digest))
+      // An entry of no bytes is none: GETRANGE answers the same where there is none.
+      return bytes.length === 0 ? { kind: 'miss' } : this.#decode(bytes, digest)
     } catch (thrown) {
       const error = asError(thrown)
       return { kind: 'failed', error, why: reasonOf(error) }
     }
   }
 
-  #read(text: string, digest: string): TierAnswer {
-    const decoded = decodeRecord(text, digest, this.#recordKeys())
+  #decode(bytes: Uint8Array, digest: string): TierAnswer {
+    if (bytes.length > MAX_RECORD_BYTES) return { kind: 'miss', unreadable: true }
+    const decoded = decodeRecord(Buffer.from(bytes).toString(), digest, this.#recordKeys())
     return decoded.ok ? { kind: 'found', grant: decoded.grant } : { kind: 'miss', unreadable: true }
   }
 }

@@ -27,7 +27,7 @@ async function lookUps(): Promise<number> {
   const metrics = await scrape(world.gateway.urls.ops)
   return (
     sumOf(metrics, 'postern_key_cache_lookups_total') +
-    sumOf(metrics, 'postern_redis_commands_total', 'command="get"')
+    sumOf(metrics, 'postern_redis_commands_total', 'command="getrange"')
   )
 }
 

@@ -97,7 +97,9 @@ describe('metrics', () => {
     expect(await sample('postern_key_cache_lookups_total{tier="redis",result="hit"}')).toBeGreaterThanOrEqual(
       1,
     )
-    expect(await sample('postern_redis_commands_total{command="get",outcome="ok"}')).toBeGreaterThanOrEqual(1)
+    expect(
+      await sample('postern_redis_commands_total{command="getrange",outcome="ok"}'),
+    ).toBeGreaterThanOrEqual(1)
     expect(
       await sample('postern_upstream_requests_total{upstream="default",code="200"}'),
     ).toBeGreaterThanOrEqual(2)

@@ -79,7 +79,7 @@ function reconnects(): Promise<number> {
   return metricValue(metrics.redisReconnects)
 }
 
-describe('a gateway whose Redis user may only GET and SUBSCRIBE', () => {
+describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
   test('hears changes, and refuses a revoked key as soon as the change is announced', async () => {
     start()
     await console_.write(KEY, recordOf())
@@ -95,7 +95,7 @@ describe('a gateway whose Redis user may only GET and SUBSCRIBE', () => {
   })
 
   test('serves from the origin where even SUBSCRIBE was forgotten, and does not hammer Redis', async () => {
-    await server.addUser('gateway', 'reset', 'on', `>${PASSWORD}`, '+get', '~postern:key:*')
+    await server.addUser('gateway', 'reset', 'on', `>${PASSWORD}`, '+getrange', '~postern:key:*')
     origin.records.set(KEY, recordOf())
     start()
     await until('it is told', () => log.text.includes('NOPERM'))

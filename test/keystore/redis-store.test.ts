@@ -56,11 +56,16 @@ function connect(password: string): void {
 }
 
 function commands(outcome: string): Promise<number> {
-  return metricValue(metrics.redisCommands, { command: 'get', outcome })
+  return metricValue(metrics.redisCommands, { command: 'getrange', outcome })
+}
+
+/** By the server, to all clients. */
+async function bytesSent(): Promise<number> {
+  return Number(/total_net_output_bytes:(\d+)/.exec(await server.admin.info('stats'))?.[1])
 }
 
 describe('a record in Redis', () => {
-  test('is found by a user that may do nothing but GET and SUBSCRIBE', async () => {
+  test('is found by a user that may do nothing but GETRANGE and SUBSCRIBE', async () => {
     await server.admin.set(redisKeyOf(KEY), encodeRecord(recordOf({ version: 4 }), KEY, RECORD_KEY))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found', grant: { workspaceId: 'ws_1', version: 4 } })
     expect(await commands('ok')).toBe(1)
@@ -87,11 +92,25 @@ describe('a record in Redis', () => {
     ['is cut off', good.slice(0, -20)],
     ['is of a newer schema', good.replace('"v":1', '"v":2')],
     ['is not JSON', 'nonsense'],
-    ['is empty', ''],
     ['is far too long', 'x'.repeat(100_000)],
   ])('that %s is as good as not there', async (_what, text) => {
     await server.admin.set(redisKeyOf(KEY), text)
     expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
+  })
+
+  test('is found up to 16 KiB, and one byte more makes it as good as absent', async () => {
+    const fill = (bytes: number) => good + ' '.repeat(bytes - Buffer.byteLength(good))
+    await server.admin.set(redisKeyOf(KEY), fill(16 * 1024))
+    expect(await store.get(KEY)).toMatchObject({ kind: 'found' })
+    await server.admin.set(redisKeyOf(KEY), fill(16 * 1024 + 1))
+    expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
+  })
+
+  test('is not read beyond that, whatever Redis holds', async () => {
+    await server.admin.setrange(redisKeyOf(KEY), 64 * 1024 * 1024, 'x')
+    const sentBefore = await bytesSent()
+    expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
+    expect((await bytesSent()) - sentBefore).toBeLessThan(64 * 1024)
   })
 
   test('whose place is taken by something else is a failure, not a crash', async () => {

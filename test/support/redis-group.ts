@@ -34,7 +34,7 @@ export async function addUser(
   await server.addUser(username, 'reset', 'on', `>${password}`, ...rights)
 }
 
-/** Each refusal as the right that was lacking: `+get`, `~postern:key:…`, `&postern:keys:changed`. */
+/** Each refusal as the right that was lacking: `+getrange`, `~postern:key:…`, `&postern:keys:changed`. */
 export async function refusedBy(servers: readonly RedisServer[]): Promise<string[]> {
   const logs = await Promise.all(servers.map(server => server.admin.call('ACL', 'LOG')))
   const signs: Record<string, string> = { command: '+', key: '~', channel: '&' }

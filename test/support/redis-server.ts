@@ -58,7 +58,7 @@ export class RedisServer {
 
   /** The user that README and chart tell operators to make, and nothing beyond. */
   async addGatewayUser(name: string, password: string): Promise<void> {
-    const rules = ['reset', 'on', `>${password}`, '+get', '~postern:key:*', '+subscribe']
+    const rules = ['reset', 'on', `>${password}`, '+getrange', '~postern:key:*', '+subscribe']
     await this.addUser(name, ...rules, '&postern:keys:changed')
   }
 

@@ -1,5 +1,5 @@
 /** The rights of Postern's two users, as the README tells operators to grant them; each is needed, and no other. */
-const GATEWAY = ['~postern:key:*', '&postern:keys:changed', '-@all', '+get', '+subscribe']
+const GATEWAY = ['~postern:key:*', '&postern:keys:changed', '-@all', '+getrange', '+subscribe']
 const CONSOLE = ['~postern:key:*', '&postern:keys:changed', '-@all', '+getrange', '+set', '+eval', '+publish']
 /** How a client learns which node holds what. */
 const IN_A_CLUSTER = ['+cluster|slots', '+readonly', '+readwrite', '+client|setname']

@@ -1,16 +1,13 @@
 import { ReplyError } from 'ioredis'
-import { CHANGES_CHANNEL, redisKeyOf } from '../../domain/wire.ts'
+import { CHANGES_CHANNEL, RECORD_RANGE_END, redisKeyOf } from '../../domain/wire.ts'
 import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
 import type { Announcer } from './announcer.ts'
 import { project, projectAll, type RecordKeys, type RecordSlots } from './projection.ts'
 import type { AnnouncingRedis } from './redis-connection.ts'
 
-/** Far more than a record takes. Of a longer entry the beginning is enough to see that it is none of ours. */
-const LAST_BYTE_READ = 65_535
-
 /** GETRANGE answers nothing for a key that is not there; where it refuses, the key holds no text: nothing of ours. */
 const COMPARE_AND_SET = `
-local held = redis.pcall('GETRANGE', KEYS[1], 0, ${LAST_BYTE_READ})
+local held = redis.pcall('GETRANGE', KEYS[1], 0, ${RECORD_RANGE_END})
 if type(held) == 'table' then held = '' end
 if held ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
@@ -58,7 +55,7 @@ function createRedisSlots(parts: RedisAnnouncerParts): RecordSlots {
 
 async function readText(connection: AnnouncingRedis, key: string): Promise<Uint8Array> {
   try {
-    return await connection.getrangeBuffer(key, 0, LAST_BYTE_READ)
+    return await connection.getrangeBuffer(key, 0, RECORD_RANGE_END)
   } catch (error) {
     // The first word of a refusal is its code, which is part of the protocol.
     if (isReplyError(error) && error.message.startsWith('WRONGTYPE ')) return new Uint8Array()
