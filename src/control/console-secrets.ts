@@ -1,5 +1,7 @@
+import type { KeyObject } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
 import type { HmacKey } from '../domain/hmac-key.ts'
+import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { RecordKeys } from './registry/projection.ts'
@@ -8,6 +10,8 @@ import type { RecordKeys } from './registry/projection.ts'
 export interface ConsoleSecrets {
   readonly signingKey: HmacKey
   readonly recordKeys: RecordKeys
+  /** Signs messages to gateways. */
+  readonly messageKey: KeyObject
   readonly adminToken: string | undefined
   readonly originToken: string | undefined
 }
@@ -21,6 +25,7 @@ export function importSecrets({ keys, console, origin }: Config): ConsoleSecrets
   return {
     signingKey: importSigningSecret(first),
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
+    messageKey: deriveMessageKey(first),
     adminToken: console.adminToken,
     originToken: origin.token,
   }

@@ -22,6 +22,7 @@ import { startHousekeeping } from './registry/housekeeping.ts'
 import { createIds, type RandomBytes } from './registry/ids.ts'
 import type { KeyRepository } from './registry/key-repository.ts'
 import { createKeyRepository } from './registry/kysely-key-repository.ts'
+import { createMessageEncoder } from './registry/message-encoder.ts'
 import { createOperationCount } from './registry/operation-count.ts'
 import { Outbox } from './registry/outbox.ts'
 import { createRefill } from './registry/refill.ts'
@@ -98,7 +99,8 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     logger,
     random,
   })
-  const outbox = new Outbox({ repository, announcer, clock, timers, logger, random })
+  const messages = createMessageEncoder({ sender: me, clock, messageKey: () => secrets.value.messageKey })
+  const outbox = new Outbox({ repository, announcer, messages, clock, timers, logger, random })
   const registry: Registry = {
     repository,
     outbox,
@@ -169,7 +171,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     health: () => healthOf(repository, announcer),
     start() {
       announcer.start()
-      stopBeats = startBeats({ repository, announcer, outbox, clock, timers, logger, sender: me })
+      stopBeats = startBeats({ repository, announcer, messages, outbox, clock, timers, logger })
       const purges = [() => repository.purge(), () => notices.purge(), () => signIn.sessions.purge()]
       stopHousekeeping = startHousekeeping({ repository, purges, metrics, clock, timers, logger })
       webhook?.start()

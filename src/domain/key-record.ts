@@ -1,3 +1,6 @@
+/** The largest version of a record: what an integer column of every SQL database holds. */
+export const MAX_VERSION = 2_147_483_647
+
 /** Everything the registry knows of one key. Never the secret: only its hint, and elsewhere its digest. */
 export interface KeyRecord {
   /** `key_` and a ULID. */
@@ -15,7 +18,7 @@ export interface KeyRecord {
   readonly revokedAtMs: number | null
   readonly rotatedFrom: string | null
   readonly replacedBy: string | null
-  /** Grows by one with every change to the record; 1 when issued. */
+  /** Grows by one with every change to the record; 1 when issued, `MAX_VERSION` at most. */
   readonly version: number
 }
 

@@ -1,9 +1,9 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 import { isoInstant } from './iso-instant.ts'
-import { isWorkspaceId, type KeyGrant, type KeyRecord } from './key-record.ts'
+import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key-record.ts'
 import { isScope, normalizeScopes } from './scope.ts'
 
-/** What the two planes share: names in Redis, the form of a record, the messages of a change. */
+/** What the two planes share: names in Redis and the form of a record. Messages: `invalidation-message.ts`. */
 export const CHANGES_CHANNEL = 'postern:keys:changed'
 
 /** Schema of the record on the wire. A reader refuses a newer one and asks the origin instead. */
@@ -12,7 +12,6 @@ const SCHEMA_VERSION = 1
 export const MAX_RECORD_BYTES = 16 * 1024
 /** The last byte that GETRANGE asks for: one more than a record may have, so that a longer entry shows. */
 export const RECORD_RANGE_END = MAX_RECORD_BYTES
-const MAX_MESSAGE_LENGTH = 1024
 const MAX_SCOPES = 64
 const DIGEST = /^[0-9a-f]{64}$/
 const KEY_ID = /^[\x21-\x7e]{1,128}$/
@@ -95,7 +94,7 @@ export function decodeRecord(
   digest: string,
   recordKeys: readonly KeyObject[] | null,
 ): DecodedRecord {
-  const json = parseObject(text, MAX_RECORD_BYTES)
+  const json = parseJsonObject(text, MAX_RECORD_BYTES)
   if (json === null) return { ok: false, why: 'malformed' }
   if (json['v'] !== undefined && json['v'] !== SCHEMA_VERSION) return { ok: false, why: 'unknown_schema' }
   const grant = readGrant(json)
@@ -105,31 +104,6 @@ export function decodeRecord(
     return { ok: false, why: 'bad_mac' }
   }
   return { ok: true, grant }
-}
-
-/** A message on the channel: a change that was committed, or a beat that says all is announced. Times in ms. */
-export type Announcement =
-  | { readonly kind: 'change'; readonly digest: string; readonly version: number; readonly atMs: number }
-  | { readonly kind: 'beat'; readonly atMs: number }
-
-export function encodeChange(change: { digest: string; version: number; atMs: number }): string {
-  return JSON.stringify({ digest: change.digest, version: change.version, at: change.atMs })
-}
-
-/** @param sender tells the beats of several consoles apart for a person who listens; it decides nothing */
-export function encodeBeat(beat: { sender: string; atMs: number }): string {
-  return JSON.stringify({ beat: beat.sender, at: beat.atMs })
-}
-
-/** @returns null for whatever is neither: a listener counts it, and must not trust its memory over it */
-export function decodeAnnouncement(text: string): Announcement | null {
-  const json = parseObject(text, MAX_MESSAGE_LENGTH)
-  if (json === null || !isCount(json['at'])) return null
-  const { beat, digest, version, at } = json
-  // What is both is neither: a change must not pass for a beat.
-  if (beat !== undefined) return digest === undefined ? { kind: 'beat', atMs: at } : null
-  if (typeof digest !== 'string' || !isDigest(digest) || !isCount(version)) return null
-  return { kind: 'change', digest, version, atMs: at }
 }
 
 function readGrant(json: Record<string, unknown>): KeyGrant | null {
@@ -143,7 +117,7 @@ function readGrant(json: Record<string, unknown>): KeyGrant | null {
   if (!isScopeList(scopes)) return null
   if (typeof hint !== 'string' || hint.length > 128) return null
   if (expiresAtMs === null || (revokedAt !== null && revokedAtMs === null)) return null
-  if (!isCount(version)) return null
+  if (!isVersion(version)) return null
   return { id, workspaceId, scopes: normalizeScopes(scopes), hint, expiresAtMs, revokedAtMs, version }
 }
 
@@ -163,7 +137,8 @@ function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): stri
   return createHmac('sha256', recordKey).update(signed).digest('base64url')
 }
 
-function parseObject(text: string, maxLength: number): Record<string, unknown> | null {
+/** @returns null for text that is no JSON object, or is longer than that */
+export function parseJsonObject(text: string, maxLength: number): Record<string, unknown> | null {
   if (text.length > maxLength) return null
   try {
     const json: unknown = JSON.parse(text)
@@ -184,7 +159,12 @@ function isScopeList(value: unknown): value is string[] {
   )
 }
 
-function isCount(value: unknown): value is number {
+/** A whole number that the console's database can hold. */
+export function isVersion(value: unknown): value is number {
+  return isCount(value) && value <= MAX_VERSION
+}
+
+export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 

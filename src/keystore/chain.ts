@@ -5,7 +5,7 @@ import { childrenBy, LOOKUP_RESULTS, type Metrics, type Tally } from '../observa
 import type { Changes } from './changes.ts'
 import { type Flight, Flights } from './flights.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
-import type { MemoryStore, Moment, Verified } from './memory-store.ts'
+import type { EvictionResult, MemoryStore, Moment, Verified } from './memory-store.ts'
 
 const MAX_IN_FLIGHT = 10_000
 /** A key that changes more often than this while it is looked up is not known. */
@@ -55,7 +55,8 @@ export class KeyStoreChain implements KeyStore {
     this.#lookups = childrenBy(LOOKUP_RESULTS, result =>
       parts.metrics.lookups.child({ tier: 'memory', result }),
     )
-    parts.changes.onChange(digest => this.#forget(digest))
+    parts.changes.onChange((digest, version) => this.#forget(digest, version))
+    parts.changes.onRecheck(digest => this.#recheck(digest))
   }
 
   get(digest: string): Lookup | Promise<Lookup> {
@@ -103,7 +104,7 @@ export class KeyStoreChain implements KeyStore {
     if (flight.began.epoch !== now.epoch && !isAuthority) return null
     const { nowMs, epoch } = flight.began
     this.#fill(digest, answer, { verifiedAtMs: passedOver ? nowMs - PASSED_OVER_AGE_MS : nowMs, epoch })
-    return answer.kind === 'unknown' ? this.#stale(digest, now.nowMs) : answer
+    return answer.kind === 'unknown' ? this.#stale(digest, now) : answer
   }
 
   async #ask(digest: string, hearing: boolean): Promise<Asked> {
@@ -137,16 +138,25 @@ export class KeyStoreChain implements KeyStore {
     if (answer.kind === 'absent') this.#parts.memory.rememberAbsent(digest, verified)
   }
 
-  #stale(digest: string, nowMs: number): Lookup {
-    const held = this.#parts.memory.stale(digest, nowMs, this.#parts.staleMs)
+  #stale(digest: string, now: Moment): Lookup {
+    const { memory, staleMs } = this.#parts
+    // A key may be looked up again while memory is still good.
+    const fresh = memory.fresh(digest, now)
+    if (fresh !== null) return fresh
+    const held = memory.stale(digest, now.nowMs, staleMs)
     if (held === null) return UNKNOWN
     this.#count('stale')
     return held
   }
 
-  #forget(digest: string): boolean {
+  #forget(digest: string, version: number): EvictionResult {
     this.#flights.supersede(digest)
-    return this.#parts.memory.evict(digest)
+    return this.#parts.memory.evictOlder(digest, version)
+  }
+
+  /** Off the way of any request: until the answer comes, and where none comes, memory is as good as it was. */
+  #recheck(digest: string): void {
+    if (this.#parts.memory.holds(digest)) void this.#board(digest, this.#now())
   }
 
   /** Hearing is judged first: that may begin a new epoch. */

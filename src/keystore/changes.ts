@@ -1,5 +1,12 @@
+import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../domain/clock.ts'
-import { type Announcement, decodeAnnouncement } from '../domain/wire.ts'
+import {
+  type ChangeMessage,
+  decodeMessage,
+  type HeartbeatMessage,
+  type ReceivedMessage,
+} from '../domain/invalidation-message.ts'
+import { TokenBucket } from '../domain/token-bucket.ts'
 import {
   childrenBy,
   type Distribution,
@@ -7,60 +14,79 @@ import {
   type Metrics,
   type Tally,
 } from '../observability/metrics.ts'
+import { HeartbeatSenders } from './heartbeat-senders.ts'
+import type { EvictionResult } from './memory-store.ts'
 import { NO_ROW, PackedRows } from './packed-rows.ts'
-import { QuickestBeat } from './quickest-beat.ts'
 
-/** Without a beat for longer than this, memory proves nothing. */
-const DEAF_AFTER_MS = 1_000
-/** A beat that took this much longer than the quickest one tells of the past: what came after it is still on its way. */
-const LATE_AFTER_MS = 1_000
-/** The newest version that was announced of a record, and when it was heard: monotonic, ms. */
+/** After this time without a heartbeat the gateway is disconnected: memory proves nothing. */
+const DISCONNECTED_AFTER_MS = 1_000
+/** How often, over all keys, a message that proves nothing may make the gateway look a key up again. */
+const RECHECKS = { perSecond: 10, burst: 20 }
+/** The newest version that was announced of a record, and when that message came: monotonic, ms. */
 const ANNOUNCED_SHAPE = { maxRows: 100_000, numbers: 2, bytes: 0 }
 const VERSION = 0
 const HEARD_AT = 1
 
-/** What a source of announcements tells: Redis, or in the demo the console of the same process. */
+/** What delivers messages calls this: Redis, or in the demo the console of the same process. */
 export interface ChangeEar {
-  /** From now on every announcement is heard. Not before: what was announced until now may have been missed. */
+  /** From now on every message is delivered. What was published until now may have been missed. */
   subscribed(): void
   lost(): void
   /** @param text a message as it came from the channel */
   hear(text: string): void
 }
 
-/** @returns whether anything was held of the key */
-export type OnChange = (digest: string) => boolean
+/** Forgets what is older than that version. */
+export type OnChange = (digest: string, version: number) => EvictionResult
 
-/** Called when a change has had its effect on all who listen. */
+/** Looks a key up again where it is held, and goes on trusting what is held until the answer comes. */
+export type OnRecheck = (digest: string) => void
+
+/** Called when a change has had its effect. */
 export type OnApplied = (digest: string, version: number) => void
 
 /**
- * The gateway's hearing. An *epoch* is a time in which no change can have been missed: whatever was learnt in another
- * one is not to be trusted on memory alone. Deafness is judged at the time of use, so that a process that was frozen is
- * deaf at once on waking.
+ * The invalidation listener. An *epoch* is a time in which no change can have been missed: what was learnt in another one
+ * is not trusted on memory alone. Whether the gateway is connected is judged at the time of use, so that a process that was
+ * frozen is disconnected at once on waking.
+ *
+ * Anyone who may publish in Redis can send messages. Without a good MAC a message does nothing but have a key looked up
+ * again, at a bounded rate; so does the copy of an earlier message.
  */
 export class Changes implements ChangeEar {
   readonly #clock: Clock
   readonly #metrics: Metrics
   readonly #counts: Readonly<Record<(typeof INVALIDATION_RESULTS)[number], Tally>>
   readonly #lag: Distribution
-  readonly #beats: boolean
+  readonly #needsHeartbeats: boolean
+  readonly #messageKeys: () => readonly KeyObject[] | null
   readonly #announced = new PackedRows(ANNOUNCED_SHAPE)
-  readonly #quickest = new QuickestBeat()
-  readonly #onChange: OnChange[] = []
+  readonly #senders = new HeartbeatSenders()
+  readonly #rechecks = new TokenBucket(RECHECKS)
+  #onChange: OnChange = () => 'unknown_key'
+  #onRecheck: OnRecheck = () => {}
   #onApplied: OnApplied = () => {}
   #epoch = 0
   #subscribed = false
-  #hearing = false
-  #lastBeatMs = Number.NEGATIVE_INFINITY
+  #connected = false
+  #lastHeartbeatMs = Number.NEGATIVE_INFINITY
 
-  /** @param deps.beats whether the key service sends beats; if not, being subscribed counts as hearing */
-  constructor(deps: { clock: Clock; metrics: Metrics; beats: boolean }) {
+  /**
+   * @param deps.beats whether the key service sends heartbeats; if not, a subscription counts as connected
+   * @param deps.messageKeys keys of which one must have made a message's MAC; null where no signing secret is set
+   */
+  constructor(deps: {
+    clock: Clock
+    metrics: Metrics
+    beats: boolean
+    messageKeys: () => readonly KeyObject[] | null
+  }) {
     this.#clock = deps.clock
     this.#metrics = deps.metrics
     this.#counts = childrenBy(INVALIDATION_RESULTS, result => deps.metrics.invalidations.child({ result }))
     this.#lag = deps.metrics.invalidationLag.child({})
-    this.#beats = deps.beats
+    this.#needsHeartbeats = deps.beats
+    this.#messageKeys = deps.messageKeys
     this.#metrics.invalidationConnected.set(0)
   }
 
@@ -70,22 +96,23 @@ export class Changes implements ChangeEar {
   }
 
   /**
-   * Going deaf and hearing again each begin a new epoch.
+   * Whether the gateway is connected. A change of that, either way, begins a new epoch.
    * @param nowMs monotonic
    */
   isHearing(nowMs: number = this.#clock.monotonicMs()): boolean {
-    const hearing = this.#subscribed && (!this.#beats || nowMs - this.#lastBeatMs <= DEAF_AFTER_MS)
-    if (hearing !== this.#hearing) {
-      this.#hearing = hearing
+    const isAlive = !this.#needsHeartbeats || nowMs - this.#lastHeartbeatMs <= DISCONNECTED_AFTER_MS
+    const connected = this.#subscribed && isAlive
+    if (connected !== this.#connected) {
+      this.#connected = connected
       this.#epoch++
-      this.#metrics.invalidationConnected.set(hearing ? 1 : 0)
+      this.#metrics.invalidationConnected.set(connected ? 1 : 0)
     }
-    return hearing
+    return connected
   }
 
   /**
    * The newest version that was announced of a record; 0 where none was.
-   * @param heardSinceMs monotonic; what was heard before that does not count
+   * @param heardSinceMs monotonic; what was announced before that does not count
    */
   announcedVersion(digest: string, heardSinceMs = Number.NEGATIVE_INFINITY): number {
     const row = this.#announced.find(digest)
@@ -95,7 +122,11 @@ export class Changes implements ChangeEar {
   }
 
   onChange(listener: OnChange): void {
-    this.#onChange.push(listener)
+    this.#onChange = listener
+  }
+
+  onRecheck(listener: OnRecheck): void {
+    this.#onRecheck = listener
   }
 
   onApplied(listener: OnApplied): void {
@@ -111,50 +142,65 @@ export class Changes implements ChangeEar {
 
   lost(): void {
     this.#subscribed = false
-    this.#lastBeatMs = Number.NEGATIVE_INFINITY
+    this.#lastHeartbeatMs = Number.NEGATIVE_INFINITY
     this.isHearing()
   }
 
   hear(text: string): void {
     const nowMs = this.#clock.monotonicMs()
     this.isHearing(nowMs) // A silence that is over now was one all the same.
-    const announcement = decodeAnnouncement(text)
-    if (announcement === null) this.#hearNoise()
-    else if (announcement.kind === 'beat') this.#hearBeat(announcement.atMs, nowMs)
-    else this.#hearChange(announcement, nowMs)
+    const message = decodeMessage(text, this.#messageKeys())
+    if (message === null) this.#counts.unreadable.inc()
+    else if (!message.verified) this.#receiveUnverified(message, nowMs)
+    else if (message.kind === 'heartbeat') this.#receiveHeartbeat(message, nowMs)
+    else this.#receiveChange(message, nowMs)
   }
 
-  /** It may have been a change of any key. */
-  #hearNoise(): void {
-    this.#epoch++
-    this.#counts.unreadable.inc()
+  #receiveUnverified(message: ReceivedMessage, nowMs: number): void {
+    this.#counts.unverified.inc()
+    if (message.kind === 'change' && this.#rechecks.take(nowMs)) this.#onRecheck(message.digest)
   }
 
-  #hearBeat(atMs: number, nowMs: number): void {
-    const delayMs = this.#clock.wallMs() - atMs
-    this.#metrics.clockSkew.set(delayMs / 1000)
-    if (this.#quickest.latenessOf(delayMs, nowMs) > LATE_AFTER_MS) return
-    this.#lastBeatMs = nowMs
+  #receiveHeartbeat({ sender, monotonicMs, atMs }: HeartbeatMessage, nowMs: number): void {
+    const ageMs = this.#clock.wallMs() - atMs
+    this.#metrics.clockSkew.set(ageMs / 1000)
+    // Monotonic against monotonic, so that no wall clock that is set, here or there, looks like a delay.
+    const sentMs = monotonicMs ?? atMs
+    const delayMs = monotonicMs === null ? ageMs : nowMs - monotonicMs
+    if (!this.#senders.accepts({ sender, sentMs, delayMs, ageMs }, nowMs)) return
+    this.#lastHeartbeatMs = nowMs
     this.isHearing(nowMs)
   }
 
-  #hearChange({ digest, version, atMs }: Extract<Announcement, { kind: 'change' }>, nowMs: number): void {
-    this.#note(digest, version, nowMs)
-    const held = this.#onChange.map(listener => listener(digest)).includes(true)
-    this.#counts[held ? 'evicted' : 'unknown_key'].inc()
+  #receiveChange({ digest, version, atMs }: ChangeMessage, nowMs: number): void {
+    if (!this.#note(digest, version, nowMs)) {
+      this.#receiveRepeated(digest, version, nowMs)
+      return
+    }
+    this.#counts[this.#onChange(digest, version)].inc()
     this.#onApplied(digest, version)
-    // What is heard while deaf had its effect before: records are verified at the origin then.
-    if (!this.#hearing) return
+    // While disconnected the gateway verifies records at the key service: the change had its effect before.
+    if (!this.#connected) return
     this.#lag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)
   }
 
-  #note(digest: string, version: number, nowMs: number): void {
+  /** The console publishes again what it is not sure of, and wants the confirmation; anyone else may replay it. */
+  #receiveRepeated(digest: string, version: number, nowMs: number): void {
+    this.#counts.repeated.inc()
+    if (!this.#rechecks.take(nowMs)) return
+    this.#onRecheck(digest)
+    this.#onApplied(digest, version)
+  }
+
+  /** @returns whether the version is newer than any that was announced */
+  #note(digest: string, version: number, nowMs: number): boolean {
     const announced = this.#announced
     const known = announced.find(digest)
     if (known !== NO_ROW) announced.touch(known)
-    if (known !== NO_ROW && version <= announced.number(known, VERSION)) return
+    if (known !== NO_ROW && version <= announced.number(known, VERSION)) return false
     const row = known === NO_ROW ? announced.claim(digest) : known
     announced.setNumber(row, VERSION, version)
     announced.setNumber(row, HEARD_AT, nowMs)
+    return true
   }
 }

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import type { Config } from '../config/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { type Follow, following, followingPart, unchanging } from '../domain/follow.ts'
+import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import { collectOnScrape, LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/metrics.ts'
@@ -29,8 +30,6 @@ export interface KeyStoreSettings {
   readonly clock?: Clock
   /** How settings are heard of that change while it runs. */
   readonly follow?: Follow<SettingsOfKeys>
-  /** Keys of the MAC on records in Redis; by default `recordKeysOf(config.keys)`. */
-  readonly recordKeys?: readonly KeyObject[] | null
 }
 
 export interface KeyStoreHealth {
@@ -72,9 +71,11 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     follow: settings.follow ?? unchanging,
   }
   const { config, metrics, clock } = deps
-  const changes = new Changes({ clock, metrics, beats: config.redis.beats })
+  const verifying = following(config, deps.follow, ({ keys }) => verifyingKeysOf(keys))
+  const { beats } = config.redis
+  const changes = new Changes({ clock, metrics, beats, messageKeys: () => verifying.value.messages })
   const memory = createMemory(deps)
-  const redis = createRedis(deps, changes)
+  const redis = createRedis(deps, changes, () => verifying.value.records)
   const origin = createOrigin(deps)
   const redisTier = redis && withBreaker(redis.tier, config.redis.circuit, clock)
   const originTier = origin && withBreaker(origin.tier, config.origin.circuit, clock)
@@ -129,10 +130,20 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   }
 }
 
-/** Null, which lets records without a MAC pass, only where keys are opaque and nobody set a signing secret. */
-export function recordKeysOf(keys: Pick<Config['keys'], 'format' | 'signingSecrets'>): KeyObject[] | null {
-  if (keys.format === 'opaque' && keys.signingSecrets.length === 0) return null
-  return keys.signingSecrets.map(secret => deriveRecordKey(Buffer.from(secret, 'base64')))
+/** Keys of which one must have made the MAC of a record or message. Null lets it pass without one. */
+export interface VerifyingKeys {
+  readonly records: readonly KeyObject[] | null
+  readonly messages: readonly KeyObject[] | null
+}
+
+/** Null only where keys are opaque and no signing secret is set. */
+export function verifyingKeysOf({
+  format,
+  signingSecrets,
+}: Pick<Config['keys'], 'format' | 'signingSecrets'>): VerifyingKeys {
+  if (format === 'opaque' && signingSecrets.length === 0) return { records: null, messages: null }
+  const secrets = signingSecrets.map(secret => Buffer.from(secret, 'base64'))
+  return { records: secrets.map(deriveRecordKey), messages: secrets.map(deriveMessageKey) }
 }
 
 function createMemory({ config, metrics }: Deps): MemoryStore {
@@ -141,17 +152,18 @@ function createMemory({ config, metrics }: Deps): MemoryStore {
   return new MemoryStore(settings, { metrics })
 }
 
-function createRedis(deps: Deps, changes: Changes): RedisSide | null {
+function createRedis(
+  deps: Deps,
+  changes: Changes,
+  recordKeys: () => VerifyingKeys['records'],
+): RedisSide | null {
   const { config, follow } = deps
   const { redis } = config
   if (redisTopologyOf(redis) === null) return null
-  const recordKeys = following(config, follow, ({ keys }) =>
-    deps.recordKeys === undefined ? recordKeysOf(keys) : deps.recordKeys,
-  )
   return new RedisSide({
     ...deps,
     settings: redis,
-    recordKeys: () => recordKeys.value,
+    recordKeys,
     changes,
     follow: followingPart(follow, next => next.redis),
   })

@@ -18,6 +18,9 @@ export interface Moment {
   readonly epoch: number
 }
 
+/** What a change meant to memory; `current`: it held a record of that version, or of a later one. */
+export type EvictionResult = 'evicted' | 'current' | 'unknown_key'
+
 export interface Verified {
   /** When the look-up began that verified it: monotonic, ms. */
   readonly verifiedAtMs: number
@@ -128,10 +131,18 @@ export class MemoryStore {
     this.#absent.setNumber(row, ABSENT_EPOCH, epoch)
   }
 
-  /** @returns whether anything was held */
-  evict(digest: string): boolean {
-    const wasAbsent = this.#forgetAbsent(digest)
-    return this.#forgetRecord(digest) || wasAbsent
+  /** Whether a record is held, or that there is none. */
+  holds(digest: string): boolean {
+    return this.#records.find(digest) !== NO_ROW || this.#absent.find(digest) !== NO_ROW
+  }
+
+  /** Forgets a record of an older version, and that there is none. */
+  evictOlder(digest: string, version: number): EvictionResult {
+    const row = this.#records.find(digest)
+    if (row === NO_ROW) return this.#forgetAbsent(digest) ? 'evicted' : 'unknown_key'
+    if (this.#grants.version(row) >= version) return 'current'
+    this.#remove(row, 'invalidated')
+    return 'evicted'
   }
 
   flush(): void {
@@ -167,11 +178,9 @@ export class MemoryStore {
     return true
   }
 
-  #forgetRecord(digest: string): boolean {
+  #forgetRecord(digest: string): void {
     const row = this.#records.find(digest)
-    if (row === NO_ROW) return false
-    this.#remove(row, 'invalidated')
-    return true
+    if (row !== NO_ROW) this.#remove(row, 'invalidated')
   }
 
   #remove(row: number, cause: (typeof REMOVAL_CAUSES)[number]): void {

@@ -86,7 +86,11 @@ export class RedisChangeSource implements ConnectionEvents {
   #remake(connection: RedisConnection<Redis>, nowMs: number): void {
     this.#deafSinceMs = nowMs
     this.#patienceMs = Math.min(MAX_PATIENCE_MS, this.#patienceMs * 2)
-    this.#trouble.failed(new Error('Redis is connected, but no beat of the key service is heard'))
+    this.#trouble.failed(
+      new Error(
+        'Redis is connected, but no valid heartbeat of the key service arrives: is it running, and with the same signing secrets?',
+      ),
+    )
     this.onLost()
     connection.remake()
   }

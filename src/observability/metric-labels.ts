@@ -24,7 +24,18 @@ export const LOOKUP_RESULTS = [
   'error',
   'unreadable',
 ] as const
-export const INVALIDATION_RESULTS = ['evicted', 'unknown_key', 'unreadable'] as const
+/**
+ * `current`: what is held is of that version already; `repeated`: an earlier message once more; `unverified`: without a good
+ * MAC, which changes nothing.
+ */
+export const INVALIDATION_RESULTS = [
+  'evicted',
+  'current',
+  'unknown_key',
+  'repeated',
+  'unverified',
+  'unreadable',
+] as const
 /**
  * Where answers on routes that share them came from. `unshared`: had to be asked for once more, for one caller alone;
  * `cache`: kept and fresh; `revalidated`: kept, and the upstream said that it is still the answer.

@@ -169,14 +169,18 @@ function declareUpstream(registers: Registry[]) {
 function declareChanges(registers: Registry[]) {
   const { counter, gauge, tallied } = declaring(registers)
   return {
-    invalidations: counter('postern_key_invalidations_total', 'Change messages handled', ['result']),
+    invalidations: counter(
+      'postern_key_invalidations_total',
+      'Invalidation messages by what they did, without the heartbeats that count',
+      ['result'],
+    ),
     invalidationLag: tallied(
       'postern_key_invalidation_lag_seconds',
       'From the commit of a change to its eviction here, of what was heard while not deaf',
     ),
     clockSkew: gauge(
       'postern_clock_skew_seconds',
-      'By how much the time that keys expire by is ahead of the console’s, as its last beat told it',
+      'By how much the time that keys expire by is ahead of the console’s, as its last heartbeat said',
     ),
     invalidationConnected: gauge(
       'postern_key_invalidation_connected',

@@ -53,7 +53,7 @@ export async function measureInvalidations(
   const busy: Disturbance[] = []
   for (let number = 0; number < TURNS; number++) {
     calm.push(await turn())
-    const stop = await publish(world.redisPort, digests)
+    const stop = await publish(world, digests)
     busy.push(await turn())
     await stop()
   }
@@ -101,8 +101,12 @@ async function invalidationsOf(opsPort: number): Promise<number> {
 }
 
 /** @returns ends it */
-async function publish(redisPort: number, digests: string): Promise<() => Promise<void>> {
-  const words = [PUBLISHER, String(redisPort), digests, String(PER_SECOND)]
+async function publish(
+  { redisPort, signingSecret }: BenchWorld,
+  digests: string,
+): Promise<() => Promise<void>> {
+  const secret = signingSecret.toString('base64')
+  const words = [PUBLISHER, String(redisPort), digests, String(PER_SECOND), secret]
   const child = spawn(...pinned(LOAD_CORE, process.execPath, words), { stdio: ['ignore', 'pipe', 'inherit'] })
   await once(child.stdout, 'data')
   return async () => {

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { CHANGES_CHANNEL, encodeChange } from '../../src/domain/wire.ts'
+import { deriveMessageKey, encodeMessage } from '../../src/domain/invalidation-message.ts'
+import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 
-/** Announces changes as the console does, evenly, until it is ended. Arguments: Redis' port, a file of digests, changes a second. */
+/** Announces changes as the console does, evenly, until it is ended. Arguments: Redis' port, a file of digests, changes a second, the signing secret in base64. */
 const [port, file, perSecond] = [Number(process.argv[2]), process.argv[3] ?? '', Number(process.argv[4])]
+const messageKey = deriveMessageKey(Buffer.from(process.argv[5] ?? '', 'base64'))
 const EVERY_MS = 4
 
 const digests = readFileSync(file, 'utf8').trimEnd().split('\n')
@@ -14,15 +16,19 @@ redis.once('connect', () => {
   setInterval(() => {
     const due = Math.floor(((performance.now() - beganMs) / 1000) * perSecond)
     let commands = ''
-    for (; published < due; published++) commands += publish(digests[published % digests.length] ?? '')
+    for (; published < due; published++) commands += publish(published)
     redis.write(commands)
   }, EVERY_MS)
   process.stdout.write('publishing\n')
 })
 process.on('SIGTERM', () => process.exit())
 
-function publish(digest: string): string {
-  const text = encodeChange({ digest, version: 2, atMs: Date.now() })
+/** With each round through the digests the version grows: the same version again would be no news. */
+function publish(number: number): string {
+  const digest = digests[number % digests.length] ?? ''
+  const version = 2 + Math.floor(number / digests.length)
+  const change = { kind: 'change', sender: 'bench', digest, version, atMs: Date.now() } as const
+  const text = encodeMessage(change, messageKey)
   const words = ['PUBLISH', CHANGES_CHANNEL, text].map(word => `$${word.length}\r\n${word}\r\n`)
   return `*${words.length}\r\n${words.join('')}`
 }

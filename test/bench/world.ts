@@ -18,6 +18,7 @@ const SERVERS = fileURLToPath(new URL('servers/', import.meta.url))
 export class BenchWorld {
   readonly directory: string
   readonly mint: KeyMint
+  readonly signingSecret: Buffer
   readonly upstream: ServerProcess
   readonly #redis: ServerProcess
   readonly #console: ServerProcess
@@ -35,6 +36,7 @@ export class BenchWorld {
     this.#redis = fixtures.redis
     this.#console = fixtures.console
     this.#settings = settings
+    this.signingSecret = signingSecret
     this.mint = new KeyMint(signingSecret, fixtures.redis.port)
   }
 

@@ -9,6 +9,7 @@ import { freePort } from '../support/free-port.ts'
 import { isWellFormedKey } from '../support/is-well-formed-key.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { scrapeOne } from '../support/scrape.ts'
 import { ask, type Replica, SteadyLoad } from '../support/steady-load.ts'
 import { until } from '../support/until.ts'
 
@@ -85,11 +86,16 @@ test('a signing secret is replaced, and no client notices', { timeout: 120_000 }
   // Records that Redis lost come back with a MAC by B; a gateway that was forgotten, and knows only A, asks the console.
   await redis.admin.flushall()
   await until('the records are back', async () => (await madeMacOf(old[0]?.secret ?? '')) === 'B')
-  const forgotten = await startGateway(list(A))
+  const forgotten = await startUnconnected(list(A))
   for (const key of [...old, still]) expect(await ask(forgotten.urls.gateway, key.secret)).toBe('200')
   expect(await ask(forgotten.urls.gateway, revoked.secret)).toBe('key_revoked')
   // What B has signed it cannot know: that is why everybody learns of B first.
   expect(await ask(forgotten.urls.gateway, young.secret)).toBe('key_invalid')
+  // Nor is it connected, for it cannot verify heartbeats.
+  const sample = (name: string) => scrapeOne(forgotten.urls.ops, name)
+  const unverified = () => sample('postern_key_invalidations_total{result="unverified"}')
+  await until('three heartbeats have arrived', async () => (await unverified()) >= 3)
+  expect(await sample('postern_key_invalidation_connected')).toBe(0)
   await forgotten.process.stop()
   await load.goOn()
 
@@ -136,12 +142,16 @@ async function replaceGateways(signingSecrets: string): Promise<void> {
 }
 
 async function startGateway(signingSecrets: string): Promise<Listening> {
-  const gateway = await startPostern('gateway', { ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
+  const gateway = await startUnconnected(signingSecrets)
   await until('the gateway hears', async () => {
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
     return ((await readiness.json()) as { changes: string }).changes === 'hearing'
   })
   return gateway
+}
+
+function startUnconnected(signingSecrets: string): Promise<Listening> {
+  return startPostern('gateway', { ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
 }
 
 /** There is one, with one database file: while it is away, gateways go on with what they have. */

@@ -1,7 +1,8 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest'
 import { digestOf } from '../../src/domain/secret.ts'
-import { CHANGES_CHANNEL, decodeAnnouncement, decodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, decodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { readMessage } from '../support/messages.ts'
 import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
 import { CONTRACT, expectToFit, schema, schemaAt } from './contract.ts'
@@ -61,6 +62,7 @@ describe('the document says of a record what the gateway thinks of it', () => {
     ['a version of another kind', { version: '1' }],
     ['half a version', { version: 1.5 }],
     ['a version below none', { version: -1 }],
+    ['a version that no database holds', { version: 2_147_483_648 }],
     ['a form of tomorrow', { v: 2 }],
   ])('bad: %s', (_, changes) => {
     expect(judge({ ...RECORD, ...changes })).toBe(false)
@@ -72,7 +74,13 @@ describe('and of a message', () => {
   it.each([
     ['Change', { digest: DIGEST, version: 2, at: 1 }, true],
     ['Change', { digest: DIGEST, version: 2, at: 1, note: 'x' }, true],
+    ['Change', { digest: DIGEST, version: 2_147_483_647, at: 1, sender: 'me', mac: 'x'.repeat(43) }, true],
     ['Beat', { beat: 'me', at: 1 }, true],
+    ['Beat', { beat: 'me', monotonic: 1, at: 1, mac: 'x'.repeat(43) }, true],
+    ['Change', { digest: DIGEST, version: 2_147_483_648, at: 1 }, false],
+    ['Change', { digest: DIGEST, version: 2, at: 1, sender: 'two words' }, false],
+    ['Beat', { beat: 'two words', at: 1 }, false],
+    ['Beat', { beat: 'me', monotonic: -1, at: 1 }, false],
     ['Change', { digest: DIGEST.toUpperCase(), version: 2, at: 1 }, false],
     ['Change', { digest: DIGEST, at: 1 }, false],
     ['Change', { digest: DIGEST, version: 2 }, false],
@@ -82,7 +90,7 @@ describe('and of a message', () => {
     ['Beat', { beat: 'me' }, false],
   ])('%s %j: %s', (name, message, good) => {
     expect(schema(name)(message)).toBe(good)
-    expect(decodeAnnouncement(JSON.stringify(message)) !== null).toBe(good)
+    expect(readMessage(JSON.stringify(message)) !== null).toBe(good)
   })
 })
 

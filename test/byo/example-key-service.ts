@@ -1,4 +1,4 @@
-import { hash, timingSafeEqual } from 'node:crypto'
+import { createHmac, hash, hkdfSync, randomUUID, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,28 +15,40 @@ export interface KeyRecord {
   readonly version: number
 }
 
-type Options = { token: string; redisUrl?: string; beats?: boolean; port?: number }
+type Options = { token: string; redisUrl?: string; beats?: boolean; port?: number; signingSecret?: Buffer }
+type Fields = readonly (string | number)[]
 /** Nothing is told late because it waited in a queue: what could not be told is told again. */
 const REDIS_OPTIONS = { enableOfflineQueue: false, commandTimeout: 500 }
 
 /** A key service in the console's place. A real one asks its database where this one asks a map. */
-export async function startKeyService({ token, redisUrl, beats = true, port = 0 }: Options) {
+export async function startKeyService({ token, redisUrl, beats = true, port = 0, signingSecret }: Options) {
   const records = new Map<string, KeyRecord>()
   const untold = new Map<string, KeyRecord>()
   const redis = redisUrl === undefined ? null : new Redis(redisUrl, REDIS_OPTIONS)
   redis?.on('error', () => {}) // It connects again by itself.
-  const publish = (message: object) => redis?.publish('postern:keys:changed', JSON.stringify(message))
+  /** Tells this process from an earlier one, whose monotonic clock was another. */
+  const sender = randomUUID()
+  const messageKey = signingSecret && hkdfSync('sha256', signingSecret, '', 'postern message mac v1', 32)
+  /** @param signed what the MAC is over, where the gateways have signing secrets */
+  async function publish(message: object, signed: Fields): Promise<void> {
+    const hmac = messageKey && createHmac('sha256', Buffer.from(messageKey)).update(JSON.stringify(signed))
+    const mac = hmac && { mac: hmac.digest('base64url') }
+    await redis?.publish('postern:keys:changed', JSON.stringify({ ...message, ...mac }))
+  }
 
   /** What could not be told is told again, and no beat is sent before: a beat says that all is told. */
   async function tell(): Promise<void> {
     for (const [digest, record] of untold) {
-      await publish({ digest, version: record.version, at: Date.now() })
+      const { version } = record
+      const at = Date.now()
+      await publish({ digest, version, at, sender }, ['change', sender, digest, version, at])
       if (untold.get(digest) === record) untold.delete(digest)
     }
   }
   async function beat(): Promise<void> {
     await tell()
-    if (beats) await publish({ beat: 'example', at: Date.now() })
+    const [monotonic, at] = [Math.floor(performance.now()), Date.now()]
+    if (beats) await publish({ beat: sender, monotonic, at }, ['heartbeat', sender, monotonic, at])
   }
   const timer = setInterval(() => void beat().catch(() => {}), 400)
 

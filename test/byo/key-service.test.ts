@@ -4,12 +4,15 @@ import { digestOf } from '../../src/domain/secret.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { scrapeOne } from '../support/scrape.ts'
 import { answer, ScriptedOrigin } from '../support/scripted-origin.ts'
 import { until } from '../support/until.ts'
 import { type KeyRecord, startKeyService } from './example-key-service.ts'
 
 const TOKEN = randomBytes(24).toString('base64url')
 const STALE_SECONDS = 2
+const SIGNING_SECRET = randomBytes(32)
+const SIGNED = { POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64') }
 const DAY_MS = 86_400_000
 
 let redis: RedisServer
@@ -63,13 +66,31 @@ async function ask({ urls }: Listening, key: string, path = '/api/v1/auth') {
   return { status: response.status, code: json['code'], json }
 }
 
-describe.each([
+/** The settings of a case, and what its key service signs with. */
+interface Case {
+  readonly how: string
+  readonly hears: boolean
+  readonly boundMs: number
+  readonly settings: () => Record<string, string>
+  readonly beats: boolean
+  readonly signingSecret?: Buffer
+}
+
+describe.each<Case>([
   {
     how: 'with beats',
     hears: true,
     boundMs: 1000,
     settings: () => ({ POSTERN_REDIS_URL: redis.url }),
     beats: true,
+  },
+  {
+    how: 'with signed heartbeats',
+    hears: true,
+    boundMs: 1000,
+    settings: () => ({ POSTERN_REDIS_URL: redis.url, ...SIGNED }),
+    beats: true,
+    signingSecret: SIGNING_SECRET,
   },
   {
     how: 'without beats',
@@ -80,12 +101,18 @@ describe.each([
   },
   // Nothing is heard: each record is asked for again after a second.
   { how: 'without Redis', hears: false, boundMs: 2000, settings: () => ({}), beats: false },
-])('a key service of one’s own, $how', ({ hears, boundMs, settings, beats }) => {
+])('a key service of one’s own, $how', ({ hears, boundMs, settings, beats, signingSecret }) => {
   let service: Awaited<ReturnType<typeof startKeyService>>
   let gateway: Listening
 
   const startService = (port = 0) =>
-    startKeyService({ token: TOKEN, beats, port, ...(hears ? { redisUrl: redis.url } : {}) })
+    startKeyService({
+      token: TOKEN,
+      beats,
+      port,
+      ...(hears ? { redisUrl: redis.url } : {}),
+      ...(signingSecret === undefined ? {} : { signingSecret }),
+    })
 
   beforeEach(async () => {
     service = await startService()
@@ -166,6 +193,24 @@ describe.each([
     await service.put(key, recordOf())
     await until('the key works', async () => (await ask(gateway, key)).status === 200)
   })
+})
+
+test('heartbeats that are not signed connect no gateway that has signing secrets; keys work all the same', async () => {
+  const service = await startKeyService({ token: TOKEN, redisUrl: redis.url })
+  const gateway = await startGateway(`http://127.0.0.1:${service.port}`, {
+    POSTERN_REDIS_URL: redis.url,
+    ...SIGNED,
+  })
+  const unverified = () => scrapeOne(gateway.urls.ops, 'postern_key_invalidations_total{result="unverified"}')
+  const key = newKey()
+  await service.put(key, recordOf())
+  expect((await ask(gateway, key)).status).toBe(200)
+  await until('three heartbeats have arrived', async () => (await unverified()) >= 3)
+  expect(await scrapeOne(gateway.urls.ops, 'postern_key_invalidation_connected')).toBe(0)
+  await service.put(key, revoked(recordOf()))
+  await until('the key is refused', async () => (await ask(gateway, key)).code === 'key_revoked')
+  await gateway.process.stop()
+  await service.stop()
 })
 
 test('a key that is revoked while Redis is away is refused all the same', async () => {

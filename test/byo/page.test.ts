@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { CHANGES_CHANNEL, decodeAnnouncement } from '../../src/domain/wire.ts'
+import { decodeMessage, deriveMessageKey } from '../../src/domain/invalidation-message.ts'
+import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { configOf, fileWith } from '../config/examples.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
@@ -32,17 +33,23 @@ test('the record on the page is one', () => {
   expectToFit(schema('Record'), JSON.parse(record))
 })
 
-test('its commands publish a change and a beat that a gateway understands', async () => {
+test('its commands publish messages that a gateway understands, and verifies where they are signed', async () => {
   const heard: string[] = []
   const ear = redis.admin.duplicate()
   ear.on('message', (_: string, text: string) => void heard.push(text))
   await ear.subscribe(CHANGES_CHANNEL)
   const script = blocks('sh').join('\n').replaceAll('redis-cli', `redis-cli -p ${redis.port}`)
   execFileSync('sh', ['-e', '-c', script])
-  await until('both are heard', () => heard.length === 2)
-  expect(heard.map(text => decodeAnnouncement(text)?.kind)).toEqual(['change', 'beat'])
-  expectToFit(schema('Change'), JSON.parse(heard[0] ?? ''))
-  expectToFit(schema('Beat'), JSON.parse(heard[1] ?? ''))
+  await until('all arrive', () => heard.length === 4)
+  const secret = Buffer.from(/^SECRET=(\S+)/m.exec(script)?.[1] ?? '', 'base64')
+  const received = heard.map(text => decodeMessage(text, [deriveMessageKey(secret)]))
+  expect(received.map(message => [message?.kind, message?.verified])).toEqual([
+    ['change', false],
+    ['heartbeat', false],
+    ['change', true],
+    ['heartbeat', true],
+  ])
+  for (const text of heard) expectToFit(schema(text.includes('"beat"') ? 'Beat' : 'Change'), JSON.parse(text))
   ear.disconnect()
 })
 

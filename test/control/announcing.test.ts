@@ -4,14 +4,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createInProcessAnnouncer } from '../../src/control/registry/announcer.ts'
 import { openDatabase } from '../../src/control/registry/database.ts'
 import { digestOf } from '../../src/domain/secret.ts'
-import {
-  CHANGES_CHANNEL,
-  decodeAnnouncement,
-  decodeRecord,
-  deriveRecordKey,
-  redisKeyOf,
-} from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { readMessage } from '../support/messages.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
@@ -41,8 +36,8 @@ async function listen() {
   subscriber.on('message', (_, text: string) => void heard.push(text))
   await subscriber.subscribe(CHANGES_CHANNEL)
   const changes = () =>
-    heard.map(decodeAnnouncement).flatMap(message => (message?.kind === 'change' ? [message] : []))
-  const beats = () => heard.filter(text => decodeAnnouncement(text)?.kind === 'beat').length
+    heard.map(readMessage).flatMap(message => (message?.kind === 'change' ? [message] : []))
+  const beats = () => heard.filter(text => readMessage(text)?.kind === 'heartbeat').length
   return { heard, changes, beats }
 }
 
@@ -191,9 +186,9 @@ describe('without Redis for a while', () => {
     const silentFrom = heard.length
     await redis.client().config('SET', 'maxmemory', '0')
     await until('a beat is heard again', () => heard.length > silentFrom + 1)
-    const kinds = heard.slice(silentFrom).map(text => decodeAnnouncement(text))
+    const kinds = heard.slice(silentFrom).map(text => readMessage(text))
     expect(kinds[0]).toMatchObject({ kind: 'change', digest, version: 2 })
-    expect(kinds[1]).toMatchObject({ kind: 'beat' })
+    expect(kinds[1]).toMatchObject({ kind: 'heartbeat' })
   })
 
   test('a frozen Redis keeps a revocation waiting for a second at most, and hears of it when it thaws', async () => {
@@ -282,12 +277,12 @@ test('in one process, without Redis, the gateway hears changes and beats directl
   const running = await startConsole({ parts: { announcer } })
   const { id, digest } = await issue(running)
   expect((await revoke(running, id)).body.announced).toBe(true)
-  const changes = heard.map(decodeAnnouncement).filter(message => message?.kind === 'change')
+  const changes = heard.map(readMessage).filter(message => message?.kind === 'change')
   expect(changes).toMatchObject([
     { digest, version: 1 },
     { digest, version: 2 },
   ])
-  await until('a beat is heard', () => heard.some(text => decodeAnnouncement(text)?.kind === 'beat'))
+  await until('a beat is heard', () => heard.some(text => readMessage(text)?.kind === 'heartbeat'))
 })
 
 test('stopping twice is stopping once, and nothing is heard afterwards', async () => {

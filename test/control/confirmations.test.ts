@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { createInProcessAnnouncer, createSilentAnnouncer } from '../../src/control/registry/announcer.ts'
 import { GATEWAY_LIFE_MS, judge } from '../../src/control/registry/confirmations.ts'
-import { decodeAnnouncement } from '../../src/domain/wire.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
+import { readMessage } from '../support/messages.ts'
 import { NOW_MS } from '../support/stored-keys.ts'
 import { until } from '../support/until.ts'
 
@@ -48,7 +48,7 @@ describe('the answer to a revocation', () => {
     parts: { timers?: ManualTimers } = {},
   ) {
     const announcer = createInProcessAnnouncer(text => {
-      const heard = decodeAnnouncement(text)
+      const heard = readMessage(text)
       if (heard?.kind === 'change' && heard.version > 1) hear(heard.digest, heard.version)
     })
     const running = await startConsole({ parts: { announcer, ...parts } })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { decodeAnnouncement } from '../../src/domain/wire.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
+import { readMessage } from '../support/messages.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { until } from '../support/until.ts'
 
@@ -136,7 +136,7 @@ async function expectAsBelieved(
   const done = entries.map((entry: { action: string; keyId: string }) => `${entry.action} ${entry.keyId}`)
   expect(done).toEqual(audited.toReversed())
   // Each version of each key is told, and what was written last of each is what is stored.
-  const changes = () => announcer.told.map(decodeAnnouncement).filter(message => message?.kind === 'change')
+  const changes = () => announcer.told.map(readMessage).filter(message => message?.kind === 'change')
   const versions = keys.reduce((sum, { version }) => sum + version, 0)
   await until('all is told', () => changes().length >= versions)
   const written = new Map(announcer.puts.map(({ record }) => [record.id, record.version]))

@@ -4,6 +4,7 @@ import { type Attempt, perform } from '../../src/control/registry/operation.ts'
 import { Outbox } from '../../src/control/registry/outbox.ts'
 import { encodeOutcome } from '../../src/control/registry/repetition.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
+import { messagesOf } from '../support/messages.ts'
 import { insert, openRepository } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
@@ -17,7 +18,8 @@ let outbox: Outbox
 
 beforeEach(async () => {
   repository = await openRepository('sqlite::memory:', clock)
-  const parts = { timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
+  const messages = messagesOf(clock)
+  const parts = { messages, timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
   outbox = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...parts })
 })
 

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { isAllAnnounced, startBeats } from '../../src/control/registry/beats.ts'
 import type { KeyRepository, StoredKey } from '../../src/control/registry/key-repository.ts'
 import { Outbox } from '../../src/control/registry/outbox.ts'
-import { decodeAnnouncement } from '../../src/domain/wire.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
+import { messagesOf, readMessage } from '../support/messages.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
@@ -22,17 +22,20 @@ beforeEach(async () => {
   repository = await openRepository('sqlite::memory:', clock)
   announcer = new ScriptedAnnouncer()
   timers = new ManualTimers()
-  outbox = new Outbox({ repository, announcer, clock, timers, logger: silentLogger, random: () => 0 })
+  const parts = { repository, announcer, clock, timers, logger: silentLogger, random: () => 0 }
+  outbox = new Outbox({ ...parts, messages: messagesOf(clock) })
 })
 afterEach(async () => {
   await outbox.stop()
   await repository.close()
 })
 
-const messages = (kind: 'change' | 'beat') =>
-  announcer.told.map(decodeAnnouncement).filter(message => message?.kind === kind)
+const messages = (kind: 'change' | 'heartbeat') =>
+  announcer.told.map(readMessage).filter(message => message?.kind === kind)
 const change = (key: { digest: string }, version: number, atMs = NOW_MS) => ({
   kind: 'change',
+  sender: 'console-1',
+  verified: true,
   digest: key.digest,
   version,
   atMs,
@@ -129,8 +132,8 @@ describe('a beat', () => {
   const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
   let stop: () => void
   beforeEach(() => {
-    const logger = silentLogger
-    stop = startBeats({ repository, announcer, outbox, clock, timers, logger, sender: 'console-1' })
+    const parts = { repository, announcer, outbox, clock, timers, logger: silentLogger }
+    stop = startBeats({ ...parts, messages: messagesOf(clock) })
   })
   afterEach(() => stop())
 
@@ -142,7 +145,7 @@ describe('a beat', () => {
 
   test('comes at least twice a second', async () => {
     for (let passed = 0; passed < 1000; passed += 100) await letPass(100)
-    expect(messages('beat').length).toBeGreaterThanOrEqual(2)
+    expect(messages('heartbeat').length).toBeGreaterThanOrEqual(2)
   })
 
   test('is not sent while a change is undelivered, though Redis would publish it: writes are refused', async () => {
@@ -152,8 +155,8 @@ describe('a beat', () => {
     expect(announcer.told).toEqual([])
     announcer.refusesWrites = false
     for (let beat = 0; beat < 10; beat++) await letPass(300)
-    const kinds = announcer.told.map(text => decodeAnnouncement(text)?.kind)
-    expect(kinds.slice(0, 2)).toEqual(['change', 'beat'])
+    const kinds = announcer.told.map(text => readMessage(text)?.kind)
+    expect(kinds.slice(0, 2)).toEqual(['change', 'heartbeat'])
   })
 
   test('is not sent over a change that another console noted and did not deliver; this one delivers it', async () => {
@@ -171,7 +174,7 @@ describe('a beat', () => {
     await letPass(0)
     expect(announcer.told).toEqual([])
     await letPass(300)
-    expect(messages('beat')).toHaveLength(1)
+    expect(messages('heartbeat')).toHaveLength(1)
   })
 
   test('waits for the one before it: a stalled Redis is not left with a pile of them', async () => {
@@ -181,13 +184,13 @@ describe('a beat', () => {
     announcer.stalled = null
     resolve()
     await letPass(0)
-    expect(messages('beat')).toHaveLength(1)
+    expect(messages('heartbeat')).toHaveLength(1)
   })
 
   test('is not sent where the database cannot say whether anything is undelivered', async () => {
     const broken = { ...repository, pendingSpan: () => Promise.reject(new Error('disk I/O error')) }
     stop()
-    const parts = { announcer, outbox, clock, timers, logger: silentLogger, sender: 'console-1' }
+    const parts = { announcer, outbox, clock, timers, logger: silentLogger, messages: messagesOf(clock) }
     stop = startBeats({ ...parts, repository: broken })
     await letPass(300)
     expect(announcer.told).toEqual([])

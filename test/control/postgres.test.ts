@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database.ts'
 import type { Prepare } from '../../src/domain/follow.ts'
 import { digestOf } from '../../src/domain/secret.ts'
-import { decodeAnnouncement } from '../../src/domain/wire.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
+import { readMessage } from '../support/messages.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { ThrowawayRedis } from '../support/throwaway-redis.ts'
@@ -181,11 +181,9 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
       expect((await revoke(first, key.id)).body.announced).toBe(false)
       const change = { kind: 'change', digest: digestOf(secret), version: 2 }
       await until('the other one tells', () =>
-        well.told
-          .map(decodeAnnouncement)
-          .some(message => message?.kind === 'change' && message.version === 2),
+        well.told.map(readMessage).some(message => message?.kind === 'change' && message.version === 2),
       )
-      expect(well.told.map(decodeAnnouncement)).toContainEqual(expect.objectContaining(change))
+      expect(well.told.map(readMessage)).toContainEqual(expect.objectContaining(change))
       await until('the answer says so', async () => (await revoke(first, key.id)).body.announced)
     })
 
@@ -195,7 +193,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
       cutOff.set('down')
       const first = await startConsole({ databaseUrl: url, parts: { announcer: cutOff } })
       const second = await startConsole({ databaseUrl: url, parts: { announcer: refused } })
-      const beats = () => refused.told.filter(text => decodeAnnouncement(text)?.kind === 'beat').length
+      const beats = () => refused.told.filter(text => readMessage(text)?.kind === 'heartbeat').length
       await until('a beat is sent', () => beats() > 0)
       refused.refusesWrites = true
       await issue(first)

@@ -3,15 +3,10 @@ import { startBeats } from '../../src/control/registry/beats.ts'
 import type { KeyRepository, StoredKey } from '../../src/control/registry/key-repository.ts'
 import { Outbox } from '../../src/control/registry/outbox.ts'
 import { digestOf } from '../../src/domain/secret.ts'
-import {
-  CHANGES_CHANNEL,
-  decodeAnnouncement,
-  decodeRecord,
-  deriveRecordKey,
-  redisKeyOf,
-} from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
+import { messagesOf, readMessage } from '../support/messages.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
@@ -32,9 +27,10 @@ describe('when Redis is there again', () => {
   beforeEach(async () => {
     repository = await openRepository('sqlite::memory:', clock)
     announcer = new ScriptedAnnouncer()
-    const parts = { repository, announcer, clock, timers, logger: silentLogger }
+    const messages = messagesOf(clock)
+    const parts = { repository, announcer, messages, clock, timers, logger: silentLogger }
     outbox = new Outbox({ ...parts, random: () => 0 })
-    stopBeats = startBeats({ ...parts, outbox, sender: 'console-1' })
+    stopBeats = startBeats({ ...parts, outbox })
   })
   afterEach(async () => {
     stopBeats()
@@ -61,7 +57,7 @@ describe('when Redis is there again', () => {
     announcer.set('down')
     announcer.set('ready')
   }
-  const told = () => announcer.told.map(decodeAnnouncement)
+  const told = () => announcer.told.map(readMessage)
 
   test('what was revoked is told once more, before any beat says that all is told', async () => {
     const key = await issueAndRevoke()
@@ -70,7 +66,9 @@ describe('when Redis is there again', () => {
     await letPass(300)
     await letPass(300)
     expect(announcer.puts).toEqual([revoked(key)])
-    expect(told().map(message => message?.kind)).toEqual(['change', 'beat', 'beat'].slice(0, told().length))
+    expect(told().map(message => message?.kind)).toEqual(
+      ['change', 'heartbeat', 'heartbeat'].slice(0, told().length),
+    )
     expect(told()[0]).toMatchObject({ kind: 'change', digest: key.digest, version: 2 })
     expect(told().length).toBeGreaterThan(1)
   })
@@ -110,7 +108,7 @@ describe('when Redis is there again', () => {
     announcer.refusesWrites = false
     for (let beat = 0; beat < 20; beat++) await letPass(300)
     expect(told()[0]).toMatchObject({ kind: 'change', digest: key.digest })
-    expect(told().at(-1)).toMatchObject({ kind: 'beat' })
+    expect(told().at(-1)).toMatchObject({ kind: 'heartbeat' })
   })
 
   test('a connection that is lost again in the middle of it begins it anew', async () => {
@@ -150,14 +148,14 @@ test('a real Redis that lost a revocation in a failover is told of it before gat
     subscriber.on('message', async (_, text: string) => {
       const held = await redis.client().get(name)
       const decoded = decodeRecord(held ?? '', digestOf(body.secret), [deriveRecordKey(SIGNING_SECRET)])
-      heard.push(`${decodeAnnouncement(text)?.kind} ${decoded.ok && decoded.grant.version}`)
+      heard.push(`${readMessage(text)?.kind} ${decoded.ok && decoded.grant.version}`)
     })
     await subscriber.subscribe(CHANGES_CHANNEL)
     // What a replica that lagged behind holds when it takes over, on the connections that are made to it then.
     await redis.client().multi().set(name, before).call('CLIENT', 'KILL', 'TYPE', 'normal').exec()
     heard.length = 0
-    await until('a beat is heard', () => heard.some(message => message.startsWith('beat')))
-    expect(heard.filter(message => message.startsWith('beat') && message !== 'beat 2')).toEqual([])
+    await until('a beat is heard', () => heard.some(message => message.startsWith('heartbeat')))
+    expect(heard.filter(message => message.startsWith('heartbeat') && message !== 'heartbeat 2')).toEqual([])
   } finally {
     await redis.stop()
   }

@@ -3,11 +3,8 @@ import { describe, expect, it } from 'vitest'
 import type { KeyRecord } from '../../src/domain/key-record.ts'
 import {
   CHANGES_CHANNEL,
-  decodeAnnouncement,
   decodeRecord,
   deriveRecordKey,
-  encodeBeat,
-  encodeChange,
   encodeRecord,
   isDigest,
   redisKeyOf,
@@ -50,7 +47,7 @@ const records: fc.Arbitrary<KeyRecord> = fc.record({
   revokedAtMs: fc.option(instant),
   rotatedFrom: fc.option(fc.string()),
   replacedBy: fc.option(fc.string()),
-  version: fc.integer({ min: 1, max: 2 ** 40 }),
+  version: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
 })
 
 describe('a record on the wire', () => {
@@ -197,7 +194,7 @@ describe('a reader', () => {
     ['a negative version', { version: -1 }],
     ['a version that is no whole number', { version: 1.5 }],
     ['a version that is a text', { version: '1' }],
-    ['a version beyond what a number can count', { version: 2 ** 53 }],
+    ['a version beyond what a database can hold', { version: 2 ** 31 }],
   ])('refuses a record with %s, even from a source that is trusted', (_, changes) => {
     expect(whyNot(tampered(changes), null)).toBe('malformed')
     expect(whyNot(tampered(changes))).toBe('malformed')
@@ -224,54 +221,13 @@ describe('a reader', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), text => {
         expect(decodeRecord(text, DIGEST, [RECORD_KEY]).ok).toBe(false)
-        expect(() => decodeAnnouncement(text)).not.toThrow()
       }),
     )
   })
 })
 
-describe('an announcement', () => {
-  it('has one channel', () => {
-    expect(CHANGES_CHANNEL).toBe('postern:keys:changed')
-  })
-
-  it('of a change holds digest, version and time', () => {
-    const text = encodeChange({ digest: DIGEST, version: 7, atMs: NOW_MS })
-    expect(JSON.parse(text)).toEqual({ digest: DIGEST, version: 7, at: NOW_MS })
-    expect(decodeAnnouncement(text)).toEqual({ kind: 'change', digest: DIGEST, version: 7, atMs: NOW_MS })
-  })
-
-  it('that is a beat holds its sender and time', () => {
-    const text = encodeBeat({ sender: 'console-1', atMs: NOW_MS })
-    expect(JSON.parse(text)).toEqual({ beat: 'console-1', at: NOW_MS })
-    expect(decodeAnnouncement(text)).toEqual({ kind: 'beat', atMs: NOW_MS })
-  })
-
-  it.each([
-    '',
-    'null',
-    '[]',
-    '{}',
-    '{"beat":"a"}',
-    '{"beat":"a","at":"1"}',
-    '{"beat":"a","at":-1}',
-    '{"beat":"a","at":1.5}',
-    `{"digest":"${DIGEST}","version":1}`,
-    `{"digest":"${DIGEST}","at":1}`,
-    `{"digest":"${DIGEST}","version":"1","at":1}`,
-    `{"digest":"${DIGEST.toUpperCase()}","version":1,"at":1}`,
-    `{"digest":"${DIGEST}0","version":1,"at":1}`,
-    `{"digest":"*","version":1,"at":1}`,
-    `{"digest":5,"version":1,"at":1}`,
-    `{"digest":"${DIGEST}","version":1,"at":1,"beat":"both"}`,
-    `{"beat":"${'x'.repeat(2000)}","at":1}`,
-  ])('is told from what is none: %s', text => {
-    expect(decodeAnnouncement(text)).toBeNull()
-  })
-
-  it('ignores fields that a newer writer may add', () => {
-    expect(decodeAnnouncement('{"beat":"a","at":1,"load":5}')).toEqual({ kind: 'beat', atMs: 1 })
-  })
+it('messages have one channel', () => {
+  expect(CHANGES_CHANNEL).toBe('postern:keys:changed')
 })
 
 it('a digest is 64 lower-case hex digits and nothing else', () => {

@@ -240,6 +240,81 @@ describe('while deaf, an origin that is slow', () => {
   })
 })
 
+describe('a change without a good MAC', () => {
+  test('never makes a key unavailable, whatever version it claims, and where no store answers neither', async () => {
+    const world = hearingWorld({ staleMs: 0 })
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.allFail()
+    world.forge(KEY, 2_147_483_647)
+    await settled()
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory', grant: { version: 1 } })
+    world.allAnswer()
+    world.forge(KEY, 2_147_483_647)
+    await settled()
+    expect(version(await world.get(KEY))).toBe(1)
+  })
+
+  test('has the key looked up again, while requests are answered from memory', async () => {
+    const world = hearingWorld()
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.redis.stalls()
+    world.inRedis.set(KEY, 2)
+    world.forge(KEY, 1)
+    await settled()
+    expect(world.redis.waiting).toHaveLength(1)
+    expect(version(world.keys.get(KEY))).toBe(1)
+    world.redis.release()
+    await settled()
+    expect(version(world.keys.get(KEY))).toBe(2)
+    expect(world.redis.asked).toBe(2)
+  })
+
+  test('does nothing for a key that is not held', async () => {
+    const world = hearingWorld()
+    world.inRedis.set(KEY, 1)
+    world.forge(KEY, 1)
+    await settled()
+    expect([world.redis.asked, world.origin.asked]).toEqual([0, 0])
+  })
+
+  test('a flood of them, over many keys, costs a bounded number of lookups', async () => {
+    const world = hearingWorld()
+    const digests = Array.from({ length: 100 }, (_, number) => digestNo(number))
+    for (const digest of digests) world.inRedis.set(digest, 1)
+    for (const digest of digests) await world.get(digest)
+    for (let round = 0; round < 10; round++) {
+      for (const digest of digests) world.forge(digest, round)
+      await settled()
+    }
+    expect(world.redis.asked).toBe(100 + 20)
+  })
+
+  test('does not have a lookup that is under way asked again, nor keep its answer from being used', async () => {
+    const world = hearingWorld()
+    world.inRedis.set(KEY, 1)
+    world.redis.stalls()
+    const answer = world.get(KEY)
+    await settled()
+    for (let time = 0; time < 5; time++) world.forge(KEY, 9)
+    world.redis.release()
+    expect(version(await answer)).toBe(1)
+    expect(world.redis.asked).toBe(1)
+  })
+})
+
+describe('a genuine change that is replayed', () => {
+  test('to a gateway that has the newer record does not make it unavailable, though it never saw the message', async () => {
+    const world = hearingWorld({ staleMs: 0 })
+    world.inRedis.set(KEY, 3)
+    await world.get(KEY)
+    world.allFail()
+    for (const version of [1, 2, 3]) world.announce(KEY, version)
+    expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', grant: { version: 3 } })
+  })
+})
+
 test('keys that were verified at one moment while deaf are not verified again at one moment', async () => {
   let drawn = 0
   const world = new KeyStoreWorld({ random: () => (drawn++ % 10) / 10 })

@@ -1,13 +1,15 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Clock, systemClock } from '../../src/domain/clock.ts'
-import { CHANGES_CHANNEL, encodeBeat, encodeChange } from '../../src/domain/wire.ts'
-import { createKeyStore, type RunningKeyStore, recordKeysOf } from '../../src/keystore/create-key-store.ts'
+import { type Follow, type Prepare, unchanging } from '../../src/domain/follow.ts'
+import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
+import { createKeyStore, type RunningKeyStore, verifyingKeysOf } from '../../src/keystore/create-key-store.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
 import { ConsoleDouble } from '../support/console-double.ts'
 import { digestNo, recordOf } from '../support/key-records.ts'
 import { type ConfigChanges, keyStoreConfig } from '../support/key-store-config.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { changeMessage, heartbeatMessage, OTHER_MESSAGE_KEY } from '../support/messages.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { answer, ORIGIN_TOKEN, ScriptedOrigin } from '../support/scripted-origin.ts'
@@ -51,10 +53,14 @@ function start(changes: ConfigChanges = {}, clock: Clock = systemClock): Running
   return startWith(config, clock)
 }
 
-function startWith(config: ReturnType<typeof keyStoreConfig>, clock: Clock = systemClock): RunningKeyStore {
+function startWith(
+  config: ReturnType<typeof keyStoreConfig>,
+  clock: Clock = systemClock,
+  follow: Follow<typeof config> = unchanging,
+): RunningKeyStore {
   metrics = createMetrics()
   log = new LogSpy()
-  running = createKeyStore({ config, metrics, logger: log, clock })
+  running = createKeyStore({ config, metrics, logger: log, clock, follow })
   running.start()
   return running
 }
@@ -77,6 +83,11 @@ async function knows(digest: string, version: number | string, withinMs = 10_000
 
 function reconnects(): Promise<number> {
   return metricValue(metrics.redisReconnects)
+}
+
+/** Messages so far with that result. */
+function count(result: string): Promise<number> {
+  return metricValue(metrics.invalidations, { result })
 }
 
 describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
@@ -127,7 +138,7 @@ describe('a subscription that breaks', () => {
     await console_.write(KEY, REVOKED)
     origin.records.set(KEY, REVOKED)
     // In one transaction, so that the gateway cannot be back in between.
-    const message = encodeChange({ digest: KEY, version: 2, atMs: Date.now() })
+    const message = changeMessage({ digest: KEY, version: 2, atMs: Date.now() })
     const kill = server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     expect((await kill.publish(CHANGES_CHANNEL, message).exec())?.[1]).toEqual([null, 0])
     await until('the connection is lost', async () => (await reconnects()) > 0)
@@ -165,23 +176,66 @@ describe('a subscription that breaks', () => {
     console_.stopBeating()
     clock.advance(2_001)
     await until('it is made again', async () => (await reconnects()) === 1)
-    expect(log.text).toContain('no beat')
+    expect(log.text).toContain('no valid heartbeat')
     console_.startBeating()
     await hears()
     await until('it is told', () => log.count('changes works again') === 1)
   })
 })
 
-describe('a message that nobody can read', () => {
-  test('makes memory be verified: it may have been a revocation', async () => {
+describe('a flood of messages without a good MAC', () => {
+  test('costs the key service a bounded number of lookups, and no key its record', async () => {
     start()
-    await console_.write(KEY, recordOf())
     await hears()
-    await knows(KEY, 1)
-    await console_.write(KEY, REVOKED)
-    await console_.say('{"digest":')
-    await knows(KEY, 2, 2_000)
-    expect(await metricValue(metrics.invalidations, { result: 'unreadable' })).toBe(1)
+    const digests = Array.from({ length: 50 }, (_, number) => digestNo(number))
+    for (const digest of digests) origin.records.set(digest, recordOf())
+    for (const digest of digests) await knows(digest, 1)
+    const asked = () => origin.requests.filter(({ path }) => path.includes('/keys/')).length
+    const before = asked() + origin.batches.flat().length
+    const beganMs = performance.now()
+    for (let round = 0; round < 20; round++) {
+      for (const digest of digests) {
+        await console_.say(changeMessage({ digest, version: 9, atMs: Date.now() }, OTHER_MESSAGE_KEY))
+        await console_.say(changeMessage({ digest, version: 9, atMs: Date.now() }, null))
+      }
+      await console_.say('{"digest":')
+    }
+    await until('all have arrived', async () => (await count('unverified')) === 2_000)
+    expect(await count('unreadable')).toBe(20)
+    for (const digest of digests) expect(await versionOf(digest)).toBe(1)
+    const seconds = (performance.now() - beganMs) / 1000
+    // Each lookup goes to the key service once: Redis has none of the records.
+    const lookups = asked() + origin.batches.flat().length - before
+    expect(lookups).toBeGreaterThan(0)
+    expect(lookups).toBeLessThanOrEqual(20 + 10 * seconds + 1)
+    process.stdout.write(
+      `\n2000 messages without a good MAC: ${lookups} lookups in ${seconds.toFixed(1)} s\n`,
+    )
+    expect(running.health().changes).toBe('hearing')
+  })
+})
+
+describe('while signing secrets are rotated', () => {
+  test('a gateway that knows the new one before the console signs with it stays connected', async () => {
+    const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
+    const [signing = ''] = config.keys.signingSecrets
+    const other = Buffer.alloc(32, 8).toString('base64')
+    startWith({ ...config, keys: { ...config.keys, signingSecrets: [other, signing] } })
+    await hears()
+    await until('heartbeats count', () => running.health().changes === 'hearing')
+    expect(await count('unverified')).toBe(0)
+  })
+
+  test('takes the new list while it runs: what it does not know yet counts as soon as it does', async () => {
+    const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
+    const other = Buffer.alloc(32, 8).toString('base64')
+    const prepares: Prepare<typeof config>[] = []
+    const old = { ...config, keys: { ...config.keys, signingSecrets: [other] } }
+    startWith(old, systemClock, prepare => void prepares.push(prepare))
+    await until('heartbeats arrive', async () => (await count('unverified')) > 3)
+    expect(running.health().changes).toBe('deaf')
+    for (const use of prepares.map(prepare => prepare(config))) use()
+    await hears()
   })
 })
 
@@ -238,12 +292,12 @@ describe('without Redis', () => {
     startWith(keyStoreConfig({ originUrl: origin.url }))
     origin.records.set(KEY, recordOf())
     running.changes.subscribed()
-    running.changes.hear(encodeBeat({ sender: 'same process', atMs: Date.now() }))
+    running.changes.hear(heartbeatMessage({ monotonicMs: 1, atMs: Date.now() }))
     await versionOf(KEY)
     expect(await versionOf(KEY)).toBe(1)
     expect(origin.requests).toHaveLength(1)
     origin.records.set(KEY, REVOKED)
-    running.changes.hear(encodeChange({ digest: KEY, version: 2, atMs: Date.now() }))
+    running.changes.hear(changeMessage({ digest: KEY, version: 2, atMs: Date.now() }))
     expect(await versionOf(KEY)).toBe(2)
     expect(running.health()).toEqual({ redis: 'off', changes: 'hearing', origin: 'on' })
   })
@@ -282,10 +336,12 @@ test('a key store that was stopped makes no connection any more', async () => {
   expect(await versionOf(KEY)).toBe('unknown')
 })
 
-test('records without a MAC pass only where keys are opaque and nobody set a signing secret', () => {
-  const signingSecrets = [Buffer.alloc(32, 1).toString('base64')]
-  expect(recordKeysOf({ format: 'opaque', signingSecrets: [] })).toBeNull()
-  expect(recordKeysOf({ format: 'opaque', signingSecrets })).toHaveLength(1)
-  expect(recordKeysOf({ format: 'signed', signingSecrets })).toHaveLength(1)
-  expect(recordKeysOf({ format: 'signed', signingSecrets: [] })).toEqual([])
+test('records and messages without a MAC pass only where keys are opaque and no signing secret is set', () => {
+  const signingSecrets = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)].map(secret => secret.toString('base64'))
+  expect(verifyingKeysOf({ format: 'opaque', signingSecrets: [] })).toEqual({ records: null, messages: null })
+  for (const format of ['opaque', 'signed'] as const) {
+    const { records, messages } = verifyingKeysOf({ format, signingSecrets })
+    expect([records?.length, messages?.length]).toEqual([2, 2])
+  }
+  expect(verifyingKeysOf({ format: 'signed', signingSecrets: [] })).toEqual({ records: [], messages: [] })
 })

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
 import type { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
-import { CHANGES_CHANNEL, encodeChange } from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { Changes } from '../../src/keystore/changes.ts'
 import { RedisChangeSource } from '../../src/keystore/redis-change-source.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
@@ -11,6 +11,7 @@ import { RedisConnection } from '../../src/redis/redis-connection.ts'
 import { digestNo } from '../support/key-records.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { changeMessage, MESSAGE_KEY } from '../support/messages.ts'
 import { settled } from '../support/until.ts'
 
 const IN_CHUNK = 200
@@ -30,7 +31,12 @@ class Client extends EventEmitter {
 
 test('however many changes come at once, requests have their turn between them, and none is lost', async () => {
   const clock = new ManualClock()
-  const changes = new Changes({ clock, metrics: createMetrics(), beats: false })
+  const changes = new Changes({
+    clock,
+    metrics: createMetrics(),
+    beats: false,
+    messageKeys: () => [MESSAGE_KEY],
+  })
   const source = new RedisChangeSource({
     changes,
     clock,
@@ -40,7 +46,10 @@ test('however many changes come at once, requests have their turn between them, 
   // Of a client the source needs its messages and its socket.
   source.attach(new RedisConnection(client as unknown as Redis, source))
   const heard: number[] = []
-  changes.onChange(() => heard.push(turn) > 0)
+  changes.onChange(() => {
+    heard.push(turn)
+    return 'evicted'
+  })
   let turn = 0
   for (let chunk = 0; chunk < CHUNKS; chunk++) {
     client.stream.write(Array.from({ length: IN_CHUNK }, (_, number) => changeNo(chunk * IN_CHUNK + number)))
@@ -56,5 +65,5 @@ test('however many changes come at once, requests have their turn between them, 
 })
 
 function changeNo(number: number): string {
-  return encodeChange({ digest: digestNo(number), version: 2, atMs: 1 })
+  return changeMessage({ digest: digestNo(number), version: 2, atMs: 1 })
 }

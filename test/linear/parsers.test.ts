@@ -14,7 +14,7 @@ import { parseQuery } from '../../src/domain/query.ts'
 import { matchRoute } from '../../src/domain/route.ts'
 import { normalizeScopes } from '../../src/domain/scope.ts'
 import { holdsStrayKey } from '../../src/domain/stray-keys.ts'
-import { decodeAnnouncement, decodeRecord } from '../../src/domain/wire.ts'
+import { decodeRecord } from '../../src/domain/wire.ts'
 import { readCredential } from '../../src/gateway/credential.ts'
 import { forwardedOf } from '../../src/gateway/forwarded.ts'
 import { readHead } from '../../src/gateway/request-head.ts'
@@ -28,6 +28,7 @@ import { compileJudge } from '../../src/gateway/upstream-response.ts'
 import { readBatch, readSingle } from '../../src/keystore/origin-answers.ts'
 import { traceIdOf } from '../../src/observability/tracing.ts'
 import { ROUTES, routeNamed, SIGNING_KEY } from '../domain/examples.ts'
+import { readMessage } from '../support/messages.ts'
 import { growthBeyondLinear } from './growth.ts'
 
 const app = fastify()
@@ -103,7 +104,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
     ),
   'a text in a terminal': plainText,
   'a record in Redis': text => decodeRecord(text, digest, null),
-  'a message on the channel': decodeAnnouncement,
+  'a message on the channel': readMessage,
   'an answer of the key service': text => [
     readSingle({ status: 200, text }, digest),
     readBatch({ status: 200, text })(digest),

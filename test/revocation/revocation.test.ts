@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { digestOf } from '../../src/domain/secret.ts'
-import { CHANGES_CHANNEL, encodeChange, redisKeyOf } from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
 import { Fleet, type Replica } from '../support/fleet.ts'
+import { changeMessage } from '../support/messages.ts'
 import { scrape, scrapeOne } from '../support/scrape.ts'
 import type { TcpProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
@@ -88,7 +89,7 @@ describe('a revoked key', () => {
         },
       ))
 
-    /** Each key is forgotten by memory, looked up, and revoked while the answer is on its way. */
+    /** Each key is looked up again, and revoked while the answer is on its way. */
     async function race(
       name: string,
       atLeast: number,
@@ -106,7 +107,7 @@ describe('a revoked key', () => {
         for (const way of ways) way.hold('back', which)
         try {
           await prepare(digest)
-          await announceNothing(digest)
+          await haveLookedUpAgain(digest)
           await until('the answers are on their way', areHeld)
           const revoked = await fleet.revoke(key)
           if (areHeld()) raced++
@@ -119,7 +120,7 @@ describe('a revoked key', () => {
         name,
         boundMs: HEARING_BOUND_MS,
         keys: 30,
-        revocationsPerSecond: 20,
+        revocationsPerSecond: 5, // Fewer than the lookups that a gateway makes over messages without a MAC.
         revoke: key => {
           const revoked = last.then(() => raceOne(key))
           last = revoked.catch(() => {})
@@ -190,7 +191,11 @@ describe('a revoked key', () => {
         const now = await scrape(urls.ops)
         const grownBy = (child: string) => (now.get(child) ?? 0) - (before[replica]?.get(child) ?? 0)
         expect(grownBy(`${LAG}_count`) - grownBy(`${LAG}_bucket{le="1"}`)).toBe(0)
-        expect(grownBy('postern_key_invalidations_total{result="evicted"}')).toBeGreaterThan(0)
+        // They have verified the keys by then, and hold the record that is announced.
+        const received = ['evicted', 'current'].map(result =>
+          grownBy(`postern_key_invalidations_total{result="${result}"}`),
+        )
+        expect(Math.max(...received)).toBeGreaterThan(0)
       }
     })
 
@@ -246,9 +251,10 @@ describe('a revoked key', () => {
 // In this file, so that it does not run beside what is measured above.
 describeThousandKeys()
 
-/** A change to the version that is known already: memory lets go of the key, and nothing else is true than before. */
-async function announceNothing(digest: string): Promise<void> {
-  await fleet.redis.admin.publish(CHANGES_CHANNEL, encodeChange({ digest, version: 1, atMs: Date.now() }))
+/** A change without a MAC: each gateway that holds the key looks it up again. */
+async function haveLookedUpAgain(digest: string): Promise<void> {
+  const message = changeMessage({ digest, version: 1, atMs: Date.now() }, null)
+  await fleet.redis.admin.publish(CHANGES_CHANNEL, message)
 }
 
 /** A few at a time. @param after called with the number of each that is done */

@@ -1,7 +1,8 @@
 import { type Clock, systemClock } from '../../src/domain/clock.ts'
 import type { KeyRecord } from '../../src/domain/key-record.ts'
-import { CHANGES_CHANNEL, encodeBeat, encodeChange, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { RECORD_KEY } from './key-records.ts'
+import { changeMessage, heartbeatMessage } from './messages.ts'
 import type { RedisServer } from './redis-server.ts'
 
 const BEAT_EVERY_MS = 50
@@ -11,6 +12,7 @@ export class ConsoleDouble {
   readonly #server: RedisServer
   readonly #clock: Clock
   #beats: NodeJS.Timeout | undefined
+  #sentMs = 0
 
   constructor(server: RedisServer, clock: Clock = systemClock) {
     this.#server = server
@@ -32,7 +34,7 @@ export class ConsoleDouble {
 
   /** @returns how many heard it */
   async announce(digest: string, version: number): Promise<number> {
-    return await this.#publish(encodeChange({ digest, version, atMs: this.#clock.wallMs() }))
+    return await this.#publish(changeMessage({ digest, version, atMs: this.#clock.wallMs() }))
   }
 
   async say(text: string): Promise<void> {
@@ -40,7 +42,10 @@ export class ConsoleDouble {
   }
 
   #beat(): string {
-    return encodeBeat({ sender: 'double', atMs: this.#clock.wallMs() })
+    const now = this.#clock.monotonicMs()
+    // Where a test holds its clock, a heartbeat is still no copy of the last one.
+    this.#sentMs = Math.max(this.#sentMs + 1, Math.floor(now))
+    return heartbeatMessage({ sender: 'double', monotonicMs: this.#sentMs, atMs: this.#clock.wallMs() })
   }
 
   async #publish(text: string): Promise<number> {

@@ -1,6 +1,5 @@
 import type { CircuitSettings } from '../../src/domain/circuit.ts'
 import type { Lookup, TierName } from '../../src/domain/lookup.ts'
-import { encodeBeat, encodeChange } from '../../src/domain/wire.ts'
 import { KeyStoreChain } from '../../src/keystore/chain.ts'
 import { Changes } from '../../src/keystore/changes.ts'
 import type { KeyTier, TierAnswer } from '../../src/keystore/key-store.ts'
@@ -11,6 +10,7 @@ import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
 import { ChaosTier } from './chaos-tier.ts'
 import { grantOf } from './key-records.ts'
 import { ManualClock } from './manual-clock.ts'
+import { changeMessage, heartbeatMessage, MESSAGE_KEY } from './messages.ts'
 
 export interface WorldOptions {
   readonly ttlMs?: number
@@ -42,13 +42,19 @@ export class KeyStoreWorld {
   readonly changes: Changes
   readonly memory: MemoryStore
   readonly keys: KeyStoreChain
+  #sentMs = 0
 
   constructor(options: WorldOptions = {}) {
     this.metrics = options.metrics ?? createMetrics()
     const { clock, metrics } = this
     const { ttlMs = 30_000, absentTtlMs = 5_000, maxEntries = 1_000 } = options
     const tiers = options.tiers ?? ['redis', 'origin']
-    this.changes = new Changes({ clock, metrics, beats: options.beats ?? true })
+    this.changes = new Changes({
+      clock,
+      metrics,
+      beats: options.beats ?? true,
+      messageKeys: () => [MESSAGE_KEY],
+    })
     this.memory = new MemoryStore(
       { ttlMs, absentTtlMs, maxEntries },
       { metrics, random: options.random ?? (() => 0) },
@@ -75,11 +81,19 @@ export class KeyStoreWorld {
   }
 
   beat(delayMs = 0): void {
-    this.changes.hear(encodeBeat({ sender: 'test', atMs: this.clock.wallMs() - delayMs }))
+    // Several in one moment of the clock are no copies of each other.
+    this.#sentMs = Math.max(this.#sentMs + 1, this.clock.monotonicMs() - delayMs)
+    const atMs = this.clock.wallMs() - delayMs
+    this.changes.hear(heartbeatMessage({ monotonicMs: this.#sentMs, atMs }))
   }
 
   announce(digest: string, version: number, delayMs = 0): void {
-    this.changes.hear(encodeChange({ digest, version, atMs: this.clock.wallMs() - delayMs }))
+    this.changes.hear(changeMessage({ digest, version, atMs: this.clock.wallMs() - delayMs }))
+  }
+
+  /** A change as whoever may publish in Redis can write it, without a MAC. */
+  forge(digest: string, version: number): void {
+    this.changes.hear(changeMessage({ digest, version, atMs: this.clock.wallMs() }, null))
   }
 
   startHearing(): void {

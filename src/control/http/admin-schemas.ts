@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED, NAME_EXPECTED } from '../../domain/issue-key.ts'
+import { MAX_VERSION } from '../../domain/key-record.ts'
 import { OVERLAP_EXPECTED } from '../../domain/rotate-key.ts'
 
 /** Schemas say what a field is made of; what it may say is decided by the plan in the domain, in the same words. */
@@ -76,7 +77,7 @@ export const confirmationsBody = Type.Object(
       Type.Object(
         {
           digest: Type.String({ pattern: '^[0-9a-f]{64}$' }),
-          version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }),
+          version: Type.Integer({ minimum: 1, maximum: MAX_VERSION }),
         },
         closed,
       ),

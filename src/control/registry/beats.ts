@@ -1,9 +1,9 @@
 import type { Clock } from '../../domain/clock.ts'
-import { encodeBeat } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../control-logger.ts'
 import type { Timers } from '../timers.ts'
 import type { Announcer } from './announcer.ts'
 import type { KeyRepository } from './key-repository.ts'
+import type { MessageEncoder } from './message-encoder.ts'
 import type { Outbox } from './outbox.ts'
 
 /** A gateway is deaf after a second without a beat: two may be lost, or held back for a moment. */
@@ -17,9 +17,8 @@ export interface BeatParts {
   readonly outbox: Outbox
   readonly clock: Clock
   readonly timers: Timers
+  readonly messages: MessageEncoder
   readonly logger: ControlLogger
-  /** Tells this console's beats from another's, for people. */
-  readonly sender: string
 }
 
 /**
@@ -59,7 +58,7 @@ async function beatOnce({
   repository,
   outbox,
   clock,
-  sender,
+  messages,
 }: BeatParts): Promise<Silence | null> {
   if (announcer.state() === 'off') return null
   if (announcer.state() === 'down') return 'not_connected'
@@ -72,7 +71,7 @@ async function beatOnce({
     outbox.nudge()
     return 'not_caught_up'
   }
-  await announcer.publish(encodeBeat({ sender, atMs: clock.wallMs() }))
+  await announcer.publish(messages.heartbeat())
   return null
 }
 

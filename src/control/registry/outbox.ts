@@ -1,9 +1,9 @@
 import type { Clock } from '../../domain/clock.ts'
-import { encodeChange } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../control-logger.ts'
 import { backoffMs, type Timers } from '../timers.ts'
 import type { Announcer } from './announcer.ts'
 import type { KeyRepository, PendingChange, StoredKey } from './key-repository.ts'
+import type { MessageEncoder } from './message-encoder.ts'
 import { Recovery } from './recovery.ts'
 
 /** So many keys are announced side by side; a burst of revocations must not wait in single file. */
@@ -14,6 +14,7 @@ const ANNOUNCE_TIMEOUT_MS = 1000
 export interface OutboxParts {
   readonly repository: KeyRepository
   readonly announcer: Announcer
+  readonly messages: MessageEncoder
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger
@@ -148,7 +149,8 @@ export class Outbox {
   }
 
   async #publish(changes: readonly PendingChange[]): Promise<void> {
-    for (const change of changes) await this.#parts.announcer.publish(encodeChange(change))
+    const { announcer, messages } = this.#parts
+    for (const change of changes) await announcer.publish(messages.change(change))
   }
 
   /** The record first: who hears of a change must find it. */

@@ -1,0 +1,100 @@
+import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { isCount, isDigest, isVersion, parseJsonObject } from './wire.ts'
+
+/** Longer messages were not published by a console or key service. */
+const MAX_MESSAGE_LENGTH = 1024
+const SENDER = /^[A-Za-z0-9._-]{1,64}$/
+/** 32 bytes in base64url. */
+const MAC = /^[A-Za-z0-9_-]{43}$/
+
+/** A record was changed, and the change is committed. */
+export interface ChangeMessage {
+  readonly kind: 'change'
+  /** Which process published it; a key service without signing secrets may leave it empty. */
+  readonly sender: string
+  readonly digest: string
+  readonly version: number
+  /** When the change was committed: since the epoch, by the sender's clock. */
+  readonly atMs: number
+}
+
+/** Every committed change has been published. */
+export interface HeartbeatMessage {
+  readonly kind: 'heartbeat'
+  /** Which process published it. A process that restarts takes another name, because its monotonic clock starts anew. */
+  readonly sender: string
+  /** The sender's monotonic clock, in whole milliseconds; null for a key service that has only a wall clock. */
+  readonly monotonicMs: number | null
+  /** When it was sent: since the epoch, by the sender's clock. */
+  readonly atMs: number
+}
+
+export type InvalidationMessage = ChangeMessage | HeartbeatMessage
+
+/** @property verified whether an active signing secret vouches for it */
+export type ReceivedMessage = InvalidationMessage & { readonly verified: boolean }
+
+/** Its own key (RFC 5869), so that the MAC of a record or of an API key never passes for one of a message. */
+export function deriveMessageKey(signingSecret: Uint8Array): KeyObject {
+  return createSecretKey(new Uint8Array(hkdfSync('sha256', signingSecret, '', 'postern message mac v1', 32)))
+}
+
+/** @param messageKey the key that signs, or null where no signing secret is set */
+export function encodeMessage(message: InvalidationMessage, messageKey: KeyObject | null): string {
+  const mac = messageKey === null ? {} : { mac: macOf(message, messageKey) }
+  if (message.kind === 'change') {
+    const { digest, version, atMs, sender } = message
+    return JSON.stringify({ digest, version, at: atMs, sender, ...mac })
+  }
+  const { sender, monotonicMs, atMs } = message
+  const monotonic = monotonicMs === null ? {} : { monotonic: monotonicMs }
+  return JSON.stringify({ beat: sender, ...monotonic, at: atMs, ...mac })
+}
+
+/**
+ * @param messageKeys keys of which one must have made the MAC; null where no signing secret is set, and every message counts
+ * @returns null for text that is no message
+ */
+export function decodeMessage(
+  text: string,
+  messageKeys: readonly KeyObject[] | null,
+): ReceivedMessage | null {
+  const json = parseJsonObject(text, MAX_MESSAGE_LENGTH)
+  const message = json === null ? null : readMessage(json)
+  if (json === null || message === null) return null
+  return { ...message, verified: messageKeys === null || isSigned(message, json['mac'], messageKeys) }
+}
+
+function readMessage(json: Record<string, unknown>): InvalidationMessage | null {
+  const { beat, digest, version, monotonic = null, sender = '', at } = json
+  if (!isCount(at)) return null
+  if (beat !== undefined) {
+    // Both in one is neither: a change must not pass for a heartbeat.
+    if (digest !== undefined || !isSender(beat)) return null
+    if (monotonic !== null && !isCount(monotonic)) return null
+    return { kind: 'heartbeat', sender: beat, monotonicMs: monotonic, atMs: at }
+  }
+  if (typeof digest !== 'string' || !isDigest(digest) || !isVersion(version)) return null
+  if (sender !== '' && !isSender(sender)) return null
+  return { kind: 'change', sender, digest, version, atMs: at }
+}
+
+function isSender(value: unknown): value is string {
+  return typeof value === 'string' && SENDER.test(value)
+}
+
+function isSigned(message: InvalidationMessage, mac: unknown, messageKeys: readonly KeyObject[]): boolean {
+  if (typeof mac !== 'string' || !MAC.test(mac)) return false
+  const given = Buffer.from(mac)
+  return messageKeys.some(key => timingSafeEqual(given, Buffer.from(macOf(message, key))))
+}
+
+/** A list with one form only, beginning with the kind, so that no two messages share the bytes that are signed. */
+function macOf(message: InvalidationMessage, messageKey: KeyObject): string {
+  const { kind, sender, atMs } = message
+  const signed =
+    message.kind === 'change'
+      ? [kind, sender, message.digest, message.version, atMs]
+      : [kind, sender, message.monotonicMs, atMs]
+  return createHmac('sha256', messageKey).update(JSON.stringify(signed)).digest('base64url')
+}

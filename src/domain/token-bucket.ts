@@ -1,0 +1,23 @@
+/** Allows so many actions a second, and a burst after a quiet time. */
+export class TokenBucket {
+  readonly #perSecond: number
+  readonly #burst: number
+  #tokens: number
+  #filledAtMs = Number.NEGATIVE_INFINITY
+
+  constructor({ perSecond, burst }: { perSecond: number; burst: number }) {
+    this.#perSecond = perSecond
+    this.#burst = burst
+    this.#tokens = burst
+  }
+
+  /** @param nowMs monotonic. @returns whether the action is allowed */
+  take(nowMs: number): boolean {
+    const gained = ((nowMs - this.#filledAtMs) / 1000) * this.#perSecond
+    this.#tokens = Math.min(this.#burst, this.#tokens + gained)
+    this.#filledAtMs = nowMs
+    if (this.#tokens < 1) return false
+    this.#tokens--
+    return true
+  }
+}

@@ -1,0 +1,188 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { digestOf } from '../../src/domain/secret.ts'
+import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
+import type { AnsweredGateways } from '../support/admin-answer.ts'
+import { type LoadFigures, loadClosed } from '../support/closed-loop.ts'
+import { changeMessage, heartbeatMessage, OTHER_MESSAGE_KEY } from '../support/messages.ts'
+import { scrape, sumOf } from '../support/scrape.ts'
+import { ask } from '../support/steady-load.ts'
+import { until } from '../support/until.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const HUGE_BYTES = 512 * 1024 * 1024
+const HOUR_MS = 3_600_000
+const LONG = { timeout: 60_000 }
+
+let world: World
+let key: IssuedKey
+let subscriber: World['redis']['admin']
+/** Every message that the console published, as a subscriber in Redis sees it. */
+const published: string[] = []
+
+const honest = (accepted = 600) =>
+  loadClosed(world.gateway.urls.gateway, {
+    target: '/api/v1/auth',
+    secret: key.secret,
+    connections: 4,
+    accepted,
+  })
+const publish = (text: string) => world.redis.admin.publish(CHANGES_CHANNEL, text)
+const gateway = () => scrape(world.gateway.urls.ops)
+const received = async (result: string) =>
+  (await gateway()).get(`postern_key_invalidations_total{result="${result}"}`) ?? 0
+const connected = async () => (await gateway()).get('postern_key_invalidation_connected')
+const heartbeats = () => published.filter(text => text.includes('"beat"'))
+
+beforeAll(async () => {
+  world = await startWorld({
+    POSTERN_LOG_LEVEL: 'warn',
+    // What cannot be verified is refused at once, so that a key which a message made unavailable shows.
+    POSTERN_KEYS_STALE_SECONDS: '0',
+    // Redis stands still for a moment while it makes room for 512 MB.
+    POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
+    // What is shed for lateness depends on the machine, and has a test of its own.
+    POSTERN_GATEWAY_MAX_LOOP_DELAY_MS: '60000',
+  })
+  subscriber = world.redis.admin.duplicate()
+  subscriber.on('message', (_: string, text: string) => void published.push(text))
+  await subscriber.subscribe(CHANGES_CHANNEL)
+  key = await world.issue()
+  await honest(2_000)
+})
+afterAll(async () => {
+  subscriber.disconnect()
+  await world.stop()
+})
+
+function report(what: string, { answers, statuses, p99Ms }: LoadFigures): void {
+  const failed = answers - (statuses.get(200) ?? 0)
+  const figures = `${answers} honest requests sent, ${failed} failed, p99 ${p99Ms.toFixed(1)} ms`
+  process.stdout.write(`\n${what}: ${figures}\n`)
+  expect(failed).toBe(0)
+}
+
+test('a forged version makes no live key unavailable', LONG, async () => {
+  const digest = digestOf(key.secret)
+  const forged = [null, OTHER_MESSAGE_KEY].flatMap(signer =>
+    [2, 1_000, 2_147_483_647].map(version => changeMessage({ digest, version, atMs: Date.now() }, signer)),
+  )
+  const load = honest(1_500)
+  for (let round = 0; round < 500; round++) await Promise.all(forged.map(publish))
+  await until('all have arrived', async () => (await received('unverified')) >= 500 * forged.length)
+  report(`${500 * forged.length} forged changes of the key in use`, await load)
+  expect(await ask(world.gateway.urls.gateway, key.secret)).toBe('200')
+})
+
+test('a genuine change that is replayed makes no live key unavailable', LONG, async () => {
+  const digest = digestOf(key.secret)
+  const issued = published.find(text => text.includes(digest)) ?? ''
+  expect(JSON.parse(issued)).toMatchObject({ digest, version: 1 })
+  const load = honest(1_500)
+  for (let round = 0; round < 2_000; round++) await publish(issued)
+  await until('all have arrived', async () => (await received('repeated')) >= 2_000)
+  report('2000 replays of a genuine change', await load)
+})
+
+test('a version that the console would refuse stops no confirmation', LONG, async () => {
+  const known = await world.issue()
+  expect(await ask(world.gateway.urls.gateway, known.secret)).toBe('200')
+  const before = await received('unreadable')
+  const digest = digestOf(known.secret)
+  for (const version of [2 ** 31, 2 ** 53 - 1]) {
+    await publish(JSON.stringify({ digest, version, at: Date.now() }))
+  }
+  await until('both have arrived', async () => (await received('unreadable')) >= before + 2)
+  const { json } = await world.admin('POST', `/keys/${known.id}/revoke?wait=1`)
+  // What the console answers is tested where it is made.
+  expect(json['gateways'] as AnsweredGateways).toEqual({ confirmed: 1, verifying: 0, silent: [] })
+  expect(await ask(world.gateway.urls.gateway, known.secret)).toBe('key_revoked')
+})
+
+test('forged heartbeats, from the future or the past, disconnect no gateway', LONG, async () => {
+  const load = honest(1_500)
+  for (const aheadMs of [HOUR_MS, -HOUR_MS, 0]) {
+    const sender = (JSON.parse(heartbeats()[0] ?? '{}') as { beat: string }).beat
+    const forged = { sender, monotonicMs: 9_000_000_000, atMs: Date.now() + aheadMs }
+    for (const signer of [null, OTHER_MESSAGE_KEY]) await publish(heartbeatMessage(forged, signer))
+    await publish('noise')
+  }
+  const before = heartbeats().length
+  // That takes longer than the second after which a gateway without heartbeats is disconnected.
+  await until('six genuine heartbeats are published', async () => {
+    expect(await connected()).toBe(1)
+    return heartbeats().length >= before + 6
+  })
+  expect(await connected()).toBe(1)
+  report('forged heartbeats', await load)
+})
+
+test('forged heartbeats, and genuine ones that are replayed, connect no gateway', LONG, async () => {
+  const console_ = world.console.process.child
+  console_.kill('SIGSTOP')
+  try {
+    await until('the gateway is disconnected', async () => (await connected()) === 0)
+    const recorded = heartbeats().slice(-20)
+    expect(recorded.length).toBeGreaterThan(5)
+    for (const text of recorded) {
+      const { beat, monotonic } = JSON.parse(text) as { beat: string; monotonic: number }
+      const forged = { sender: beat, monotonicMs: monotonic + 1_000, atMs: Date.now() }
+      const before = await received('unverified')
+      // Meanwhile the gateway subscribes anew from time to time: what is published then reaches no one.
+      await until('both arrive', async () => {
+        await publish(text)
+        await publish(heartbeatMessage(forged, null))
+        expect(await connected()).toBe(0)
+        return (await received('unverified')) > before
+      })
+      expect(await connected()).toBe(0)
+    }
+  } finally {
+    console_.kill('SIGCONT')
+  }
+  await until('the gateway is connected again', async () => (await connected()) === 1)
+})
+
+test(
+  'a value of 512 MB under the name of one key costs neither memory nor other keys their time',
+  LONG,
+  async () => {
+    // The heap of a young process grows by itself: compared are the peaks once it has.
+    let calm = await askedBesideLoad()
+    for (let round = 0; round < 4; round++) calm = await askedBesideLoad()
+    const victim = await world.issue()
+    const name = redisKeyOf(digestOf(victim.secret))
+    await world.redis.admin.setrange(name, HUGE_BYTES - 1, 'x')
+    expect(await world.redis.admin.strlen(name)).toBe(HUGE_BYTES)
+    await until('the gateway is connected', async () => (await connected()) === 1)
+    const { figures, peakMb, longestMs } = await askedBesideLoad(victim)
+    report('a value of 512 MB in Redis', figures)
+    const grownMb = peakMb - calm.peakMb
+    const time = `${longestMs.toFixed(0)} ms (${calm.longestMs.toFixed(0)} ms without it)`
+    process.stdout.write(`memory grew by ${grownMb.toFixed(1)} MB; new keys were answered within ${time}\n`)
+    expect(grownMb).toBeLessThan(20)
+    const labels = ['tier="redis"', 'result="unreadable"']
+    expect(sumOf(await gateway(), 'postern_key_cache_lookups_total', ...labels)).toBe(1)
+  },
+)
+
+/** Honest load on a known key, and beside it one request with each of these keys and of 20 new ones. */
+async function askedBesideLoad(...victims: readonly IssuedKey[]) {
+  const { pid = 0 } = world.gateway.process.child
+  const others = await Promise.all(Array.from({ length: 20 }, () => world.issue()))
+  writeFileSync(`/proc/${pid}/clear_refs`, '5') // From now on the peak is that of what follows.
+  const load = honest(1_500)
+  const asked = [...victims, ...others].map(async ({ secret }) => {
+    const beganMs = performance.now()
+    expect(await ask(world.gateway.urls.gateway, secret)).toBe('200')
+    return performance.now() - beganMs
+  })
+  const longestMs = Math.max(...(await Promise.all(asked)))
+  return { figures: await load, peakMb: peakMegabytes(pid), longestMs }
+}
+
+/** The most resident memory that a process of this machine had since that was last reset. */
+function peakMegabytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024
+}

@@ -1,0 +1,140 @@
+import { createHmac, hkdfSync } from 'node:crypto'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  decodeMessage,
+  encodeMessage,
+  type InvalidationMessage,
+} from '../../src/domain/invalidation-message.ts'
+import { digestNo, SIGNING_SECRET } from '../support/key-records.ts'
+import { MESSAGE_KEY, OTHER_MESSAGE_KEY, readMessage } from '../support/messages.ts'
+
+const DIGEST = digestNo(1)
+const AT_MS = Date.parse('2026-11-20T09:00:00Z')
+const change = { kind: 'change', sender: 'console-1', digest: DIGEST, version: 7, atMs: AT_MS } as const
+const heartbeat = { kind: 'heartbeat', sender: 'console-1', monotonicMs: 5_000, atMs: AT_MS } as const
+
+/** As a key service in another language would make it, from what its page says. */
+function macOf(signed: string): string {
+  const key = Buffer.from(hkdfSync('sha256', SIGNING_SECRET, '', 'postern message mac v1', 32))
+  return createHmac('sha256', key).update(signed).digest('base64url')
+}
+
+const isVerified = (text: string, keys: Parameters<typeof decodeMessage>[1] = [MESSAGE_KEY]) =>
+  decodeMessage(text, keys)?.verified
+
+describe('a message', () => {
+  it('of a change holds digest, version, time, sender and MAC', () => {
+    const text = encodeMessage(change, MESSAGE_KEY)
+    const mac = macOf(`["change","console-1","${DIGEST}",7,${AT_MS}]`)
+    expect(JSON.parse(text)).toEqual({ digest: DIGEST, version: 7, at: AT_MS, sender: 'console-1', mac })
+    expect(decodeMessage(text, [MESSAGE_KEY])).toEqual({ ...change, verified: true })
+  })
+
+  it('that is a heartbeat holds its sender, both clocks of it, and MAC', () => {
+    const text = encodeMessage(heartbeat, MESSAGE_KEY)
+    const mac = macOf(`["heartbeat","console-1",5000,${AT_MS}]`)
+    expect(JSON.parse(text)).toEqual({ beat: 'console-1', monotonic: 5_000, at: AT_MS, mac })
+    expect(decodeMessage(text, [MESSAGE_KEY])).toEqual({ ...heartbeat, verified: true })
+  })
+
+  it('of a key service with a wall clock alone signs null for the other', () => {
+    const text = encodeMessage({ ...heartbeat, monotonicMs: null }, MESSAGE_KEY)
+    const mac = macOf(`["heartbeat","console-1",null,${AT_MS}]`)
+    expect(JSON.parse(text)).toEqual({ beat: 'console-1', at: AT_MS, mac })
+    expect(isVerified(text)).toBe(true)
+  })
+
+  it('is verified by any active signing secret, and by no other', () => {
+    for (const message of [change, heartbeat]) {
+      const text = encodeMessage(message, OTHER_MESSAGE_KEY)
+      expect(isVerified(text, [MESSAGE_KEY, OTHER_MESSAGE_KEY])).toBe(true)
+      expect(isVerified(text, [MESSAGE_KEY])).toBe(false)
+      expect(isVerified(text, [])).toBe(false)
+      expect(isVerified(encodeMessage(message, null))).toBe(false)
+    }
+  })
+
+  it('counts without a MAC, or with any, where no signing secret is set', () => {
+    for (const message of [change, heartbeat]) {
+      for (const key of [null, MESSAGE_KEY]) {
+        expect(decodeMessage(encodeMessage(message, key), null)).toEqual({ ...message, verified: true })
+      }
+    }
+  })
+
+  it('is not verified once anything in it that decides was changed', () => {
+    const altered: [InvalidationMessage, object][] = [
+      [change, { digest: digestNo(2) }],
+      [change, { version: 8 }],
+      [change, { at: AT_MS + 1 }],
+      [change, { sender: 'console-2' }],
+      [change, { sender: undefined }],
+      [heartbeat, { at: AT_MS + 1 }],
+      [heartbeat, { monotonic: 5_001 }],
+      [heartbeat, { monotonic: undefined }],
+      [heartbeat, { beat: 'console-2' }],
+    ]
+    for (const [message, changes] of altered) {
+      const json = JSON.parse(encodeMessage(message, MESSAGE_KEY)) as object
+      expect(isVerified(JSON.stringify({ ...json, ...changes })), JSON.stringify(changes)).toBe(false)
+    }
+  })
+
+  it.each([undefined, null, '', 5, [], 'x'.repeat(43), 'ä'.repeat(43), 'A'.repeat(44)])(
+    'with the MAC %j is not verified',
+    mac => {
+      const json = JSON.parse(encodeMessage(change, MESSAGE_KEY)) as object
+      expect(isVerified(JSON.stringify({ ...json, mac }))).toBe(false)
+    },
+  )
+
+  it.each([
+    '',
+    'null',
+    '[]',
+    '{}',
+    '{"beat":"a"}',
+    '{"beat":"a","at":"1"}',
+    '{"beat":"a","at":-1}',
+    '{"beat":"a","at":1.5}',
+    '{"beat":"","at":1}',
+    '{"beat":5,"at":1}',
+    '{"beat":"two words","at":1}',
+    '{"beat":"a","at":1,"monotonic":-1}',
+    '{"beat":"a","at":1,"monotonic":1.5}',
+    '{"beat":"a","at":1,"monotonic":"1"}',
+    `{"beat":"${'x'.repeat(65)}","at":1}`,
+    `{"digest":"${DIGEST}","version":1}`,
+    `{"digest":"${DIGEST}","at":1}`,
+    `{"digest":"${DIGEST}","version":"1","at":1}`,
+    `{"digest":"${DIGEST}","version":2147483648,"at":1}`,
+    `{"digest":"${DIGEST}","version":1,"at":1,"sender":5}`,
+    `{"digest":"${DIGEST.toUpperCase()}","version":1,"at":1}`,
+    `{"digest":"${DIGEST}0","version":1,"at":1}`,
+    `{"digest":"*","version":1,"at":1}`,
+    `{"digest":5,"version":1,"at":1}`,
+    `{"digest":"${DIGEST}","version":1,"at":1,"beat":"both"}`,
+    `{"digest":"${DIGEST}","version":1,"at":1,"note":"${'x'.repeat(2000)}"}`,
+  ])('is told from what is none: %s', text => {
+    expect(readMessage(text)).toBeNull()
+  })
+
+  it('has a version up to the largest that a database holds', () => {
+    expect(readMessage(`{"digest":"${DIGEST}","version":2147483647,"at":1}`)).toMatchObject({
+      version: 2_147_483_647,
+    })
+  })
+
+  it('ignores fields that a newer writer may add', () => {
+    expect(readMessage('{"beat":"a","at":1,"load":5}')).toMatchObject({ kind: 'heartbeat', sender: 'a' })
+  })
+
+  it('is found or not in every text, and never verified by chance', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), text => {
+        expect(decodeMessage(text, [MESSAGE_KEY])?.verified ?? false).toBe(false)
+      }),
+    )
+  })
+})

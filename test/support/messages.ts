@@ -1,0 +1,38 @@
+import type { MessageEncoder } from '../../src/control/registry/message-encoder.ts'
+import { createMessageEncoder } from '../../src/control/registry/message-encoder.ts'
+import type { Clock } from '../../src/domain/clock.ts'
+import {
+  type ChangeMessage,
+  decodeMessage,
+  deriveMessageKey,
+  encodeMessage,
+  type HeartbeatMessage,
+  type ReceivedMessage,
+} from '../../src/domain/invalidation-message.ts'
+import { SIGNING_SECRET } from './key-records.ts'
+
+export const MESSAGE_KEY = deriveMessageKey(SIGNING_SECRET)
+export const OTHER_MESSAGE_KEY = deriveMessageKey(Buffer.alloc(32, 8))
+
+/** Whoever signed it, if anyone. */
+export const readMessage = (text: string): ReceivedMessage | null => decodeMessage(text, null)
+
+type Fields<Message> = Omit<Message, 'kind' | 'sender'> & { readonly sender?: string }
+
+/** @param key null for a message without a MAC */
+export function changeMessage(fields: Fields<ChangeMessage>, key: typeof MESSAGE_KEY | null = MESSAGE_KEY) {
+  return encodeMessage({ kind: 'change', sender: 'console', ...fields }, key)
+}
+
+/** @param key null for a message without a MAC */
+export function heartbeatMessage(
+  fields: Fields<HeartbeatMessage>,
+  key: typeof MESSAGE_KEY | null = MESSAGE_KEY,
+) {
+  return encodeMessage({ kind: 'heartbeat', sender: 'console', ...fields }, key)
+}
+
+/** What a console of a test signs with. */
+export function messagesOf(clock: Clock, sender = 'console-1'): MessageEncoder {
+  return createMessageEncoder({ sender, clock, messageKey: () => MESSAGE_KEY })
+}
