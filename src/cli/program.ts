@@ -17,7 +17,12 @@ import { addKeysCommand } from './keys-command.ts'
 const PLANES: readonly Plane[] = ['gateway', 'console']
 /** Commands that go on for whom they serve, whether or not anybody reads what they say. */
 const SERVING: ReadonlySet<string> = new Set(['demo', 'gateway', 'console'])
-const UNKNOWN_SETTING = 'commander.unknownOption'
+/** Words that may stand in place of the flag, anywhere before the first option. */
+const WORDS_FOR_FLAGS: ReadonlyMap<string, string> = new Map([
+  ['help', '--help'],
+  ['version', '--version'],
+])
+const HELP_FLAGS: ReadonlySet<string> = new Set(['-h', '--help'])
 
 /** Reads the command line, does what it says, and ends with the exit code that fits. */
 export async function runProgram(host: Host): Promise<void> {
@@ -25,7 +30,7 @@ export async function runProgram(host: Host): Promise<void> {
   const program = describeProgram(host, version)
   if (!SERVING.has(host.argv[0] ?? '')) endQuietlyWhereNobodyReads(host)
   try {
-    await program.parseAsync([...host.argv], { from: 'user' })
+    await program.parseAsync(argumentsOf(program, host.argv), { from: 'user' })
   } catch (error) {
     host.exit(exitCodeOf(error, host))
   }
@@ -36,11 +41,32 @@ function endQuietlyWhereNobodyReads(host: Host): void {
   host.streams.output.on('error', () => host.exit(EXIT.unread))
 }
 
+/** `postern help keys list`, `postern keys help` and `postern version` as flags; what is asked about must be a command. */
+function argumentsOf(program: Command, argv: readonly string[]): string[] {
+  const firstOption = argv.findIndex(word => word.startsWith('-'))
+  const words = firstOption === -1 ? argv : argv.slice(0, firstOption)
+  const at = words.findIndex(word => WORDS_FOR_FLAGS.has(word))
+  const flag = WORDS_FOR_FLAGS.get(words[at] ?? '')
+  const given = flag === undefined ? [...argv] : [...argv.toSpliced(at, 1), flag]
+  // commander would show its own help where that of an unknown command is asked for.
+  if (given.some(word => HELP_FLAGS.has(word)))
+    requireCommand(
+      program,
+      words.filter((_, index) => index !== at),
+    )
+  return given
+}
+
+function requireCommand(parent: Command, [word, ...more]: readonly string[]): void {
+  if (word === undefined || parent.commands.length === 0) return
+  const found = parent.commands.find(child => child.name() === word)
+  if (found === undefined) parent.error(`error: unknown command '${word}'`)
+  else requireCommand(found, more)
+}
+
 function describeProgram(host: Host, version: string): Command {
   const program = new Command('postern')
     .description('API-key gateway in front of a workspace/files service')
-    .version(version, '--version', 'print the version')
-    .helpOption('--help', 'print this help')
     .helpCommand(false)
     .configureOutput({
       writeOut: text => host.write(text),
@@ -80,12 +106,19 @@ function describeProgram(host: Host, version: string): Command {
   command(program, 'openapi', 'print the public API as an OpenAPI 3.1 document').action(async (_, self) => {
     host.write(`${JSON.stringify(describeApi(loadOrEnd(host, self, []), version), null, 2)}\n`)
   })
+  describeItself(program, version)
   return program
+}
+
+/** Help and version, of every command. */
+function describeItself(described: Command, version: string): void {
+  described.helpOption('-h, --help', 'print this help').version(version, '-V, --version', 'print the version')
+  for (const child of described.commands) describeItself(child, version)
 }
 
 /** A command that takes every setting as a flag; they are described where it is the one that is asked for. */
 function command(parent: Command, name: string, description: string): Command {
-  const made = parent.command(name).description(description).helpOption('--help', 'print this help')
+  const made = parent.command(name).description(description)
   parent.hook('preSubcommand', (_, asked) => {
     if (asked === made) addSettings(made)
   })
@@ -141,8 +174,7 @@ function planesOf(plane: string | undefined, self: Command): readonly Plane[] {
 function exitCodeOf(error: unknown, host: Host): number {
   if (error instanceof CommanderError) {
     // commander has printed its message; help and version are no failure.
-    if (error.exitCode === 0) return EXIT.ok
-    return error.code === UNKNOWN_SETTING ? EXIT.config : EXIT.usage
+    return error.exitCode === 0 ? EXIT.ok : EXIT.usage
   }
   if (error instanceof CliError) {
     // Where it is silent, commander or the person at the terminal has said it already.

@@ -48,9 +48,9 @@ describe('settings', () => {
     expect(exit.stderr).toContain('keys.signingSecrets')
   })
 
-  test('an unknown flag is an unknown setting', async () => {
+  test('an unknown flag is a wrong command line', async () => {
     const exit = await runPostern(['gateway', '--upstream-ulr', 'http://u'])
-    expect(exit.code).toBe(78)
+    expect(exit.code).toBe(64)
     expect(exit.stderr).toContain('--upstream-ulr')
   })
 
