@@ -39,7 +39,7 @@ ENV NODE_ENV=production
 # The console's SQLite file is written here where no other place is named.
 WORKDIR /var/lib/postern
 USER 65532:65532
-EXPOSE 8080 8081 9090
+EXPOSE 8080 8081 8082 9090
 # Probes ask the ops port (/livez, /readyz): there is no shell, and nothing to ask with.
 HEALTHCHECK NONE
 # Megabytes, of which the heap's young part has up to three times as many. V8 would take them from the container's memory:

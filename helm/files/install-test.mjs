@@ -31,6 +31,10 @@ if (CONSOLE) {
     const { status } = await get(`${CONSOLE}/admin/v1/workspaces/helm-test/keys`)
     return status === 401 || `it answered ${status}`
   })
+  await expect('the console’s public port has nothing that gateways ask for', async () => {
+    const { status } = await get(`${CONSOLE}/internal/v1/keys/${'0'.repeat(64)}`)
+    return status === 404 || `it answered ${status}`
+  })
 }
 process.exitCode = failures.length === 0 ? 0 : 1
 

@@ -30,7 +30,9 @@ may be stands in values.schema.json.
 {{- define "postern.guardSettings" -}}
 {{- $settings := include "postern.effective" . | fromYaml -}}
 {{- $used := dict -}}
-{{- range $listener := list .plane "ops" -}}
+{{- $listeners := list .plane "ops" -}}
+{{- if eq .plane "console" }}{{ $listeners = list "console" "console.internal" "ops" }}{{ end -}}
+{{- range $listener := $listeners -}}
 {{- $port := include "postern.port" (merge (dict "listener" $listener) $) | int -}}
 {{- if eq $port 0 -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.port is 0, which takes any port: set the one that Services and probes shall find, such as 8080" $listener)) -}}
@@ -131,6 +133,9 @@ may be stands in values.schema.json.
 {{- if hasSuffix "-ops" (toString .name) -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s: probes and metrics are not for the outside, leave backendRefs out" $.plane .name)) -}}
 {{- end -}}
+{{- if eq (toString .name) (include "postern.internalName" $.root) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s, which is for gateways alone: leave backendRefs out" $.plane .name)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and $values.ingress.enabled (not $values.ingress.hosts) -}}
@@ -151,13 +156,11 @@ may be stands in values.schema.json.
 {{- if and $origin (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "origin.token") .))) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "config.origin.url names a key service of your own, which wants a token: set secrets.origin.token.existingSecret") -}}
 {{- end -}}
-{{- $tls := ($given.upstream | default dict).tls | default dict -}}
-{{- $both := list -}}
-{{- range $name := list "certFile" "keyFile" -}}
-{{- if or (get $tls $name) (include "postern.has" (merge (dict "path" (printf "upstream.tls.%s" $name)) $)) }}{{ $both = append $both $name }}{{ end -}}
-{{- end -}}
-{{- if eq (len $both) 1 -}}
-{{- include "postern.wrong" (dict "into" .into "say" "upstream.tls.certFile and upstream.tls.keyFile belong together: set both below secrets.upstream.tls, or neither") -}}
+{{- include "postern.guardPair" (merge (dict "section" "upstream.tls") .) -}}
+{{- include "postern.guardPair" (merge (dict "section" "origin.tls") .) -}}
+{{- $wanted := and .root.Values.console.enabled (not $origin) (include "postern.hasFile" (dict "root" .root "plane" "console" "path" "console.internal.tls.clientCaFile")) -}}
+{{- if and $wanted (not (include "postern.hasFile" (merge (dict "path" "origin.tls.certFile") .))) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile makes the console refuse gateways without a certificate: set certFile and keyFile below secrets.origin.tls") -}}
 {{- end -}}
 {{- with $values.autoscaling -}}
 {{- if .enabled -}}
@@ -174,8 +177,23 @@ may be stands in values.schema.json.
 {{- end -}}
 {{- end -}}
 
+{{/* Certificate and key, both or neither: dict root, plane, into, section. */}}
+{{- define "postern.guardPair" -}}
+{{- $both := list -}}
+{{- range $name := list "certFile" "keyFile" -}}
+{{- if include "postern.hasFile" (merge (dict "path" (printf "%s.%s" $.section $name)) $) }}{{ $both = append $both $name }}{{ end -}}
+{{- end -}}
+{{- if eq (len $both) 1 -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.certFile and %s.keyFile belong together: set both below secrets.%s, or neither" .section .section .section)) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "postern.guardConsole" -}}
 {{- $given := include "postern.given" . | fromYaml -}}
+{{- include "postern.guardPair" (merge (dict "section" "console.internal.tls") .) -}}
+{{- if and (include "postern.hasFile" (merge (dict "path" "console.internal.tls.clientCaFile") .)) (not (include "postern.internalTls" .root)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile wants TLS: set certFile and keyFile below secrets.console.internal.tls as well") -}}
+{{- end -}}
 {{- $url := include "postern.at" (dict "tree" $given "path" "database.url") -}}
 {{- if eq (include "postern.database" .root) "sqlite" -}}
 {{- if gt (int .root.Values.console.replicas) 1 -}}

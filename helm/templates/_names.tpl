@@ -19,6 +19,11 @@
 {{- printf "%s-%s" (include "postern.fullname" .root) .plane -}}
 {{- end -}}
 
+{{/* The Service of the console's internal listener. */}}
+{{- define "postern.internalName" -}}
+{{- printf "%s-internal" (include "postern.planeName" (dict "root" . "plane" "console")) -}}
+{{- end -}}
+
 {{- define "postern.selector" -}}
 app.kubernetes.io/name: {{ include "postern.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}

@@ -68,8 +68,11 @@ spec:
   ingress:
     {{- $from := eq .plane "gateway" | ternary $policy.gatewayFrom $policy.consoleFrom }}
     {{- include "postern.networkRule" (dict "direction" "from" "peers" $from "ports" (list $http)) | nindent 4 }}
-    {{- if and $from (eq .plane "console") $root.Values.gateway.enabled }}
-    {{- include "postern.networkRule" (dict "direction" "from" "peers" $gateways "ports" (list $http)) | nindent 4 }}
+    {{- if eq .plane "console" }}
+    {{- $internal := include "postern.port" (merge (dict "listener" "console.internal") .) | int }}
+    {{- with concat ($root.Values.gateway.enabled | ternary $gateways list) $policy.internalFrom }}
+    {{- include "postern.networkRule" (dict "direction" "from" "peers" . "ports" (list $internal)) | nindent 4 }}
+    {{- end }}
     {{- end }}
     {{- include "postern.networkRule" (dict "direction" "from" "peers" $policy.opsFrom "ports" (list $ops)) | nindent 4 }}
     {{- if $root.Values.tests.enabled }}
@@ -96,7 +99,7 @@ spec:
     {{- if include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "origin.url") }}
     {{- include "postern.egress" (dict "values" $policy.origin "addresses" (include "postern.at" (dict "tree" $settings "path" "origin.url")) "default" 80) | nindent 4 }}
     {{- else if $root.Values.console.enabled }}
-    {{- $port := include "postern.port" (dict "root" $root "plane" "console" "listener" "console") | int }}
+    {{- $port := include "postern.port" (dict "root" $root "plane" "console" "listener" "console.internal") | int }}
     {{- include "postern.networkRule" (dict "direction" "to" "peers" $console "ports" (list $port)) | nindent 4 }}
     {{- end }}
     {{- else }}

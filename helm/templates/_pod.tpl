@@ -98,6 +98,11 @@ spec:
         - name: http
           containerPort: {{ include "postern.port" (merge (dict "listener" .plane) .) }}
           protocol: TCP
+        {{- if eq .plane "console" }}
+        - name: internal
+          containerPort: {{ include "postern.port" (merge (dict "listener" "console.internal") .) }}
+          protocol: TCP
+        {{- end }}
         - name: ops
           containerPort: {{ include "postern.port" (merge (dict "listener" "ops") .) }}
           protocol: TCP
@@ -202,6 +207,26 @@ spec:
       targetPort: http
       protocol: TCP
       appProtocol: http
+{{- end -}}
+
+{{/* The console's listener for gateways: never more than a ClusterIP, whatever the console's own Service is. */}}
+{{- define "postern.internalService" -}}
+{{- $place := dict "root" . "plane" "console" -}}
+{{- $service := .Values.console.internalService -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.internalName" .) "annotations" $service.annotations) $place) | nindent 2 }}
+spec:
+  type: ClusterIP
+  selector:
+    {{- include "postern.selector" $place | nindent 4 }}
+  ports:
+    - name: internal
+      port: {{ $service.port }}
+      targetPort: internal
+      protocol: TCP
+      appProtocol: {{ include "postern.internalTls" . | empty | ternary "http" "https" }}
 {{- end -}}
 
 {{- define "postern.disruptionBudget" -}}

@@ -149,7 +149,8 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- $secret := list -}}
 {{- range (include "postern.known" .root | fromYaml).secrets }}{{ $secret = append $secret .path }}{{ end -}}
 {{- if and (eq .plane "gateway") .root.Values.console.enabled (not (include "postern.at" (dict "tree" $tree "path" "origin.url"))) -}}
-{{- $url := printf "http://%s:%d" (include "postern.planeName" (dict "root" .root "plane" "console")) (int .root.Values.console.service.port) -}}
+{{- $scheme := include "postern.internalTls" .root | empty | ternary "http" "https" -}}
+{{- $url := printf "%s://%s:%d" $scheme (include "postern.internalName" .root) (int .root.Values.console.internalService.port) -}}
 {{- include "postern.put" (dict "tree" $tree "path" "origin.url" "value" $url) -}}
 {{- end -}}
 {{- if eq .plane "console" -}}
@@ -167,6 +168,17 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- end -}}
 {{- end -}}
 {{- toYaml $tree -}}
+{{- end -}}
+
+{{/* Whether the console's internal listener speaks TLS. */}}
+{{- define "postern.internalTls" -}}
+{{- include "postern.hasFile" (dict "root" . "plane" "console" "path" "console.internal.tls.certFile") -}}
+{{- end -}}
+
+{{/* Whether a plane is given a file, by `config` or by reference: dict root, plane, path. */}}
+{{- define "postern.hasFile" -}}
+{{- include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" .path) -}}
+{{- include "postern.has" . -}}
 {{- end -}}
 
 {{/* Port of a listener in a plane's container: dict root, plane, listener. */}}

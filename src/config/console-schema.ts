@@ -43,9 +43,24 @@ const oidc = section({
   timeoutMs: milliseconds('Time after which a request to the provider is given up', 100),
 })
 
+const internal = section({
+  host: host('Address that the internal listener of the console listens on, where gateways look keys up'),
+  port: port('Port of the internal listener; 0 takes a free one'),
+  tls: section({
+    certFile: optional(
+      file('Certificate of the internal listener (PEM); without it the listener speaks plain HTTP'),
+    ),
+    keyFile: optional(file('Its private key (PEM)')),
+    clientCaFile: optional(
+      file('Certificate authority of the gateways (PEM); with it, a client certificate is required'),
+    ),
+  }),
+})
+
 export const consolePlane = section({
   host: host('Address that the console listens on'),
   port: port('Port of the console; 0 takes a free one'),
+  internal,
   adminToken: optional(
     Type.String({
       ...bearerToken,

@@ -5,6 +5,9 @@ import { settings } from './settings.ts'
 /** What a running process can change: secrets, what TLS is done with, and how much is logged. */
 export const LIVE_SETTINGS: ReadonlySet<string> = new Set([
   'console.adminToken',
+  'console.internal.tls.certFile',
+  'console.internal.tls.keyFile',
+  'console.internal.tls.clientCaFile',
   'console.oidc.clientSecret',
   'console.oidc.caFile',
   'console.webhook.secret',
@@ -20,7 +23,9 @@ export const LIVE_SETTINGS: ReadonlySet<string> = new Set([
   'redis.sentinel.password',
   'redis.caFile',
   'origin.token',
-  'origin.caFile',
+  'origin.tls.caFile',
+  'origin.tls.certFile',
+  'origin.tls.keyFile',
   'keys.signingSecrets',
   'database.url',
   'log.level',

@@ -72,12 +72,25 @@ const RULES: readonly Rule[] = [
   },
   {
     plane: 'gateway',
-    about: ['upstream.tls.certFile', 'upstream.tls.keyFile'],
-    check: ({ upstream: { tls } }) =>
+    about: ['origin.url', 'origin.tls'],
+    check: ({ origin: { url, tls } }) =>
       mistakeIf(
-        (tls.certFile === undefined) !== (tls.keyFile === undefined),
-        'upstream.tls.certFile, upstream.tls.keyFile',
-        'belong together: set both or neither',
+        url?.startsWith('http:') === true && Object.values(tls).some(file => file !== undefined),
+        'origin.tls',
+        'has no effect with a plain http: address: set origin.url to https:',
+      ),
+  },
+  pairRule('gateway', 'upstream.tls', ({ upstream }) => upstream.tls),
+  pairRule('gateway', 'origin.tls', ({ origin }) => origin.tls),
+  pairRule('console', 'console.internal.tls', ({ console }) => console.internal.tls),
+  {
+    plane: 'console',
+    about: ['console.internal.tls'],
+    check: ({ console: { internal } }) =>
+      mistakeIf(
+        internal.tls.clientCaFile !== undefined && internal.tls.certFile === undefined,
+        'console.internal.tls.clientCaFile',
+        'requires TLS: set console.internal.tls.certFile and console.internal.tls.keyFile as well',
       ),
   },
   {
@@ -104,8 +117,11 @@ const RULES: readonly Rule[] = [
   ...signInRules,
   ...redisRules,
   portRule('gateway', 'console'),
+  portRule('gateway', 'console.internal'),
+  portRule('console', 'console.internal'),
   portRule('gateway', 'ops'),
   portRule('console', 'ops'),
+  portRule('console.internal', 'ops'),
   ...routeRules,
   { about: ['limits.policies', 'routes', 'scopes'], check: checkLimits },
 ]
@@ -121,15 +137,45 @@ export function checkRules(
     .flatMap(({ check }) => check(config, planes))
 }
 
+/** A certificate and its key. */
+function pairRule(
+  plane: Plane,
+  at: string,
+  tlsOf: (config: Config) => { readonly certFile?: string; readonly keyFile?: string },
+): Rule {
+  return {
+    plane,
+    about: [`${at}.certFile`, `${at}.keyFile`],
+    check: config => {
+      const { certFile, keyFile } = tlsOf(config)
+      return mistakeIf(
+        (certFile === undefined) !== (keyFile === undefined),
+        `${at}.certFile, ${at}.keyFile`,
+        'belong together: set both or neither',
+      )
+    },
+  }
+}
+
+type Listener = Plane | 'console.internal' | 'ops'
+
 /** Two listeners of one process cannot have one port; 0 is any that is free. */
-function portRule(one: Plane, other: Plane | 'ops'): Rule {
+function portRule(one: Listener, other: Listener): Rule {
   return {
     about: [`${one}.port`, `${other}.port`],
     check: (config, planes) => {
-      const { port } = config[other]
-      const both = planes.includes(one) && (other === 'ops' || planes.includes(other))
-      const taken = both && port !== 0 && port === config[one].port
+      const port = portOf(config, other)
+      const both = listens(one, planes) && listens(other, planes)
+      const taken = both && port !== 0 && port === portOf(config, one)
       return mistakeIf(taken, `${other}.port`, `is ${port}, which ${one}.port takes already`)
     },
   }
+}
+
+function portOf(config: Config, listener: Listener): number {
+  return listener === 'console.internal' ? config.console.internal.port : config[listener].port
+}
+
+function listens(listener: Listener, planes: readonly Plane[]): boolean {
+  return listener === 'ops' || planes.includes(listener === 'console.internal' ? 'console' : listener)
 }

@@ -79,5 +79,9 @@ export const origin = section({
     MAX_ORIGIN_OPEN_MS,
   ),
   timeoutMs: milliseconds('Time after which a look-up is given up'),
-  caFile: optional(file('Certificate authority of the origin (PEM)')),
+  tls: section({
+    caFile: optional(file('Certificate authority of the origin (PEM)')),
+    certFile: optional(file('Client certificate shown to the origin (PEM)')),
+    keyFile: optional(file('Its private key (PEM)')),
+  }),
 })

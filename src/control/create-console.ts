@@ -11,9 +11,10 @@ import type { PageSources } from './console/page-sources.ts'
 import { registerPages } from './console/pages.ts'
 import { importSecrets } from './console-secrets.ts'
 import type { ControlLogger } from './control-logger.ts'
-import { requireBearer, requireBearerOrPerson } from './http/bearer.ts'
+import { requireBearerOrPerson } from './http/bearer.ts'
 import { createConsoleServer } from './http/console-server.ts'
 import { mountCalls } from './http/mount-calls.ts'
+import { createInternalServer } from './internal-server.ts'
 import { originCalls } from './origin-routes.ts'
 import type { Announcer } from './registry/announcer.ts'
 import { startBeats } from './registry/beats.ts'
@@ -61,8 +62,10 @@ export interface ConsoleHealth {
 }
 
 export interface Console {
-  /** Not listening; `listen` and `inject` are the caller's. */
+  /** For people and programs. Not listening; `listen` and `inject` are the caller's. */
   readonly app: FastifyInstance
+  /** For gateways, on a listener of its own. Not listening either. */
+  readonly internal: FastifyInstance
   health(): Promise<ConsoleHealth>
   /** Begins to announce. */
   start(): void
@@ -117,13 +120,8 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     noticesOf: isWebhookOn(config.console.webhook) ? noticesOfChange : () => [],
   }
   const { trustedProxies } = config.console
-  const app = createConsoleServer({
-    logger,
-    metrics,
-    randomBytes,
-    keyPrefix: config.keys.prefix,
-    trustedProxies,
-  })
+  const server = { logger, metrics, randomBytes, keyPrefix: config.keys.prefix }
+  const app = createConsoleServer({ ...server, listener: 'console', trustedProxies, tls: null })
   const calls = adminCalls(registry, metrics, { repository, announcer, notices, clock, logger })
   const { oneTimeLink = null } = parts
   const signIn = createSignIn({
@@ -147,27 +145,29 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     })
   })
   const refill = createRefill(announcer, logger)
-  const internal = {
-    prefix: '/internal/v1',
-    admit: requireBearer(() => secrets.value.originToken),
-    unknownPath: 'unknown_path',
-  } as const
-  const origin = {
-    repository,
+  const internal = createInternalServer({
+    ...server,
+    settings: config.console.internal,
+    follow: followingPart(follow, next => next.console.internal),
     clock,
-    get recordKeys() {
-      return secrets.value.recordKeys
-    },
-    refill,
-    logger,
-  }
-  mountCalls(app, internal, originCalls(origin))
+    token: () => secrets.value.originToken,
+    calls: originCalls({
+      repository,
+      clock,
+      get recordKeys() {
+        return secrets.value.recordKeys
+      },
+      refill,
+      logger,
+    }),
+  })
 
   let stopBeats = () => {}
   let stopHousekeeping = () => {}
   let stopped: Promise<void> | null = null
   return {
     app,
+    internal,
     health: () => healthOf(repository, announcer),
     start() {
       announcer.start()
@@ -180,6 +180,8 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     stop() {
       stopped ??= (async () => {
         await app.close()
+        // Last: a revocation that waits for confirmations is answered by what gateways say here.
+        await internal.close()
         stopBeats()
         stopHousekeeping()
         await webhook?.stop()

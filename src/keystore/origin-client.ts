@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { buildConnector, Pool } from 'undici'
 import type { Config } from '../config/schema.ts'
 import { type Follow, following, unchanging } from '../domain/follow.ts'
-import { requireAuthorities } from '../domain/pem.ts'
+import { requireAuthorities, requirePair } from '../domain/pem.ts'
 
 /** Settings of an origin that is configured at all. */
 export type OriginSettings = Omit<Config['origin'], 'circuit'> & { readonly url: string }
@@ -36,7 +36,7 @@ export class OriginClient {
   readonly #basePath: string
   readonly #headers: { readonly value: Readonly<Record<string, string>> }
 
-  /** @param follow how a new token and new authorities are heard of */
+  /** @param follow how a new token and new certificates are heard of */
   constructor(settings: OriginSettings, follow: Follow<OriginSettings> = unchanging) {
     const url = new URL(settings.url)
     const connector = following(settings, follow, connectorFor)
@@ -84,11 +84,22 @@ export class OriginClient {
   }
 }
 
-function connectorFor({ caFile, timeoutMs }: OriginSettings): buildConnector.connector {
-  if (caFile === undefined) return buildConnector({ timeout: timeoutMs })
+function connectorFor({ tls, timeoutMs }: OriginSettings): buildConnector.connector {
+  return buildConnector({ ...authoritiesIn(tls), ...clientCertificateIn(tls), timeout: timeoutMs })
+}
+
+function authoritiesIn({ caFile }: OriginSettings['tls']): { ca?: string } {
+  if (caFile === undefined) return {}
   const ca = readFileSync(caFile, 'utf8')
-  requireAuthorities(ca, 'origin.caFile')
-  return buildConnector({ ca, timeout: timeoutMs })
+  requireAuthorities(ca, 'origin.tls.caFile')
+  return { ca }
+}
+
+function clientCertificateIn({ certFile, keyFile }: OriginSettings['tls']): { cert?: string; key?: string } {
+  if (certFile === undefined || keyFile === undefined) return {}
+  const [cert, key] = [readFileSync(certFile, 'utf8'), readFileSync(keyFile, 'utf8')]
+  requirePair(cert, key, 'origin.tls.certFile')
+  return { cert, key }
 }
 
 /** Leaving the loop early destroys the body, and with it the connection. */

@@ -6,6 +6,14 @@ export function declareConsole({ counter, gauge }: Declaring) {
       'operation',
       'code',
     ]),
+    internalRequests: counter('postern_internal_requests_total', 'Requests to the internal listener', [
+      'operation',
+      'code',
+    ]),
+    internalTlsFailures: counter(
+      'postern_internal_tls_failures_total',
+      'TLS handshakes that failed at the internal listener',
+    ),
     outboxPending: gauge(
       'postern_outbox_pending',
       'Committed changes that gateways have not been told of yet',

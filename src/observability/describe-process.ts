@@ -44,11 +44,17 @@ export function describeCertificates(
   }
   metrics.certificateNotAfter.reset()
   if (redisTopologyOf(redis) !== null) set('redis_ca', latestOf(expiriesIn(redis.caFile)))
-  if (planes.includes('console')) set('oidc_ca', latestOf(expiriesIn(console.oidc.caFile)))
+  if (planes.includes('console')) {
+    set('oidc_ca', latestOf(expiriesIn(console.oidc.caFile)))
+    set('internal_server', earliestOf(expiriesIn(console.internal.tls.certFile)))
+    set('internal_client_ca', latestOf(expiriesIn(console.internal.tls.clientCaFile)))
+  }
   if (!planes.includes('gateway')) return
   set('upstream_client', earliestOf(expiriesIn(upstream.tls.certFile)))
   set('upstream_ca', latestOf(expiriesIn(upstream.tls.caFile)))
-  if (origin.url !== undefined) set('origin_ca', latestOf(expiriesIn(origin.caFile)))
+  if (origin.url === undefined) return
+  set('origin_client', earliestOf(expiriesIn(origin.tls.certFile)))
+  set('origin_ca', latestOf(expiriesIn(origin.tls.caFile)))
 }
 
 /** A chain is as good as the link that breaks first. */

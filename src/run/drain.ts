@@ -18,6 +18,8 @@ export class Drain {
   readonly #config: Config['drain']
   readonly #logger: Logger
   readonly #onLeaving: () => void
+  /** Monotonic: when requests that are still in flight are cut. */
+  #cutAtMs = Number.POSITIVE_INFINITY
 
   constructor(config: Config['drain'], logger: Logger, onLeaving: () => void) {
     this.#config = config
@@ -25,14 +27,19 @@ export class Drain {
     this.#onLeaving = onLeaving
   }
 
-  /** @param apps listeners of requests, closed together, each within `drain.timeoutMs` */
+  /** @param apps the public listeners, closed together once `drain.delayMs` has passed */
   async run(reason: string, apps: readonly FastifyInstance[]): Promise<void> {
     this.phase = 'leaving'
     this.#onLeaving()
     this.#logger.info({ reason, delayMs: this.#config.delayMs }, 'draining')
     await sleep(this.#config.delayMs)
+    this.#cutAtMs = performance.now() + this.#config.timeoutMs
+    await this.close(apps)
+  }
+
+  /** Closes listeners together. All that are closed have one `drain.timeoutMs` between them, which began with the first. */
+  async close(apps: readonly FastifyInstance[]): Promise<void> {
     await Promise.all(apps.map(app => this.#close(app)))
-    this.#logger.info({ reason }, 'drained')
   }
 
   /**
@@ -42,10 +49,11 @@ export class Drain {
   async #close(app: FastifyInstance): Promise<void> {
     const { server } = app
     const sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), SWEEP_MS)
-    const deadline = setTimeout(() => {
+    const cut = () => {
       this.#logger.warn({ timeoutMs: this.#config.timeoutMs }, 'requests still in flight are cut')
       server.closeAllConnections()
-    }, this.#config.timeoutMs)
+    }
+    const deadline = setTimeout(cut, Math.max(0, this.#cutAtMs - performance.now()))
     try {
       await polled()
       const { promise: ended, resolve } = Promise.withResolvers<void>()

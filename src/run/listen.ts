@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises'
+import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 
 /** Something at start that a person can mend; its message is the whole of what they are told. */
@@ -11,7 +12,7 @@ export class StartError extends Error {}
  */
 export async function listen(
   app: FastifyInstance,
-  setting: 'gateway' | 'console' | 'ops',
+  setting: 'gateway' | 'console' | 'console.internal' | 'ops',
   { host, port }: { host: string; port: number },
 ): Promise<string> {
   try {
@@ -23,7 +24,8 @@ export async function listen(
   }
   const address = app.server.address()
   const taken = address !== null && typeof address === 'object' ? address.port : port
-  return `http://${host.includes(':') ? `[${host}]` : host}:${taken}`
+  const scheme = app.server instanceof TlsServer ? 'https' : 'http'
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${taken}`
 }
 
 function explain(error: unknown, setting: string, host: string, port: number): unknown {

@@ -33,5 +33,5 @@ export async function startConsole(
   })
   made.start()
   const health = async () => ({ ...(await made.health()).checks })
-  return { name: 'console', app: made.app, health, stop: () => made.stop() }
+  return { name: 'console', app: made.app, internal: made.internal, health, stop: () => made.stop() }
 }

@@ -84,15 +84,17 @@ async function configureDemo(
   const secret = () => randomBytes(32).toString('base64url')
   const gatewayPort = await portOfFlag(flags.get('--gateway-port'), 8080)
   const consolePort = await portOfFlag(flags.get('--console-port'), 8081)
+  const internalPort = await portOfFlag(flags.get('--console-internal-port'), 8082)
   const own = new Map([
     ['--gateway-host', LOOPBACK],
     ['--console-host', LOOPBACK],
+    ['--console-internal-host', LOOPBACK],
     ['--ops-host', LOOPBACK],
     ['--console-gateway-url', `http://${LOOPBACK}:${gatewayPort}`],
     ['--console-public-url', `http://${LOOPBACK}:${consolePort}`],
     ['--ops-port', String(await freePort(9090))],
     ['--upstream-url', upstreamUrl],
-    ['--origin-url', `http://${LOOPBACK}:${consolePort}`],
+    ['--origin-url', `http://${LOOPBACK}:${internalPort}`],
     ['--origin-token', secret()],
     ['--console-admin-token', secret()],
     ['--keys-signing-secrets', secret()],
@@ -103,6 +105,7 @@ async function configureDemo(
     // Last: other settings above name these ports, so each must be known by its number.
     ['--gateway-port', gatewayPort],
     ['--console-port', consolePort],
+    ['--console-internal-port', internalPort],
   ])
   return settingsToRun(() =>
     loadConfig({ environment: host.environment, flags: own, configFile, planes: ['gateway', 'console'] }),

@@ -38,6 +38,11 @@ const HASH_LENGTH = 8
 export interface PlaneRun {
   readonly name: 'gateway' | 'console'
   readonly app: FastifyInstance
+  /**
+   * For other parts of Postern. It closes last: they, or a gateway in this process, still look keys up and report here
+   * while they drain.
+   */
+  readonly internal?: FastifyInstance
   /** What is degraded, part by part. */
   health(): Promise<Readonly<Record<string, string>>>
   /** Ends connections and timers, after the last request. */
@@ -129,15 +134,31 @@ export async function runUntilSignal(
   const planes = await start()
   await readyHeap(frame.host)
   const addresses: Record<string, string> = {}
-  for (const plane of planes) addresses[plane.name] = await listen(plane.app, plane.name, config[plane.name])
+  for (const { name, app, internal } of planes) {
+    addresses[name] = await listen(app, name, config[name])
+    if (internal === undefined) continue
+    addresses['internal'] = await listen(internal, 'console.internal', config.console.internal)
+  }
   addresses['ops'] = opsAddress
   running.planes = planes
   // Whoever starts a process waits for this line, however little else they want to read.
   if (logger.level !== 'silent') logger.child({}, { level: 'info' }).info(addresses, 'listening')
-  settleUnlessUsed(planes.map(({ app }) => app.server)).catch((error: unknown) =>
+  settleUnlessUsed(appsOf(planes).map(({ server }) => server)).catch((error: unknown) =>
     logger.debug({ err: error }, 'the start keeps its memory'),
   )
   return addresses
+}
+
+function appsOf(planes: readonly PlaneRun[]): FastifyInstance[] {
+  return [...planes.map(({ app }) => app), ...internalAppsOf(planes)]
+}
+
+function internalAppsOf(planes: readonly PlaneRun[]): FastifyInstance[] {
+  return planes.flatMap(({ internal }) => internal ?? [])
+}
+
+function stopAll(planes: readonly PlaneRun[]): Promise<unknown> {
+  return Promise.all(planes.map(plane => plane.stop()))
 }
 
 function healthOf({ drain, lacking }: Frame, running: Running): Health {
@@ -199,10 +220,17 @@ function endOnSignal(frame: Frame, running: Running, ops: FastifyInstance): void
       reason,
       planes.map(plane => plane.app),
     )
-    const stopped = Promise.all(planes.map(plane => plane.stop())).then(() => ops.close())
-    await Promise.race([
-      stopped,
-      sleep(STOP_DEADLINE_MS).then(() => logger.warn('parts that did not stop in time')),
-    ])
+    // A gateway in this process makes its last report to the console on the internal listener.
+    const serving = planes.filter(({ internal }) => internal !== undefined)
+    const others = planes.filter(({ internal }) => internal === undefined)
+    await inTime(stopAll(others))
+    await frame.drain.close(internalAppsOf(planes))
+    logger.info({ reason }, 'drained')
+    await inTime(stopAll(serving).then(() => ops.close()))
+  }
+
+  async function inTime(stopped: Promise<unknown>): Promise<void> {
+    const late = sleep(STOP_DEADLINE_MS, undefined, { ref: false })
+    await Promise.race([stopped, late.then(() => logger.warn('parts that did not stop in time'))])
   }
 }

@@ -61,7 +61,13 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
     types: ['config/'],
   },
   control: {
-    values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/logger.ts'],
+    values: [
+      'domain/',
+      'redis/',
+      'observability/metrics.ts',
+      'observability/logger.ts',
+      'observability/trouble-log.ts',
+    ],
     types: ['config/'],
   },
   gateway: {

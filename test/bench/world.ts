@@ -50,7 +50,8 @@ export class BenchWorld {
     const redis = await startRedis(directory)
     const upstream = await startUpstream(directory)
     const shared = { ...secrets, POSTERN_REDIS_URL: `redis://127.0.0.1:${redis.port}`, POSTERN_OPS_PORT: '0' }
-    const console = await startConsole(directory, shared)
+    const internalPort = await freePort()
+    const console = await startConsole(directory, shared, internalPort)
     const settings = {
       ...shared,
       // The console has issued none of the keys: a gateway that is deaf, or finds Redis slow, because the machine is busy
@@ -58,7 +59,7 @@ export class BenchWorld {
       POSTERN_REDIS_BEATS: 'false',
       POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
       POSTERN_DRAIN_DELAY_MS: '0',
-      POSTERN_ORIGIN_URL: console.url,
+      POSTERN_ORIGIN_URL: `http://127.0.0.1:${internalPort}`,
       POSTERN_UPSTREAM_URL: upstream.url,
     }
     return new BenchWorld(directory, { redis, upstream, console }, settings, signingSecret)
@@ -167,10 +168,13 @@ async function startUpstream(directory: string): Promise<ServerProcess> {
 async function startConsole(
   directory: string,
   settings: Readonly<Record<string, string>>,
+  internalPort: number,
 ): Promise<ServerProcess> {
   const port = await freePort()
   const env = {
     ...settings,
+    POSTERN_CONSOLE_INTERNAL_HOST: '127.0.0.1',
+    POSTERN_CONSOLE_INTERNAL_PORT: String(internalPort),
     POSTERN_CONSOLE_HOST: '127.0.0.1',
     POSTERN_CONSOLE_PORT: String(port),
     POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),

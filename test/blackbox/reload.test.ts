@@ -52,7 +52,7 @@ beforeAll(async () => {
   console = await startPostern('console', {
     ...env,
     POSTERN_REDIS_USERNAME: 'console',
-    POSTERN_CONSOLE_PORT: port,
+    POSTERN_CONSOLE_INTERNAL_PORT: port,
     POSTERN_ADMIN_TOKEN_FILE: secrets.file('admin'),
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   })

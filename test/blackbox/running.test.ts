@@ -300,7 +300,7 @@ routes:
     const { secret } = (await issued.json()) as { secret: string }
     const second = await startPostern('gateway', {
       ...world.env,
-      POSTERN_ORIGIN_URL: console.urls.console,
+      POSTERN_ORIGIN_URL: console.urls.internal,
       POSTERN_CONFIG: `${directory}/postern.yaml`,
     })
     const holder = new RawClient(second.urls.gateway)

@@ -69,7 +69,7 @@ beforeAll(async () => {
   })
   gateway = await startPostern('gateway', {
     ...shared,
-    POSTERN_ORIGIN_URL: console.urls.console,
+    POSTERN_ORIGIN_URL: console.urls.internal,
     POSTERN_UPSTREAM_URL: upstream.url,
     POSTERN_UPSTREAM_HEADERS: JSON.stringify({ 'X-Service-Token': SERVICE_TOKEN }),
     POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300',

@@ -34,7 +34,7 @@ beforeAll(async () => {
     POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
     POSTERN_ORIGIN_URL: `http://127.0.0.1:${port}`,
     POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
-    POSTERN_CONSOLE_PORT: port,
+    POSTERN_CONSOLE_INTERNAL_PORT: port,
     POSTERN_ADMIN_TOKEN: adminToken,
     POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
     POSTERN_DRAIN_DELAY_MS: '0',
@@ -170,7 +170,7 @@ async function revoke(id: string): Promise<void> {
 }
 
 async function admin(path: string, body: object = {}): Promise<Record<string, unknown>> {
-  const response = await fetch(`${env['POSTERN_ORIGIN_URL']}/admin/v1${path}`, {
+  const response = await fetch(`${console?.urls.console}/admin/v1${path}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
     body: JSON.stringify(body),

@@ -31,7 +31,7 @@ describe.skipIf(!has(CHROMIUM))(
       gateway = await startPostern('gateway', {
         POSTERN_GATEWAY_PORT: String(gatewayPort),
         POSTERN_REDIS_URL: redis.url,
-        POSTERN_ORIGIN_URL: site.origin,
+        POSTERN_ORIGIN_URL: site.internal,
         POSTERN_ORIGIN_TOKEN: ORIGIN_TOKEN,
         POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
         POSTERN_UPSTREAM_URL: upstream.url,

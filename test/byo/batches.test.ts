@@ -12,7 +12,7 @@ afterAll(() => world.stop())
 const json = 'content/application~1json/schema'
 
 async function post(path: string, body: unknown): Promise<{ status: number; text: string }> {
-  const response = await fetch(`${world.console.urls.console}/internal/v1${path}`, {
+  const response = await fetch(`${world.console.urls.internal}/internal/v1${path}`, {
     method: 'POST',
     headers: {
       authorization: `Bearer ${world.env['POSTERN_ORIGIN_TOKEN']}`,

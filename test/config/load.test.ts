@@ -15,12 +15,14 @@ describe('the names and defaults that the contract fixes', () => {
     ['POSTERN_GATEWAY_PORT', 'gateway.port', 8080, '1', 1],
     ['POSTERN_CONSOLE_HOST', 'console.host', '0.0.0.0', '127.0.0.1', '127.0.0.1'],
     ['POSTERN_CONSOLE_PORT', 'console.port', 8081, '0', 0],
+    ['POSTERN_CONSOLE_INTERNAL_HOST', 'console.internal.host', '0.0.0.0', '::', '::'],
+    ['POSTERN_CONSOLE_INTERNAL_PORT', 'console.internal.port', 8082, '0', 0],
     ['POSTERN_OPS_HOST', 'ops.host', '0.0.0.0', '::', '::'],
     ['POSTERN_OPS_PORT', 'ops.port', 9090, '65535', 65535],
     ['POSTERN_UPSTREAM_URL', 'upstream.url', undefined, 'https://u/base', 'https://u/base'],
     ['POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS', 'upstream.headersTimeoutMs', 10000, '5', 5],
     ['POSTERN_REDIS_URL', 'redis.url', undefined, 'rediss://r:1', 'rediss://r:1'],
-    ['POSTERN_ORIGIN_URL', 'origin.url', undefined, 'http://console:8081', 'http://console:8081'],
+    ['POSTERN_ORIGIN_URL', 'origin.url', undefined, 'http://console:8082', 'http://console:8082'],
     ['POSTERN_ORIGIN_TOKEN', 'origin.token', undefined, 'a'.repeat(16), 'a'.repeat(16)],
     [
       'POSTERN_KEYS_SIGNING_SECRETS',
@@ -245,6 +247,10 @@ describe('mistakes', () => {
         /^console\.port \(in .*settings\.yaml\) is 8080, which gateway\.port takes already$/,
       ),
     ])
+    expect(mistakesOf({ flags: { '--console-internal-port': '8081' } })).toEqual([
+      '--console-internal-port is 8081, which console.port takes already',
+    ])
+    expect(mistakesOf({ flags: { '--console-internal-port': '8080' }, planes: ['gateway'] })).toEqual([])
     expect(mistakesOf({ flags: { '--ops-port': '8080' } })).toEqual([
       expect.stringMatching(/^--ops-port is 8080, which gateway\.port takes already$/),
     ])
@@ -297,14 +303,29 @@ describe('mistakes', () => {
   })
 
   it('name what the gateway needs with an origin, a client certificate or opaque keys', () => {
-    expect(mistakesOf({ environment: { POSTERN_ORIGIN_URL: 'http://console:8081' } })).toEqual([
+    expect(mistakesOf({ environment: { POSTERN_ORIGIN_URL: 'http://console:8082' } })).toEqual([
       expect.stringMatching(/^origin\.token is required with origin\.url/),
     ])
     expect(mistakesOf({ flags: { '--upstream-tls-cert-file': '/c.pem' } })).toEqual([
       expect.stringMatching(/belong together/),
     ])
+    const https = { POSTERN_ORIGIN_URL: 'https://console:8082', POSTERN_ORIGIN_TOKEN: 'a'.repeat(16) }
+    expect(mistakesOf({ environment: https, flags: { '--origin-tls-key-file': '/k.pem' } })).toEqual([
+      expect.stringMatching(/^origin\.tls\.certFile, origin\.tls\.keyFile belong together/),
+    ])
+    const http = { ...https, POSTERN_ORIGIN_URL: 'http://console:8082' }
+    expect(mistakesOf({ environment: { ...http, POSTERN_ORIGIN_TLS_CA_FILE: '/ca.pem' } })).toEqual([
+      expect.stringMatching(/^origin\.tls has no effect with a plain http: address/),
+    ])
     const opaque = { POSTERN_KEYS_FORMAT: 'opaque', POSTERN_KEYS_SIGNING_SECRETS: undefined }
     expect(mistakesOf({ environment: opaque, planes: ['gateway'] })).toEqual([])
+    const console = { planes: ['console'] as const }
+    expect(mistakesOf({ ...console, flags: { '--console-internal-tls-cert-file': '/c.pem' } })).toEqual([
+      expect.stringMatching(/^console\.internal\.tls\.certFile, .* belong together/),
+    ])
+    expect(mistakesOf({ ...console, flags: { '--console-internal-tls-client-ca-file': '/ca.pem' } })).toEqual(
+      [expect.stringMatching(/^--console-internal-tls-client-ca-file requires TLS/)],
+    )
     expect(mistakesOf({ environment: opaque, planes: ['console'] })).toEqual([
       expect.stringMatching(/^keys\.signingSecrets is required for the console/),
     ])

@@ -39,7 +39,7 @@ describe('Redis is', () => {
   })
 
   it('not there where nothing of that is set: the origin alone answers then', () => {
-    const origin = { POSTERN_ORIGIN_URL: 'http://console:8081', POSTERN_ORIGIN_TOKEN: 'a'.repeat(16) }
+    const origin = { POSTERN_ORIGIN_URL: 'http://console:8082', POSTERN_ORIGIN_TOKEN: 'a'.repeat(16) }
     expect(topologyOf({ ...NO_URL, ...origin })).toBeNull()
   })
 })

@@ -8,6 +8,7 @@ import { layerOfFile } from '../../src/config/sources.ts'
 const READ_BY_TEMPLATES = [
   'gateway.port',
   'console.port',
+  'console.internal.port',
   'ops.port',
   'keys.format',
   'drain.delayMs',
@@ -17,11 +18,8 @@ const READ_BY_TEMPLATES = [
 /** What the chart's templates must know of the settings, as the text of `helm/files/settings.yaml`. */
 export function chartSettings(): string {
   const byDefault = layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', [])
-  const defaults: Record<string, Record<string, unknown>> = {}
-  for (const path of READ_BY_TEMPLATES) {
-    const [section = '', name = ''] = path.split('.')
-    defaults[section] = { ...defaults[section], [name]: byDefault.get(path)?.value }
-  }
+  const defaults: Record<string, unknown> = {}
+  for (const path of READ_BY_TEMPLATES) put(defaults, path.split('.'), byDefault.get(path)?.value)
   const secrets = settings
     .filter(setting => setting.secret)
     .map(setting => ({
@@ -30,6 +28,16 @@ export function chartSettings(): string {
       address: isAddress(setting),
     }))
   return `# Written by npm run docs from the program's own schema of settings: not to be edited.\n${stringify({ secrets, defaults })}`
+}
+
+function put(tree: Record<string, unknown>, [name = '', ...rest]: readonly string[], value: unknown): void {
+  if (rest.length === 0) {
+    tree[name] = value
+    return
+  }
+  tree[name] ??= {}
+  // Only maps are made here, one line above, and no setting has the name of a section.
+  put(tree[name] as Record<string, unknown>, rest, value)
 }
 
 /** An address is only secret where it holds a password: without one it may stand in the chart's values. */

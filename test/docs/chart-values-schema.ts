@@ -166,6 +166,7 @@ const properties: JsonSchema = {
   }),
   console: within({
     ...plane,
+    internalService: within({ port: portNumber, annotations: texts }),
     persistence: within({
       existingClaim: text,
       storageClassName: text,
@@ -182,6 +183,7 @@ const properties: JsonSchema = {
     enabled: flag,
     gatewayFrom: objects,
     consoleFrom: objects,
+    internalFrom: objects,
     opsFrom: objects,
     dns: peers,
     redis: peers,

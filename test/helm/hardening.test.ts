@@ -65,7 +65,8 @@ describe.skipIf(!has(HELM))('a pod is built as linters of charts want it', () =>
     (_, { spec }) => {
       const [container] = listAt(spec, 'containers')
       const ports = listAt(container, 'ports').map(({ name }) => name)
-      expect(ports).toEqual(['http', 'ops'])
+      const isConsole = textAt(container, 'name') === 'console'
+      expect(ports).toEqual(isConsole ? ['http', 'internal', 'ops'] : ['http', 'ops'])
       const asked = ['startupProbe', 'livenessProbe', 'readinessProbe'].map(probe =>
         at(container, `${probe}.httpGet`),
       )

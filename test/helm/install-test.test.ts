@@ -39,7 +39,7 @@ describe('helm test', () => {
   it('passes on a gateway and a console that run', async () => {
     const { failed, output } = await runScript()
     expect(output).not.toContain('FAILED')
-    expect(output.match(/^ok: /gm)).toHaveLength(10)
+    expect(output.match(/^ok: /gm)).toHaveLength(11)
     expect(failed).toBe(false)
   })
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Plane } from '../../src/config/rules.ts'
 import { MINIMAL, NAME, type Rendering, render, type Values } from '../support/chart.ts'
-import { at, listAt, type Manifest, valueAt } from '../support/manifests.ts'
+import { at, listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
 const ON = { networkPolicy: { enabled: true } }
@@ -69,19 +69,31 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     expect(egress(at('https://login.example.com', { to }), 'gateway')).not.toContainEqual([[443], to])
   })
 
-  it('lets the release’s gateways reach the console, beside those who are named', () => {
+  it('lets only gateways reach the internal listener of the console, and only those who are named its public one', () => {
     const people = [{ ipBlock: { cidr: '10.1.0.0/16' } }]
-    const values = {
-      ...MINIMAL,
-      console: { enabled: true },
-      tests: { enabled: false },
-      networkPolicy: { enabled: true, consoleFrom: people },
-    }
-    expect(rulesOf(render(values), 'console', 'ingress')).toEqual([
+    const edge = [{ namespaceSelector: { matchLabels: { name: 'edge' } } }]
+    const rules = (values: Values, networkPolicy: object) =>
+      rulesOf(
+        render({
+          ...MINIMAL,
+          ...values,
+          console: { enabled: true },
+          networkPolicy: { enabled: true, consoleFrom: people, ...networkPolicy },
+        }),
+        'console',
+        'ingress',
+      )
+    const ops = [[9090], [MONITORING]]
+    expect(rules({ tests: { enabled: false } }, {})).toEqual([[[8081], people], [[8082], [GATEWAYS]], ops])
+    expect(rules({}, { internalFrom: edge })).toEqual([
       [[8081], people],
-      [[8081], [GATEWAYS]],
-      [[9090], [MONITORING]],
+      [[8082], [GATEWAYS, ...edge]],
+      ops,
+      [[8081, 9090], [TEST]],
     ])
+    const alone = { gateway: { enabled: false }, tests: { enabled: false } }
+    expect(rules(alone, { internalFrom: edge })).toEqual([[[8081], people], [[8082], edge], ops])
+    expect(rules(alone, {})).toEqual([[[8081], people], ops])
   })
 
   it('lets out to names, Redis and the upstream, and to nothing else', () => {
@@ -97,7 +109,7 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     const values = {
       ...MINIMAL,
       console: { enabled: true },
-      config: { ...MINIMAL.config, console: { port: 9000 } },
+      config: { ...MINIMAL.config, console: { internal: { port: 9000 } } },
     }
     expect(egressOf(values).at(-1)).toEqual([[9000], [CONSOLE]])
   })
@@ -181,8 +193,16 @@ describe.skipIf(!has(HELM))('ways in from outside', () => {
   it('the Service of a plane has one port, and that is not the one of probes and metrics', () => {
     for (const service of rendering().all('Service')) {
       if (valueAt(service, 'metadata.annotations', 'helm.sh/hook') === 'test') continue
-      expect(listAt(service, 'spec.ports').map(({ targetPort }) => targetPort)).toEqual(['http'])
+      const port = textAt(service, 'metadata.name').endsWith('-internal') ? 'internal' : 'http'
+      expect(listAt(service, 'spec.ports').map(({ targetPort }) => targetPort)).toEqual([port])
     }
+  })
+
+  it('what gateways ask of the console has a Service that stays inside, whatever the console’s own is', () => {
+    const console = { enabled: true, service: { type: 'LoadBalancer' } }
+    const internal = render({ ...MINIMAL, console }).get('Service', '-console-internal')
+    expect(at(internal, 'spec')).toMatchObject({ type: 'ClusterIP' })
+    expect(listAt(internal, 'spec.ports')).toMatchObject([{ port: 8082, targetPort: 'internal' }])
   })
 
   it('a route leads to the Service of its own plane and to nothing else', () => {

@@ -7,6 +7,7 @@ const gateway = (more: object) => ({ ...MINIMAL, gateway: more })
 const consoleOn = (more: object = {}) => ({ ...MINIMAL, console: { enabled: true, ...more } })
 const pod = (more: object) => ({ ...MINIMAL, pod: more })
 const AUTOSCALING = { enabled: true }
+const OF_TLS = { existingSecret: 'internal-tls' }
 
 /** What is wrong, what is said of it, and, in that, what to set. */
 const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
@@ -36,6 +37,46 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     'a client of no provider',
     { ...consoleOn(), config: { ...MINIMAL.config, console: { oidc: { clientId: 'postern' } } } },
     'set config.console.oidc.issuer',
+  ],
+  [
+    'a client authority at the console, and gateways without a certificate',
+    {
+      ...consoleOn(),
+      secrets: {
+        ...MINIMAL.secrets,
+        console: { internal: { tls: { certFile: OF_TLS, keyFile: OF_TLS, clientCaFile: OF_TLS } } },
+      },
+    },
+    'set certFile and keyFile below secrets.origin.tls',
+  ],
+  [
+    'a client authority at a listener without TLS',
+    {
+      ...consoleOn(),
+      secrets: { ...MINIMAL.secrets, console: { internal: { tls: { clientCaFile: OF_TLS } } } },
+    },
+    'set certFile and keyFile below secrets.console.internal.tls',
+  ],
+  [
+    'half a client certificate for the key service',
+    { ...MINIMAL, secrets: { ...MINIMAL.secrets, origin: { tls: { certFile: OF_TLS } } } },
+    'set both below secrets.origin.tls',
+  ],
+  [
+    'a port of the internal listener that is taken',
+    { ...consoleOn(), config: { ...MINIMAL.config, console: { internal: { port: 8081 } } } },
+    'config.console.port and config.console.internal.port are both 8081',
+  ],
+  [
+    'a route from outside to the internal listener',
+    consoleOn({
+      httpRoute: {
+        enabled: true,
+        parentRefs: [{ name: 'public' }],
+        rules: [{ backendRefs: [{ name: 'acme-postern-console-internal', port: 8082 }] }],
+      },
+    }),
+    'leave backendRefs out',
   ],
   [
     'a signing secret in values',

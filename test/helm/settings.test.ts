@@ -57,9 +57,9 @@ describe.skipIf(!has(HELM))('the settings file', () => {
   })
 
   it('tells the gateway where the console is, unless it is told otherwise', () => {
-    const console = { enabled: true, service: { port: 8081 } }
+    const console = { enabled: true, internalService: { port: 8443 } }
     expect(settingsOf(render({ ...MINIMAL, console }), 'gateway')['origin']).toEqual({
-      url: `http://${NAME}-console:8081`,
+      url: `http://${NAME}-console-internal:8443`,
       tokenFile: '/etc/postern/secrets/origin.token',
     })
     const elsewhere = render({ ...withConfig({ origin: { url: 'https://keys.example' } }), console })
@@ -67,6 +67,26 @@ describe.skipIf(!has(HELM))('the settings file', () => {
     expect(settingsOf(elsewhere, 'console')['origin']).toEqual({
       tokenFile: '/etc/postern/secrets/origin.token',
     })
+  })
+
+  it('gives the gateway an https address where the console’s internal listener has a certificate', () => {
+    const rendering = render({}, { files: ['everything-on.yaml'] })
+    const directory = '/etc/postern/secrets'
+    expect(settingsOf(rendering, 'gateway')['origin']).toEqual({
+      url: `https://${NAME}-console-internal:8082`,
+      tokenFile: `${directory}/origin.token`,
+      tls: {
+        caFile: `${directory}/origin.tls.caFile`,
+        certFile: `${directory}/origin.tls.certFile`,
+        keyFile: `${directory}/origin.tls.keyFile`,
+      },
+    })
+    expect(settingsOf(rendering, 'console')['console']).toMatchObject({
+      internal: { tls: { clientCaFile: `${directory}/console.internal.tls.clientCaFile` } },
+    })
+    expect(settingsOf(rendering, 'gateway')).not.toHaveProperty('console')
+    const mounted = Object.keys(mountedSecrets(rendering, 'console'))
+    expect(mounted.filter(file => file.startsWith('origin.'))).toEqual(['origin.token'])
   })
 
   it('names the mounted file of every reference: secrets, certificates, headers', () => {

@@ -80,7 +80,7 @@ describe('the image', () => {
   })
 
   it('opens the ports of the planes and of ops', () => {
-    expect(of(image, 'EXPOSE')).toEqual(['8080 8081 9090'])
+    expect(of(image, 'EXPOSE')).toEqual(['8080 8081 8082 9090'])
   })
 })
 

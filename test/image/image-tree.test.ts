@@ -86,7 +86,7 @@ describe.skipIf(!canConfine())(
       )
       const gateway = await startPostern(
         'gateway',
-        { ...shared, POSTERN_UPSTREAM_URL: upstream.url, POSTERN_ORIGIN_URL: console.urls.console },
+        { ...shared, POSTERN_UPSTREAM_URL: upstream.url, POSTERN_ORIGIN_URL: console.urls.internal },
         [],
         launcher,
       )

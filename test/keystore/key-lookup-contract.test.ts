@@ -61,7 +61,12 @@ async function redis(): Promise<LookupUnderTest> {
 
 async function origin(): Promise<LookupUnderTest> {
   const server = await ScriptedOrigin.start()
-  const client = new OriginClient({ url: server.url, token: 'a-token-of-the-test', timeoutMs: 1_000 })
+  const client = new OriginClient({
+    url: server.url,
+    token: 'a-token-of-the-test',
+    timeoutMs: 1_000,
+    tls: {},
+  })
   const store = new OriginStore(client, { timeoutMs: 1_000 })
   return {
     get: digest => store.get(digest),

@@ -27,7 +27,7 @@ afterEach(async () => {
 })
 
 function storeAt(url: string): OriginStore {
-  const client = new OriginClient({ url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS })
+  const client = new OriginClient({ url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS, tls: {} })
   clients.push(client)
   return new OriginStore(client, { timeoutMs: TIMEOUT_MS })
 }
@@ -286,7 +286,7 @@ describe('a key service that answers one key at a time', () => {
 
   test('is asked for many again after some minutes: it may have learnt it', async () => {
     const clock = new ManualClock()
-    const client = new OriginClient({ url: origin.url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS })
+    const client = new OriginClient({ url: origin.url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS, tls: {} })
     clients.push(client)
     store = new OriginStore(client, { timeoutMs: TIMEOUT_MS, clock })
     origin.script = (request, response) => {

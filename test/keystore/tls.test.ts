@@ -45,7 +45,7 @@ async function running<T>(caFile: string | null, use: (keys: RunningKeyStore, lo
   const ca = caFile === null ? {} : { caFile }
   const log = new LogSpy()
   const keys = createKeyStore({
-    config: { ...config, redis: { ...config.redis, ...ca }, origin: { ...config.origin, ...ca } },
+    config: { ...config, redis: { ...config.redis, ...ca }, origin: { ...config.origin, tls: ca } },
     metrics: createMetrics(),
     logger: log,
   })

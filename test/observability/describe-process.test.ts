@@ -31,9 +31,15 @@ describe('an operator sees when a certificate will expire', () => {
     const found = await expiries(['gateway'], {
       upstream: { ...upstream, tls: { caFile, certFile, keyFile } },
       redis: { ...redis, url: 'rediss://r:6380', caFile },
-      origin: { ...origin, url: 'https://o', caFile },
+      origin: { ...origin, url: 'https://o', tls: { caFile, certFile, keyFile } },
     })
-    expect(Object.keys(found).sort()).toEqual(['origin_ca', 'redis_ca', 'upstream_ca', 'upstream_client'])
+    expect(Object.keys(found).sort()).toEqual([
+      'origin_ca',
+      'origin_client',
+      'redis_ca',
+      'upstream_ca',
+      'upstream_client',
+    ])
     for (const value of Object.values(found)) expect(Math.abs(value - IN_TWO_DAYS)).toBeLessThan(120)
     expect(await expiries(['gateway'], {})).toEqual({})
   })

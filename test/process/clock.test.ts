@@ -133,7 +133,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
       POSTERN_DATABASE_URL: `sqlite:${temporaryDirectory()}/keys.db`,
     })
     stopAtEnd(console)
-    const gateway = await startPostern('gateway', { ...env, POSTERN_ORIGIN_URL: console.urls.console })
+    const gateway = await startPostern('gateway', { ...env, POSTERN_ORIGIN_URL: console.urls.internal })
     onTestFinished(() => void gateway.process.stop())
     const ask = async (path: string, body?: string) => {
       const response = await fetch(`${console.urls.console}/admin/v1${path}`, {

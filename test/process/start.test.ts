@@ -63,7 +63,7 @@ test('a gateway that starts while Redis, origin and upstream are away is ready, 
   const upstream = await RecordingUpstream.start(ports.upstream)
   const console = await startPostern('console', {
     ...shared,
-    POSTERN_CONSOLE_PORT: String(ports.console),
+    POSTERN_CONSOLE_INTERNAL_PORT: String(ports.console),
     POSTERN_REDIS_URL: redis.url,
     POSTERN_ADMIN_TOKEN: ADMIN_TOKEN,
     POSTERN_DATABASE_URL: 'sqlite::memory:',
@@ -141,6 +141,8 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is away when it star
       ...shared,
       POSTERN_CONSOLE_HOST: '127.0.0.1',
       POSTERN_CONSOLE_PORT: '0',
+      POSTERN_CONSOLE_INTERNAL_HOST: '127.0.0.1',
+      POSTERN_CONSOLE_INTERNAL_PORT: '0',
       POSTERN_OPS_HOST: '127.0.0.1',
       POSTERN_OPS_PORT: String(ops),
       POSTERN_ADMIN_TOKEN: ADMIN_TOKEN,

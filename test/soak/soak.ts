@@ -114,7 +114,7 @@ class SoakWorld {
         POSTERN_KEYS_MEMORY_MAX_ENTRIES: '200',
         POSTERN_KEYS_USAGE_SECONDS: '1',
       },
-      { ...inspected(consolePort), POSTERN_CONSOLE_PORT: String(originPort) },
+      { ...inspected(consolePort), POSTERN_CONSOLE_INTERNAL_PORT: String(originPort) },
     )
     const pidOf = (name: 'gateway' | 'console') => world[name].process.child.pid ?? 0
     const gateway = await InspectedProcess.attach(pidOf('gateway'), gatewayPort)

@@ -58,39 +58,42 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     ...(announcer === undefined ? {} : { announcer }),
   })
   await console.app.listen({ host: '127.0.0.1', port })
+  const internal = await console.internal.listen({ host: '127.0.0.1', port: 0 })
   console.start()
 
-  async function ask(token: string, path: string, body?: object): Promise<Response> {
+  async function ask(token: string, url: string, body?: object): Promise<Response> {
     const sent = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-    const response = await fetch(`${origin}${path}`, { headers, ...sent })
+    const response = await fetch(url, { headers, ...sent })
     if (!response.ok)
-      throw new Error(`The console answered ${response.status} to ${path}: ${await response.text()}`)
+      throw new Error(`The console answered ${response.status} to ${url}: ${await response.text()}`)
     return response
   }
   return {
     origin,
+    /** Where gateways look keys up. */
+    internal,
     provider,
     /** Signs in without the provider, which knows nothing of a clock that a test has set. */
     signInUrl: origin + link.path,
     /** Issues a key as a program does. */
     async issue(key: { name: string; scopes?: string[]; expiresInDays?: number }, workspaceId = 'ws_1') {
       const asked = { scopes: ['files:read', 'workspace:read'], ...key }
-      const response = await ask(ADMIN_TOKEN, `/admin/v1/workspaces/${workspaceId}/keys`, asked)
+      const response = await ask(ADMIN_TOKEN, `${origin}/admin/v1/workspaces/${workspaceId}/keys`, asked)
       // Our own console: the contract of its answer is tested where it is made.
       const answer = (await response.json()) as { key: { id: string; hint: string }; secret: string }
       return { ...answer.key, secret: answer.secret }
     },
     async rotate(id: string, body: { overlapSeconds?: number } = {}): Promise<string> {
-      const answer = await ask(ADMIN_TOKEN, `/admin/v1/keys/${id}/rotate`, body)
+      const answer = await ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/rotate`, body)
       return ((await answer.json()) as { key: { id: string } }).key.id
     },
-    revoke: (id: string) => ask(ADMIN_TOKEN, `/admin/v1/keys/${id}/revoke`, {}),
+    revoke: (id: string) => ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/revoke`, {}),
     /** What gateways report. @param used key ids, each with ms since the epoch */
-    noteUse: (used: Record<string, number>) => ask(ORIGIN_TOKEN, '/internal/v1/usage', { used }),
+    noteUse: (used: Record<string, number>) => ask(ORIGIN_TOKEN, `${internal}/internal/v1/usage`, { used }),
     /** A gateway that says what it has applied. */
     confirm: (name: string, confirmed: { digest: string; version: number }[] = []) =>
-      ask(ORIGIN_TOKEN, '/internal/v1/confirmations', {
+      ask(ORIGIN_TOKEN, `${internal}/internal/v1/confirmations`, {
         gateway: { id: name, name },
         hearing: true,
         leaving: false,

@@ -19,7 +19,8 @@ export interface ConsoleOptions {
   /** In place of the address, where it takes more to say which Redis. */
   readonly redis?: Partial<Config['redis']>
   readonly adminToken?: string | null
-  readonly signIn?: Partial<Omit<Config['console'], 'oidc'>> & {
+  readonly internal?: Partial<Config['console']['internal']>
+  readonly signIn?: Partial<Omit<Config['console'], 'oidc' | 'internal'>> & {
     readonly oidc?: Partial<Config['console']['oidc']>
   }
   readonly webhook?: Partial<Config['console']['webhook']>
@@ -48,19 +49,20 @@ export interface Answer {
   readonly text: string
 }
 
-/** Asks as a program with the admin token does, unless a test says otherwise. */
-function asker({ app }: Console) {
+/** Asks as a program with the admin token does, or below `/internal` as a gateway, unless a test says otherwise. */
+function asker({ app, internal }: Console) {
   return async (
     method: 'GET' | 'POST',
     url: string,
     body?: unknown,
     more: InjectOptions = {},
   ): Promise<Answer> => {
-    const authorization = `Bearer ${url.startsWith('/internal') ? ORIGIN_TOKEN : ADMIN_TOKEN}`
+    const isInternal = url.startsWith('/internal')
+    const authorization = `Bearer ${isInternal ? ORIGIN_TOKEN : ADMIN_TOKEN}`
     const payload = body === undefined ? {} : { payload: JSON.stringify(body) }
     const type = body === undefined ? {} : { 'content-type': 'application/json' }
     const headers = { authorization, ...type, ...more.headers }
-    const response = await app.inject({ method, url, ...payload, ...more, headers })
+    const response = await (isInternal ? internal : app).inject({ method, url, ...payload, ...more, headers })
     const text = response.payload
     return { status: response.statusCode, headers: response.headers, body: parsed(text) as AdminAnswer, text }
   }
@@ -79,6 +81,7 @@ export function consoleConfig({
   redisUrl,
   redis,
   adminToken = ADMIN_TOKEN,
+  internal,
   signIn,
   webhook = {},
 }: ConsoleOptions): Config {
@@ -99,6 +102,7 @@ export function consoleConfig({
     console: {
       host: '127.0.0.1',
       port: 0,
+      internal: { host: '127.0.0.1', port: 0, tls: {}, ...internal },
       webhook: { timeoutMs: 1000, ...webhook },
       ...(adminToken === null ? {} : { adminToken }),
       trustedProxies: [],
@@ -137,7 +141,7 @@ export function consoleConfig({
       ...(redisUrl === undefined ? {} : { url: redisUrl }),
       ...redis,
     },
-    origin: { token: ORIGIN_TOKEN, circuit: { failures: 5, openMs: 500 }, timeoutMs: 1000 },
+    origin: { token: ORIGIN_TOKEN, circuit: { failures: 5, openMs: 500 }, timeoutMs: 1000, tls: {} },
     limits: { replicas: 1, policies: [] },
     keys: {
       format: 'signed',

@@ -78,7 +78,7 @@ export class Fleet {
     const replicas = await Promise.all(
       Array.from({ length: count }, async () => {
         const toRedis = await TcpProxy.start(redis.url)
-        const toOrigin = await TcpProxy.start(console.urls.console)
+        const toOrigin = await TcpProxy.start(console.urls.internal)
         const gateway = await startPostern('gateway', {
           ...shared,
           POSTERN_REDIS_URL: urlOf(toRedis, 'redis'),

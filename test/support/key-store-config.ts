@@ -35,6 +35,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       ...(originUrl === undefined ? {} : { url: originUrl, token: ORIGIN_TOKEN }),
       circuit: { failures: 5, openMs: 500 },
       timeoutMs: changes.originTimeoutMs ?? 1_000,
+      tls: {},
     },
     keys: {
       format: 'signed',

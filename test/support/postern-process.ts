@@ -103,8 +103,8 @@ export class PosternProcess {
 
 export interface Listening {
   readonly process: PosternProcess
-  /** Addresses as its `listening` line names them: gateway, console, ops. */
-  readonly urls: Readonly<Record<'gateway' | 'console' | 'ops', string>>
+  /** Addresses as its `listening` line names them: gateway, console, internal, ops. */
+  readonly urls: Readonly<Record<'gateway' | 'console' | 'internal' | 'ops', string>>
 }
 
 /** Starts a command that listens, and waits until it does. */
@@ -114,10 +114,16 @@ export async function startPostern(
   args: readonly string[] = [],
   launcher?: readonly string[],
 ): Promise<Listening> {
-  const ports = { POSTERN_GATEWAY_PORT: '0', POSTERN_CONSOLE_PORT: '0', POSTERN_OPS_PORT: '0' }
+  const ports = {
+    POSTERN_GATEWAY_PORT: '0',
+    POSTERN_CONSOLE_PORT: '0',
+    POSTERN_CONSOLE_INTERNAL_PORT: '0',
+    POSTERN_OPS_PORT: '0',
+  }
   const hosts = {
     POSTERN_GATEWAY_HOST: '127.0.0.1',
     POSTERN_CONSOLE_HOST: '127.0.0.1',
+    POSTERN_CONSOLE_INTERNAL_HOST: '127.0.0.1',
     POSTERN_OPS_HOST: '127.0.0.1',
   }
   const started = new PosternProcess([command, ...args], { ...ports, ...hosts, ...env }, launcher)
@@ -125,7 +131,12 @@ export async function startPostern(
   const urlOf = (name: string) => String(line[name] ?? '')
   return {
     process: started,
-    urls: { gateway: urlOf('gateway'), console: urlOf('console'), ops: urlOf('ops') },
+    urls: {
+      gateway: urlOf('gateway'),
+      console: urlOf('console'),
+      internal: urlOf('internal'),
+      ops: urlOf('ops'),
+    },
   }
 }
 

@@ -71,7 +71,7 @@ export class Fleet {
   static async start(group: RedisGroup, options: FleetOptions = {}): Promise<Fleet> {
     const { place } = group
     const console = await startConsole({ redis: { ...place, ...CONSOLE_USER } })
-    const originUrl = await console.app.listen({ host: '127.0.0.1', port: 0 })
+    const originUrl = await console.internal.listen({ host: '127.0.0.1', port: 0 })
     const origin = options.origin === false ? {} : { originUrl }
     const changes = { place, ...GATEWAY_USER, ...origin, ...options.gatewaySettings }
     const replicas = Array.from({ length: options.gateways ?? 3 }, () => new Replica(changes))

@@ -60,7 +60,7 @@ export async function startWorld(
   })
   const env = {
     ...shared,
-    POSTERN_ORIGIN_URL: console.urls.console,
+    POSTERN_ORIGIN_URL: console.urls.internal,
     POSTERN_UPSTREAM_URL: upstream.url,
   }
   const gateway = await startPostern('gateway', { ...env, ...settings })

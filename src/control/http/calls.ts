@@ -19,14 +19,6 @@ export type Operation =
   | 'page'
   | 'other'
 
-/** Those of gateways are many, and counted by them. */
-export const GATEWAY_OPERATIONS: ReadonlySet<Operation> = new Set([
-  'lookup',
-  'lookups',
-  'usage',
-  'confirmations',
-])
-
 declare module 'fastify' {
   interface FastifyContextConfig {
     operation?: Operation

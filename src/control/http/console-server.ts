@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { ServerOptions } from 'node:https'
 import { finished } from 'node:stream'
 import {
   type FastifyError,
@@ -12,7 +13,6 @@ import type { Metrics } from '../../observability/metrics.ts'
 import type { ControlLogger } from '../control-logger.ts'
 import type { RandomBytes } from '../registry/ids.ts'
 import { ApiError } from './api-error.ts'
-import { GATEWAY_OPERATIONS } from './calls.ts'
 import { explainError } from './explain-error.ts'
 import { answerUnreadable } from './unreadable-request.ts'
 
@@ -23,8 +23,11 @@ const REQUEST_TIMEOUT_MS = 10_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 type RawRequest = { readonly headers: IncomingHttpHeaders; readonly rawHeaders: readonly string[] }
+/** `console`: for people and programs; `internal`: for gateways. */
+export type ListenerName = 'console' | 'internal'
 
 export interface ServerParts {
+  readonly listener: ListenerName
   readonly logger: ControlLogger
   readonly metrics: Metrics
   readonly randomBytes: RandomBytes
@@ -32,12 +35,16 @@ export interface ServerParts {
   readonly keyPrefix: string
   /** Addresses and CIDRs; `clientAddressOf` reads the `X-Forwarded-For` of these alone. */
   readonly trustedProxies: readonly string[]
+  /** Null: plain HTTP. */
+  readonly tls: ServerOptions | null
 }
 
 /** A server without routes whose every answer, also the framework's own, is ours in form. It doesn't listen. */
 export function createConsoleServer(parts: ServerParts): FastifyInstance {
   const refuse = createRefusal(parts)
-  const app = fastify({
+  // The type of a server without TLS, which is a part of that of one with it, is the one that all callers share.
+  const app: FastifyInstance = fastify({
+    https: parts.tls,
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     exposeHeadRoutes: false,
@@ -109,16 +116,18 @@ function account(
   request: FastifyRequest,
   reply: FastifyReply,
   elapsedMs: number,
-  { logger, metrics }: ServerParts,
+  { listener, logger, metrics }: ServerParts,
 ): void {
   const operation = request.routeOptions.config.operation ?? 'other'
   const status = reply.raw.statusCode
   const durationMs = Math.round(elapsedMs * 100) / 100
   const line = { requestId: request.id, operation, status, keyId: request.keyId, durationMs }
-  if (GATEWAY_OPERATIONS.has(operation)) {
+  const labels = { operation, code: String(status) }
+  if (listener === 'internal') {
+    metrics.internalRequests.inc(labels)
     logger.debug(line, 'request of a gateway')
     return
   }
-  metrics.adminRequests.inc({ operation, code: String(status) })
+  metrics.adminRequests.inc(labels)
   logger.info(line, 'admin request')
 }

@@ -34,7 +34,6 @@ beforeEach(async () => {
   foreignKey = (await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)).body.key.id
 })
 
-const isForPeople = ({ url }: Route) => !url.startsWith('/internal/')
 const pathOf = ({ url }: Route, workspace: string, key: string) =>
   url.replace(':workspaceId', workspace).replace(':keyId', key).replace('*', 'x')
 
@@ -60,13 +59,13 @@ function seen({ status, text, headers }: Visit, ...names: readonly string[]) {
 
 describe('whatever the console serves', () => {
   test('there is something to ask', () => {
-    expect(routes.filter(route => isForPeople(route) && route.url.includes(':')).length).toBeGreaterThan(10)
+    expect(routes.filter(route => route.url.includes(':')).length).toBeGreaterThan(10)
     expect(routes.some(({ url }) => url === '/workspaces/:workspaceId/keys/:keyId/rotate')).toBe(true)
   })
 
   test('what is of another workspace is answered as what there is not, on pages as in the admin API', async () => {
     const before = (await running.ask('GET', '/admin/v1/workspaces/ws_2/keys')).text
-    for (const route of routes.filter(each => isForPeople(each) && each.url.includes(':'))) {
+    for (const route of routes.filter(each => each.url.includes(':'))) {
       const foreign = await ask(ada.browser, route, pathOf(route, 'ws_2', foreignKey), ada.csrf)
       const unknown = await ask(ada.browser, route, pathOf(route, 'ws_9', UNKNOWN_KEY), ada.csrf)
       const name = `${route.method} ${route.url}`
@@ -77,7 +76,7 @@ describe('whatever the console serves', () => {
   })
 
   test('nor is a key of another workspace reached under the person’s own', async () => {
-    for (const route of routes.filter(each => isForPeople(each) && each.url.includes(':keyId'))) {
+    for (const route of routes.filter(each => each.url.includes(':keyId'))) {
       const foreign = await ask(ada.browser, route, pathOf(route, 'ws_1', foreignKey), ada.csrf)
       const unknown = await ask(ada.browser, route, pathOf(route, 'ws_1', UNKNOWN_KEY), ada.csrf)
       expect(seen(foreign, foreignKey)).toEqual(seen(unknown, UNKNOWN_KEY))
@@ -88,7 +87,7 @@ describe('whatever the console serves', () => {
   test('nothing but the way in, and what pages are drawn with, is shown to whoever is not signed in', async () => {
     const stranger = new BrowserDouble(CONSOLE, running.app)
     const open: string[] = []
-    for (const route of routes.filter(isForPeople)) {
+    for (const route of routes) {
       const { status, headers } = await ask(stranger, route, pathOf(route, 'ws_1', UNKNOWN_KEY), '')
       const sentToSignIn = status === 303 && (headers['location'] ?? '').startsWith('/sign-in')
       if (!sentToSignIn && status !== 401) open.push(`${route.method} ${route.url}`)
@@ -102,7 +101,7 @@ describe('whatever the console serves', () => {
     const { id } = (await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)).body.key
     const state = async () => (await running.ask('GET', '/admin/v1/workspaces/ws_1/keys')).text
     const before = await state()
-    for (const route of routes.filter(each => isForPeople(each) && each.method === 'POST')) {
+    for (const route of routes.filter(each => each.method === 'POST')) {
       const { status } = await ask(ada.browser, route, pathOf(route, 'ws_1', id), '')
       expect([route.url, status === 403 || status === 303]).toEqual([route.url, true])
     }

@@ -127,6 +127,21 @@ const admin: Row = {
       queries: [{ expr: rate('postern_login_total', 'outcome'), legend: '{{outcome}}' }],
     },
     {
+      title: 'Requests of gateways',
+      description:
+        'To the internal listener, a second, by status. `failed handshakes`: a client without a certificate that the console trusts.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 4,
+      queries: [
+        {
+          expr: rate('postern_internal_requests_total', 'operation, code'),
+          legend: '{{operation}} {{code}}',
+        },
+        { expr: rate('postern_internal_tls_failures_total'), legend: 'failed handshakes' },
+      ],
+    },
+    {
       title: 'Look-ups at the origin',
       description: 'As the gateways count them.',
       kind: 'timeseries',

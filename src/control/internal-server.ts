@@ -1,0 +1,50 @@
+import type { FastifyInstance } from 'fastify'
+import type { Config } from '../config/schema.ts'
+import type { Clock } from '../domain/clock.ts'
+import { type Follow, followingPart } from '../domain/follow.ts'
+import { TroubleLog } from '../observability/trouble-log.ts'
+import { requireBearer } from './http/bearer.ts'
+import type { Call } from './http/calls.ts'
+import { createConsoleServer, type ServerParts } from './http/console-server.ts'
+import { mountCalls } from './http/mount-calls.ts'
+import { refuseSwitching, tlsOptionsOf, watchTls } from './http/server-tls.ts'
+
+type InternalSettings = Config['console']['internal']
+
+export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 'randomBytes'> {
+  readonly settings: InternalSettings
+  readonly follow: Follow<InternalSettings>
+  readonly clock: Clock
+  /** The bearer token of gateways as it is now; without one every call is refused. */
+  readonly token: () => string | undefined
+  readonly calls: readonly Call[]
+}
+
+/** The listener of gateways: it serves `/internal/v1` and nothing else. It does not listen yet. */
+export function createInternalServer(parts: InternalParts): FastifyInstance {
+  const { settings, follow, clock, logger, metrics, randomBytes, token, calls } = parts
+  const tls = tlsOptionsOf(settings.tls)
+  // Gateways speak to it directly: no proxy is believed about an address.
+  const server = { listener: 'internal', logger, metrics, randomBytes, trustedProxies: [], tls } as const
+  const app = createConsoleServer(server)
+  const followTls = followingPart(follow, next => next.tls)
+  followTls(refuseSwitching(settings.tls))
+  if (tls !== null) {
+    const trouble = new TroubleLog('internal TLS handshake', logger, clock)
+    const handshakes = {
+      works: () => trouble.works(),
+      failed: (error: Error) => {
+        metrics.internalTlsFailures.inc()
+        trouble.failed(error)
+      },
+    }
+    watchTls(app, followTls, handshakes)
+  }
+  const admit = requireBearer(token)
+  mountCalls(app, { prefix: '/internal/v1', admit, unknownPath: 'unknown_path' }, calls)
+  // At zero from the start, so that a first failure is a rise.
+  for (const { operation } of calls) {
+    for (const code of ['401', '500']) metrics.internalRequests.inc({ operation, code }, 0)
+  }
+  return app
+}
