@@ -11,7 +11,7 @@ import { refuseSwitching, tlsOptionsOf, watchTls } from './http/server-tls.ts'
 
 type InternalSettings = Config['console']['internal']
 
-export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 'randomBytes'> {
+export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 'randomBytes' | 'keyPrefix'> {
   readonly settings: InternalSettings
   readonly follow: Follow<InternalSettings>
   readonly clock: Clock
@@ -22,11 +22,18 @@ export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 
 
 /** The listener of gateways: it serves `/internal/v1` and nothing else. It does not listen yet. */
 export function createInternalServer(parts: InternalParts): FastifyInstance {
-  const { settings, follow, clock, logger, metrics, randomBytes, token, calls } = parts
+  const { settings, follow, clock, logger, metrics, randomBytes, keyPrefix, token, calls } = parts
   const tls = tlsOptionsOf(settings.tls)
   // Gateways speak to it directly: no proxy is believed about an address.
-  const server = { listener: 'internal', logger, metrics, randomBytes, trustedProxies: [], tls } as const
-  const app = createConsoleServer(server)
+  const app = createConsoleServer({
+    listener: 'internal',
+    logger,
+    metrics,
+    randomBytes,
+    keyPrefix,
+    trustedProxies: [],
+    tls,
+  })
   const followTls = followingPart(follow, next => next.tls)
   followTls(refuseSwitching(settings.tls))
   if (tls !== null) {
