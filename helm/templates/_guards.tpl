@@ -149,18 +149,18 @@ may be stands in values.schema.json.
 {{- if not (include "postern.at" (dict "tree" $given "path" "upstream.url")) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "config.upstream.url is missing: set it to the address of the workspace/files service, such as http://workspaces.default.svc:8080") -}}
 {{- end -}}
-{{- $origin := include "postern.at" (dict "tree" $given "path" "origin.url") -}}
-{{- if not (or $origin .root.Values.console.enabled (include "postern.usesRedis" .)) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "nobody could say which keys are good: set secrets.redis.url.existingSecret or config.redis.url, console.enabled to true, or config.origin.url to a key service of your own") -}}
+{{- $keyService := include "postern.at" (dict "tree" $given "path" "keyService.url") -}}
+{{- if not (or $keyService .root.Values.console.enabled (include "postern.usesRedis" .)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "nobody could say which keys are good: set secrets.redis.url.existingSecret or config.redis.url, console.enabled to true, or config.keyService.url to a key service of your own") -}}
 {{- end -}}
-{{- if and $origin (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "origin.token") .))) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "config.origin.url names a key service of your own, which wants a token: set secrets.origin.token.existingSecret") -}}
+{{- if and $keyService (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "keyService.token") .))) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.keyService.url names a key service of your own, which wants a token: set secrets.keyService.token.existingSecret") -}}
 {{- end -}}
 {{- include "postern.guardPair" (merge (dict "section" "upstream.tls") .) -}}
-{{- include "postern.guardPair" (merge (dict "section" "origin.tls") .) -}}
-{{- $wanted := and .root.Values.console.enabled (not $origin) (include "postern.hasFile" (dict "root" .root "plane" "console" "path" "console.internal.tls.clientCaFile")) -}}
-{{- if and $wanted (not (include "postern.hasFile" (merge (dict "path" "origin.tls.certFile") .))) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile makes the console refuse gateways without a certificate: set certFile and keyFile below secrets.origin.tls") -}}
+{{- include "postern.guardPair" (merge (dict "section" "keyService.tls") .) -}}
+{{- $wanted := and .root.Values.console.enabled (not $keyService) (include "postern.hasFile" (dict "root" .root "plane" "console" "path" "console.internal.tls.clientCaFile")) -}}
+{{- if and $wanted (not (include "postern.hasFile" (merge (dict "path" "keyService.tls.certFile") .))) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile makes the console refuse gateways without a certificate: set certFile and keyFile below secrets.keyService.tls") -}}
 {{- end -}}
 {{- with $values.autoscaling -}}
 {{- if .enabled -}}

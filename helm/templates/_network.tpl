@@ -96,8 +96,8 @@ spec:
     {{- if eq .plane "gateway" }}
     {{- $upstream := $settings.upstream.addresses | default (list (include "postern.at" (dict "tree" $settings "path" "upstream.url"))) }}
     {{- include "postern.egress" (dict "values" $policy.upstream "addresses" ($upstream | join ",") "default" 80) | nindent 4 }}
-    {{- if include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "origin.url") }}
-    {{- include "postern.egress" (dict "values" $policy.origin "addresses" (include "postern.at" (dict "tree" $settings "path" "origin.url")) "default" 80) | nindent 4 }}
+    {{- if include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "keyService.url") }}
+    {{- include "postern.egress" (dict "values" $policy.keyService "addresses" (include "postern.at" (dict "tree" $settings "path" "keyService.url")) "default" 80) | nindent 4 }}
     {{- else if $root.Values.console.enabled }}
     {{- $port := include "postern.port" (dict "root" $root "plane" "console" "listener" "console.internal") | int }}
     {{- include "postern.networkRule" (dict "direction" "to" "peers" $console "ports" (list $port)) | nindent 4 }}

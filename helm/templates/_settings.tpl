@@ -68,7 +68,7 @@ secrets; nothing here knows one by name but those that the chart itself fills in
 {{- define "postern.named" -}}
 {{- $tree := mergeOverwrite (deepCopy .root.Values.secrets) (deepCopy (index .root.Values .plane).secrets) -}}
 {{- range include "postern.foreignSections" .plane | splitList " " }}{{ $_ := unset $tree . }}{{ end -}}
-{{- if and (eq .plane "console") $tree.origin }}{{ $_ := set $tree "origin" (pick $tree.origin "token") }}{{ end -}}
+{{- if and (eq .plane "console") $tree.keyService }}{{ $_ := set $tree "keyService" (pick $tree.keyService "token") }}{{ end -}}
 {{- $into := dict "found" list -}}
 {{- include "postern.collect" (dict "tree" $tree "path" "" "into" $into) -}}
 {{- toYaml $into -}}
@@ -89,7 +89,7 @@ secrets; nothing here knows one by name but those that the chart itself fills in
 {{- $wanting = append $wanting "keys.signingSecrets" -}}
 {{- end -}}
 {{- if .root.Values.console.enabled -}}
-{{- if not (include "postern.has" (merge (dict "path" "origin.token") .)) }}{{ $wanting = append $wanting "origin.token" }}{{ end -}}
+{{- if not (include "postern.has" (merge (dict "path" "keyService.token") .)) }}{{ $wanting = append $wanting "keyService.token" }}{{ end -}}
 {{- if and (eq .plane "console") (not (include "postern.has" (merge (dict "path" "console.adminToken") .))) -}}
 {{- $wanting = append $wanting "console.adminToken" -}}
 {{- end -}}
@@ -148,13 +148,13 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- $tree := include "postern.given" . | fromYaml -}}
 {{- $secret := list -}}
 {{- range (include "postern.known" .root | fromYaml).secrets }}{{ $secret = append $secret .path }}{{ end -}}
-{{- if and (eq .plane "gateway") .root.Values.console.enabled (not (include "postern.at" (dict "tree" $tree "path" "origin.url"))) -}}
+{{- if and (eq .plane "gateway") .root.Values.console.enabled (not (include "postern.at" (dict "tree" $tree "path" "keyService.url"))) -}}
 {{- $scheme := include "postern.internalTls" .root | empty | ternary "http" "https" -}}
 {{- $url := printf "%s://%s:%d" $scheme (include "postern.internalName" .root) (int .root.Values.console.internalService.port) -}}
-{{- include "postern.put" (dict "tree" $tree "path" "origin.url" "value" $url) -}}
+{{- include "postern.put" (dict "tree" $tree "path" "keyService.url" "value" $url) -}}
 {{- end -}}
 {{- if eq .plane "console" -}}
-{{- if $tree.origin }}{{ $_ := set $tree "origin" (pick $tree.origin "tokenFile") }}{{ end -}}
+{{- if $tree.keyService }}{{ $_ := set $tree "keyService" (pick $tree.keyService "tokenFile") }}{{ end -}}
 {{- if and (eq (include "postern.database" .root) "sqlite") (not (include "postern.at" (dict "tree" $tree "path" "database.url"))) -}}
 {{- include "postern.put" (dict "tree" $tree "path" "database.url" "value" (printf "sqlite:%s/postern.db" (include "postern.dataDirectory" .))) -}}
 {{- end -}}

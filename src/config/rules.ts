@@ -52,36 +52,36 @@ const RULES: readonly Rule[] = [
   },
   {
     plane: 'gateway',
-    about: ['redis.url', 'redis.sentinel', 'redis.cluster', 'origin.url'],
-    check: ({ redis, origin }) =>
+    about: ['redis.url', 'redis.sentinel', 'redis.cluster', 'keyService.url'],
+    check: ({ redis, keyService }) =>
       mistakeIf(
-        redisTopologyOf(redis) === null && origin.url === undefined,
-        'redis.url, origin.url',
+        redisTopologyOf(redis) === null && keyService.url === undefined,
+        'redis.url, keyService.url',
         'at least one is required: nobody could say which keys are good',
       ),
   },
   {
     plane: 'gateway',
-    about: ['origin.url', 'origin.token'],
-    check: ({ origin }) =>
+    about: ['keyService.url', 'keyService.token'],
+    check: ({ keyService }) =>
       mistakeIf(
-        origin.url !== undefined && origin.token === undefined,
-        'origin.token',
-        'is required with origin.url (POSTERN_ORIGIN_TOKEN)',
+        keyService.url !== undefined && keyService.token === undefined,
+        'keyService.token',
+        'is required with keyService.url (POSTERN_KEY_SERVICE_TOKEN)',
       ),
   },
   {
     plane: 'gateway',
-    about: ['origin.url', 'origin.tls'],
-    check: ({ origin: { url, tls } }) =>
+    about: ['keyService.url', 'keyService.tls'],
+    check: ({ keyService: { url, tls } }) =>
       mistakeIf(
         url?.startsWith('http:') === true && Object.values(tls).some(file => file !== undefined),
-        'origin.tls',
-        'has no effect with a plain http: address: set origin.url to https:',
+        'keyService.tls',
+        'has no effect with a plain http: address: set keyService.url to https:',
       ),
   },
   pairRule('gateway', 'upstream.tls', ({ upstream }) => upstream.tls),
-  pairRule('gateway', 'origin.tls', ({ origin }) => origin.tls),
+  pairRule('gateway', 'keyService.tls', ({ keyService }) => keyService.tls),
   pairRule('console', 'console.internal.tls', ({ console }) => console.internal.tls),
   {
     plane: 'console',

@@ -17,7 +17,7 @@ import {
   secret,
   section,
 } from './schema-parts.ts'
-import { origin, redis } from './store-schema.ts'
+import { keyService, redis } from './store-schema.ts'
 
 /**
  * Every setting once: type, bounds, unit, one line of documentation. The defaults stand in `config/default.yaml`.
@@ -129,7 +129,7 @@ const keys = section({
   }),
   staleSeconds: seconds('Time a good record outlives its last verification while nobody answers', 0, 86_400),
   usageSeconds: seconds(
-    'Time between reports to the origin of when keys were last used; 0 is never',
+    'Time between reports to the key service of when keys were last used; 0 is never',
     0,
     3600,
   ),
@@ -141,7 +141,7 @@ export const configSchema = section({
   ops: operations.ops,
   upstream,
   redis,
-  origin,
+  keyService,
   keys,
   limits,
   database: section({

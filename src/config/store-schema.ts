@@ -12,15 +12,15 @@ import {
 } from './schema-parts.ts'
 
 const MAX_REDIS_OPEN_MS = 60_000
-/** Short: the promise on revocation counts from when the origin answers, not from when that is noticed. */
-const MAX_ORIGIN_OPEN_MS = 500
+/** Short: the promise on revocation counts from when the key service answers, not from when that is noticed. */
+const MAX_KEY_SERVICE_OPEN_MS = 500
 
 export const redis = section({
   url: optional(
     Type.String({
       format: 'redis-url',
       description:
-        'Shared cache of key records, a single server; with none of the three kinds of Redis there are memory and origin only',
+        'Shared cache of key records, a single server; with none of the three kinds of Redis there are memory and the key service only',
       ...secret,
     }),
   ),
@@ -64,24 +64,24 @@ export const redis = section({
   connectTimeoutMs: milliseconds('Time for a connection to be made'),
 })
 
-export const origin = section({
+export const keyService = section({
   url: optional(httpUrl('Key service that is asked where Redis does not know; the console, or your own')),
   token: optional(
     Type.String({
       ...bearerToken,
-      description: 'Bearer token between gateway and origin, the same at both ends',
+      description: 'Bearer token between gateway and key service, the same at both ends',
       ...secret,
     }),
   ),
   circuit: circuit(
-    'Failed connections and time-outs in a row after which the origin is not asked for a while',
+    'Failed connections and time-outs in a row after which the key service is not asked for a while',
     'How long it is not asked before it is tried again',
-    MAX_ORIGIN_OPEN_MS,
+    MAX_KEY_SERVICE_OPEN_MS,
   ),
   timeoutMs: milliseconds('Time after which a look-up is given up'),
   tls: section({
-    caFile: optional(file('Certificate authority of the origin (PEM)')),
-    certFile: optional(file('Client certificate shown to the origin (PEM)')),
+    caFile: optional(file('Certificate authority of the key service (PEM)')),
+    certFile: optional(file('Client certificate shown to the key service (PEM)')),
     keyFile: optional(file('Its private key (PEM)')),
   }),
 })

@@ -13,11 +13,11 @@ export interface ConsoleSecrets {
   /** Signs messages to gateways. */
   readonly messageKey: KeyObject
   readonly adminToken: string | undefined
-  readonly originToken: string | undefined
+  readonly keyServiceToken: string | undefined
 }
 
 /** The first secret signs, all verify. */
-export function importSecrets({ keys, console, origin }: Config): ConsoleSecrets {
+export function importSecrets({ keys, console, keyService }: Config): ConsoleSecrets {
   const [first, ...others] = keys.signingSecrets.map(secret => Buffer.from(secret, 'base64'))
   if (first === undefined) {
     throw new Error('keys.signingSecrets: the console needs at least one, to sign the keys that it issues')
@@ -27,6 +27,6 @@ export function importSecrets({ keys, console, origin }: Config): ConsoleSecrets
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
     messageKey: deriveMessageKey(first),
     adminToken: console.adminToken,
-    originToken: origin.token,
+    keyServiceToken: keyService.token,
   }
 }

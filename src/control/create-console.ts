@@ -15,7 +15,7 @@ import { requireBearerOrPerson } from './http/bearer.ts'
 import { createConsoleServer } from './http/console-server.ts'
 import { mountCalls } from './http/mount-calls.ts'
 import { createInternalServer } from './internal-server.ts'
-import { originCalls } from './origin-routes.ts'
+import { keyServiceCalls } from './key-service-routes.ts'
 import type { Announcer } from './registry/announcer.ts'
 import { startBeats } from './registry/beats.ts'
 import { openDatabase } from './registry/database.ts'
@@ -150,8 +150,8 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     settings: config.console.internal,
     follow: followingPart(follow, next => next.console.internal),
     clock,
-    token: () => secrets.value.originToken,
-    calls: originCalls({
+    token: () => secrets.value.keyServiceToken,
+    calls: keyServiceCalls({
       repository,
       clock,
       get recordKeys() {

@@ -1,7 +1,7 @@
 import type { KeyGrant } from './key-record.ts'
 
 /** Where records are, from near to far. */
-export type TierName = 'memory' | 'redis' | 'origin'
+export type TierName = 'memory' | 'redis' | 'key_service'
 
 /** What a gateway knows of a key after asking: unknown is never "no". */
 export type Lookup =

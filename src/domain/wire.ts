@@ -6,7 +6,7 @@ import { isScope, normalizeScopes } from './scope.ts'
 /** What the two planes share: names in Redis and the form of a record. Messages: `invalidation-message.ts`. */
 export const CHANGES_CHANNEL = 'postern:keys:changed'
 
-/** Schema of the record on the wire. A reader refuses a newer one and asks the origin instead. */
+/** Schema of the record on the wire. A reader refuses a newer one and asks the key service instead. */
 const SCHEMA_VERSION = 1
 /** A record is a few hundred bytes; a longer entry was not written by the console. */
 export const MAX_RECORD_BYTES = 16 * 1024
@@ -28,7 +28,7 @@ export function isDigest(text: string): boolean {
   return DIGEST.test(text)
 }
 
-/** A record as people and programs see it: instants in ISO 8601, UTC. Admin API, origin and Redis share it. */
+/** A record as people and programs see it: instants in ISO 8601, UTC. Admin API, key service and Redis share it. */
 export interface RecordJson {
   id: string
   workspaceId: string
@@ -67,7 +67,7 @@ export function deriveRecordKey(signingSecret: Uint8Array): KeyObject {
 }
 
 /**
- * The text that is stored under `redisKeyOf(digest)`, and that the origin answers with.
+ * The text that is stored under `redisKeyOf(digest)`, and that the key service answers with.
  * @param recordKey the key that signs, or null where keys are opaque and no signing secret is set
  */
 export function encodeRecord(record: KeyRecord, digest: string, recordKey: KeyObject | null): string {
@@ -87,7 +87,7 @@ export type DecodedRecord =
  * Reads a record that somebody else wrote. Unknown fields are ignored, so that an older reader understands a newer
  * writer of the same schema; whatever decides something must be there and be right.
  * @param recordKeys keys of which one must have made the MAC; null where the source itself is trusted (the
- * origin) or no signing secret is set
+ * key service) or no signing secret is set
  */
 export function decodeRecord(
   text: string,

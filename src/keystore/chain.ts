@@ -10,8 +10,8 @@ import type { EvictionResult, MemoryStore, Moment, Verified } from './memory-sto
 const MAX_IN_FLIGHT = 10_000
 /** A key that changes more often than this while it is looked up is not known. */
 const MAX_TRIES = 3
-/** How far the origin may lag behind what it announced itself: it may read from a replica of its database. */
-const ORIGIN_LAG_MS = 60_000
+/** How far the key service may lag behind what it announced itself: it may read from a replica of its database. */
+const KEY_SERVICE_LAG_MS = 60_000
 /**
  * While deaf and the authority is passed over, what Redis says is trusted for a quarter of a second and not for a whole
  * one: the rest of that second may go by until it is noticed that the authority is back.
@@ -25,7 +25,7 @@ export interface ChainParts {
   /** The shared cache; null where none is configured. */
   readonly redis: KeyTier | null
   /** The authority; null where none is configured. */
-  readonly origin: KeyTier | null
+  readonly keyService: KeyTier | null
   readonly clock: Clock
   readonly metrics: Metrics
   /** Time a record outlives its last verification while nobody answers; 0 for none. */
@@ -50,7 +50,7 @@ export class KeyStoreChain implements KeyStore {
   constructor(parts: ChainParts) {
     this.#parts = parts
     this.#flights = new Flights(parts.maxInFlight ?? MAX_IN_FLIGHT)
-    this.#nearFirst = [parts.redis, parts.origin].filter(tier => tier !== null)
+    this.#nearFirst = [parts.redis, parts.keyService].filter(tier => tier !== null)
     this.#authorityFirst = this.#nearFirst.toReversed()
     this.#lookups = childrenBy(LOOKUP_RESULTS, result =>
       parts.metrics.lookups.child({ tier: 'memory', result }),
@@ -100,7 +100,7 @@ export class KeyStoreChain implements KeyStore {
     if (flight.superseded) return null
     // The authority needs no channel to be right. What it said in an older epoch is good for those who wait for it, and
     // later only where nobody answers.
-    const isAuthority = answer.kind !== 'unknown' && answer.tier === 'origin'
+    const isAuthority = answer.kind !== 'unknown' && answer.tier === 'key_service'
     if (flight.began.epoch !== now.epoch && !isAuthority) return null
     const { nowMs, epoch } = flight.began
     this.#fill(digest, answer, { verifiedAtMs: passedOver ? nowMs - PASSED_OVER_AGE_MS : nowMs, epoch })
@@ -115,19 +115,20 @@ export class KeyStoreChain implements KeyStore {
       if (answer.kind === 'found' && this.#isCurrent(tier, digest, answer.grant)) {
         return { answer: { kind: 'found', grant: answer.grant, tier: tier.name }, passedOver }
       }
-      passedOver ||= tier.name === 'origin' && answer.kind === 'failed' && answer.why === 'withheld'
+      passedOver ||= tier.name === 'key_service' && answer.kind === 'failed' && answer.why === 'withheld'
     }
     return { answer: UNKNOWN, passedOver }
   }
 
   /**
-   * A cache that lost a write holds an older record than was announced, or than was seen here. So does the origin where
-   * it reads from a replica that lags, but not for long: an origin that stays behind had its database restored from a
+   * A cache that lost a write holds an older record than was announced, or than was seen here. So does the key service where
+   * it reads from a replica that lags, but not for long: a key service that stays behind had its database restored from a
    * backup, and is the authority all the same. Without that bound its keys would be unknown until each gateway restarts.
    */
   #isCurrent(tier: KeyTier, digest: string, { version }: KeyGrant): boolean {
     const { changes, memory, clock } = this.#parts
-    const sinceMs = tier.name === 'origin' ? clock.monotonicMs() - ORIGIN_LAG_MS : Number.NEGATIVE_INFINITY
+    const sinceMs =
+      tier.name === 'key_service' ? clock.monotonicMs() - KEY_SERVICE_LAG_MS : Number.NEGATIVE_INFINITY
     return (
       version >= changes.announcedVersion(digest, sinceMs) && version >= memory.versionOf(digest, sinceMs)
     )

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import { asError, type TroubleLog } from '../observability/trouble-log.ts'
-import { isNotOffered } from './origin-answers.ts'
-import type { OriginClient } from './origin-client.ts'
+import { isNotOffered } from './key-service-answers.ts'
+import type { KeyServiceClient } from './key-service-client.ts'
 import { NO_ROW, PackedRows } from './packed-rows.ts'
 
 /** A burst of changes is confirmed in a few calls. */
@@ -26,7 +26,7 @@ const REFUSED_FOR_NOW = new Set([401, 403, 408, 425, 429])
 const VERSION = 0
 
 export interface ConfirmerParts {
-  readonly client: Pick<OriginClient, 'ask'>
+  readonly client: Pick<KeyServiceClient, 'ask'>
   readonly clock: Clock
   readonly trouble: TroubleLog
   /** This process, among all there are. */

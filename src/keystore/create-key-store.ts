@@ -11,17 +11,17 @@ import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { KeyStoreChain } from './chain.ts'
 import { ChangeConfirmer } from './change-confirmer.ts'
 import { type ChangeEar, Changes } from './changes.ts'
+import { KeyServiceClient } from './key-service-client.ts'
+import { KeyServiceStore } from './key-service-store.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { MemoryStore } from './memory-store.ts'
-import { OriginClient } from './origin-client.ts'
-import { OriginStore } from './origin-store.ts'
 import { RedisSide } from './redis-side.ts'
 import { UsageReporter } from './usage-reporter.ts'
 import { withBreaker } from './with-breaker.ts'
 import { withMetrics } from './with-metrics.ts'
 import { withTroubleLog } from './with-trouble-log.ts'
 
-type SettingsOfKeys = Pick<Config, 'redis' | 'origin' | 'keys'>
+type SettingsOfKeys = Pick<Config, 'redis' | 'keyService' | 'keys'>
 
 export interface KeyStoreSettings {
   readonly config: SettingsOfKeys
@@ -36,7 +36,7 @@ export interface KeyStoreHealth {
   readonly redis: 'ok' | 'down' | 'off'
   readonly changes: 'hearing' | 'deaf'
   /** `down`: it did not answer, and is not asked for a while. */
-  readonly origin: 'on' | 'down' | 'off'
+  readonly keyService: 'on' | 'down' | 'off'
 }
 
 /** The read side of keys, whole. */
@@ -50,7 +50,7 @@ export interface RunningKeyStore {
   used(keyId: string): void
   /** Waits for nothing, and fails for nothing that is down. */
   start(): void
-  /** Reports what is left to report, within `origin.timeoutMs`, and ends. */
+  /** Reports what is left to report, within `keyService.timeoutMs`, and ends. */
   stop(): Promise<void>
   health(): KeyStoreHealth
 }
@@ -76,20 +76,20 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const changes = new Changes({ clock, metrics, beats, messageKeys: () => verifying.value.messages })
   const memory = createMemory(deps)
   const redis = createRedis(deps, changes, () => verifying.value.records)
-  const origin = createOrigin(deps)
+  const keyService = createKeyService(deps)
   const redisTier = redis && withBreaker(redis.tier, config.redis.circuit, clock)
-  const originTier = origin && withBreaker(origin.tier, config.origin.circuit, clock)
-  const breakers = [redisTier, originTier].filter(tier => tier !== null)
+  const keyServiceTier = keyService && withBreaker(keyService.tier, config.keyService.circuit, clock)
+  const breakers = [redisTier, keyServiceTier].filter(tier => tier !== null)
   const keyStore = new KeyStoreChain({
     memory,
     changes,
     redis: redisTier && dress(redisTier, deps),
-    origin: originTier && dress(originTier, deps),
+    keyService: keyServiceTier && dress(keyServiceTier, deps),
     clock,
     metrics,
     staleMs: config.keys.staleSeconds * 1000,
   })
-  changes.onApplied((digest, version) => origin?.confirmer.applied(digest, version))
+  changes.onApplied((digest, version) => keyService?.confirmer.applied(digest, version))
   startLookupsAtZero(metrics)
   collectOnScrape(metrics.storeCircuitOpen, gauge => {
     for (const { name: tier, isOpen } of breakers) gauge.set({ tier }, isOpen ? 1 : 0)
@@ -99,7 +99,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   /** Also where no request comes, the gauges tell the truth and a silent subscription is made again. */
   function notice(): void {
     const hearing = changes.isHearing()
-    origin?.confirmer.watch(hearing)
+    keyService?.confirmer.watch(hearing)
     redis?.watch()
     for (const breaker of breakers) breaker.watch()
     metrics.redisUp.set(redis?.isUp === true ? 1 : 0)
@@ -108,24 +108,27 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   return {
     keyStore,
     changes,
-    introduced: origin?.confirmer.introduced ?? null,
-    used: keyId => origin?.usage?.used(keyId),
+    introduced: keyService?.confirmer.introduced ?? null,
+    used: keyId => keyService?.usage?.used(keyId),
     start() {
       redis?.start()
-      origin?.usage?.start()
+      keyService?.usage?.start()
       watch ??= setInterval(notice, WATCH_EVERY_MS).unref()
     },
     async stop() {
       clearInterval(watch)
       redis?.stop()
-      await Promise.all([origin?.usage?.stop(), origin?.confirmer.stop(AbortSignal.timeout(LEAVE_MS))])
-      await origin?.client.stop()
+      await Promise.all([
+        keyService?.usage?.stop(),
+        keyService?.confirmer.stop(AbortSignal.timeout(LEAVE_MS)),
+      ])
+      await keyService?.client.stop()
       memory.flush()
     },
     health: () => ({
       redis: redis === null ? 'off' : redis.isUp && redisTier?.isOpen === false ? 'ok' : 'down',
       changes: changes.isHearing() ? 'hearing' : 'deaf',
-      origin: originTier === null ? 'off' : originTier.isOpen ? 'down' : 'on',
+      keyService: keyServiceTier === null ? 'off' : keyServiceTier.isOpen ? 'down' : 'on',
     }),
   }
 }
@@ -169,21 +172,21 @@ function createRedis(
   })
 }
 
-interface OriginSide {
-  readonly client: OriginClient
-  readonly tier: OriginStore
+interface KeyServiceSide {
+  readonly client: KeyServiceClient
+  readonly tier: KeyServiceStore
   /** Null where usage is not reported. */
   readonly usage: UsageReporter | null
   readonly confirmer: ChangeConfirmer
 }
 
-function createOrigin({ config, logger, clock, follow }: Deps): OriginSide | null {
-  const { origin, keys } = config
-  const { url, timeoutMs } = origin
+function createKeyService({ config, logger, clock, follow }: Deps): KeyServiceSide | null {
+  const { keyService, keys } = config
+  const { url, timeoutMs } = keyService
   if (url === undefined) return null
-  const client = new OriginClient(
-    { ...origin, url },
-    followingPart(follow, next => ({ ...next.origin, url })),
+  const client = new KeyServiceClient(
+    { ...keyService, url },
+    followingPart(follow, next => ({ ...next.keyService, url })),
   )
   const trouble = new TroubleLog('usage report', logger, clock)
   const periodMs = keys.usageSeconds * 1000
@@ -195,11 +198,11 @@ function createOrigin({ config, logger, clock, follow }: Deps): OriginSide | nul
     gateway: { id: randomUUID(), name: hostname().slice(0, MAX_NAME) },
     timeoutMs,
   })
-  return { client, tier: new OriginStore(client, { timeoutMs, clock }), usage, confirmer }
+  return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer }
 }
 
 function dress(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
-  const trouble = new TroubleLog(`${tier.name} look-up`, logger, clock)
+  const trouble = new TroubleLog(`${tier.name.replace('_', ' ')} look-up`, logger, clock)
   return withTroubleLog(withMetrics(tier, metrics), trouble)
 }
 

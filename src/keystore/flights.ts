@@ -27,7 +27,7 @@ export class Flights {
 
   /**
    * One that may be waited for. What one of another epoch brings would not be usable; and while deaf, nobody is told of
-   * a change, so that whoever comes later than a record is trusted asks anew, however slow the origin is allowed to be.
+   * a change, so that whoever comes later than a record is trusted asks anew, however slow the key service is allowed to be.
    */
   find(digest: string, { nowMs, hearing, epoch }: Moment): Flight | null {
     const flight = this.#current.get(digest)

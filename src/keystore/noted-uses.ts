@@ -109,7 +109,7 @@ export class NotedUses {
   }
 }
 
-/** FNV-1a. Key ids are of the console's or the origin's making, so that nobody chooses them for their hashes. */
+/** FNV-1a. Key ids are of the console's or the key service's making, so that nobody chooses them for their hashes. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)

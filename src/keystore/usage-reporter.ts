@@ -1,8 +1,8 @@
 import type { Clock } from '../domain/clock.ts'
 import { asError, type TroubleLog } from '../observability/trouble-log.ts'
+import { isNotOffered } from './key-service-answers.ts'
+import type { KeyServiceClient } from './key-service-client.ts'
 import { type NotedUse, NotedUses } from './noted-uses.ts'
-import { isNotOffered } from './origin-answers.ts'
-import type { OriginClient } from './origin-client.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
@@ -15,7 +15,7 @@ const MAX_ANSWER_BYTES = 16 * 1024
 const MAX_LAST_REPORT_MS = 2_000
 
 export interface UsageReporterParts {
-  readonly client: Pick<OriginClient, 'ask'>
+  readonly client: Pick<KeyServiceClient, 'ask'>
   readonly clock: Clock
   readonly trouble: TroubleLog
   readonly periodMs: number
@@ -27,7 +27,7 @@ export interface UsageReporterParts {
 }
 
 /**
- * Tells the origin when keys were last used, to the minute. What it cannot tell it tells with the next report; lost is,
+ * Tells the key service when keys were last used, to the minute. What it cannot tell it tells with the next report; lost is,
  * at worst, what was noted since the last one.
  */
 export class UsageReporter {
@@ -96,7 +96,7 @@ export class UsageReporter {
     return true
   }
 
-  /** @returns false where the origin takes no reports: an own key service need not */
+  /** @returns false where the key service takes no reports: an own key service need not */
   async #tellBatch(batch: readonly NotedUse[], deadline: AbortSignal): Promise<boolean> {
     const used = Object.fromEntries(batch.map(({ keyId, minute }) => [keyId, minute * MINUTE_MS]))
     const request = { method: 'POST', path: '/usage', body: { used }, maxBytes: MAX_ANSWER_BYTES } as const
@@ -105,7 +105,7 @@ export class UsageReporter {
       this.#restUntilMs = this.#parts.clock.monotonicMs() + HOUR_MS
       return false
     }
-    if (reply.status < 200 || reply.status > 299) throw new Error(`The origin answered ${reply.status}`)
+    if (reply.status < 200 || reply.status > 299) throw new Error(`The key service answered ${reply.status}`)
     return true
   }
 

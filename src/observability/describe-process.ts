@@ -37,7 +37,7 @@ export function describeConfig(metrics: Metrics, planes: readonly string[], hash
 export function describeCertificates(
   metrics: Metrics,
   planes: readonly string[],
-  { upstream, redis, origin, console }: Pick<Config, 'upstream' | 'redis' | 'origin' | 'console'>,
+  { upstream, redis, keyService, console }: Pick<Config, 'upstream' | 'redis' | 'keyService' | 'console'>,
 ): void {
   const set = (purpose: string, expiry: number | null) => {
     if (expiry !== null) metrics.certificateNotAfter.set({ purpose }, expiry)
@@ -52,9 +52,9 @@ export function describeCertificates(
   if (!planes.includes('gateway')) return
   set('upstream_client', earliestOf(expiriesIn(upstream.tls.certFile)))
   set('upstream_ca', latestOf(expiriesIn(upstream.tls.caFile)))
-  if (origin.url === undefined) return
-  set('origin_client', earliestOf(expiriesIn(origin.tls.certFile)))
-  set('origin_ca', latestOf(expiriesIn(origin.tls.caFile)))
+  if (keyService.url === undefined) return
+  set('key_service_client', earliestOf(expiriesIn(keyService.tls.certFile)))
+  set('key_service_ca', latestOf(expiriesIn(keyService.tls.caFile)))
 }
 
 /** A chain is as good as the link that breaks first. */

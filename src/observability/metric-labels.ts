@@ -14,7 +14,7 @@ export const DECISION_REASONS = [
 ] as const
 export const REJECTION_REASONS = ['path', 'method', 'header', 'body', 'overload', 'draining'] as const
 export const ABORT_PHASES = ['auth', 'waiting', 'streaming'] as const
-export const LOOKUP_TIERS = ['memory', 'redis', 'origin'] as const
+export const LOOKUP_TIERS = ['memory', 'redis', 'key_service'] as const
 export const LOOKUP_RESULTS = [
   'hit',
   'miss',

@@ -17,7 +17,7 @@ export class TroubleLog {
   #inTrouble = false
   #lastToldMs = Number.NEGATIVE_INFINITY
 
-  /** @param part what is in trouble, for the reader of the log: `origin`, `redis reader` */
+  /** @param part what is in trouble, for the reader of the log: `key service look-up`, `redis reader` */
   constructor(part: string, log: Log, clock: Clock) {
     this.#part = part
     this.#log = log

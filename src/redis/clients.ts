@@ -102,7 +102,7 @@ export function createClusterClient(settings: RedisSettings, follow: FollowRedis
       slotsRefreshInterval: TOPOLOGY_EVERY_MS,
       slotsRefreshTimeout: settings.connectTimeoutMs,
       maxRedirections: MAX_REDIRECTIONS,
-      // Of these nothing is asked twice: the origin answers sooner.
+      // Of these nothing is asked twice: the key service answers sooner.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       redisOptions: safeOptions(settings, access.value),

@@ -45,7 +45,7 @@ export class BenchWorld {
     const signingSecret = randomBytes(32)
     const secrets = {
       POSTERN_KEYS_SIGNING_SECRETS: signingSecret.toString('base64'),
-      POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+      POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
     }
     const redis = await startRedis(directory)
     const upstream = await startUpstream(directory)
@@ -59,7 +59,7 @@ export class BenchWorld {
       POSTERN_REDIS_BEATS: 'false',
       POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
       POSTERN_DRAIN_DELAY_MS: '0',
-      POSTERN_ORIGIN_URL: `http://127.0.0.1:${internalPort}`,
+      POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${internalPort}`,
       POSTERN_UPSTREAM_URL: upstream.url,
     }
     return new BenchWorld(directory, { redis, upstream, console }, settings, signingSecret)

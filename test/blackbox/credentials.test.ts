@@ -22,7 +22,7 @@ const ask = (...lines: string[]): Promise<RawAnswer> =>
   exchange(world.gateway.urls.gateway, get(WORKSPACE, undefined, ...lines))
 const codeOf = (answer: RawAnswer) => (JSON.parse(answer.body) as { code: string }).code
 
-/** Everything that was asked of memory, Redis and the origin so far. */
+/** Everything that was asked of memory, Redis and the key service so far. */
 async function lookUps(): Promise<number> {
   const metrics = await scrape(world.gateway.urls.ops)
   return (

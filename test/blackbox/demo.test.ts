@@ -108,7 +108,7 @@ test(
   STARTS,
   async () => {
     const port = await freePort()
-    const other = await startDemo('--origin-url', `http://127.0.0.1:${port}`)
+    const other = await startDemo('--key-service-url', `http://127.0.0.1:${port}`)
     const { stderr } = await other.stop()
     expect(stderr).toContain('The gateway has not reported to the console within 10 s')
   },

@@ -44,9 +44,9 @@ afterAll(async () => {
 
 function clientTls(): Record<string, string> {
   return {
-    POSTERN_ORIGIN_TLS_CA_FILE: client.file('ca'),
-    POSTERN_ORIGIN_TLS_CERT_FILE: client.file('cert'),
-    POSTERN_ORIGIN_TLS_KEY_FILE: client.file('key'),
+    POSTERN_KEY_SERVICE_TLS_CA_FILE: client.file('ca'),
+    POSTERN_KEY_SERVICE_TLS_CERT_FILE: client.file('cert'),
+    POSTERN_KEY_SERVICE_TLS_KEY_FILE: client.file('key'),
   }
 }
 
@@ -74,12 +74,12 @@ async function auth({ urls }: Listening): Promise<number> {
 test('a gateway with a client certificate is served, one without or with a foreign one is not', async () => {
   expect(world.console.urls.internal).toMatch(/^https:/)
   expect(await auth(await startGateway(clientTls()))).toBe(200)
-  const { POSTERN_ORIGIN_TLS_CA_FILE: ca = '' } = clientTls()
-  expect(await auth(await startGateway({ POSTERN_ORIGIN_TLS_CA_FILE: ca }))).toBe(503)
+  const { POSTERN_KEY_SERVICE_TLS_CA_FILE: ca = '' } = clientTls()
+  expect(await auth(await startGateway({ POSTERN_KEY_SERVICE_TLS_CA_FILE: ca }))).toBe(503)
   const foreign = {
-    POSTERN_ORIGIN_TLS_CA_FILE: ca,
-    POSTERN_ORIGIN_TLS_CERT_FILE: young.clientCertFile,
-    POSTERN_ORIGIN_TLS_KEY_FILE: young.clientKeyFile,
+    POSTERN_KEY_SERVICE_TLS_CA_FILE: ca,
+    POSTERN_KEY_SERVICE_TLS_CERT_FILE: young.clientCertFile,
+    POSTERN_KEY_SERVICE_TLS_KEY_FILE: young.clientKeyFile,
   }
   expect(await auth(await startGateway(foreign))).toBe(503)
   const refused = await world.console.process.logged(line => line['msg'] === 'internal TLS handshake fails')
@@ -143,7 +143,11 @@ test('while a console drains, gateways go on being served until its public reque
   const lookUp = async () => {
     const gateway = new RawClient(urls.internal)
     gateway.send(
-      get(`/internal/v1/keys/${'0'.repeat(64)}`, drained.env['POSTERN_ORIGIN_TOKEN'], 'Connection: close'),
+      get(
+        `/internal/v1/keys/${'0'.repeat(64)}`,
+        drained.env['POSTERN_KEY_SERVICE_TOKEN'],
+        'Connection: close',
+      ),
     )
     return (await gateway.untilClosed())[0]?.status
   }

@@ -33,15 +33,15 @@ beforeAll(async () => {
   secrets = new SecretMount({
     signing: list(A),
     admin: adminToken,
-    origin: token(),
+    keyService: token(),
     redis: redisPassword,
   })
   const port = String(await freePort())
   const env = {
     POSTERN_REDIS_URL: redis.url,
     POSTERN_REDIS_PASSWORD_FILE: secrets.file('redis'),
-    POSTERN_ORIGIN_TOKEN_FILE: secrets.file('origin'),
-    POSTERN_ORIGIN_URL: `http://127.0.0.1:${port}`,
+    POSTERN_KEY_SERVICE_TOKEN_FILE: secrets.file('keyService'),
+    POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${port}`,
     POSTERN_KEYS_SIGNING_SECRETS_FILE: secrets.file('signing'),
     POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
     POSTERN_DRAIN_DELAY_MS: '0',
@@ -127,7 +127,7 @@ test('an admin token that was replaced opens nothing any more, and the new one d
 
 test('the token between gateway and console is replaced at both ends', async () => {
   const { secret } = await issue()
-  await swap({ origin: token() })
+  await swap({ keyService: token() })
   await redis.admin.flushall()
   expect(await ask(gateway.urls.gateway, secret)).toBe('200')
 })
@@ -157,11 +157,11 @@ describe('what cannot be used changes nothing', () => {
     ['a signing secret that is too short', { signing: 'c2hvcnQ=\n', admin: token() }, 'SIGNING_SECRETS_FILE'],
     ['no signing secret', { signing: '' }, 'SIGNING_SECRETS_FILE'],
     ['a signing secret of zeros', { signing: list(Buffer.alloc(32)) }, 'SIGNING_SECRETS_FILE'],
-    ['an empty token', { origin: '' }, 'ORIGIN_TOKEN_FILE'],
-    ['a token that can be guessed', { origin: 'guess-me-please' }, 'ORIGIN_TOKEN_FILE'],
-    ['a token with a line break in it', { origin: 'two\nlines' }, 'ORIGIN_TOKEN_FILE'],
+    ['an empty token', { keyService: '' }, 'KEY_SERVICE_TOKEN_FILE'],
+    ['a token that can be guessed', { keyService: 'guess-me-please' }, 'KEY_SERVICE_TOKEN_FILE'],
+    ['a token with a line break in it', { keyService: 'two\nlines' }, 'KEY_SERVICE_TOKEN_FILE'],
   ])('%s: the last good values stay in use, all of them, and it is said why', async (_, broken, named) => {
-    const good = { signing: list(B), admin: adminToken, origin: token() }
+    const good = { signing: list(B), admin: adminToken, keyService: token() }
     await swap(good)
     const saidBefore = new Map([console, gateway].map(({ process }) => [process, process.log.length]))
     await swap(broken)

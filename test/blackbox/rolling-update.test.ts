@@ -90,7 +90,7 @@ test('replicas are replaced one by one under load, and no request fails', { time
 
 test.each([
   ['fields that this version does not know', { colour: 'blue', nested: { v: 2 } }, 'redis'],
-  ['a schema that it does not know', { v: 2 }, 'origin'],
+  ['a schema that it does not know', { v: 2 }, 'key_service'],
 ])(
   'beside a newer console, whose records have %s, a gateway keeps every key working',
   async (_what, added, tier) => {

@@ -12,14 +12,14 @@ describe('settings', () => {
       POSTERN_KEYS_SIGNING_SECRETS: 'c2hvcnQ=',
       POSTERN_LOG_LEVEL: 'loud',
       POSTERN_ADMIN_TOKEN: 'a',
-      POSTERN_ORIGIN_TOKEN: '',
+      POSTERN_KEY_SERVICE_TOKEN: '',
     })
     expect(exit.code).toBe(78)
     for (const name of [
       'POSTERN_ADMIN_TOKEN',
-      'POSTERN_ORIGIN_TOKEN',
+      'POSTERN_KEY_SERVICE_TOKEN',
       'upstream.url: is required',
-      'redis.url, origin.url: at least one is required',
+      'redis.url, keyService.url: at least one is required',
       'POSTERN_GATEWAY_PORT',
       'POSTERN_UPSTREAM_ULR',
       'POSTERN_KEYS_SIGNING_SECRETS',
@@ -190,7 +190,7 @@ describe('with everything running', () => {
     const gateway = await startPostern('gateway', {
       ...world.env,
       POSTERN_REDIS_URL: 'redis://127.0.0.1:1',
-      POSTERN_ORIGIN_URL: 'http://127.0.0.1:1',
+      POSTERN_KEY_SERVICE_URL: 'http://127.0.0.1:1',
       POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
     })
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
@@ -286,7 +286,9 @@ routes:
     await gateway.process.stop()
 
     const console = await startPostern('console', {
-      ...Object.fromEntries(Object.entries(world.env).filter(([name]) => !/UPSTREAM|ORIGIN_URL/.test(name))),
+      ...Object.fromEntries(
+        Object.entries(world.env).filter(([name]) => !/UPSTREAM|KEY_SERVICE_URL/.test(name)),
+      ),
       POSTERN_CONFIG: `${directory}/postern.yaml`,
       POSTERN_ADMIN_TOKEN: 'admin-token-of-a-test',
       POSTERN_DATABASE_URL: 'sqlite::memory:',
@@ -300,7 +302,7 @@ routes:
     const { secret } = (await issued.json()) as { secret: string }
     const second = await startPostern('gateway', {
       ...world.env,
-      POSTERN_ORIGIN_URL: console.urls.internal,
+      POSTERN_KEY_SERVICE_URL: console.urls.internal,
       POSTERN_CONFIG: `${directory}/postern.yaml`,
     })
     const holder = new RawClient(second.urls.gateway)

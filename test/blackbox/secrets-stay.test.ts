@@ -17,7 +17,7 @@ const random = () => randomBytes(24).toString('base64url')
 /** Everything that must stay where it was put. */
 const planted: Record<string, string> = {
   'admin token': random(),
-  'origin token': random(),
+  'key service token': random(),
   'signing secret': randomBytes(32).toString('base64'),
   'Redis password': random(),
 }
@@ -57,7 +57,7 @@ beforeAll(async () => {
     POSTERN_REDIS_URL: redis.url,
     POSTERN_REDIS_USERNAME: 'planes',
     POSTERN_REDIS_PASSWORD: password,
-    POSTERN_ORIGIN_TOKEN: planted['origin token'] ?? '',
+    POSTERN_KEY_SERVICE_TOKEN: planted['key service token'] ?? '',
     POSTERN_KEYS_SIGNING_SECRETS: planted['signing secret'] ?? '',
     POSTERN_LOG_LEVEL: 'trace',
     POSTERN_DRAIN_DELAY_MS: '0',
@@ -69,7 +69,7 @@ beforeAll(async () => {
   })
   gateway = await startPostern('gateway', {
     ...shared,
-    POSTERN_ORIGIN_URL: console.urls.internal,
+    POSTERN_KEY_SERVICE_URL: console.urls.internal,
     POSTERN_UPSTREAM_URL: upstream.url,
     POSTERN_UPSTREAM_HEADERS: JSON.stringify({ 'X-Service-Token': SERVICE_TOKEN }),
     POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300',

@@ -114,7 +114,7 @@ describe('metrics', () => {
       'postern_auth_decisions_total{decision="denied",reason="store_error"}',
       'postern_http_client_aborts_total{phase="streaming"}',
       'postern_upstream_errors_total{upstream="default",kind="queue_full"}',
-      'postern_key_cache_lookups_total{tier="origin",result="error"}',
+      'postern_key_cache_lookups_total{tier="key_service",result="error"}',
       'postern_http_rejected_total{reason="overload"}',
     ]) {
       expect(text).toContain(`${name} 0`)

@@ -31,8 +31,8 @@ beforeAll(async () => {
   const port = String(await freePort())
   env = {
     POSTERN_REDIS_URL: redis.url,
-    POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
-    POSTERN_ORIGIN_URL: `http://127.0.0.1:${port}`,
+    POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
+    POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${port}`,
     POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
     POSTERN_CONSOLE_INTERNAL_PORT: port,
     POSTERN_ADMIN_TOKEN: adminToken,

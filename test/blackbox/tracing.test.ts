@@ -43,7 +43,7 @@ test('with a collector named, a request is a span in its client’s trace, over 
   })
   expect(lookUp).toMatchObject({
     parentSpanId: server?.spanId,
-    attributes: { 'postern.key.tier': expect.stringMatching(/^(redis|origin)$/) },
+    attributes: { 'postern.key.tier': expect.stringMatching(/^(redis|key_service)$/) },
   })
   expect(upstream).toMatchObject({
     parentSpanId: server?.spanId,

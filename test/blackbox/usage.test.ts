@@ -3,30 +3,30 @@ import { digestOf } from '../../src/domain/secret.ts'
 import { recordOf } from '../support/key-records.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { ORIGIN_TOKEN, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { KEY_SERVICE_TOKEN, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { startWorld } from '../support/world.ts'
 
 /** Opaque, as an own key service issues them. */
 const KEYS = { used: 'secret-of-a-key-that-is-used', refused: 'secret-of-a-key-that-is-refused' }
 
 test('the key service learns which keys were used, and not of those that were refused', async () => {
-  const origin = await ScriptedOrigin.start()
+  const keyService = await ScriptedKeyService.start()
   const upstream = await RecordingUpstream.start()
   const expiresAtMs = Date.now() + 3_600_000
   const used = recordOf({ id: 'key_used', expiresAtMs })
-  origin.records.set(digestOf(KEYS.used), used)
-  origin.records.set(digestOf(KEYS.refused), recordOf({ id: 'key_refused', expiresAtMs: Date.now() - 1 }))
+  keyService.records.set(digestOf(KEYS.used), used)
+  keyService.records.set(digestOf(KEYS.refused), recordOf({ id: 'key_refused', expiresAtMs: Date.now() - 1 }))
   const gateway = await startPostern('gateway', {
     POSTERN_KEYS_FORMAT: 'opaque',
-    POSTERN_ORIGIN_URL: origin.url,
-    POSTERN_ORIGIN_TOKEN: ORIGIN_TOKEN,
+    POSTERN_KEY_SERVICE_URL: keyService.url,
+    POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
     POSTERN_UPSTREAM_URL: upstream.url,
     POSTERN_DRAIN_DELAY_MS: '0',
   })
   onTestFinished(async () => {
     await gateway.process.stop()
     await upstream.stop()
-    await origin.stop()
+    await keyService.stop()
   })
   const statusOf = async (path: string, key: string) => {
     const headers = { authorization: `Bearer ${key}` }
@@ -35,7 +35,7 @@ test('the key service learns which keys were used, and not of those that were re
   expect(await statusOf('workspaces/ws_1', KEYS.used)).toBe(200)
   expect(await statusOf('auth', KEYS.refused)).toBe(401)
   expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
-  expect(origin.used.map(Object.keys)).toEqual([['key_used']])
+  expect(keyService.used.map(Object.keys)).toEqual([['key_used']])
 })
 
 test('the console shows when a key was last used', async () => {

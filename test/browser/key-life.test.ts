@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
-import { ORIGIN_TOKEN, SIGNING_SECRET } from '../support/console.ts'
+import { KEY_SERVICE_TOKEN, SIGNING_SECRET } from '../support/console.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { freePort } from '../support/free-port.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
@@ -31,8 +31,8 @@ describe.skipIf(!has(CHROMIUM))(
       gateway = await startPostern('gateway', {
         POSTERN_GATEWAY_PORT: String(gatewayPort),
         POSTERN_REDIS_URL: redis.url,
-        POSTERN_ORIGIN_URL: site.internal,
-        POSTERN_ORIGIN_TOKEN: ORIGIN_TOKEN,
+        POSTERN_KEY_SERVICE_URL: site.internal,
+        POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
         POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
         POSTERN_UPSTREAM_URL: upstream.url,
         POSTERN_DRAIN_DELAY_MS: '0',

@@ -15,7 +15,7 @@ async function post(path: string, body: unknown): Promise<{ status: number; text
   const response = await fetch(`${world.console.urls.internal}/internal/v1${path}`, {
     method: 'POST',
     headers: {
-      authorization: `Bearer ${world.env['POSTERN_ORIGIN_TOKEN']}`,
+      authorization: `Bearer ${world.env['POSTERN_KEY_SERVICE_TOKEN']}`,
       'content-type': 'application/json',
     },
     body: JSON.stringify(body),

@@ -112,7 +112,7 @@ describe('what really answers fits the document', () => {
 
   test('the console: a record, none, and a stranger', async () => {
     const { secret } = await world.issue()
-    const token = world.env['POSTERN_ORIGIN_TOKEN'] ?? ''
+    const token = world.env['POSTERN_KEY_SERVICE_TOKEN'] ?? ''
     const url = world.console.urls.internal
     const found = await lookUp(url, digestOf(secret), token)
     expect(found.status).toBe(200)

@@ -5,7 +5,7 @@ import { parse } from 'yaml'
 
 /** The document as it is shipped. */
 export const CONTRACT = parse(
-  readFileSync(new URL('../../config/origin-openapi.yaml', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../config/key-service-openapi.yaml', import.meta.url), 'utf8'),
 ) as Record<string, unknown>
 
 const ajv = new Ajv2020({ strict: false, allErrors: true })

@@ -5,7 +5,7 @@ import { type Listening, startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { scrapeOne } from '../support/scrape.ts'
-import { answer, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { answer, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { until } from '../support/until.ts'
 import { type KeyRecord, startKeyService } from './example-key-service.ts'
 
@@ -40,11 +40,11 @@ const revoked = (record: KeyRecord): KeyRecord => ({
   version: record.version + 1,
 })
 
-function startGateway(originUrl: string, more: Record<string, string>): Promise<Listening> {
+function startGateway(keyServiceUrl: string, more: Record<string, string>): Promise<Listening> {
   return startPostern('gateway', {
     POSTERN_KEYS_FORMAT: 'opaque',
-    POSTERN_ORIGIN_URL: originUrl,
-    POSTERN_ORIGIN_TOKEN: TOKEN,
+    POSTERN_KEY_SERVICE_URL: keyServiceUrl,
+    POSTERN_KEY_SERVICE_TOKEN: TOKEN,
     POSTERN_UPSTREAM_URL: upstream.url,
     POSTERN_DRAIN_DELAY_MS: '0',
     POSTERN_KEYS_STALE_SECONDS: String(STALE_SECONDS),
@@ -230,16 +230,16 @@ test('a key that is revoked while Redis is away is refused all the same', async 
   await service.stop()
 })
 
-describe('an origin in trouble never makes a key bad', () => {
-  let origin: ScriptedOrigin
+describe('a key service in trouble never makes a key bad', () => {
+  let keyService: ScriptedKeyService
   let gateway: Listening
   beforeAll(async () => {
-    origin = await ScriptedOrigin.start()
-    gateway = await startGateway(origin.url, {})
+    keyService = await ScriptedKeyService.start()
+    gateway = await startGateway(keyService.url, {})
   })
   afterAll(async () => {
     await gateway.process.stop()
-    await origin.stop()
+    await keyService.stop()
   })
 
   test.each([
@@ -254,15 +254,15 @@ describe('an origin in trouble never makes a key bad', () => {
     ['200 with null', 200, 'null'],
     ['200 with a record that lacks its expiry', 200, JSON.stringify({ ...recordOf(), expiresAt: undefined })],
   ])('%s is 503', async (_, status, body) => {
-    origin.script = (_request, response) => answer(response, status, body)
+    keyService.script = (_request, response) => answer(response, status, body)
     expect(await ask(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
   })
 
   test('a key is asked for by its digest, with the token, and is in no request itself', async () => {
     const key = newKey()
-    origin.script = (_request, response) => answer(response, 404, '{"code":"not_found","error":"x"}')
+    keyService.script = (_request, response) => answer(response, 404, '{"code":"not_found","error":"x"}')
     expect((await ask(gateway, key)).code).toBe('key_invalid')
-    expect(origin.requests.at(-1)).toEqual({
+    expect(keyService.requests.at(-1)).toEqual({
       path: `/internal/v1/keys/${digestOf(key)}`,
       authorization: `Bearer ${TOKEN}`,
     })

@@ -55,7 +55,7 @@ test('its commands publish messages that a gateway understands, and verifies whe
 
 test('its settings are settings', () => {
   const [yaml = ''] = blocks('yaml')
-  const file = yaml.replace('/run/secrets/origin-token', fileWith('the-token-of-the-origin'))
+  const file = yaml.replace('/run/secrets/key-service-token', fileWith('the-token-of-the-key-service'))
   const config = configOf({ file, planes: ['gateway'] })
-  expect([config.keys.format, config.origin.token]).toEqual(['opaque', 'the-token-of-the-origin'])
+  expect([config.keys.format, config.keyService.token]).toEqual(['opaque', 'the-token-of-the-key-service'])
 })

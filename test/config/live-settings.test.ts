@@ -30,17 +30,17 @@ describe('of settings that were read again a running process takes', () => {
 
   it('what can change, and names what waits for a restart', () => {
     const next = {
-      POSTERN_ORIGIN_TOKEN: 'new-token-of-the-tests',
+      POSTERN_KEY_SERVICE_TOKEN: 'new-token-of-the-tests',
       POSTERN_KEYS_SIGNING_SECRETS: signingSecret(7),
       POSTERN_GATEWAY_MAX_IN_FLIGHT: '7',
       POSTERN_UPSTREAM_URL: 'http://elsewhere',
     }
     const { config, changed, held } = takeOver(read(), read(next))
-    expect(changed).toEqual(['origin.token', 'keys.signingSecrets'])
+    expect(changed).toEqual(['keyService.token', 'keys.signingSecrets'])
     expect(held).toEqual(['gateway.maxInFlight', 'upstream.url'])
     expect(config).toEqual(
       read({
-        POSTERN_ORIGIN_TOKEN: 'new-token-of-the-tests',
+        POSTERN_KEY_SERVICE_TOKEN: 'new-token-of-the-tests',
         POSTERN_KEYS_SIGNING_SECRETS: signingSecret(7),
       }),
     )

@@ -22,8 +22,8 @@ describe('the names and defaults that the contract fixes', () => {
     ['POSTERN_UPSTREAM_URL', 'upstream.url', undefined, 'https://u/base', 'https://u/base'],
     ['POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS', 'upstream.headersTimeoutMs', 10000, '5', 5],
     ['POSTERN_REDIS_URL', 'redis.url', undefined, 'rediss://r:1', 'rediss://r:1'],
-    ['POSTERN_ORIGIN_URL', 'origin.url', undefined, 'http://console:8082', 'http://console:8082'],
-    ['POSTERN_ORIGIN_TOKEN', 'origin.token', undefined, 'a'.repeat(16), 'a'.repeat(16)],
+    ['POSTERN_KEY_SERVICE_URL', 'keyService.url', undefined, 'http://console:8082', 'http://console:8082'],
+    ['POSTERN_KEY_SERVICE_TOKEN', 'keyService.token', undefined, 'a'.repeat(16), 'a'.repeat(16)],
     [
       'POSTERN_KEYS_SIGNING_SECRETS',
       'keys.signingSecrets',
@@ -56,7 +56,7 @@ describe('the names and defaults that the contract fixes', () => {
       planes: [],
     })
     expect(bare.ok && valueAt(bare.config, path)).toEqual(byDefault)
-    const others = name === 'POSTERN_ORIGIN_URL' ? { POSTERN_ORIGIN_TOKEN: 'a'.repeat(16) } : {}
+    const others = name === 'POSTERN_KEY_SERVICE_URL' ? { POSTERN_KEY_SERVICE_TOKEN: 'a'.repeat(16) } : {}
     expect(valueAt(configOf({ environment: { ...others, [name]: text } }), path)).toEqual(value)
   })
 
@@ -199,8 +199,8 @@ describe('mistakes', () => {
     'are named once: a bad value of %s is not also said to be missing, or to contradict another',
     (path, { environment }) => {
       const good = {
-        POSTERN_ORIGIN_URL: 'http://console:8081',
-        POSTERN_ORIGIN_TOKEN: 'o'.repeat(16),
+        POSTERN_KEY_SERVICE_URL: 'http://console:8081',
+        POSTERN_KEY_SERVICE_TOKEN: 'o'.repeat(16),
         POSTERN_UPSTREAM_TLS_CERT_FILE: '/c.pem',
         POSTERN_UPSTREAM_TLS_KEY_FILE: '/k.pem',
         POSTERN_CONSOLE_WEBHOOK_URL: 'https://hooks.example.com',
@@ -296,26 +296,29 @@ describe('mistakes', () => {
     expect(problems(['gateway'])).toEqual([
       'keys.signingSecrets',
       'upstream.url',
-      'redis.url, origin.url at least one',
+      'redis.url, keyService.url at least one',
     ])
     expect(problems(['console'])).toEqual(['keys.signingSecrets'])
     expect(problems([])).toEqual([])
   })
 
-  it('name what the gateway needs with an origin, a client certificate or opaque keys', () => {
-    expect(mistakesOf({ environment: { POSTERN_ORIGIN_URL: 'http://console:8082' } })).toEqual([
-      expect.stringMatching(/^origin\.token is required with origin\.url/),
+  it('name what the gateway needs with a key service, a client certificate or opaque keys', () => {
+    expect(mistakesOf({ environment: { POSTERN_KEY_SERVICE_URL: 'http://console:8082' } })).toEqual([
+      expect.stringMatching(/^keyService\.token is required with keyService\.url/),
     ])
     expect(mistakesOf({ flags: { '--upstream-tls-cert-file': '/c.pem' } })).toEqual([
       expect.stringMatching(/belong together/),
     ])
-    const https = { POSTERN_ORIGIN_URL: 'https://console:8082', POSTERN_ORIGIN_TOKEN: 'a'.repeat(16) }
-    expect(mistakesOf({ environment: https, flags: { '--origin-tls-key-file': '/k.pem' } })).toEqual([
-      expect.stringMatching(/^origin\.tls\.certFile, origin\.tls\.keyFile belong together/),
+    const https = {
+      POSTERN_KEY_SERVICE_URL: 'https://console:8082',
+      POSTERN_KEY_SERVICE_TOKEN: 'a'.repeat(16),
+    }
+    expect(mistakesOf({ environment: https, flags: { '--key-service-tls-key-file': '/k.pem' } })).toEqual([
+      expect.stringMatching(/^keyService\.tls\.certFile, keyService\.tls\.keyFile belong together/),
     ])
-    const http = { ...https, POSTERN_ORIGIN_URL: 'http://console:8082' }
-    expect(mistakesOf({ environment: { ...http, POSTERN_ORIGIN_TLS_CA_FILE: '/ca.pem' } })).toEqual([
-      expect.stringMatching(/^origin\.tls has no effect with a plain http: address/),
+    const http = { ...https, POSTERN_KEY_SERVICE_URL: 'http://console:8082' }
+    expect(mistakesOf({ environment: { ...http, POSTERN_KEY_SERVICE_TLS_CA_FILE: '/ca.pem' } })).toEqual([
+      expect.stringMatching(/^keyService\.tls has no effect with a plain http: address/),
     ])
     const opaque = { POSTERN_KEYS_FORMAT: 'opaque', POSTERN_KEYS_SIGNING_SECRETS: undefined }
     expect(mistakesOf({ environment: opaque, planes: ['gateway'] })).toEqual([])
@@ -337,10 +340,10 @@ describe('a secret from a file', () => {
 
   it('is read under the same name with _FILE, File or -file, without the line break at its end', () => {
     const file = fileWith(`${token}\n`)
-    expect(configOf({ environment: { POSTERN_ORIGIN_TOKEN_FILE: file } }).origin.token).toBe(token)
+    expect(configOf({ environment: { POSTERN_KEY_SERVICE_TOKEN_FILE: file } }).keyService.token).toBe(token)
     expect(configOf({ environment: { POSTERN_ADMIN_TOKEN_FILE: file } }).console.adminToken).toBe(token)
-    expect(configOf({ flags: { '--origin-token-file': file } }).origin.token).toBe(token)
-    expect(configOf({ file: `origin: { tokenFile: '${file}' }` }).origin.token).toBe(token)
+    expect(configOf({ flags: { '--key-service-token-file': file } }).keyService.token).toBe(token)
+    expect(configOf({ file: `keyService: { tokenFile: '${file}' }` }).keyService.token).toBe(token)
   })
 
   it('may hold several, one a line', () => {
@@ -369,28 +372,28 @@ describe('a secret from a file', () => {
     const path = fileWith(token)
     expect(
       configOf({
-        file: `origin: { token: ${'x'.repeat(20)} }`,
-        environment: { POSTERN_ORIGIN_TOKEN_FILE: path },
-      }).origin.token,
+        file: `keyService: { token: ${'x'.repeat(20)} }`,
+        environment: { POSTERN_KEY_SERVICE_TOKEN_FILE: path },
+      }).keyService.token,
     ).toBe(token)
     expect(
       configOf({
-        file: `origin: { tokenFile: '${path}' }`,
-        environment: { POSTERN_ORIGIN_TOKEN: 'y'.repeat(20) },
-      }).origin.token,
+        file: `keyService: { tokenFile: '${path}' }`,
+        environment: { POSTERN_KEY_SERVICE_TOKEN: 'y'.repeat(20) },
+      }).keyService.token,
     ).toBe('y'.repeat(20))
   })
 
   it('and as a value in the same place contradict each other', () => {
-    const environment = { POSTERN_ORIGIN_TOKEN: token, POSTERN_ORIGIN_TOKEN_FILE: fileWith(token) }
+    const environment = { POSTERN_KEY_SERVICE_TOKEN: token, POSTERN_KEY_SERVICE_TOKEN_FILE: fileWith(token) }
     expect(mistakesOf({ environment })).toEqual([
-      'POSTERN_ORIGIN_TOKEN is given twice: also as POSTERN_ORIGIN_TOKEN_FILE',
+      'POSTERN_KEY_SERVICE_TOKEN is given twice: also as POSTERN_KEY_SERVICE_TOKEN_FILE',
     ])
   })
 
   it('that cannot be read is a mistake, and not one that is missing as well', () => {
-    expect(mistakesOf({ environment: { POSTERN_ORIGIN_TOKEN_FILE: '/nowhere/token' } })).toEqual([
-      expect.stringMatching(/^POSTERN_ORIGIN_TOKEN_FILE names a file that cannot be read/),
+    expect(mistakesOf({ environment: { POSTERN_KEY_SERVICE_TOKEN_FILE: '/nowhere/token' } })).toEqual([
+      expect.stringMatching(/^POSTERN_KEY_SERVICE_TOKEN_FILE names a file that cannot be read/),
     ])
     const signing = {
       POSTERN_KEYS_SIGNING_SECRETS: undefined,

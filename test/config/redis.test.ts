@@ -38,13 +38,16 @@ describe('Redis is', () => {
     })
   })
 
-  it('not there where nothing of that is set: the origin alone answers then', () => {
-    const origin = { POSTERN_ORIGIN_URL: 'http://console:8082', POSTERN_ORIGIN_TOKEN: 'a'.repeat(16) }
-    expect(topologyOf({ ...NO_URL, ...origin })).toBeNull()
+  it('not there where nothing of that is set: the key service alone answers then', () => {
+    const keyService = {
+      POSTERN_KEY_SERVICE_URL: 'http://console:8082',
+      POSTERN_KEY_SERVICE_TOKEN: 'a'.repeat(16),
+    }
+    expect(topologyOf({ ...NO_URL, ...keyService })).toBeNull()
   })
 })
 
-describe('a gateway without an origin', () => {
+describe('a gateway without a key service', () => {
   it.each([
     { POSTERN_REDIS_SENTINEL_NAME: 'm', POSTERN_REDIS_SENTINEL_URLS: 's' },
     { POSTERN_REDIS_CLUSTER_URLS: 'node' },
@@ -54,7 +57,7 @@ describe('a gateway without an origin', () => {
 
   it('says that one of them is required', () => {
     expect(problemsOf({})).toEqual([
-      expect.stringMatching(/^redis\.url, origin\.url at least one is required/),
+      expect.stringMatching(/^redis\.url, keyService\.url at least one is required/),
     ])
   })
 })

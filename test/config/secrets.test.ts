@@ -79,11 +79,11 @@ describe('a secret is never printed', () => {
   it('and what is printed can be read again: all else stands in it', () => {
     const environment = {
       POSTERN_REDIS_URL: 'redis://user:pass@redis:6379/1',
-      POSTERN_ORIGIN_TOKEN: 'x'.repeat(20),
+      POSTERN_KEY_SERVICE_TOKEN: 'x'.repeat(20),
     }
     const printed = parse(printConfig(configOf({ environment }))) as Record<string, Record<string, unknown>>
     expect(printed['redis']?.['url']).toBe('redis://user:[hidden]@redis:6379/1')
-    expect(printed['origin']?.['token']).toBe('[hidden]')
+    expect(printed['keyService']?.['token']).toBe('[hidden]')
     expect(printed['keys']?.['signingSecrets']).toEqual(['[hidden]'])
     expect(printed['database']?.['url']).toBe('sqlite:postern.db')
     expect(printed['gateway']).toEqual(configOf().gateway)
@@ -151,13 +151,13 @@ describe('a mistake never repeats the value of a secret', () => {
 
   it('not even where the file that holds it is no YAML', () => {
     for (const text of [
-      'origin:\n  token: canary: x',
-      'origin: { token: "canary',
-      'origin:\n\ttoken: canary',
+      'keyService:\n  token: canary: x',
+      'keyService: { token: "canary',
+      'keyService:\n\ttoken: canary',
       'a: *canary',
       'a: !canary x',
       '%canary\n---\na: 1',
-      'origin: {token: x}\norigin: canary',
+      'keyService: {token: x}\nkeyService: canary',
     ]) {
       const mistakes = mistakesOf({ file: text })
       expect(mistakes.length, text).toBeGreaterThan(0)

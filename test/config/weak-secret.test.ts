@@ -98,7 +98,7 @@ describe('weak secrets are refused with the settings', () => {
 
   it.each([
     ['POSTERN_ADMIN_TOKEN', {}],
-    ['POSTERN_ORIGIN_TOKEN', { POSTERN_ORIGIN_URL: 'http://console:8081' }],
+    ['POSTERN_KEY_SERVICE_TOKEN', { POSTERN_KEY_SERVICE_URL: 'http://console:8081' }],
   ])('%s of fewer than 16 characters', (name, more) => {
     const ofLength = (length: number) => mistakesOf({ environment: { ...more, [name]: 'x'.repeat(length) } })
     for (const length of [1, 8, 15]) {

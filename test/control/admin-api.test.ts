@@ -315,7 +315,7 @@ describe('who has no token', () => {
     ['another token', 'Bearer admin-token-of-the-testz'],
     ['the beginning of the token', 'Bearer admin-token'],
     ['the token and more', `Bearer ${ADMIN_TOKEN}x`],
-    ['the origin’s token', 'Bearer origin-token-of-the-tests'],
+    ['the key service’s token', 'Bearer key-service-token-of-the-tests'],
   ] as const
   const cases = calls.flatMap(([method, url]) =>
     tokens.map(([what, sent]) => [method, url, what, sent] as const),

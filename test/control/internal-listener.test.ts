@@ -3,11 +3,11 @@ import { text } from 'node:stream/consumers'
 import type { FastifyInstance } from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
 import { createMetrics } from '../../src/observability/metrics.ts'
-import { ADMIN_TOKEN, ORIGIN_TOKEN, startConsole } from '../support/console.ts'
+import { ADMIN_TOKEN, KEY_SERVICE_TOKEN, startConsole } from '../support/console.ts'
 import { metricValue } from '../support/metric-value.ts'
 
 const DIGEST = '0'.repeat(64)
-const TOKENS = [ORIGIN_TOKEN, ADMIN_TOKEN].map(token => ({ authorization: `Bearer ${token}` }))
+const TOKENS = [KEY_SERVICE_TOKEN, ADMIN_TOKEN].map(token => ({ authorization: `Bearer ${token}` }))
 
 /** `GET /path` for each route of a listener, whichever plugin declares it. */
 async function routesOf(app: FastifyInstance): Promise<{ method: string; url: string }[]> {
@@ -57,7 +57,7 @@ test('no path of gateways exists on the public listener, and the 404 does not sa
 
 test('whatever the framework refuses on the internal listener is our JSON with a request id', async () => {
   const { internal } = await startConsole()
-  const headers = { authorization: `Bearer ${ORIGIN_TOKEN}`, 'x-request-id': 'of-a-test' }
+  const headers = { authorization: `Bearer ${KEY_SERVICE_TOKEN}`, 'x-request-id': 'of-a-test' }
   const json = { ...headers, 'content-type': 'application/json' }
   const refused = await Promise.all([
     internal.inject({ method: 'GET', url: '/internal/v1/%zz', headers }),

@@ -9,7 +9,7 @@ import type { Config } from '../../src/config/schema.ts'
 import type { Prepare } from '../../src/domain/follow.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { makeCertificates } from '../support/certificates.ts'
-import { consoleConfig, ORIGIN_TOKEN, startConsole } from '../support/console.ts'
+import { consoleConfig, KEY_SERVICE_TOKEN, startConsole } from '../support/console.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { SecretMount } from '../support/secret-mount.ts'
 import { until } from '../support/until.ts'
@@ -57,7 +57,7 @@ async function start(options: { clientCa: boolean }) {
 
 /** Asks for a key that does not exist. @returns the status and whether the connection stays open, or the error's code */
 async function ask(url: URL, options: AgentOptions, agent = new Agent(options)): Promise<unknown> {
-  const headers = { authorization: `Bearer ${ORIGIN_TOKEN}` }
+  const headers = { authorization: `Bearer ${KEY_SERVICE_TOKEN}` }
   const { promise, resolve } = Promise.withResolvers<unknown>()
   request(new URL(`/internal/v1/keys/${'0'.repeat(64)}`, url), { agent, headers }, response => {
     response.resume().on('end', () => resolve([response.statusCode, response.headers.connection]))
@@ -117,7 +117,7 @@ test('a connection that is in use while certificates are replaced gets its answe
   socket.write(`GET ${get}`)
   files.swap(filesOf(others))
   reload()
-  socket.write(`Authorization: Bearer ${ORIGIN_TOKEN}\r\n\r\nGET ${get}\r\n`)
+  socket.write(`Authorization: Bearer ${KEY_SERVICE_TOKEN}\r\n\r\nGET ${get}\r\n`)
   const answers = await text(socket)
   expect(answers.match(/^HTTP\/1\.1 \d+/gm)).toEqual(['HTTP/1.1 404'])
   expect(answers.toLowerCase()).toContain('connection: close')

@@ -432,7 +432,7 @@ export function describeOperations(
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
     })
 
-    test('and a report of use need the origin’s token', async () => {
+    test('and a report of use need the key service’s token', async () => {
       const { ask } = await started()
       for (const path of ['/internal/v1/lookups', '/internal/v1/usage']) {
         const headers = { authorization: 'Bearer admin-token-of-the-tests' }

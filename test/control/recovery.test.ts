@@ -73,7 +73,7 @@ describe('when Redis is there again', () => {
     expect(told().length).toBeGreaterThan(1)
   })
 
-  test('what was only issued is not: a Redis that lost it knows nothing of it, and the origin does', async () => {
+  test('what was only issued is not: a Redis that lost it knows nothing of it, and the key service does', async () => {
     const key = someKey()
     await tell(key, await insert(repository, key))
     reconnect()

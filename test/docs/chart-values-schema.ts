@@ -188,7 +188,7 @@ const properties: JsonSchema = {
     dns: peers,
     redis: peers,
     upstream: peers,
-    origin: peers,
+    keyService: peers,
     database: peers,
     identityProvider: peers,
     webhook: peers,

@@ -91,7 +91,7 @@ describe('the decision', () => {
     'says nothing of %s to a key that does not exist',
     reason => {
       const question = failing([reason])
-      expect(reasonOf({ ...question, lookup: { kind: 'absent', tier: 'origin' } })).toBe('key_invalid')
+      expect(reasonOf({ ...question, lookup: { kind: 'absent', tier: 'key_service' } })).toBe('key_invalid')
       expect(reasonOf({ ...question, lookup: { kind: 'unknown' } })).toBe('key_store_unavailable')
     },
   )
@@ -149,8 +149,8 @@ describe('expiry', () => {
     expect(reasonOf({ ...GOOD, lookup: found({ revokedAtMs: 0 }) })).toBe('key_revoked')
   })
 
-  it('does not care whether the record came from memory, Redis or the origin', () => {
-    for (const tier of ['memory', 'redis', 'origin'] as const) {
+  it('does not care whether the record came from memory, Redis or the key service', () => {
+    for (const tier of ['memory', 'redis', 'key_service'] as const) {
       const lookup: Lookup = { kind: 'found', grant: grantOf(exampleRecord({ expiresAtMs: NOW_MS })), tier }
       expect(reasonOf({ ...GOOD, lookup })).toBe('key_expired')
     }

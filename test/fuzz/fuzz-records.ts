@@ -5,16 +5,16 @@ import { SIGNING_SECRET } from '../support/key-records.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'
 import { RedisServer } from '../support/redis-server.ts'
-import { ORIGIN_TOKEN } from '../support/scripted-origin.ts'
+import { KEY_SERVICE_TOKEN } from '../support/scripted-key-service.ts'
 import { until } from '../support/until.ts'
-import { PlannedOrigin } from './planned-origin.ts'
+import { PlannedKeyService } from './planned-key-service.ts'
 import { breachOfRecords, type Verdict } from './record-law.ts'
 import { type RecordPlan, recordPlan } from './record-plans.ts'
 
 export interface RecordFuzzReport {
   readonly sent: number
   readonly verdicts: ReadonlyMap<string, number>
-  /** Keys that the origin was asked for together with others. */
+  /** Keys that the key service was asked for together with others. */
   readonly inBatches: number
   readonly breaches: readonly RecordBreach[]
 }
@@ -27,30 +27,30 @@ export interface RecordBreach {
 
 /** More than the calls that a gateway makes at a time, so that some keys are asked for together. */
 const AT_ONCE = 32
-/** How long the origin may take; a run of many waits for it often. */
+/** How long the key service may take; a run of many waits for it often. */
 const PATIENCE_MS = '250'
 
-/** A gateway between a Redis and an origin that both hold what they should not. */
+/** A gateway between a Redis and a key service that both hold what they should not. */
 export class RecordFuzzer {
   readonly #redis: RedisServer
-  readonly #origin: PlannedOrigin
+  readonly #keyService: PlannedKeyService
   readonly #gateway: Listening
 
-  private constructor(redis: RedisServer, origin: PlannedOrigin, gateway: Listening) {
+  private constructor(redis: RedisServer, keyService: PlannedKeyService, gateway: Listening) {
     this.#redis = redis
-    this.#origin = origin
+    this.#keyService = keyService
     this.#gateway = gateway
   }
 
   static async start(): Promise<RecordFuzzer> {
     const redis = await RedisServer.start()
-    const origin = await PlannedOrigin.start()
+    const keyService = await PlannedKeyService.start()
     const gateway = await startPostern('gateway', {
       POSTERN_REDIS_URL: redis.url,
       POSTERN_REDIS_BEATS: 'false',
-      POSTERN_ORIGIN_URL: origin.url,
-      POSTERN_ORIGIN_TOKEN: ORIGIN_TOKEN,
-      POSTERN_ORIGIN_TIMEOUT_MS: PATIENCE_MS,
+      POSTERN_KEY_SERVICE_URL: keyService.url,
+      POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
+      POSTERN_KEY_SERVICE_TIMEOUT_MS: PATIENCE_MS,
       POSTERN_UPSTREAM_URL: 'http://127.0.0.1:9',
       POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
       POSTERN_KEYS_USAGE_SECONDS: '0',
@@ -60,7 +60,7 @@ export class RecordFuzzer {
       const readiness = await fetch(`${gateway.urls.ops}/readyz`)
       return ((await readiness.json()) as { changes: string }).changes === 'hearing'
     })
-    return new RecordFuzzer(redis, origin, gateway)
+    return new RecordFuzzer(redis, keyService, gateway)
   }
 
   async run(runs: number, firstSeed: number): Promise<RecordFuzzReport> {
@@ -79,7 +79,7 @@ export class RecordFuzzer {
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, work))
-    return { sent: runs, verdicts, inBatches: this.#origin.inBatches, breaches }
+    return { sent: runs, verdicts, inBatches: this.#keyService.inBatches, breaches }
   }
 
   async judge(
@@ -88,7 +88,7 @@ export class RecordFuzzer {
     nowMs = Date.now(),
   ): Promise<{ verdict: Verdict; breach: string | null }> {
     const digest = digestOf(key)
-    this.#origin.plans.set(digest, plan)
+    this.#keyService.plans.set(digest, plan)
     if (plan.redis !== null)
       await this.#redis.admin.set(redisKeyOf(digest), Buffer.from(plan.redis, 'latin1'), 'EX', 60)
     let verdict = await this.#ask(key)
@@ -100,7 +100,7 @@ export class RecordFuzzer {
     ) {
       verdict = await this.#ask(key)
     }
-    this.#origin.plans.delete(digest)
+    this.#keyService.plans.delete(digest)
     return { verdict, breach: breachOfRecords(plan, verdict, nowMs) }
   }
 
@@ -112,7 +112,7 @@ export class RecordFuzzer {
 
   async stop(): Promise<void> {
     await this.#gateway.process.stop()
-    await Promise.all([this.#origin.stop(), this.#redis.stop()])
+    await Promise.all([this.#keyService.stop(), this.#redis.stop()])
   }
 
   async #ask(key: string): Promise<Verdict> {

@@ -90,8 +90,8 @@ describe('the law of records', () => {
   const planOf = (bytes: string): RecordPlan => ({
     truth,
     redis: null,
-    origin: { bytes, pieces: [], after: 'keep' },
-    originHonest: false,
+    keyService: { bytes, pieces: [], after: 'keep' },
+    keyServiceHonest: false,
   })
 
   test('nobody is granted what no source said, nor denied what none denied', () => {

@@ -12,13 +12,13 @@ export type Verdict =
 
 /** As published: the reader is held to the contract, not to itself. */
 const contract = parse(
-  readFileSync(new URL('../../config/origin-openapi.yaml', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../config/key-service-openapi.yaml', import.meta.url), 'utf8'),
 ) as {
   components: { schemas: object }
 }
 const ajv = new Ajv2020({ strict: false, validateFormats: false })
-ajv.addSchema({ $id: 'origin', components: contract.components })
-const isRecord = ajv.compile({ $ref: 'origin#/components/schemas/Record' })
+ajv.addSchema({ $id: 'key_service', components: contract.components })
+const isRecord = ajv.compile({ $ref: 'key_service#/components/schemas/Record' })
 
 const NO_ANSWER: Verdict = { kind: 'refused', code: 'key_store_unavailable' }
 
@@ -27,30 +27,30 @@ const NO_ANSWER: Verdict = { kind: 'refused', code: 'key_store_unavailable' }
  * @returns what is against the law, or null
  */
 export function breachOfRecords(plan: RecordPlan, verdict: Verdict, nowMs: number): string | null {
-  const sayings = plan.originHonest ? honestSayings(plan, nowMs) : originSayings(plan, nowMs)
+  const sayings = plan.keyServiceHonest ? honestSayings(plan, nowMs) : keyServiceSayings(plan, nowMs)
   const told = JSON.stringify(verdict)
   return sayings.some(saying => JSON.stringify(saying) === told)
     ? null
     : `told ${told}, could be ${JSON.stringify(sayings)}`
 }
 
-/** A record in Redis with a good MAC is the truth; what the origin says is; nothing else is anything. */
+/** A record in Redis with a good MAC is the truth; what the key service says is; nothing else is anything. */
 function honestSayings(plan: RecordPlan, nowMs: number): Verdict[] {
   const truth = verdictOn(grantOf(plan.truth), plan.truth.revokedAtMs !== null, nowMs)
-  const origin = originSaying(plan, nowMs)
+  const keyService = keyServiceSaying(plan, nowMs)
   // A mutation of Redis may have left what decides as it was.
-  return [truth, origin]
+  return [truth, keyService]
 }
 
 /** A bare carriage return may be taken for a space, or for no answer at all (RFC 9112, section 2.2). */
-function originSayings(plan: RecordPlan, nowMs: number): Verdict[] {
-  const saying = originSaying(plan, nowMs)
-  return /\r(?!\n)/.test(plan.origin.bytes) ? [saying, NO_ANSWER] : [saying]
+function keyServiceSayings(plan: RecordPlan, nowMs: number): Verdict[] {
+  const saying = keyServiceSaying(plan, nowMs)
+  return /\r(?!\n)/.test(plan.keyService.bytes) ? [saying, NO_ANSWER] : [saying]
 }
 
-function originSaying({ origin }: RecordPlan, nowMs: number): Verdict {
-  const read = finalAnswer(Buffer.from(origin.bytes, 'latin1'))
-  const whole = read.kind === 'whole' || (read.kind === 'until_close' && origin.after === 'end')
+function keyServiceSaying({ keyService }: RecordPlan, nowMs: number): Verdict {
+  const read = finalAnswer(Buffer.from(keyService.bytes, 'latin1'))
+  const whole = read.kind === 'whole' || (read.kind === 'until_close' && keyService.after === 'end')
   if (!whole || read.body.length > 16 * 1024) return NO_ANSWER
   const json = jsonOf(read.body.toString('utf8'))
   if (read.head.status === 404 && json?.['code'] === 'not_found')

@@ -9,9 +9,9 @@ export interface RecordPlan {
   readonly truth: KeyRecord
   /** Under the key's name in Redis, a character each; null for nothing. */
   readonly redis: string | null
-  readonly origin: AnswerPlan
-  /** Whether the origin is honest: then what it says decides whatever Redis holds. */
-  readonly originHonest: boolean
+  readonly keyService: AnswerPlan
+  /** Whether the key service is honest: then what it says decides whatever Redis holds. */
+  readonly keyServiceHonest: boolean
 }
 
 const YEAR_MS = 365 * 86_400_000
@@ -135,11 +135,11 @@ function plan(
   truth: KeyRecord,
   redis: string | null,
   bytes: string,
-  originHonest: boolean,
+  keyServiceHonest: boolean,
   chanceOfEnd = 0,
 ): RecordPlan {
   const after = chanceOfEnd > 0.6 ? 'end' : 'keep'
-  return { truth, redis, origin: { bytes, pieces: [], after }, originHonest }
+  return { truth, redis, keyService: { bytes, pieces: [], after }, keyServiceHonest }
 }
 
 function forged(signed: string, record: KeyRecord, digest: string, forge: Forge): string {

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => fuzzer.stop())
 
-test('whatever stands in Redis, and whatever the origin answers, nobody is granted or denied a key wrongly', {
+test('whatever stands in Redis, and whatever the key service answers, nobody is granted or denied a key wrongly', {
   timeout: 3_600_000,
 }, async () => {
   const report = await fuzzer.run(RUNS, SEED)

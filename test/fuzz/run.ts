@@ -7,7 +7,7 @@ import { fuzzRequests } from './fuzz-requests.ts'
 
 const HELP = `npm run fuzz -- [--seconds N] [--runs N] [--seed N] [--kind requests|answers|records]
 
-Mutated requests, mutated answers of the upstream, and mutated records in Redis and at the origin, in turn, for so many
+Mutated requests, mutated answers of the upstream, and mutated records in Redis and at the key service, in turn, for so many
 seconds (60) or so many runs of each. The seed is printed; with it, and --runs 1 for the seed of a finding, a run is
 repeated. Keep the bytes of a finding as a file in test/fuzz/kept.
 `

@@ -159,14 +159,14 @@ describe.skipIf(!has(HELM))('no secret leaves its Secret', () => {
     const rendering = render({}, { files: ['console-postgres.yaml'] })
     expect(Object.keys(mountedSecrets(rendering, 'gateway')).sort()).toEqual([
       'keys.signingSecrets',
-      'origin.token',
+      'keyService.token',
       'redis.url',
     ])
     expect(Object.keys(mountedSecrets(rendering, 'console')).sort()).toEqual([
       'console.adminToken',
       'database.url',
       'keys.signingSecrets',
-      'origin.token',
+      'keyService.token',
       'redis.url',
     ])
   })

@@ -31,7 +31,7 @@ const QUIET = {
   secrets: {
     ...MINIMAL.secrets,
     keys: { signingSecrets: { existingSecret: 'keys' } },
-    origin: { token: { existingSecret: 'keys' } },
+    keyService: { token: { existingSecret: 'keys' } },
     console: { adminToken: { existingSecret: 'admin' } },
     database: { url: { existingSecret: 'database' } },
   },

@@ -47,7 +47,7 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
         console: { internal: { tls: { certFile: OF_TLS, keyFile: OF_TLS, clientCaFile: OF_TLS } } },
       },
     },
-    'set certFile and keyFile below secrets.origin.tls',
+    'set certFile and keyFile below secrets.keyService.tls',
   ],
   [
     'a client authority at a listener without TLS',
@@ -59,8 +59,8 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   ],
   [
     'half a client certificate for the key service',
-    { ...MINIMAL, secrets: { ...MINIMAL.secrets, origin: { tls: { certFile: OF_TLS } } } },
-    'set both below secrets.origin.tls',
+    { ...MINIMAL, secrets: { ...MINIMAL.secrets, keyService: { tls: { certFile: OF_TLS } } } },
+    'set both below secrets.keyService.tls',
   ],
   [
     'a port of the internal listener that is taken',
@@ -123,8 +123,8 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   ],
   [
     'a key service without its token',
-    config({ origin: { url: 'https://keys.example' } }),
-    'set secrets.origin.token.existingSecret',
+    config({ keyService: { url: 'https://keys.example' } }),
+    'set secrets.keyService.token.existingSecret',
   ],
   [
     'two kinds of Redis',

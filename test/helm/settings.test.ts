@@ -58,27 +58,27 @@ describe.skipIf(!has(HELM))('the settings file', () => {
 
   it('tells the gateway where the console is, unless it is told otherwise', () => {
     const console = { enabled: true, internalService: { port: 8443 } }
-    expect(settingsOf(render({ ...MINIMAL, console }), 'gateway')['origin']).toEqual({
+    expect(settingsOf(render({ ...MINIMAL, console }), 'gateway')['keyService']).toEqual({
       url: `http://${NAME}-console-internal:8443`,
-      tokenFile: '/etc/postern/secrets/origin.token',
+      tokenFile: '/etc/postern/secrets/keyService.token',
     })
-    const elsewhere = render({ ...withConfig({ origin: { url: 'https://keys.example' } }), console })
-    expect(settingsOf(elsewhere, 'gateway')['origin']).toMatchObject({ url: 'https://keys.example' })
-    expect(settingsOf(elsewhere, 'console')['origin']).toEqual({
-      tokenFile: '/etc/postern/secrets/origin.token',
+    const elsewhere = render({ ...withConfig({ keyService: { url: 'https://keys.example' } }), console })
+    expect(settingsOf(elsewhere, 'gateway')['keyService']).toMatchObject({ url: 'https://keys.example' })
+    expect(settingsOf(elsewhere, 'console')['keyService']).toEqual({
+      tokenFile: '/etc/postern/secrets/keyService.token',
     })
   })
 
   it('gives the gateway an https address where the console’s internal listener has a certificate', () => {
     const rendering = render({}, { files: ['everything-on.yaml'] })
     const directory = '/etc/postern/secrets'
-    expect(settingsOf(rendering, 'gateway')['origin']).toEqual({
+    expect(settingsOf(rendering, 'gateway')['keyService']).toEqual({
       url: `https://${NAME}-console-internal:8082`,
-      tokenFile: `${directory}/origin.token`,
+      tokenFile: `${directory}/keyService.token`,
       tls: {
-        caFile: `${directory}/origin.tls.caFile`,
-        certFile: `${directory}/origin.tls.certFile`,
-        keyFile: `${directory}/origin.tls.keyFile`,
+        caFile: `${directory}/keyService.tls.caFile`,
+        certFile: `${directory}/keyService.tls.certFile`,
+        keyFile: `${directory}/keyService.tls.keyFile`,
       },
     })
     expect(settingsOf(rendering, 'console')['console']).toMatchObject({
@@ -86,7 +86,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
     })
     expect(settingsOf(rendering, 'gateway')).not.toHaveProperty('console')
     const mounted = Object.keys(mountedSecrets(rendering, 'console'))
-    expect(mounted.filter(file => file.startsWith('origin.'))).toEqual(['origin.token'])
+    expect(mounted.filter(file => file.startsWith('keyService.'))).toEqual(['keyService.token'])
   })
 
   it('names the mounted file of every reference: secrets, certificates, headers', () => {
@@ -143,12 +143,12 @@ describe.skipIf(!has(HELM))('secrets that nobody names', () => {
     expect(Object.keys(at(both, 'data')).sort()).toEqual([
       'console-admin-token',
       'keys-signing-secrets',
-      'origin-token',
+      'key-service-token',
     ])
     const plain = (key: string) => Buffer.from(textAt(both, 'data', key), 'base64').toString()
     expect(Buffer.from(plain('keys-signing-secrets'), 'base64')).toHaveLength(32)
-    expect(plain('origin-token')).toMatch(/^[A-Za-z0-9]{48}$/)
-    expect(plain('origin-token')).not.toBe(plain('console-admin-token'))
+    expect(plain('key-service-token')).toMatch(/^[A-Za-z0-9]{48}$/)
+    expect(plain('key-service-token')).not.toBe(plain('console-admin-token'))
   })
 
   it('outlive an upgrade and an uninstallation', () => {
@@ -157,7 +157,7 @@ describe.skipIf(!has(HELM))('secrets that nobody names', () => {
 
   it('are the same for both planes', () => {
     const rendering = render({ ...MINIMAL, console: { enabled: true } })
-    for (const file of ['keys.signingSecrets', 'origin.token']) {
+    for (const file of ['keys.signingSecrets', 'keyService.token']) {
       expect(mountedSecrets(rendering, 'gateway')[file]).toBe(mountedSecrets(rendering, 'console')[file])
     }
   })

@@ -62,6 +62,10 @@ describe.skipIf(!has(HELM))('an upgrade', () => {
     cluster.secrets.set(SECRET, { 'keys-signing-secrets': base64('one,two') })
     const data = generatedIn(await upgrade('--set', 'console.enabled=true'))
     expect(data['keys-signing-secrets']).toBe(base64('one,two'))
-    expect(Object.keys(data).sort()).toEqual(['console-admin-token', 'keys-signing-secrets', 'origin-token'])
+    expect(Object.keys(data).sort()).toEqual([
+      'console-admin-token',
+      'keys-signing-secrets',
+      'key-service-token',
+    ])
   })
 })

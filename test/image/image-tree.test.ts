@@ -69,7 +69,7 @@ describe.skipIf(!canConfine())(
       const adminToken = randomBytes(24).toString('base64url')
       const shared = {
         POSTERN_REDIS_URL: redis.url,
-        POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+        POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
         POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
         POSTERN_DRAIN_DELAY_MS: '0',
       }
@@ -86,7 +86,7 @@ describe.skipIf(!canConfine())(
       )
       const gateway = await startPostern(
         'gateway',
-        { ...shared, POSTERN_UPSTREAM_URL: upstream.url, POSTERN_ORIGIN_URL: console.urls.internal },
+        { ...shared, POSTERN_UPSTREAM_URL: upstream.url, POSTERN_KEY_SERVICE_URL: console.urls.internal },
         [],
         launcher,
       )

@@ -25,15 +25,15 @@ describe('while changes are heard', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
     expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
     expect(world.redis.asked).toBe(1)
-    expect(world.origin.asked).toBe(0)
+    expect(world.keyService.asked).toBe(0)
   })
 
-  test('the origin is asked only where Redis does not know, or does not answer', async () => {
+  test('the key service is asked only where Redis does not know, or does not answer', async () => {
     const world = hearingWorld()
-    world.inOrigin.set(KEY, 1).set(OTHER, 1)
-    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'origin' })
+    world.inKeyService.set(KEY, 1).set(OTHER, 1)
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'key_service' })
     world.redis.fails()
-    expect(await world.get(OTHER)).toMatchObject({ kind: 'found', tier: 'origin' })
+    expect(await world.get(OTHER)).toMatchObject({ kind: 'found', tier: 'key_service' })
   })
 
   test('a record is verified again when its time is over, however often it was read', async () => {
@@ -80,42 +80,42 @@ describe('while changes are heard', () => {
   test('a Redis that lost a write is not believed: an older version than was announced is as good as none', async () => {
     const world = hearingWorld()
     world.inRedis.set(KEY, 1)
-    world.inOrigin.set(KEY, 2)
+    world.inKeyService.set(KEY, 2)
     world.announce(KEY, 2)
-    expect(await world.get(KEY)).toMatchObject({ tier: 'origin', grant: { version: 2 } })
+    expect(await world.get(KEY)).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
   })
 
   test('a Redis that went back to an older version than this replica has seen is not believed', async () => {
     const world = hearingWorld({ ttlMs: 1_000 })
     world.inRedis.set(KEY, 3)
-    world.inOrigin.set(KEY, 3)
+    world.inKeyService.set(KEY, 3)
     await world.get(KEY)
     world.inRedis.set(KEY, 2)
     world.advanceHearing(1_000)
-    expect(await world.get(KEY)).toMatchObject({ tier: 'origin', grant: { version: 3 } })
+    expect(await world.get(KEY)).toMatchObject({ tier: 'key_service', grant: { version: 3 } })
   })
 
-  test('an origin that answers with an older version than was announced is not believed either', async () => {
+  test('a key service that answers with an older version than was announced is not believed either', async () => {
     const world = hearingWorld()
-    world.inOrigin.set(KEY, 1)
+    world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 })
 
 describe('a key that nobody knows', () => {
-  test('is absent only on the word of the origin, and that word is remembered for a short time', async () => {
+  test('is absent only on the word of the key service, and that word is remembered for a short time', async () => {
     const world = hearingWorld({ absentTtlMs: 5_000 })
-    expect(await world.get(KEY)).toEqual({ kind: 'absent', tier: 'origin' })
+    expect(await world.get(KEY)).toEqual({ kind: 'absent', tier: 'key_service' })
     expect(world.keys.get(KEY)).toEqual({ kind: 'absent', tier: 'memory' })
     world.advanceHearing(5_000)
     await world.get(KEY)
-    expect(world.origin.asked).toBe(2)
+    expect(world.keyService.asked).toBe(2)
   })
 
-  test('is not known, rather than absent, where the origin fails', async () => {
+  test('is not known, rather than absent, where the key service fails', async () => {
     const world = hearingWorld()
-    world.origin.fails()
+    world.keyService.fails()
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
@@ -131,16 +131,16 @@ describe('a key that nobody knows', () => {
   test('works at once when it is issued, though its absence was remembered', async () => {
     const world = hearingWorld()
     await world.get(KEY)
-    world.inOrigin.set(KEY, 1)
+    world.inKeyService.set(KEY, 1)
     world.announce(KEY, 1)
     expect(await world.get(KEY)).toMatchObject({ kind: 'found' })
   })
 
-  test('is forgotten in every memory where the origin says that it is gone', async () => {
+  test('is forgotten in every memory where the key service says that it is gone', async () => {
     const world = hearingWorld({ ttlMs: 1_000 })
-    world.inOrigin.set(KEY, 1)
+    world.inKeyService.set(KEY, 1)
     await world.get(KEY)
-    world.inOrigin.delete(KEY)
+    world.inKeyService.delete(KEY)
     world.advanceHearing(1_000)
     expect(await world.get(KEY)).toMatchObject({ kind: 'absent' })
     world.advanceHearing(10_000)
@@ -150,24 +150,24 @@ describe('a key that nobody knows', () => {
 })
 
 describe('while deaf', () => {
-  test('a record that was trusted is asked for at the origin before it is used again', async () => {
+  test('a record that was trusted is asked for at the key service before it is used again', async () => {
     const world = hearingWorld()
     world.inRedis.set(KEY, 1)
-    world.inOrigin.set(KEY, 2)
+    world.inKeyService.set(KEY, 2)
     await world.get(KEY)
     world.clock.advance(1_001)
-    expect(await world.get(KEY)).toMatchObject({ tier: 'origin', grant: { version: 2 } })
+    expect(await world.get(KEY)).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
   })
 
   test('what was verified is trusted for a second, and no longer', async () => {
     const world = new KeyStoreWorld()
-    world.inOrigin.set(KEY, 1)
+    world.inKeyService.set(KEY, 1)
     await world.get(KEY)
     world.clock.advance(1_000)
     expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
     world.clock.advance(1)
     await world.get(KEY)
-    expect(world.origin.asked).toBe(2)
+    expect(world.keyService.asked).toBe(2)
   })
 
   test('the absence of a key is remembered for a second, and no longer', async () => {
@@ -177,22 +177,22 @@ describe('while deaf', () => {
     expect(world.keys.get(KEY)).toMatchObject({ kind: 'absent', tier: 'memory' })
     world.clock.advance(1)
     await world.get(KEY)
-    expect(world.origin.asked).toBe(2)
+    expect(world.keyService.asked).toBe(2)
   })
 
-  test('Redis is asked only where the origin does not answer', async () => {
+  test('Redis is asked only where the key service does not answer', async () => {
     const world = new KeyStoreWorld()
     world.inRedis.set(KEY, 1)
-    expect(await world.get(KEY)).toMatchObject({ kind: 'absent', tier: 'origin' })
+    expect(await world.get(KEY)).toMatchObject({ kind: 'absent', tier: 'key_service' })
     expect(world.redis.asked).toBe(0)
     world.clock.advance(1_001)
-    world.origin.fails()
+    world.keyService.fails()
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
   })
 
   test('what was verified while deaf is verified once more when changes are heard again', async () => {
     const world = new KeyStoreWorld()
-    world.inOrigin.set(KEY, 1)
+    world.inKeyService.set(KEY, 1)
     await world.get(KEY)
     world.startHearing()
     await world.get(KEY)
@@ -208,35 +208,35 @@ describe('while deaf', () => {
   })
 })
 
-describe('while deaf, an origin that is slow', () => {
+describe('while deaf, a key service that is slow', () => {
   test('is asked anew by whoever comes more than a second later, so that the bound holds whatever its time-out', async () => {
     const world = new KeyStoreWorld()
-    world.inOrigin.set(KEY, 1)
-    world.origin.stalls()
+    world.inKeyService.set(KEY, 1)
+    world.keyService.stalls()
     const early = world.get(KEY)
     world.clock.advance(1_000)
     const inTime = world.get(KEY)
-    expect(world.origin.asked).toBe(1)
+    expect(world.keyService.asked).toBe(1)
     world.clock.advance(1)
-    world.inOrigin.set(KEY, 2)
+    world.inKeyService.set(KEY, 2)
     const late = world.get(KEY)
-    expect(world.origin.asked).toBe(2)
-    world.origin.release()
-    world.origin.release()
+    expect(world.keyService.asked).toBe(2)
+    world.keyService.release()
+    world.keyService.release()
     expect([await early, await inTime, await late].map(version)).toEqual([1, 1, 2])
   })
 
   test('and answers after more than a second vouches for that request alone', async () => {
     const world = new KeyStoreWorld()
-    world.inOrigin.set(KEY, 1)
-    world.origin.stalls()
+    world.inKeyService.set(KEY, 1)
+    world.keyService.stalls()
     const early = world.get(KEY)
     world.clock.advance(1_500)
-    world.origin.release()
+    world.keyService.release()
     expect(version(await early)).toBe(1)
-    world.origin.answers()
+    world.keyService.answers()
     await world.get(KEY)
-    expect(world.origin.asked).toBe(2)
+    expect(world.keyService.asked).toBe(2)
   })
 })
 
@@ -276,7 +276,7 @@ describe('a change without a good MAC', () => {
     world.inRedis.set(KEY, 1)
     world.forge(KEY, 1)
     await settled()
-    expect([world.redis.asked, world.origin.asked]).toEqual([0, 0])
+    expect([world.redis.asked, world.keyService.asked]).toEqual([0, 0])
   })
 
   test('a flood of them, over many keys, costs a bounded number of lookups', async () => {
@@ -319,41 +319,41 @@ test('keys that were verified at one moment while deaf are not verified again at
   let drawn = 0
   const world = new KeyStoreWorld({ random: () => (drawn++ % 10) / 10 })
   const digests = Array.from({ length: 100 }, (_, number) => digestNo(number))
-  for (const digest of digests) world.inOrigin.set(digest, 1)
+  for (const digest of digests) world.inKeyService.set(digest, 1)
   const askedPerTick: number[] = []
   for (let tick = 0; tick < 11; tick++) {
-    const before = world.origin.asked
+    const before = world.keyService.asked
     for (const digest of digests) await world.get(digest)
-    askedPerTick.push(world.origin.asked - before)
+    askedPerTick.push(world.keyService.asked - before)
     world.clock.advance(tick === 0 ? 700 : 34)
   }
   expect(askedPerTick[0]).toBe(100)
   expect(Math.max(...askedPerTick.slice(1))).toBeLessThanOrEqual(20)
-  expect(world.origin.asked).toBe(200)
+  expect(world.keyService.asked).toBe(200)
 })
 
-describe('an origin that is behind what was announced', () => {
+describe('a key service that is behind what was announced', () => {
   test('is not believed at first: it may read from a replica that lags', async () => {
-    const world = hearingWorld({ tiers: ['origin'] })
-    world.inOrigin.set(KEY, 1)
+    const world = hearingWorld({ tiers: ['key_service'] })
+    world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
-    world.inOrigin.set(KEY, 2)
+    world.inKeyService.set(KEY, 2)
     expect(version(await world.get(KEY))).toBe(2)
   })
 
   test('nor where it told itself of what it knows no more', async () => {
-    const world = new KeyStoreWorld({ tiers: ['origin'], staleMs: 0 })
-    world.inOrigin.set(KEY, 2)
+    const world = new KeyStoreWorld({ tiers: ['key_service'], staleMs: 0 })
+    world.inKeyService.set(KEY, 2)
     await world.get(KEY)
     world.clock.advance(1_001)
-    world.inOrigin.set(KEY, 1)
+    world.inKeyService.set(KEY, 1)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
   test('is believed after a minute: its database was restored from a backup, and there is no other truth', async () => {
-    const world = hearingWorld({ tiers: ['origin'] })
-    world.inOrigin.set(KEY, 1)
+    const world = hearingWorld({ tiers: ['key_service'] })
+    world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
     world.advanceHearing(60_000)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
@@ -422,7 +422,7 @@ describe('while nobody answers', () => {
     const world = await verifiedThenSilent(300_000)
     world.clock.advance(60_000)
     await world.get(KEY)
-    world.inOrigin.set(KEY, 2)
+    world.inKeyService.set(KEY, 2)
     world.allAnswer()
     expect(version(await world.get(KEY))).toBe(2)
   })
@@ -430,7 +430,7 @@ describe('while nobody answers', () => {
   test('a tier that throws, against its word, is one that fails', async () => {
     const world = hearingWorld()
     world.redis.throws()
-    world.origin.throws()
+    world.keyService.throws()
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 })
@@ -439,28 +439,28 @@ describe('with a breaker round each tier', () => {
   const breaker = { failures: 3, openMs: 500 }
   const NOTHING_IS_LOST = { staleMs: 300_000, breaker }
 
-  test('a Redis and an origin that hang cost a few look-ups their deadline; then what is stale comes at once', async () => {
+  test('a Redis and a key service that hang cost a few look-ups their deadline; then what is stale comes at once', async () => {
     const world = hearingWorld(NOTHING_IS_LOST)
     for (let number = 0; number < 10; number++) world.inRedis.set(digestNo(number), 1)
     for (let number = 0; number < 10; number++) await world.get(digestNo(number))
     world.redis.stalls()
-    world.origin.stalls()
+    world.keyService.stalls()
     world.clock.advance(30_000)
     const before = world.redis.asked
     let waited = 0
     for (let number = 0; number < 10; number++) {
       const answer = world.get(digestNo(number))
       await settled()
-      if (world.redis.waiting.length + world.origin.waiting.length > 0) waited++
-      while (world.redis.waiting.length + world.origin.waiting.length > 0) {
-        for (const tier of [world.redis, world.origin])
+      if (world.redis.waiting.length + world.keyService.waiting.length > 0) waited++
+      while (world.redis.waiting.length + world.keyService.waiting.length > 0) {
+        for (const tier of [world.redis, world.keyService])
           if (tier.waiting.length > 0) tier.release(outOfOrder())
         await settled()
       }
       expect(await answer).toMatchObject({ kind: 'found', tier: 'memory' })
       world.clock.advance(20)
     }
-    expect([waited, world.redis.asked - before, world.origin.asked]).toEqual([3, 3, 3])
+    expect([waited, world.redis.asked - before, world.keyService.asked]).toEqual([3, 3, 3])
     expect(await world.get(digestNo(99))).toEqual({ kind: 'unknown' })
   })
 
@@ -474,7 +474,7 @@ describe('with a breaker round each tier', () => {
       expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
       world.clock.advance(20)
     }
-    expect([world.redis.asked, world.origin.asked]).toEqual([4, 3])
+    expect([world.redis.asked, world.keyService.asked]).toEqual([4, 3])
   })
 
   test('the stale bound is counted from the last verification, and no probe in vain lengthens it', async () => {
@@ -506,9 +506,9 @@ describe('with a breaker round each tier', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
   })
 
-  test('while deaf and the origin is passed over, what Redis says is trusted for a quarter of a second only', async () => {
+  test('while deaf and the key service is passed over, what Redis says is trusted for a quarter of a second only', async () => {
     const world = new KeyStoreWorld(NOTHING_IS_LOST)
-    world.origin.fails()
+    world.keyService.fails()
     world.inRedis.set(KEY, 1).set(OTHER, 1)
     for (let number = 10; number < 13; number++) {
       world.clock.advance(20)
@@ -517,16 +517,16 @@ describe('with a breaker round each tier', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
     world.clock.advance(250)
     expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
-    // The origin is back, and knows of a revocation; the probe that finds that out is on its way.
-    world.origin.answers()
-    world.inOrigin.set(KEY, 2)
+    // The key service is back, and knows of a revocation; the probe that finds that out is on its way.
+    world.keyService.answers()
+    world.inKeyService.set(KEY, 2)
     world.clock.advance(1)
     expect(version(await world.get(KEY))).toBe(1)
     world.clock.advance(249)
     for (const tier of world.breakers) tier.watch()
     await settled()
     world.clock.advance(2)
-    expect(await world.get(KEY)).toMatchObject({ tier: 'origin', grant: { version: 2 } })
+    expect(await world.get(KEY)).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
   })
 })
 
@@ -595,41 +595,41 @@ describe('a look-up that races a change', () => {
 
   test('does not remember an absence that was true before a key was issued', async () => {
     const world = hearingWorld()
-    world.origin.stalls()
+    world.keyService.stalls()
     const early = world.get(KEY)
     await settled()
-    world.inOrigin.set(KEY, 1)
+    world.inKeyService.set(KEY, 1)
     world.announce(KEY, 1)
-    world.origin.answers()
-    world.origin.release({ kind: 'absent' })
+    world.keyService.answers()
+    world.keyService.release({ kind: 'absent' })
     expect(version(await early)).toBe(1)
   })
 
-  test('is begun again when the hearing broke meanwhile, at the origin then', async () => {
+  test('is begun again when the hearing broke meanwhile, at the key service then', async () => {
     const world = hearingWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
-    world.inOrigin.set(KEY, 2)
+    world.inKeyService.set(KEY, 2)
     const early = world.get(KEY)
     world.changes.lost()
     world.redis.release()
-    expect(await early).toMatchObject({ tier: 'origin', grant: { version: 2 } })
+    expect(await early).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
   })
 
   test('uses the authority’s word though the hearing broke meanwhile, and keeps it for when nobody answers', async () => {
     const world = hearingWorld()
-    world.origin.stalls()
-    world.inOrigin.set(KEY, 1)
+    world.keyService.stalls()
+    world.inKeyService.set(KEY, 1)
     const early = world.get(KEY)
     await settled()
     world.changes.lost()
-    world.origin.answers()
-    world.origin.release()
-    expect(await early).toMatchObject({ tier: 'origin', grant: { version: 1 } })
-    expect(world.origin.asked).toBe(1)
+    world.keyService.answers()
+    world.keyService.release()
+    expect(await early).toMatchObject({ tier: 'key_service', grant: { version: 1 } })
+    expect(world.keyService.asked).toBe(1)
     // It is no proof for the time since: asked again at once, and believed only for want of anybody.
-    expect(await world.get(KEY)).toMatchObject({ tier: 'origin' })
-    expect(world.origin.asked).toBe(2)
+    expect(await world.get(KEY)).toMatchObject({ tier: 'key_service' })
+    expect(world.keyService.asked).toBe(2)
     world.clock.advance(1_001)
     world.allFail()
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
@@ -637,13 +637,13 @@ describe('a look-up that races a change', () => {
 
   test('keeps the authority’s word for want of anybody, also where nobody has asked a second time', async () => {
     const world = hearingWorld()
-    world.origin.stalls()
-    world.inOrigin.set(KEY, 1)
+    world.keyService.stalls()
+    world.inKeyService.set(KEY, 1)
     const early = world.get(KEY)
     await settled()
     world.changes.lost()
-    world.origin.answers()
-    world.origin.release()
+    world.keyService.answers()
+    world.keyService.release()
     await early
     world.allFail()
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
@@ -675,5 +675,5 @@ test('each look-up is counted once by what memory did for it', async () => {
     metricValue(world.metrics.lookups, { tier: 'memory', result }),
   )
   expect(await Promise.all(counts)).toEqual([1, 2, 1])
-  expect(await metricValue(world.metrics.lookups, { tier: 'origin', result: 'negative' })).toBe(1)
+  expect(await metricValue(world.metrics.lookups, { tier: 'key_service', result: 'negative' })).toBe(1)
 })

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { ChangeConfirmer } from '../../src/keystore/change-confirmer.ts'
-import type { OriginReply, OriginRequest } from '../../src/keystore/origin-client.ts'
+import type { KeyServiceReply, KeyServiceRequest } from '../../src/keystore/key-service-client.ts'
 import { TroubleLog } from '../../src/observability/trouble-log.ts'
 import { digestNo } from '../support/key-records.ts'
 import { LogSpy } from '../support/log-spy.ts'
@@ -17,7 +17,7 @@ const GATHER_MS = 20
 let clock: ManualClock
 let log: LogSpy
 let told: Told[]
-let reply: () => Promise<OriginReply>
+let reply: () => Promise<KeyServiceReply>
 let confirmer: ChangeConfirmer
 
 beforeEach(() => {
@@ -32,9 +32,9 @@ afterEach(() => vi.useRealTimers())
 
 function create(more: { maxWaiting?: number } = {}): ChangeConfirmer {
   const client = {
-    ask: ({ method, path, body }: OriginRequest) => {
+    ask: ({ method, path, body }: KeyServiceRequest) => {
       expect([method, path]).toEqual(['POST', '/confirmations'])
-      // What is told is read back here, in the shape that the origin's contract gives it.
+      // What is told is read back here, in the shape that the key service's contract gives it.
       told.push(body as Told)
       return reply()
     },
@@ -155,7 +155,7 @@ test('while nobody can be told, memory stays bounded: the first are forgotten', 
 
 /** The first call is not answered until `fail` is called; those after it are taken. */
 function holdFirstCall(): { fail: () => void } {
-  const first = Promise.withResolvers<OriginReply>()
+  const first = Promise.withResolvers<KeyServiceReply>()
   reply = () => {
     reply = async () => ({ status: 204, text: '' })
     return first.promise

@@ -12,7 +12,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { changeMessage, heartbeatMessage, OTHER_MESSAGE_KEY } from '../support/messages.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { RedisServer } from '../support/redis-server.ts'
-import { answer, ORIGIN_TOKEN, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { answer, KEY_SERVICE_TOKEN, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { until } from '../support/until.ts'
 
 const KEY = digestNo(1)
@@ -20,7 +20,7 @@ const PASSWORD = 'the-password-of-the-gateway'
 const REVOKED = recordOf({ version: 2, revokedAtMs: Date.parse('2026-11-20T00:00:00Z') })
 
 let server: RedisServer
-let origin: ScriptedOrigin
+let keyService: ScriptedKeyService
 let console_: ConsoleDouble
 let metrics: Metrics
 let log: LogSpy
@@ -35,7 +35,7 @@ afterAll(() => server.stop())
 beforeEach(async () => {
   await server.admin.flushall()
   await server.addGatewayUser('gateway', PASSWORD)
-  origin = await ScriptedOrigin.start()
+  keyService = await ScriptedKeyService.start()
   console_ = new ConsoleDouble(server)
   console_.startBeating()
 })
@@ -43,13 +43,13 @@ afterEach(async () => {
   console_.stopBeating()
   server.thaw()
   await running.stop()
-  await origin.stop()
+  await keyService.stop()
   for (const spy of printed) expect(spy).not.toHaveBeenCalled()
 })
 
 function start(changes: ConfigChanges = {}, clock: Clock = systemClock): RunningKeyStore {
   const redis = { redisUrl: server.url, username: 'gateway', password: PASSWORD }
-  const config = keyStoreConfig({ ...redis, originUrl: origin.url, ...changes })
+  const config = keyStoreConfig({ ...redis, keyServiceUrl: keyService.url, ...changes })
   return startWith(config, clock)
 }
 
@@ -100,14 +100,14 @@ describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
     expect(await console_.announce(KEY, 2)).toBe(1)
     await knows(KEY, 2, 2_000)
     expect(await server.admin.call('ACL', 'LOG')).toEqual([])
-    expect(running.health()).toEqual({ redis: 'ok', changes: 'hearing', origin: 'on' })
+    expect(running.health()).toEqual({ redis: 'ok', changes: 'hearing', keyService: 'on' })
     await until('the gauge of Redis is up', async () => (await metricValue(metrics.redisUp)) === 1)
     expect(log.text).not.toContain('NOPERM')
   })
 
-  test('serves from the origin where even SUBSCRIBE was forgotten, and does not hammer Redis', async () => {
+  test('serves from the key service where even SUBSCRIBE was forgotten, and does not hammer Redis', async () => {
     await server.addUser('gateway', 'reset', 'on', `>${PASSWORD}`, '+getrange', '~postern:key:*')
-    origin.records.set(KEY, recordOf())
+    keyService.records.set(KEY, recordOf())
     start()
     await until('it is told', () => log.text.includes('NOPERM'))
     expect(await versionOf(KEY)).toBe(1)
@@ -117,12 +117,12 @@ describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
 })
 
 describe('a gateway that starts while Redis is down', () => {
-  test('waits for nothing, is served by the origin, and hears when Redis is there', async () => {
+  test('waits for nothing, is served by the key service, and hears when Redis is there', async () => {
     await server.kill()
-    origin.records.set(KEY, recordOf())
+    keyService.records.set(KEY, recordOf())
     start()
     expect(await versionOf(KEY)).toBe(1)
-    expect(running.health()).toEqual({ redis: 'down', changes: 'deaf', origin: 'on' })
+    expect(running.health()).toEqual({ redis: 'down', changes: 'deaf', keyService: 'on' })
     await server.revive()
     await server.addGatewayUser('gateway', PASSWORD)
     await hears()
@@ -136,7 +136,7 @@ describe('a subscription that breaks', () => {
     await hears()
     await knows(KEY, 1)
     await console_.write(KEY, REVOKED)
-    origin.records.set(KEY, REVOKED)
+    keyService.records.set(KEY, REVOKED)
     // In one transaction, so that the gateway cannot be back in between.
     const message = changeMessage({ digest: KEY, version: 2, atMs: Date.now() })
     const kill = server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub')
@@ -148,7 +148,7 @@ describe('a subscription that breaks', () => {
   })
 
   test('again and again, in a burst of revocations, lets no revoked key through', async () => {
-    origin.script = (_request, response) => answer(response, 503, '')
+    keyService.script = (_request, response) => answer(response, 503, '')
     start({ staleSeconds: 0 }) // Else a look-up that runs into its timeout may answer with what was good before.
     const digests = Array.from({ length: 300 }, (_, number) => digestNo(number))
     for (const digest of digests) await console_.write(digest, recordOf())
@@ -188,10 +188,10 @@ describe('a flood of messages without a good MAC', () => {
     start()
     await hears()
     const digests = Array.from({ length: 50 }, (_, number) => digestNo(number))
-    for (const digest of digests) origin.records.set(digest, recordOf())
+    for (const digest of digests) keyService.records.set(digest, recordOf())
     for (const digest of digests) await knows(digest, 1)
-    const asked = () => origin.requests.filter(({ path }) => path.includes('/keys/')).length
-    const before = asked() + origin.batches.flat().length
+    const asked = () => keyService.requests.filter(({ path }) => path.includes('/keys/')).length
+    const before = asked() + keyService.batches.flat().length
     const beganMs = performance.now()
     for (let round = 0; round < 20; round++) {
       for (const digest of digests) {
@@ -205,7 +205,7 @@ describe('a flood of messages without a good MAC', () => {
     for (const digest of digests) expect(await versionOf(digest)).toBe(1)
     const seconds = (performance.now() - beganMs) / 1000
     // Each lookup goes to the key service once: Redis has none of the records.
-    const lookups = asked() + origin.batches.flat().length - before
+    const lookups = asked() + keyService.batches.flat().length - before
     expect(lookups).toBeGreaterThan(0)
     expect(lookups).toBeLessThanOrEqual(20 + 10 * seconds + 1)
     process.stdout.write(
@@ -240,14 +240,14 @@ describe('while signing secrets are rotated', () => {
 })
 
 describe('a Redis that freezes', () => {
-  test('costs a new key the command timeout, and known keys are verified at the origin within 2 s', async () => {
+  test('costs a new key the command timeout, and known keys are verified at the key service within 2 s', async () => {
     start()
     await console_.write(KEY, recordOf())
     await hears()
     await knows(KEY, 1)
     server.freeze()
-    origin.records.set(KEY, REVOKED)
-    origin.records.set(digestNo(2), recordOf())
+    keyService.records.set(KEY, REVOKED)
+    keyService.records.set(digestNo(2), recordOf())
     const beganMs = performance.now()
     expect(await versionOf(digestNo(2))).toBe(1)
     expect(performance.now() - beganMs).toBeLessThan(1_000)
@@ -258,12 +258,12 @@ describe('a Redis that freezes', () => {
 })
 
 describe('the use of keys', () => {
-  test('is told to the origin, at the latest when the gateway ends', async () => {
+  test('is told to the key service, at the latest when the gateway ends', async () => {
     start({ usageSeconds: 60 })
     running.used('key_1')
     await running.stop()
-    expect(origin.used).toHaveLength(1)
-    const usedAtMs = origin.used[0]?.['key_1'] ?? 0
+    expect(keyService.used).toHaveLength(1)
+    const usedAtMs = keyService.used[0]?.['key_1'] ?? 0
     expect(Date.now() - usedAtMs).toBeLessThan(120_000)
     expect(usedAtMs % 60_000).toBe(0)
   })
@@ -272,7 +272,7 @@ describe('the use of keys', () => {
     start({ usageSeconds: 0 })
     running.used('key_1')
     await running.stop()
-    expect(origin.used).toEqual([])
+    expect(keyService.used).toEqual([])
   })
 })
 
@@ -289,38 +289,38 @@ describe('a key service that sends no beats', () => {
 
 describe('without Redis', () => {
   test('a feed of the same process is heard, and memory is trusted over it', async () => {
-    startWith(keyStoreConfig({ originUrl: origin.url }))
-    origin.records.set(KEY, recordOf())
+    startWith(keyStoreConfig({ keyServiceUrl: keyService.url }))
+    keyService.records.set(KEY, recordOf())
     running.changes.subscribed()
     running.changes.hear(heartbeatMessage({ monotonicMs: 1, atMs: Date.now() }))
     await versionOf(KEY)
     expect(await versionOf(KEY)).toBe(1)
-    expect(origin.requests).toHaveLength(1)
-    origin.records.set(KEY, REVOKED)
+    expect(keyService.requests).toHaveLength(1)
+    keyService.records.set(KEY, REVOKED)
     running.changes.hear(changeMessage({ digest: KEY, version: 2, atMs: Date.now() }))
     expect(await versionOf(KEY)).toBe(2)
-    expect(running.health()).toEqual({ redis: 'off', changes: 'hearing', origin: 'on' })
+    expect(running.health()).toEqual({ redis: 'off', changes: 'hearing', keyService: 'on' })
   })
 
-  test('and without any feed it is deaf, and every key is asked for at the origin each second', async () => {
+  test('and without any feed it is deaf, and every key is asked for at the key service each second', async () => {
     const clock = new ManualClock()
-    startWith(keyStoreConfig({ originUrl: origin.url }), clock)
-    origin.records.set(KEY, recordOf())
+    startWith(keyStoreConfig({ keyServiceUrl: keyService.url }), clock)
+    keyService.records.set(KEY, recordOf())
     await versionOf(KEY)
     clock.advance(1_001)
     await versionOf(KEY)
-    expect(origin.requests).toHaveLength(2)
-    expect(running.health()).toEqual({ redis: 'off', changes: 'deaf', origin: 'on' })
+    expect(keyService.requests).toHaveLength(2)
+    expect(running.health()).toEqual({ redis: 'off', changes: 'deaf', keyService: 'on' })
   })
 })
 
-test('no line of the log holds the password of Redis or the token of the origin', async () => {
-  origin.script = (_request, response) => response.destroy()
+test('no line of the log holds the password of Redis or the token of the key service', async () => {
+  keyService.script = (_request, response) => response.destroy()
   start({ password: 'another-password' })
   expect(await versionOf(KEY)).toBe('unknown')
   await until('it is told', () => log.text.includes('WRONGPASS'))
-  expect(log.count('origin look-up fails')).toBe(1)
-  expect(log.text).not.toMatch(new RegExp(`another-password|${ORIGIN_TOKEN}|${KEY}`))
+  expect(log.count('key service look-up fails')).toBe(1)
+  expect(log.text).not.toMatch(new RegExp(`another-password|${KEY_SERVICE_TOKEN}|${KEY}`))
 })
 
 test('a key store that was stopped makes no connection any more', async () => {

@@ -1,9 +1,9 @@
 import { systemClock } from '../../src/domain/clock.ts'
 import { encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { createKeyStore } from '../../src/keystore/create-key-store.ts'
+import { KeyServiceClient } from '../../src/keystore/key-service-client.ts'
+import { KeyServiceStore } from '../../src/keystore/key-service-store.ts'
 import { MemoryStore } from '../../src/keystore/memory-store.ts'
-import { OriginClient } from '../../src/keystore/origin-client.ts'
-import { OriginStore } from '../../src/keystore/origin-store.ts'
 import { RedisReader } from '../../src/keystore/redis-reader.ts'
 import { RedisStore } from '../../src/keystore/redis-store.ts'
 import { withBreaker } from '../../src/keystore/with-breaker.ts'
@@ -20,7 +20,7 @@ import { keyStoreConfig } from '../support/key-store-config.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { RedisServer } from '../support/redis-server.ts'
-import { answer, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { answer, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { until } from '../support/until.ts'
 
 function memory(): LookupUnderTest {
@@ -59,15 +59,15 @@ async function redis(): Promise<LookupUnderTest> {
   }
 }
 
-async function origin(): Promise<LookupUnderTest> {
-  const server = await ScriptedOrigin.start()
-  const client = new OriginClient({
+async function keyService(): Promise<LookupUnderTest> {
+  const server = await ScriptedKeyService.start()
+  const client = new KeyServiceClient({
     url: server.url,
     token: 'a-token-of-the-test',
     timeoutMs: 1_000,
     tls: {},
   })
-  const store = new OriginStore(client, { timeoutMs: 1_000 })
+  const store = new KeyServiceStore(client, { timeoutMs: 1_000 })
   return {
     get: digest => store.get(digest),
     put: (digest, record) => void server.records.set(digest, record),
@@ -84,10 +84,10 @@ async function origin(): Promise<LookupUnderTest> {
   }
 }
 
-/** The whole as the gateway has it, over an origin alone. */
+/** The whole as the gateway has it, over a key service alone. */
 async function chain(): Promise<LookupUnderTest> {
-  const server = await ScriptedOrigin.start()
-  const config = keyStoreConfig({ originUrl: server.url, staleSeconds: 0 })
+  const server = await ScriptedKeyService.start()
+  const config = keyStoreConfig({ keyServiceUrl: server.url, staleSeconds: 0 })
   const keys = createKeyStore({ config, metrics: createMetrics(), logger: new LogSpy() })
   keys.start()
   return {
@@ -135,7 +135,7 @@ describeKeyLookup('memory', memory, {
   whileBroken: { cannotBe: 'memory is in this process' },
 })
 describeKeyLookup('Redis', redis, { ofUnknownKey: 'miss', whileBroken: 'failed' })
-describeKeyLookup('the origin', origin, { ofUnknownKey: 'absent', whileBroken: 'failed' })
+describeKeyLookup('the key service', keyService, { ofUnknownKey: 'absent', whileBroken: 'failed' })
 describeKeyLookup('a wrapped tier that throws', () => wrapped('throws'), {
   ofUnknownKey: 'miss',
   whileBroken: 'failed',

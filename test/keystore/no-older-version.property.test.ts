@@ -8,31 +8,36 @@ import { KeyStoreWorld } from '../support/key-store-world.ts'
 import { settled } from '../support/until.ts'
 
 const PATIENCE_MS = 120_000
-/** An origin that lags for longer than this is believed again; that is another test's. */
+/** A key service that lags for longer than this is believed again; that is another test's. */
 const LONGEST_RUN_MS = 59_000
 const metrics = createMetrics()
 const KEYS = [digestNo(1), digestNo(2)]
 
 type Step =
-  /** The console writes the next version; whether Redis and the origin that is asked have got it varies. */
-  | { do: 'change'; key: number; reachesRedis: boolean; reachesOrigin: boolean }
+  /** The console writes the next version; whether Redis and the key service that is asked have got it varies. */
+  | { do: 'change'; key: number; reachesRedis: boolean; reachesKeyService: boolean }
   | { do: 'announce'; key: number; behind: number }
   | { do: 'look up'; key: number }
-  | { do: 'mode'; tier: 'redis' | 'origin'; mode: 'answers' | 'fails' | 'stalls' }
-  | { do: 'release'; tier: 'redis' | 'origin'; ok: boolean }
+  | { do: 'mode'; tier: 'redis' | 'keyService'; mode: 'answers' | 'fails' | 'stalls' }
+  | { do: 'release'; tier: 'redis' | 'keyService'; ok: boolean }
   | { do: 'pass'; ms: number; beats: boolean }
   | { do: 'subscription'; what: 'lost' | 'subscribed' }
   | { do: 'noise' }
 
 const key = fc.nat({ max: KEYS.length - 1 })
-const tier = fc.constantFrom<('redis' | 'origin')[]>('redis', 'origin')
+const tier = fc.constantFrom<('redis' | 'keyService')[]>('redis', 'keyService')
 const is = <Word extends string>(word: Word) => fc.constant(word)
 const mode = fc.constantFrom('answers', 'fails', 'stalls')
 /** What ends an epoch is rarer than what can go wrong in one. */
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 3,
-    arbitrary: fc.record({ do: is('change'), key, reachesRedis: fc.boolean(), reachesOrigin: fc.boolean() }),
+    arbitrary: fc.record({
+      do: is('change'),
+      key,
+      reachesRedis: fc.boolean(),
+      reachesKeyService: fc.boolean(),
+    }),
   },
   { weight: 4, arbitrary: fc.record({ do: is('announce'), key, behind: fc.nat({ max: 2 }) }) },
   { weight: 6, arbitrary: fc.record({ do: is('look up'), key }) },
@@ -47,7 +52,7 @@ interface Outcome {
   readonly answer: Lookup
   /** The least version that may be answered. */
   readonly floor: number
-  /** Whether an announcement of the key was heard, while the origin knew it, before the look-up began. */
+  /** Whether an announcement of the key was heard, while the key service knew it, before the look-up began. */
   readonly announced: boolean
 }
 
@@ -96,7 +101,7 @@ class Run {
 
   async end(): Promise<Outcome[]> {
     this.world.allAnswer()
-    for (const tier of [this.world.redis, this.world.origin]) {
+    for (const tier of [this.world.redis, this.world.keyService]) {
       while (tier.waiting.length > 0) {
         tier.release()
         await settled()
@@ -117,14 +122,14 @@ class Run {
     this.#committed[step.key] = version
     const digest = digestAt(step.key)
     if (step.reachesRedis) this.world.inRedis.set(digest, version)
-    if (step.reachesOrigin) this.world.inOrigin.set(digest, version)
+    if (step.reachesKeyService) this.world.inKeyService.set(digest, version)
   }
 
   /** Whoever is not subscribed misses it. */
   #announce(key: number, version: number): void {
     if (at(this.#committed, key) === 0 || !this.#subscribed) return
     this.#heard[key] = Math.max(at(this.#heard, key), version)
-    if (this.world.inOrigin.has(digestAt(key))) this.#announced.add(key)
+    if (this.world.inKeyService.has(digestAt(key))) this.#announced.add(key)
     this.world.announce(digestAt(key), version)
   }
 
@@ -197,7 +202,7 @@ test(
       // A change that nobody here heard of, and then a new beginning.
       world.changes.lost()
       for (const digest of KEYS) world.inRedis.set(digest, 100)
-      for (const digest of KEYS) world.inOrigin.set(digest, 100)
+      for (const digest of KEYS) world.inKeyService.set(digest, 100)
       world.startHearing()
       world.allAnswer()
       const early = KEYS.map(digest => world.get(digest))

@@ -9,7 +9,7 @@ import { digestNo } from '../support/key-records.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { RedisServer } from '../support/redis-server.ts'
-import { answer } from '../support/scripted-origin.ts'
+import { answer } from '../support/scripted-key-service.ts'
 import { Certificates } from '../support/self-signed.ts'
 import { until } from '../support/until.ts'
 
@@ -17,8 +17,8 @@ const KEY = digestNo(1)
 const certificates = new Certificates()
 let redis: RedisServer
 let redisUrl: string
-let origin: Server
-let originUrl: string
+let keyService: Server
+let keyServiceUrl: string
 
 beforeAll(async () => {
   const { certFile, keyFile } = certificates
@@ -27,25 +27,26 @@ beforeAll(async () => {
   const settings = ['--tls-port', String(port), ...files, '--tls-auth-clients', 'no']
   redis = await RedisServer.start({ settings })
   redisUrl = `rediss://localhost:${port}`
-  origin = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }, (_request, response) =>
-    answer(response, 404, '{"code":"not_found","error":"No such key"}'),
+  keyService = createServer(
+    { cert: readFileSync(certFile), key: readFileSync(keyFile) },
+    (_request, response) => answer(response, 404, '{"code":"not_found","error":"No such key"}'),
   ).listen(0, '127.0.0.1')
-  await once(origin, 'listening')
-  originUrl = `https://localhost:${(origin.address() as { port: number }).port}`
+  await once(keyService, 'listening')
+  keyServiceUrl = `https://localhost:${(keyService.address() as { port: number }).port}`
 })
 afterAll(async () => {
   await redis.stop()
-  origin.closeAllConnections()
-  origin.close()
+  keyService.closeAllConnections()
+  keyService.close()
   certificates.remove()
 })
 
 async function running<T>(caFile: string | null, use: (keys: RunningKeyStore, log: LogSpy) => Promise<T>) {
-  const config = keyStoreConfig({ redisUrl, originUrl, beats: false })
+  const config = keyStoreConfig({ redisUrl, keyServiceUrl, beats: false })
   const ca = caFile === null ? {} : { caFile }
   const log = new LogSpy()
   const keys = createKeyStore({
-    config: { ...config, redis: { ...config.redis, ...ca }, origin: { ...config.origin, tls: ca } },
+    config: { ...config, redis: { ...config.redis, ...ca }, keyService: { ...config.keyService, tls: ca } },
     metrics: createMetrics(),
     logger: log,
   })
@@ -58,15 +59,15 @@ async function running<T>(caFile: string | null, use: (keys: RunningKeyStore, lo
 }
 
 describe('over TLS', () => {
-  test('Redis and origin are reached where their authority is the one that is configured', async () => {
+  test('Redis and the key service are reached where their authority is the one that is configured', async () => {
     await running(certificates.certFile, async keys => {
       await until('changes are heard', () => keys.health().changes === 'hearing')
-      // On a busy machine the first handshake with the origin may take longer than a look-up may.
+      // On a busy machine the first handshake with the key service may take longer than a look-up may.
       const lookup = await until('somebody answers', async () => {
         const answer = await keys.keyStore.get(KEY)
         return answer.kind !== 'unknown' && answer
       })
-      expect(lookup).toMatchObject({ kind: 'absent', tier: 'origin' })
+      expect(lookup).toMatchObject({ kind: 'absent', tier: 'key_service' })
     })
   })
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { OriginReply, OriginRequest } from '../../src/keystore/origin-client.ts'
+import type { KeyServiceReply, KeyServiceRequest } from '../../src/keystore/key-service-client.ts'
 import { UsageReporter } from '../../src/keystore/usage-reporter.ts'
 import { TroubleLog } from '../../src/observability/trouble-log.ts'
 import { LogSpy } from '../support/log-spy.ts'
@@ -10,7 +10,7 @@ const MINUTE_MS = 60_000
 let clock: ManualClock
 let log: LogSpy
 let told: Record<string, number>[]
-let reply: () => Promise<OriginReply>
+let reply: () => Promise<KeyServiceReply>
 let reporter: UsageReporter
 
 beforeEach(() => {
@@ -24,7 +24,7 @@ afterEach(() => vi.useRealTimers())
 
 function create(more: { maxKeys?: number; random?: () => number } = {}): UsageReporter {
   const client = {
-    ask: async ({ body, path, method }: OriginRequest, signal: AbortSignal) => {
+    ask: async ({ body, path, method }: KeyServiceRequest, signal: AbortSignal) => {
       expect([method, path]).toEqual(['POST', '/usage'])
       told.push((body as { used: Record<string, number> }).used)
       const { promise: late, reject } = Promise.withResolvers<never>()
@@ -81,7 +81,7 @@ test('a report goes once in a period, the first within it, so that a fleet does 
   expect(told).toHaveLength(1)
 })
 
-describe('an origin that does not take a report', () => {
+describe('a key service that does not take a report', () => {
   test.each([
     ['is gone', () => Promise.reject(new Error('ECONNREFUSED'))],
     ['answers 500', async () => ({ status: 500, text: '' })],
@@ -148,7 +148,7 @@ describe('at the end', () => {
     expect(told).toHaveLength(1)
   })
 
-  test('nobody waits for an origin that says nothing, however much is left to tell', async () => {
+  test('nobody waits for a key service that says nothing, however much is left to tell', async () => {
     reply = () => new Promise<never>(() => {})
     for (let key = 0; key < 50_000; key++) reporter.used(`key_${key}`)
     const beganMs = performance.now()

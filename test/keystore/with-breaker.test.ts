@@ -9,11 +9,15 @@ import { settled } from '../support/until.ts'
 const KEY = digestNo(1)
 const POISON = digestNo(666)
 const FOUND: TierAnswer = { kind: 'found', grant: grantOf({ version: 1 }) }
-const UNUSABLE: TierAnswer = { kind: 'failed', error: new Error('The origin answered 500'), why: 'unusable' }
+const UNUSABLE: TierAnswer = {
+  kind: 'failed',
+  error: new Error('The key service answered 500'),
+  why: 'unusable',
+}
 
 function world() {
   const clock = new ManualClock()
-  const tier = new ChaosTier('origin', digest => (digest === POISON ? UNUSABLE : FOUND))
+  const tier = new ChaosTier('key_service', digest => (digest === POISON ? UNUSABLE : FOUND))
   const breaker = withBreaker(tier, { failures: 3, openMs: 500 }, clock)
   const ask = async (digest = KEY) => {
     const answer = await breaker.get(digest)

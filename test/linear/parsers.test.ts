@@ -25,7 +25,7 @@ import { privateCacheControl } from '../../src/gateway/upstream-cache-control.ts
 import { isSoundHead } from '../../src/gateway/upstream-framing.ts'
 import { readRejection } from '../../src/gateway/upstream-rejection.ts'
 import { compileJudge } from '../../src/gateway/upstream-response.ts'
-import { readBatch, readSingle } from '../../src/keystore/origin-answers.ts'
+import { readBatch, readSingle } from '../../src/keystore/key-service-answers.ts'
 import { traceIdOf } from '../../src/observability/tracing.ts'
 import { ROUTES, routeNamed, SIGNING_KEY } from '../domain/examples.ts'
 import { readMessage } from '../support/messages.ts'

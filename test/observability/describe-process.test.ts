@@ -12,14 +12,14 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 const certificates = makeCertificates()
 afterAll(() => certificates.remove())
 
-const { upstream, redis, origin, console } = consoleConfig({})
+const { upstream, redis, keyService, console } = consoleConfig({})
 const DAY_SECONDS = 86_400
 /** What openssl was asked for when these were made. */
 const IN_TWO_DAYS = Date.now() / 1000 + 2 * DAY_SECONDS
 
 async function expiries(planes: readonly string[], settings: object): Promise<Record<string, number>> {
   const metrics = createMetrics()
-  describeCertificates(metrics, planes, { upstream, redis, origin, console, ...settings })
+  describeCertificates(metrics, planes, { upstream, redis, keyService, console, ...settings })
   const { values } = await metrics.certificateNotAfter.get()
   return Object.fromEntries(values.map(({ labels, value }) => [labels['purpose'], value]))
 }
@@ -31,11 +31,11 @@ describe('an operator sees when a certificate will expire', () => {
     const found = await expiries(['gateway'], {
       upstream: { ...upstream, tls: { caFile, certFile, keyFile } },
       redis: { ...redis, url: 'rediss://r:6380', caFile },
-      origin: { ...origin, url: 'https://o', tls: { caFile, certFile, keyFile } },
+      keyService: { ...keyService, url: 'https://o', tls: { caFile, certFile, keyFile } },
     })
     expect(Object.keys(found).sort()).toEqual([
-      'origin_ca',
-      'origin_client',
+      'key_service_ca',
+      'key_service_client',
       'redis_ca',
       'upstream_ca',
       'upstream_client',

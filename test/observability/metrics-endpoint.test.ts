@@ -47,7 +47,7 @@ describe('from the start, before anything happened', () => {
     ['postern_http_requests_total{route="files",method="GET",code="503",source="gateway"} 0'],
     ['postern_http_requests_total{route="auth",method="GET",code="200",source="gateway"} 0'],
     ['postern_http_request_duration_seconds_count{route="workspace",code_class="2xx"} 0'],
-    ['postern_auth_duration_seconds_count{tier="origin"} 0'],
+    ['postern_auth_duration_seconds_count{tier="key_service"} 0'],
     ['postern_redis_command_duration_seconds_count{command="getrange"} 0'],
     ['postern_upstream_time_to_headers_seconds_count{upstream="default"} 0'],
     ['postern_upstream_requests_total{upstream="default",code="503"} 0'],

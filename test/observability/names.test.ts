@@ -142,7 +142,7 @@ describe('runbooks', () => {
       const paths = new Set(settings.map(({ path }) => path))
       const named = [
         ...text.matchAll(
-          /`((?:gateway|upstream|redis|origin|keys|limits|drain|reload|metrics)\.[A-Za-z.]+)`/g,
+          /`((?:gateway|upstream|redis|keyService|keys|limits|drain|reload|metrics)\.[A-Za-z.]+)`/g,
         ),
       ]
       expect(named.map(([, path = '']) => path).filter(path => !paths.has(path))).toEqual([])

@@ -16,7 +16,7 @@ export interface Seen {
 /** What stores were asked for. */
 export interface StoreRequests {
   readonly redis: number
-  readonly origin: number
+  readonly keyService: number
 }
 
 /** Clients that ask one after another, at each gateway by itself, and write down what they saw. */
@@ -24,15 +24,15 @@ export class ObservedLoad {
   readonly seen: Seen[] = []
   readonly #replicas: readonly Replica[]
   readonly #pools: readonly Pool[]
-  /** Pieces that went out to the origin: a request each. */
-  #toOrigin = 0
+  /** Pieces that went out to the key service: a request each. */
+  #toKeyService = 0
 
   constructor(replicas: readonly Replica[]) {
     this.#replicas = replicas
     this.#pools = replicas.map(({ urls }) => new Pool(urls.gateway, { connections: 8, pipelining: 1 }))
-    for (const { toOrigin } of replicas) {
-      toOrigin.onPiece = direction => {
-        if (direction === 'forth') this.#toOrigin++
+    for (const { toKeyService } of replicas) {
+      toKeyService.onPiece = direction => {
+        if (direction === 'forth') this.#toKeyService++
       }
     }
   }
@@ -90,11 +90,11 @@ export class ObservedLoad {
   async storeRequests(): Promise<StoreRequests> {
     const scraped = await Promise.all(this.#replicas.map(({ urls }) => scrape(urls.ops)))
     const commands = scraped.map(metrics => sumOf(metrics, 'postern_redis_commands_total'))
-    return { redis: commands.reduce((sum, count) => sum + count, 0), origin: this.#toOrigin }
+    return { redis: commands.reduce((sum, count) => sum + count, 0), keyService: this.#toKeyService }
   }
 
   async stop(): Promise<void> {
-    for (const { toOrigin } of this.#replicas) toOrigin.onPiece = () => {}
+    for (const { toKeyService } of this.#replicas) toKeyService.onPiece = () => {}
     await Promise.all(this.#pools.map(pool => pool.destroy()))
   }
 }
@@ -109,7 +109,7 @@ export function report(
   const wrong = wrongOf(seen).length
   const slow = slowOf(seen, more.slowMs).length
   process.stdout.write(
-    `\n${name}: ${seen.length} requests, ${wrong} wrong, ${failed} failed, ${slow} waited for a deadline; well again after ${Math.round(more.recoveredMs)} ms; asked of Redis ${more.stores.redis}, of the origin ${more.stores.origin}\n`,
+    `\n${name}: ${seen.length} requests, ${wrong} wrong, ${failed} failed, ${slow} waited for a deadline; well again after ${Math.round(more.recoveredMs)} ms; asked of Redis ${more.stores.redis}, of the key service ${more.stores.keyService}\n`,
   )
 }
 

@@ -7,14 +7,14 @@ import { createMetrics } from '../../src/observability/metrics.ts'
 import { digestNo, recordOf } from '../support/key-records.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
 import { LogSpy } from '../support/log-spy.ts'
-import { answer, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { answer, ScriptedKeyService } from '../support/scripted-key-service.ts'
 
 const POISON = digestNo(666)
 const GOOD = Array.from({ length: 20 }, (_, number) => digestNo(number))
 const RECORD = encodeRecord(recordOf(), POISON, null)
 const ROUNDS = 10
 
-/** What a broken row of the origin may look like from here. */
+/** What a broken row of the key service may look like from here. */
 const ROWS: [what: string, answer: (response: ServerResponse) => void][] = [
   ['a fault', response => answer(response, 500, '{"code":"internal_error"}')],
   ['nulls', response => answer(response, 200, RECORD.replace('"ws_1"', 'null'))],
@@ -30,19 +30,19 @@ const ROWS: [what: string, answer: (response: ServerResponse) => void][] = [
 ]
 
 test.each(ROWS)(
-  'a key of which the origin says %s is not known, and costs no other key anything',
+  'a key of which the key service says %s is not known, and costs no other key anything',
   async (what, broken) => {
-    const origin = await ScriptedOrigin.start()
-    origin.script = (request, response) => {
+    const keyService = await ScriptedKeyService.start()
+    keyService.script = (request, response) => {
       if (request.url?.endsWith(POISON) === true) broken(response)
-      else origin.byTheContract(request, response)
+      else keyService.byTheContract(request, response)
     }
     // Without a time to live everything is asked for each time: no memory helps.
     const config = keyStoreConfig({
-      originUrl: origin.url,
+      keyServiceUrl: keyService.url,
       ttlSeconds: 0,
       staleSeconds: 0,
-      originTimeoutMs: 5_000,
+      keyServiceTimeoutMs: 5_000,
     })
     const keys = createKeyStore({
       config,
@@ -52,9 +52,9 @@ test.each(ROWS)(
     })
     onTestFinished(async () => {
       await keys.stop()
-      await origin.stop()
+      await keyService.stop()
     })
-    for (const digest of GOOD) origin.records.set(digest, recordOf())
+    for (const digest of GOOD) keyService.records.set(digest, recordOf())
     const poisoned: string[] = []
     const others: string[] = []
     for (let round = 0; round < ROUNDS; round++) {
@@ -65,10 +65,10 @@ test.each(ROWS)(
     }
     const failed = others.filter(kind => kind !== 'found').length
     process.stdout.write(
-      `\norigin poisoned by ${what}: ${others.length} look-ups of other keys, ${failed} failed; ${poisoned.length} of the poisoned one, ${new Set(poisoned).size === 1 ? poisoned[0] : 'not all alike'}; asked of the origin ${origin.requests.length}\n`,
+      `\nkey service poisoned by ${what}: ${others.length} look-ups of other keys, ${failed} failed; ${poisoned.length} of the poisoned one, ${new Set(poisoned).size === 1 ? poisoned[0] : 'not all alike'}; asked of the key service ${keyService.requests.length}\n`,
     )
     expect(failed).toBe(0)
     expect(new Set(poisoned)).toEqual(new Set(['unknown']))
-    expect(keys.health()).toMatchObject({ origin: 'on' })
+    expect(keys.health()).toMatchObject({ keyService: 'on' })
   },
 )

@@ -8,15 +8,15 @@ import type { IssuedKey } from '../support/world.ts'
 import { ObservedLoad, report, type Seen, slowOf, wrongOf } from './observed-load.ts'
 
 const REDIS_TIMEOUT_MS = 400
-const ORIGIN_TIMEOUT_MS = 700
+const KEY_SERVICE_TIMEOUT_MS = 700
 /** Whoever took so long has waited for the nearest deadline. */
 const SLOW_MS = REDIS_TIMEOUT_MS * 0.9
-/** `redis.circuit.failures` and `origin.circuit.failures`, as they are by default. */
+/** `redis.circuit.failures` and `keyService.circuit.failures`, as they are by default. */
 const FAILURES = 5
 const REPLICAS = 2
 const SETTINGS = {
   POSTERN_REDIS_COMMAND_TIMEOUT_MS: String(REDIS_TIMEOUT_MS),
-  POSTERN_ORIGIN_TIMEOUT_MS: String(ORIGIN_TIMEOUT_MS),
+  POSTERN_KEY_SERVICE_TIMEOUT_MS: String(KEY_SERVICE_TIMEOUT_MS),
 }
 const RECOVERY_MS = 30_000
 
@@ -60,7 +60,7 @@ async function suffer(outage: Outage): Promise<Seen[]> {
     await fleet.untilHealthy()
     const recoveredMs = performance.now() - mendedMs
     const after = await load.askAll([...warm, ...cold])
-    const asked = { redis: stores.redis - begun.redis, origin: stores.origin - begun.origin }
+    const asked = { redis: stores.redis - begun.redis, keyService: stores.keyService - begun.keyService }
     report(name, seen, { slowMs: SLOW_MS, recoveredMs, stores: asked })
     expect(wrongOf(seen)).toEqual([])
     expect(after.filter(({ answer }) => answer !== '200')).toEqual([])
@@ -96,12 +96,14 @@ async function openTiers(): Promise<number> {
 }
 
 describe('Redis', () => {
-  test('refuses connections: every key is served, new ones by the origin', { timeout: 60_000 }, async () => {
+  test('refuses connections: every key is served, new ones by the key service', {
+    timeout: 60_000,
+  }, async () => {
     const seen = await suffer({
       name: 'Redis gone',
       fault: () => fleet.redis.kill(),
       mend: () => (fleet.redis.isRunning ? undefined : fleet.redis.revive()),
-      degraded: { redis: 'down', changes: 'deaf', origin: 'on' },
+      degraded: { redis: 'down', changes: 'deaf', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
     expectFewSlow(seen, FAILURES)
@@ -114,8 +116,8 @@ describe('Redis', () => {
       name: 'Redis frozen',
       fault: () => fleet.redis.freeze(),
       mend: () => fleet.redis.thaw(),
-      // Nobody asks it any more once nothing is heard from it: the origin says what is true.
-      degraded: { changes: 'deaf', origin: 'on' },
+      // Nobody asks it any more once nothing is heard from it: the key service says what is true.
+      degraded: { changes: 'deaf', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
     expectFewSlow(seen, FAILURES)
@@ -155,7 +157,7 @@ describe('Redis', () => {
           toRedis.cut()
         }
       },
-      degraded: { redis: 'down', changes: 'hearing', origin: 'on' },
+      degraded: { redis: 'down', changes: 'hearing', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
     expectFewSlow(seen, FAILURES)
@@ -172,7 +174,7 @@ describe('Redis', () => {
           await admin.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes')
       },
       mend: () => admin.config('SET', 'maxclients', '10000'),
-      degraded: { redis: 'down', changes: 'deaf', origin: 'on' },
+      degraded: { redis: 'down', changes: 'deaf', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
   })
@@ -228,7 +230,7 @@ describe('Redis', () => {
     },
   )
 
-  test('holds records that nobody can read: each costs a look-up at the origin, and no other key anything', {
+  test('holds records that nobody can read: each costs a look-up at the key service, and no other key anything', {
     timeout: 60_000,
   }, async () => {
     const { admin } = fleet.redis
@@ -253,7 +255,7 @@ describe('Redis', () => {
       },
       fault: () => {},
       mend: () => {},
-      degraded: { redis: 'ok', changes: 'hearing', origin: 'on' },
+      degraded: { redis: 'ok', changes: 'hearing', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
   })
@@ -306,7 +308,7 @@ describe('Redis', () => {
   })
 })
 
-describe('the origin', () => {
+describe('the key service', () => {
   /** Keys that are in the database and nowhere else. */
   async function unknownToRedis(count: number): Promise<IssuedKey[]> {
     const keys = await fleet.issue(count)
@@ -325,15 +327,15 @@ describe('the origin', () => {
     const known = await fleet.issue(40)
     const mixed = hidden.flatMap((key, index) => [key, ...known.slice(index, index + 1)])
     const seen = await suffer({
-      name: 'origin black-holed',
+      name: 'key service black-holed',
       cold: async () => mixed,
       fault: () => {
-        for (const { toOrigin } of fleet.replicas) toOrigin.hold('forth')
+        for (const { toKeyService } of fleet.replicas) toKeyService.hold('forth')
       },
       mend: () => {
-        for (const { toOrigin } of fleet.replicas) toOrigin.resume()
+        for (const { toKeyService } of fleet.replicas) toKeyService.resume()
       },
-      degraded: { redis: 'ok', changes: 'hearing', origin: 'down' },
+      degraded: { redis: 'ok', changes: 'hearing', keyService: 'down' },
     })
     const isHidden = new Set(hidden.map(({ id }) => id))
     expect(failedOf(seen).every(({ key }) => isHidden.has(key))).toBe(true)
@@ -348,7 +350,7 @@ describe('the origin', () => {
       name: 'console frozen',
       fault: () => fleet.console.process.child.kill('SIGSTOP'),
       mend: () => fleet.console.process.child.kill('SIGCONT'),
-      degraded: { redis: 'ok', changes: 'deaf', origin: 'down' },
+      degraded: { redis: 'ok', changes: 'deaf', keyService: 'down' },
       pauseMs: 25,
     })
     expect(failedOf(seen)).toEqual([])
@@ -366,7 +368,7 @@ describe.each([
     own = await Fleet.start(1, {
       ...SETTINGS,
       POSTERN_REDIS_CIRCUIT_FAILURES: '1',
-      POSTERN_ORIGIN_CIRCUIT_FAILURES: '1',
+      POSTERN_KEY_SERVICE_CIRCUIT_FAILURES: '1',
       POSTERN_KEYS_STALE_SECONDS: String(staleSeconds),
     })
   }, 60_000)
@@ -383,7 +385,7 @@ describe.each([
     })
     const begun = await load.storeRequests()
     own.redis.freeze()
-    for (const { toOrigin } of own.replicas) toOrigin.hold('forth')
+    for (const { toKeyService } of own.replicas) toKeyService.hold('forth')
     const goneAtMs = Date.now()
     const seen: Seen[] = []
     const endMs = goneAtMs + (staleSeconds + 2.5) * 1000
@@ -391,14 +393,14 @@ describe.each([
     const stores = await load.storeRequests()
 
     own.redis.thaw()
-    for (const { toOrigin } of own.replicas) toOrigin.resume()
+    for (const { toKeyService } of own.replicas) toKeyService.resume()
     const mendedMs = performance.now()
     await until(
       'the key is served again',
       async () => (await load.ask(lasting, 0)).answer === '200',
       RECOVERY_MS,
     )
-    const asked = { redis: stores.redis - begun.redis, origin: stores.origin - begun.origin }
+    const asked = { redis: stores.redis - begun.redis, keyService: stores.keyService - begun.keyService }
     report(
       `both gone, staleSeconds ${staleSeconds}`,
       seen.filter(({ key }) => key === lasting.id),

@@ -127,13 +127,13 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     const { env, redis } = await world()
     const clock = steppedClock()
     const console = await startPostern('console', {
-      ...Object.fromEntries(Object.entries(env).filter(([name]) => !/UPSTREAM|ORIGIN_URL/.test(name))),
+      ...Object.fromEntries(Object.entries(env).filter(([name]) => !/UPSTREAM|KEY_SERVICE_URL/.test(name))),
       ...clock.env,
       POSTERN_ADMIN_TOKEN: 'admin-token-of-the-clocks',
       POSTERN_DATABASE_URL: `sqlite:${temporaryDirectory()}/keys.db`,
     })
     stopAtEnd(console)
-    const gateway = await startPostern('gateway', { ...env, POSTERN_ORIGIN_URL: console.urls.internal })
+    const gateway = await startPostern('gateway', { ...env, POSTERN_KEY_SERVICE_URL: console.urls.internal })
     onTestFinished(() => void gateway.process.stop())
     const ask = async (path: string, body?: string) => {
       const response = await fetch(`${console.urls.console}/admin/v1${path}`, {

@@ -114,7 +114,9 @@ test.each([
 
 test('a console whose code throws where nobody catches ends in order as well', async () => {
   const env = {
-    ...Object.fromEntries(Object.entries(world.env).filter(([name]) => !/UPSTREAM|ORIGIN_URL/.test(name))),
+    ...Object.fromEntries(
+      Object.entries(world.env).filter(([name]) => !/UPSTREAM|KEY_SERVICE_URL/.test(name)),
+    ),
     POSTERN_ADMIN_TOKEN: 'admin-token-of-a-fault',
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   }

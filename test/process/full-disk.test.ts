@@ -19,7 +19,7 @@ test('a console whose disk is full refuses changes honestly and counts them, ans
     'console',
     {
       POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
-      POSTERN_ORIGIN_TOKEN: 'origin-token-of-the-full-disk',
+      POSTERN_KEY_SERVICE_TOKEN: 'key-service-token-of-the-full-disk',
       POSTERN_ADMIN_TOKEN: TOKEN,
       POSTERN_DATABASE_URL: databaseUrl,
       POSTERN_DRAIN_DELAY_MS: '0',

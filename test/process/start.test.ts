@@ -13,7 +13,7 @@ import { until } from '../support/until.ts'
 
 const ADMIN_TOKEN = 'admin-token-of-the-starts'
 const shared = {
-  POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+  POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
   POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
   POSTERN_DRAIN_DELAY_MS: '0',
 }
@@ -43,14 +43,14 @@ async function issue(consoleUrl: string): Promise<Response> {
   })
 }
 
-test('a gateway that starts while Redis, origin and upstream are away is ready, says what is missing, and is well when they come', {
+test('a gateway that starts while Redis, key service and upstream are away is ready, says what is missing, and is well when they come', {
   timeout: 60_000,
 }, async () => {
   const ports = { redis: await freePort(), console: await freePort(), upstream: await freePort() }
   const gateway = await startPostern('gateway', {
     ...shared,
     POSTERN_REDIS_URL: `redis://127.0.0.1:${ports.redis}`,
-    POSTERN_ORIGIN_URL: `http://127.0.0.1:${ports.console}`,
+    POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${ports.console}`,
     POSTERN_UPSTREAM_URL: `http://127.0.0.1:${ports.upstream}`,
   })
   onTestFinished(() => void gateway.process.stop())
@@ -88,7 +88,7 @@ test('a gateway that listens on a name of several addresses has its limits where
   const gateway = await startPostern('gateway', {
     ...shared,
     POSTERN_GATEWAY_HOST: 'localhost',
-    POSTERN_ORIGIN_URL: 'http://127.0.0.1:1',
+    POSTERN_KEY_SERVICE_URL: 'http://127.0.0.1:1',
     POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
   })
   onTestFinished(() => void gateway.process.stop())

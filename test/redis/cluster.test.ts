@@ -6,7 +6,7 @@ import { Fleet } from '../support/redis-fleet.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
 
-/** While the origin answers, whatever happens to Redis. */
+/** While the key service answers, whatever happens to Redis. */
 const BOUND_MS = 2_000
 const KEYS = 60
 
@@ -95,8 +95,12 @@ describe('in a cluster', () => {
   })
   afterAll(() => group.stop())
 
-  test('a slot that moves to another node is followed there, and no key is asked for at the origin', async () => {
-    const fleet = await Fleet.start(group, { origin: false, gateways: 1, gatewaySettings: { ttlSeconds: 0 } })
+  test('a slot that moves to another node is followed there, and no key is asked for at the key service', async () => {
+    const fleet = await Fleet.start(group, {
+      keyService: false,
+      gateways: 1,
+      gatewaySettings: { ttlSeconds: 0 },
+    })
     const [{ id, digest } = { id: '', digest: '' }] = await issueMany(fleet, 1)
     const from = await group.holderOf(digest)
     const to = group.servers.find(server => server !== from)
@@ -131,7 +135,7 @@ describe('in a cluster', () => {
     expect(await replica?.reconnects()).toBeLessThan(20)
   })
 
-  test('keys of a dead node without a replica are served by the origin, the others by Redis', {
+  test('keys of a dead node without a replica are served by the key service, the others by Redis', {
     timeout: 60_000,
   }, async () => {
     const fleet = await Fleet.start(group, { gatewaySettings: { ttlSeconds: 0, staleSeconds: 0 } })
@@ -161,11 +165,11 @@ describe('in a cluster', () => {
       const tiers = await Promise.all(kept.map(({ digest }) => tierOf(digest)))
       return tiers.every(tier => tier === 'redis')
     })
-    expect(await Promise.all(lost.map(({ digest }) => tierOf(digest)))).toEqual(lost.map(() => 'origin'))
+    expect(await Promise.all(lost.map(({ digest }) => tierOf(digest)))).toEqual(lost.map(() => 'key_service'))
     expect(lost.length).toBeGreaterThan(0)
   })
 
-  test('Redis is tried again until there is one, and a gateway is served by the origin until then', {
+  test('Redis is tried again until there is one, and a gateway is served by the key service until then', {
     timeout: 60_000,
   }, async () => {
     const fleet = await Fleet.start(group, { gateways: 1 })

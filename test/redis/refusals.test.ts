@@ -3,7 +3,7 @@ import { digestNo, recordOf } from '../support/key-records.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { Replica } from '../support/redis-fleet.ts'
 import { NOWHERE, type Place } from '../support/redis-group.ts'
-import { ScriptedOrigin } from '../support/scripted-origin.ts'
+import { ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { type Reply, ScriptedRedis } from '../support/scripted-redis.ts'
 import { until } from '../support/until.ts'
 
@@ -32,13 +32,18 @@ async function startRedis(reply: Reply, place: (redis: ScriptedRedis) => Place) 
     return name === 'GET' ? reply : `OK ${rest.length}`
   })
   onTestFinished(() => redis.stop())
-  const origin = await ScriptedOrigin.start()
-  onTestFinished(() => origin.stop())
-  const replica = new Replica({ place: place(redis), originUrl: origin.url, beats: false, ttlSeconds: 0 })
+  const keyService = await ScriptedKeyService.start()
+  onTestFinished(() => keyService.stop())
+  const replica = new Replica({
+    place: place(redis),
+    keyServiceUrl: keyService.url,
+    beats: false,
+    ttlSeconds: 0,
+  })
   onTestFinished(() => replica.running.stop())
   await until('it hears', () => replica.hears)
   await until('it reads', () => replica.running.health().redis === 'ok')
-  return { replica, origin }
+  return { replica, keyService }
 }
 
 describe.each<[string, (redis: ScriptedRedis) => Place]>([
@@ -48,13 +53,13 @@ describe.each<[string, (redis: ScriptedRedis) => Place]>([
   test.each(REFUSALS)(
     'that answers %s could not be asked: the key is neither good nor bad for that',
     async reply => {
-      const { replica, origin } = await startRedis(reply, place)
-      origin.records.set(KEY, recordOf())
-      expect(await replica.get(KEY)).toMatchObject({ kind: 'found', tier: 'origin' })
+      const { replica, keyService } = await startRedis(reply, place)
+      keyService.records.set(KEY, recordOf())
+      expect(await replica.get(KEY)).toMatchObject({ kind: 'found', tier: 'key_service' })
       const failed = () => metricValue(replica.metrics.lookups, { tier: 'redis', result: 'error' })
       expect(await failed()).toBe(1)
       expect(await metricValue(replica.metrics.lookups, { tier: 'redis', result: 'miss' })).toBe(0)
-      origin.script = (_request, response) => response.destroy()
+      keyService.script = (_request, response) => response.destroy()
       expect(await replica.get(digestNo(2))).toMatchObject({ kind: 'unknown' })
       expect(await failed()).toBe(2)
     },
@@ -65,8 +70,8 @@ describe.each<[string, (redis: ScriptedRedis) => Place]>([
     ['a list', ['a', 'b']],
     ['nothing', null],
   ])('that answers %s in place of a record does not know the key', async (_what, reply) => {
-    const { replica, origin } = await startRedis(reply, place)
-    origin.records.set(KEY, recordOf())
-    expect(await replica.get(KEY)).toMatchObject({ kind: 'found', tier: 'origin' })
+    const { replica, keyService } = await startRedis(reply, place)
+    keyService.records.set(KEY, recordOf())
+    expect(await replica.get(KEY)).toMatchObject({ kind: 'found', tier: 'key_service' })
   })
 })

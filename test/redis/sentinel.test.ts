@@ -22,7 +22,7 @@ import { GATEWAY_USER } from '../support/redis-users.ts'
 import { ScriptedRedis } from '../support/scripted-redis.ts'
 import { until } from '../support/until.ts'
 
-/** While the origin answers, whatever happens to Redis. */
+/** While the key service answers, whatever happens to Redis. */
 const BOUND_MS = 2_000
 const KEYS = 60
 
@@ -41,7 +41,7 @@ afterEach(() => {
   for (const spy of printed) expect(spy).not.toHaveBeenCalled()
 })
 
-/** A gateway of a test's own, over a console and an origin that do what the test says. */
+/** A gateway of a test's own, over a console and a key service that do what the test says. */
 async function startReplica(changes: ConfigChanges = {}): Promise<Replica> {
   const replica = new Replica({ place: group.place, ...GATEWAY_USER, ...changes })
   onTestFinished(() => replica.running.stop())

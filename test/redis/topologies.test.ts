@@ -26,7 +26,7 @@ describe.each([
   afterAll(() => group.stop())
 
   test('gateways find the keys that a console issues, and refuse those that it revokes', async () => {
-    const fleet = await Fleet.start(group, { origin: false })
+    const fleet = await Fleet.start(group, { keyService: false })
     const keys = await Promise.all(Array.from({ length: 20 }, () => fleet.issue()))
     for (const { digest } of keys) await fleet.allJudge(digest, 'good')
     for (const { id } of keys) expect(await fleet.revoke(id)).toMatchObject({ announced: true })

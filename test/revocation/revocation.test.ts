@@ -78,11 +78,11 @@ describe('a revoked key', () => {
         async () => {},
       ))
 
-    test('brings its older answer from the origin too late', () =>
+    test('brings its older answer from the key service too late', () =>
       race(
-        'look-up at the origin races',
+        'look-up at the key service races',
         1, // The others may find it in Redis by then: the first look-up has filled it.
-        ({ toOrigin }) => toOrigin,
+        ({ toKeyService }) => toKeyService,
         () => true,
         async digest => {
           await fleet.redis.admin.del(redisKeyOf(digest))
@@ -131,7 +131,7 @@ describe('a revoked key', () => {
     }
   })
 
-  describe('while the origin answers, the bound is two seconds, with', () => {
+  describe('while the key service answers, the bound is two seconds, with', () => {
     test('a subscription whose messages are lost without a word, on one replica', async () => {
       const deaf = fleet.replicas[0]
       const lost = new Set([...(deaf?.toRedis.links ?? [])].filter(link => link.isSubscriber))
@@ -199,16 +199,16 @@ describe('a revoked key', () => {
       }
     })
 
-    test('Redis stopped, and an origin that takes 300 ms for each answer', async () => {
+    test('Redis stopped, and a key service that takes 300 ms for each answer', async () => {
       await run(fleet, good, {
         ...FEW,
-        name: 'slow origin, Redis stopped',
+        name: 'slow key service, Redis stopped',
         fault: async () => {
-          for (const { toOrigin } of fleet.replicas) toOrigin.delayMs.back = 300
+          for (const { toKeyService } of fleet.replicas) toKeyService.delayMs.back = 300
           await fleet.redis.kill()
         },
         mend: async () => {
-          for (const { toOrigin } of fleet.replicas) toOrigin.delayMs.back = 0
+          for (const { toKeyService } of fleet.replicas) toKeyService.delayMs.back = 0
           await fleet.redis.revive()
         },
       })

@@ -32,7 +32,7 @@ export function describeThousandKeys(): void {
     })
 
     /** Look-ups of each replica in a tier. */
-    function lookupsIn(tier: 'redis' | 'origin'): Promise<number[]> {
+    function lookupsIn(tier: 'redis' | 'key_service'): Promise<number[]> {
       return Promise.all(
         fleet.replicas.map(async ({ urls }) => sumOf(await scrape(urls.ops), LOOKUPS, `tier="${tier}"`)),
       )
@@ -41,8 +41,8 @@ export function describeThousandKeys(): void {
     /** Calls that replicas make of the console from now on, whatever is in them. */
     function countCalls(): () => number {
       let calls = 0
-      for (const { toOrigin } of fleet.replicas) {
-        toOrigin.onPiece = (direction, bytes) => {
+      for (const { toKeyService } of fleet.replicas) {
+        toKeyService.onPiece = (direction, bytes) => {
           if (direction === 'forth' && bytes.includes(' /internal/v1/')) calls++
         }
       }
@@ -54,7 +54,7 @@ export function describeThousandKeys(): void {
       load.samples.length = 0
       load.keepAsking(keys, PER_SECOND)
       await until('all keys were asked with', () => load.samples.length > KEYS * fleet.replicas.length)
-      const [origin, calls, startMs] = [await lookupsIn('origin'), countCalls(), performance.now()]
+      const [keyService, calls, startMs] = [await lookupsIn('key_service'), countCalls(), performance.now()]
       const before = load.samples.length
       try {
         await begin()
@@ -64,13 +64,15 @@ export function describeThousandKeys(): void {
       }
       const seen = load.samples.slice(before)
       const seconds = (performance.now() - startMs) / 1000
-      const lookups = (await lookupsIn('origin')).map((count, replica) => count - (origin[replica] ?? 0))
+      const lookups = (await lookupsIn('key_service')).map(
+        (count, replica) => count - (keyService[replica] ?? 0),
+      )
       const tookMs = seen.map(({ sentAtMs, answeredAtMs }) => answeredAtMs - sentAtMs).sort((a, b) => a - b)
       const failed = seen.filter(({ status }) => status !== 200)
       process.stdout.write(
         `${name}: ${KEYS} keys, ${Math.round(seen.length / seconds)} requests/s for ${seconds.toFixed(1)} s, ` +
           `${failed.length} failed, p50/p99/max ${[0.5, 0.99, 1].map(share => quantile(tookMs, share)).join('/')} ms; ` +
-          `origin look-ups per replica ${lookups.join(' ')}, in ${calls()} calls\n`,
+          `key service look-ups per replica ${lookups.join(' ')}, in ${calls()} calls\n`,
       )
       return { failed, lookups, calls: calls() }
     }
@@ -89,12 +91,14 @@ export function describeThousandKeys(): void {
     })
 
     test('three deaf replicas with a thousand keys in use do not drown the console', async () => {
-      const before = await lookupsIn('origin')
+      const before = await lookupsIn('key_service')
       const { failed, lookups, calls } = await underLoad(
         'Redis stopped at load',
         () => fleet.redis.kill(),
         async () =>
-          (await lookupsIn('origin')).every((count, replica) => count - (before[replica] ?? 0) > 3 * KEYS),
+          (await lookupsIn('key_service')).every(
+            (count, replica) => count - (before[replica] ?? 0) > 3 * KEYS,
+          ),
       )
       await fleet.redis.revive()
       expect(failed).toEqual([])

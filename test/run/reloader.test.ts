@@ -18,8 +18,8 @@ function startReloader() {
   const environment = {
     POSTERN_KEYS_SIGNING_SECRETS: signingSecret(1),
     POSTERN_UPSTREAM_URL: 'http://files',
-    POSTERN_ORIGIN_URL: 'http://origin',
-    POSTERN_ORIGIN_TOKEN_FILE: file,
+    POSTERN_KEY_SERVICE_URL: 'http://key-service',
+    POSTERN_KEY_SERVICE_TOKEN_FILE: file,
   }
   const load = () => loadConfig({ environment, planes: ['gateway'] })
   const loaded = load()
@@ -30,7 +30,7 @@ function startReloader() {
   const { config, files } = loaded
   const reloader = new Reloader({ config, files, load, logger, metrics, clock: new ManualClock() })
   const tokens: (string | undefined)[] = []
-  const follow = (config: Config) => () => void tokens.push(config.origin.token)
+  const follow = (config: Config) => () => void tokens.push(config.keyService.token)
   return {
     reloader,
     log,
@@ -51,7 +51,7 @@ describe('whoever follows the settings of a process', () => {
     await reloader.look()
     await reloader.look()
     expect(tokens).toEqual(['second-token-of-the-tests'])
-    expect(log).toMatchObject([{ msg: 'settings read again', changed: ['origin.token'] }])
+    expect(log).toMatchObject([{ msg: 'settings read again', changed: ['keyService.token'] }])
   })
 
   test('and comes late, while the process is still being built, has what changed before', async () => {
@@ -65,14 +65,14 @@ describe('whoever follows the settings of a process', () => {
   test('is left with what it has where another one cannot use it, and hears of the next that all can use', async () => {
     const { reloader, change, tokens, follow, log, isGood } = startReloader()
     reloader.follow(follow)
-    reloader.follow(({ origin }) => {
-      if (origin.token === 'second-token-of-the-tests') throw new Error('origin.token: is of no use')
+    reloader.follow(({ keyService }) => {
+      if (keyService.token === 'second-token-of-the-tests') throw new Error('keyService.token: is of no use')
       return () => {}
     })
     change('second-token-of-the-tests')
     await reloader.look()
     expect([tokens, await isGood()]).toEqual([[], 0])
-    expect(log.at(-1)).toMatchObject({ level: 50, problem: 'origin.token: is of no use' })
+    expect(log.at(-1)).toMatchObject({ level: 50, problem: 'keyService.token: is of no use' })
     change('third-token-of-the-tests')
     await reloader.look()
     expect([tokens, await isGood()]).toEqual([['third-token-of-the-tests'], 1])

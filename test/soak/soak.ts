@@ -71,7 +71,7 @@ class SoakWorld {
   readonly #gateway: InspectedProcess
   readonly #console: InspectedProcess
   /** Between gateway and console, where connections are kept for as long as the console allows. */
-  readonly #toOrigin: TcpProxy
+  readonly #toKeyService: TcpProxy
   #idle: Record<'gateway' | 'console', Holdings> | null = null
   #excusedUntilMs = 0
   #struck = 0
@@ -79,13 +79,13 @@ class SoakWorld {
   private constructor(parts: {
     world: World
     upstream: MoodyUpstream
-    toOrigin: TcpProxy
+    toKeyService: TcpProxy
     gateway: InspectedProcess
     console: InspectedProcess
   }) {
     this.#world = parts.world
     this.#upstream = parts.upstream
-    this.#toOrigin = parts.toOrigin
+    this.#toKeyService = parts.toKeyService
     this.#keys = new KeyRing(parts.world)
     this.#faults = faultsOf(parts.world, parts.upstream)
     this.#gateway = parts.gateway
@@ -94,8 +94,8 @@ class SoakWorld {
 
   static async start(): Promise<SoakWorld> {
     const upstream = await MoodyUpstream.start()
-    const [gatewayPort, consolePort, originPort] = [await freePort(), await freePort(), await freePort()]
-    const toOrigin = await TcpProxy.start(`http://127.0.0.1:${originPort}`)
+    const [gatewayPort, consolePort, keyServicePort] = [await freePort(), await freePort(), await freePort()]
+    const toKeyService = await TcpProxy.start(`http://127.0.0.1:${keyServicePort}`)
     const inspected = (port: number) => ({
       NODE_OPTIONS: `--inspect=127.0.0.1:${port}`,
       POSTERN_LOG_LEVEL: 'error',
@@ -104,7 +104,7 @@ class SoakWorld {
       {
         ...inspected(gatewayPort),
         POSTERN_UPSTREAM_URL: upstream.url,
-        POSTERN_ORIGIN_URL: `http://127.0.0.1:${toOrigin.port}`,
+        POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${toKeyService.port}`,
         POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '500',
         POSTERN_UPSTREAM_BODY_IDLE_TIMEOUT_MS: '500',
         POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '2000',
@@ -114,12 +114,12 @@ class SoakWorld {
         POSTERN_KEYS_MEMORY_MAX_ENTRIES: '200',
         POSTERN_KEYS_USAGE_SECONDS: '1',
       },
-      { ...inspected(consolePort), POSTERN_CONSOLE_INTERNAL_PORT: String(originPort) },
+      { ...inspected(consolePort), POSTERN_CONSOLE_INTERNAL_PORT: String(keyServicePort) },
     )
     const pidOf = (name: 'gateway' | 'console') => world[name].process.child.pid ?? 0
     const gateway = await InspectedProcess.attach(pidOf('gateway'), gatewayPort)
     const console = await InspectedProcess.attach(pidOf('console'), consolePort)
-    return new SoakWorld({ world, upstream, toOrigin, gateway, console })
+    return new SoakWorld({ world, upstream, toKeyService, gateway, console })
   }
 
   /** Load and faults for a time. At its end nothing is broken and nobody asks any more. */
@@ -146,7 +146,7 @@ class SoakWorld {
   /** Until what was made for requests is given back, or had time enough: what is still held then is for the report. */
   async #quiet(idle: Record<'gateway' | 'console', Holdings>): Promise<void> {
     const haveNoMore = async () => {
-      this.#toOrigin.cut()
+      this.#toKeyService.cut()
       for (const name of ['gateway', 'console'] as const) {
         const inspected = name === 'gateway' ? this.#gateway : this.#console
         if (inspected.descriptors().sockets > idle[name].sockets) return false
@@ -177,7 +177,7 @@ class SoakWorld {
     this.#console.detach()
     await this.#world.stop()
     await this.#upstream.stop()
-    await this.#toOrigin.stop()
+    await this.#toKeyService.stop()
   }
 
   #isExcused(): boolean {

@@ -5,7 +5,7 @@ import { createOneTimeLink } from '../../src/control/sign-in/one-time-link.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { configOf } from '../config/examples.ts'
-import { ADMIN_TOKEN, consoleConfig, ORIGIN_TOKEN } from './console.ts'
+import { ADMIN_TOKEN, consoleConfig, KEY_SERVICE_TOKEN } from './console.ts'
 import { freePort } from './free-port.ts'
 import { CLIENT_ID, CLIENT_SECRET, IdentityProvider } from './identity-provider.ts'
 import { silentLogger } from './silent-logger.ts'
@@ -90,10 +90,11 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     },
     revoke: (id: string) => ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/revoke`, {}),
     /** What gateways report. @param used key ids, each with ms since the epoch */
-    noteUse: (used: Record<string, number>) => ask(ORIGIN_TOKEN, `${internal}/internal/v1/usage`, { used }),
+    noteUse: (used: Record<string, number>) =>
+      ask(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, { used }),
     /** A gateway that says what it has applied. */
     confirm: (name: string, confirmed: { digest: string; version: number }[] = []) =>
-      ask(ORIGIN_TOKEN, `${internal}/internal/v1/confirmations`, {
+      ask(KEY_SERVICE_TOKEN, `${internal}/internal/v1/confirmations`, {
         gateway: { id: name, name },
         hearing: true,
         leaving: false,

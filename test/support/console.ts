@@ -11,7 +11,7 @@ import { SIGNING_SECRET } from './signing-secret.ts'
 export { SIGNING_SECRET }
 
 export const ADMIN_TOKEN = 'admin-token-of-the-tests'
-export const ORIGIN_TOKEN = 'origin-token-of-the-tests'
+export const KEY_SERVICE_TOKEN = 'key-service-token-of-the-tests'
 
 export interface ConsoleOptions {
   readonly databaseUrl?: string
@@ -58,7 +58,7 @@ function asker({ app, internal }: Console) {
     more: InjectOptions = {},
   ): Promise<Answer> => {
     const isInternal = url.startsWith('/internal')
-    const authorization = `Bearer ${isInternal ? ORIGIN_TOKEN : ADMIN_TOKEN}`
+    const authorization = `Bearer ${isInternal ? KEY_SERVICE_TOKEN : ADMIN_TOKEN}`
     const payload = body === undefined ? {} : { payload: JSON.stringify(body) }
     const type = body === undefined ? {} : { 'content-type': 'application/json' }
     const headers = { authorization, ...type, ...more.headers }
@@ -141,7 +141,7 @@ export function consoleConfig({
       ...(redisUrl === undefined ? {} : { url: redisUrl }),
       ...redis,
     },
-    origin: { token: ORIGIN_TOKEN, circuit: { failures: 5, openMs: 500 }, timeoutMs: 1000, tls: {} },
+    keyService: { token: KEY_SERVICE_TOKEN, circuit: { failures: 5, openMs: 500 }, timeoutMs: 1000, tls: {} },
     limits: { replicas: 1, policies: [] },
     keys: {
       format: 'signed',

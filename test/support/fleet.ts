@@ -15,7 +15,7 @@ import { ALL_SCOPES, type IssuedKey } from './world.ts'
 /** A gateway, and the ways on which it hears and asks. */
 export interface Replica extends Listening {
   readonly toRedis: TcpProxy
-  readonly toOrigin: TcpProxy
+  readonly toKeyService: TcpProxy
 }
 
 export interface Revoked {
@@ -64,7 +64,7 @@ export class Fleet {
     const consoleToRedis = await TcpProxy.start(redis.url)
     const adminToken = randomBytes(24).toString('base64url')
     const shared = {
-      POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+      POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
       POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
       POSTERN_DRAIN_DELAY_MS: '0',
       POSTERN_LOG_LEVEL: 'warn',
@@ -78,22 +78,25 @@ export class Fleet {
     const replicas = await Promise.all(
       Array.from({ length: count }, async () => {
         const toRedis = await TcpProxy.start(redis.url)
-        const toOrigin = await TcpProxy.start(console.urls.internal)
+        const toKeyService = await TcpProxy.start(console.urls.internal)
         const gateway = await startPostern('gateway', {
           ...shared,
           POSTERN_REDIS_URL: urlOf(toRedis, 'redis'),
-          POSTERN_ORIGIN_URL: urlOf(toOrigin, 'http'),
+          POSTERN_KEY_SERVICE_URL: urlOf(toKeyService, 'http'),
           POSTERN_UPSTREAM_URL: upstream.url,
           ...settings,
         })
-        return { ...gateway, toRedis, toOrigin }
+        return { ...gateway, toRedis, toKeyService }
       }),
     )
     const close = async () => {
       const processes = [console, ...replicas].map(({ process }) => process)
       for (const { child } of processes) child.kill('SIGCONT')
       await Promise.all(processes.map(process => process.stop()))
-      const proxies = [consoleToRedis, ...replicas.flatMap(({ toRedis, toOrigin }) => [toRedis, toOrigin])]
+      const proxies = [
+        consoleToRedis,
+        ...replicas.flatMap(({ toRedis, toKeyService }) => [toRedis, toKeyService]),
+      ]
       await Promise.all(proxies.map(proxy => proxy.stop()))
       await upstream.stop()
       await redis.stop()

@@ -1,7 +1,7 @@
 import type { KeyStoreSettings } from '../../src/keystore/create-key-store.ts'
 import { SIGNING_SECRET } from './key-records.ts'
 import { NOWHERE, type Place } from './redis-group.ts'
-import { ORIGIN_TOKEN } from './scripted-origin.ts'
+import { KEY_SERVICE_TOKEN } from './scripted-key-service.ts'
 
 export interface ConfigChanges {
   readonly redisUrl?: string
@@ -10,8 +10,8 @@ export interface ConfigChanges {
   readonly username?: string
   readonly password?: string
   readonly beats?: boolean
-  readonly originUrl?: string
-  readonly originTimeoutMs?: number
+  readonly keyServiceUrl?: string
+  readonly keyServiceTimeoutMs?: number
   readonly staleSeconds?: number
   readonly ttlSeconds?: number
   readonly usageSeconds?: number
@@ -19,7 +19,7 @@ export interface ConfigChanges {
 
 /** Settings of a key store, with the few that tests care about. */
 export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config'] {
-  const { redisUrl, username, password, originUrl } = changes
+  const { redisUrl, username, password, keyServiceUrl } = changes
   return {
     redis: {
       ...(redisUrl === undefined ? {} : { url: redisUrl }),
@@ -31,10 +31,10 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       commandTimeoutMs: 250,
       connectTimeoutMs: 500,
     },
-    origin: {
-      ...(originUrl === undefined ? {} : { url: originUrl, token: ORIGIN_TOKEN }),
+    keyService: {
+      ...(keyServiceUrl === undefined ? {} : { url: keyServiceUrl, token: KEY_SERVICE_TOKEN }),
       circuit: { failures: 5, openMs: 500 },
-      timeoutMs: changes.originTimeoutMs ?? 1_000,
+      timeoutMs: changes.keyServiceTimeoutMs ?? 1_000,
       tls: {},
     },
     keys: {

@@ -28,15 +28,18 @@ export interface WorldOptions {
   readonly metrics?: Metrics
 }
 
-/** A gateway's keys over doubles of Redis and origin, with a clock of its own. */
+/** A gateway's keys over doubles of Redis and key service, with a clock of its own. */
 export class KeyStoreWorld {
   readonly clock = new ManualClock()
   readonly metrics: Metrics
   /** Versions of records; one that is not in here is not there. */
   readonly inRedis = new Map<string, number>()
-  readonly inOrigin = new Map<string, number>()
+  readonly inKeyService = new Map<string, number>()
   readonly redis = new ChaosTier('redis', digest => foundIn(this.inRedis, digest) ?? { kind: 'miss' })
-  readonly origin = new ChaosTier('origin', digest => foundIn(this.inOrigin, digest) ?? { kind: 'absent' })
+  readonly keyService = new ChaosTier(
+    'key_service',
+    digest => foundIn(this.inKeyService, digest) ?? { kind: 'absent' },
+  )
   /** Of each tier, where there are any. */
   readonly breakers: BreakingTier[] = []
   readonly changes: Changes
@@ -48,7 +51,7 @@ export class KeyStoreWorld {
     this.metrics = options.metrics ?? createMetrics()
     const { clock, metrics } = this
     const { ttlMs = 30_000, absentTtlMs = 5_000, maxEntries = 1_000 } = options
-    const tiers = options.tiers ?? ['redis', 'origin']
+    const tiers = options.tiers ?? ['redis', 'key_service']
     this.changes = new Changes({
       clock,
       metrics,
@@ -63,8 +66,8 @@ export class KeyStoreWorld {
       memory: this.memory,
       changes: this.changes,
       redis: tiers.includes('redis') ? withMetrics(this.#dress(this.redis, options.breaker), metrics) : null,
-      origin: tiers.includes('origin')
-        ? withMetrics(this.#dress(this.origin, options.breaker), metrics)
+      keyService: tiers.includes('key_service')
+        ? withMetrics(this.#dress(this.keyService, options.breaker), metrics)
         : null,
       clock,
       metrics,
@@ -115,12 +118,12 @@ export class KeyStoreWorld {
 
   allFail(): void {
     this.redis.fails()
-    this.origin.fails()
+    this.keyService.fails()
   }
 
   allAnswer(): void {
     this.redis.answers()
-    this.origin.answers()
+    this.keyService.answers()
   }
 }
 

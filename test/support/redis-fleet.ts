@@ -4,7 +4,7 @@ import type { Lookup } from '../../src/domain/lookup.ts'
 import { digestOf } from '../../src/domain/secret.ts'
 import { createKeyStore, type RunningKeyStore } from '../../src/keystore/create-key-store.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
-import { ORIGIN_TOKEN, type RunningConsole, startConsole } from './console.ts'
+import { KEY_SERVICE_TOKEN, type RunningConsole, startConsole } from './console.ts'
 import { type ConfigChanges, keyStoreConfig } from './key-store-config.ts'
 import { LogSpy } from './log-spy.ts'
 import { metricValue } from './metric-value.ts'
@@ -16,7 +16,7 @@ export interface FleetOptions {
   readonly gateways?: number
   readonly gatewaySettings?: ConfigChanges
   /** Without it the gateways have Redis alone. */
-  readonly origin?: boolean
+  readonly keyService?: boolean
 }
 
 /** The read side of one gateway. */
@@ -28,8 +28,16 @@ export class Replica {
   constructor(changes: ConfigChanges) {
     const { metrics, log } = this
     const config = keyStoreConfig(changes)
-    const origin = config.origin.url === undefined ? config.origin : { ...config.origin, token: ORIGIN_TOKEN }
-    this.running = createKeyStore({ config: { ...config, origin }, metrics, logger: log, clock: systemClock })
+    const keyService =
+      config.keyService.url === undefined
+        ? config.keyService
+        : { ...config.keyService, token: KEY_SERVICE_TOKEN }
+    this.running = createKeyStore({
+      config: { ...config, keyService },
+      metrics,
+      logger: log,
+      clock: systemClock,
+    })
     this.running.start()
   }
 
@@ -48,7 +56,7 @@ export class Replica {
     return lookup.grant.revokedAtMs === null ? 'good' : 'revoked'
   }
 
-  async answersOf(tier: 'redis' | 'origin'): Promise<number> {
+  async answersOf(tier: 'redis' | 'key_service'): Promise<number> {
     return await metricValue(this.metrics.lookups, { tier, result: 'hit' })
   }
 
@@ -71,9 +79,9 @@ export class Fleet {
   static async start(group: RedisGroup, options: FleetOptions = {}): Promise<Fleet> {
     const { place } = group
     const console = await startConsole({ redis: { ...place, ...CONSOLE_USER } })
-    const originUrl = await console.internal.listen({ host: '127.0.0.1', port: 0 })
-    const origin = options.origin === false ? {} : { originUrl }
-    const changes = { place, ...GATEWAY_USER, ...origin, ...options.gatewaySettings }
+    const keyServiceUrl = await console.internal.listen({ host: '127.0.0.1', port: 0 })
+    const keyService = options.keyService === false ? {} : { keyServiceUrl }
+    const changes = { place, ...GATEWAY_USER, ...keyService, ...options.gatewaySettings }
     const replicas = Array.from({ length: options.gateways ?? 3 }, () => new Replica(changes))
     onTestFinished(async () => {
       await Promise.all(replicas.map(replica => replica.running.stop()))

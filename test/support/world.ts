@@ -48,7 +48,7 @@ export async function startWorld(
   const adminToken = randomBytes(24).toString('base64url')
   const shared = {
     POSTERN_REDIS_URL: redis.url,
-    POSTERN_ORIGIN_TOKEN: randomBytes(24).toString('base64url'),
+    POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
     POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
     POSTERN_DRAIN_DELAY_MS: '0',
   }
@@ -60,7 +60,7 @@ export async function startWorld(
   })
   const env = {
     ...shared,
-    POSTERN_ORIGIN_URL: console.urls.internal,
+    POSTERN_KEY_SERVICE_URL: console.urls.internal,
     POSTERN_UPSTREAM_URL: upstream.url,
   }
   const gateway = await startPostern('gateway', { ...env, ...settings })

@@ -23,7 +23,7 @@ export interface BeatParts {
 
 /**
  * A beat says: every change that was committed has been announced. It is what gateways rest their trust on, so none is
- * sent while that is not so, whatever the reason; they go deaf then, and ask the origin.
+ * sent while that is not so, whatever the reason; they go deaf then, and ask the key service.
  * @returns how to stop
  */
 export function startBeats(parts: BeatParts): () => void {
@@ -88,6 +88,9 @@ function logSilence(logger: ControlLogger, silence: Silence | null, cause: unkno
   if (silence === null) logger.info('gateways are told again that every change was announced')
   else {
     const why = cause === undefined ? {} : { cause: causeOf(cause) }
-    logger.warn({ reason: silence, ...why }, 'no beats: gateways ask the origin for each key from now on')
+    logger.warn(
+      { reason: silence, ...why },
+      'no beats: gateways ask the key service for each key from now on',
+    )
   }
 }

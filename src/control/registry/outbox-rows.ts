@@ -83,7 +83,7 @@ export async function deleteNotesUnlocked(
 
 /**
  * Notes again every change from a moment on. One that is noted still keeps its time. Keys that were only ever issued are
- * passed over: a Redis that has lost them knows nothing of them, and who asks it is sent to the origin.
+ * passed over: a Redis that has lost them knows nothing of them, and who asks it is sent to the key service.
  */
 export async function noteChangesSince(
   tx: Transaction<Tables>,

@@ -287,7 +287,8 @@ const cache: Row = {
     },
     {
       title: 'Hearing',
-      description: '1 while a replica hears of changes, 0 while it is deaf and asks the origin for each key.',
+      description:
+        '1 while a replica hears of changes, 0 while it is deaf and asks the key service for each key.',
       kind: 'timeseries',
       unit: 'none',
       max: 1,
@@ -345,7 +346,7 @@ const redis: Row = {
     {
       title: 'Passed over',
       description:
-        'Replicas that do not ask a tier for keys, because it did not answer: Redis, or the origin. A probe tries it.',
+        'Replicas that do not ask a tier for keys, because it did not answer: Redis, or the key service. A probe tries it.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,

@@ -88,7 +88,7 @@ const promise: Row = {
     },
     {
       title: 'Deaf gateways',
-      description: 'They ask the origin for each key.',
+      description: 'They ask the key service for each key.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
@@ -142,13 +142,16 @@ const admin: Row = {
       ],
     },
     {
-      title: 'Look-ups at the origin',
+      title: 'Look-ups at the key service',
       description: 'As the gateways count them.',
       kind: 'timeseries',
       unit: 'ops',
       width: 4,
       queries: [
-        { expr: rate('postern_key_cache_lookups_total', 'result', 'tier="origin"'), legend: '{{result}}' },
+        {
+          expr: rate('postern_key_cache_lookups_total', 'result', 'tier="key_service"'),
+          legend: '{{result}}',
+        },
       ],
     },
     {

@@ -1,14 +1,14 @@
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { asError } from '../observability/trouble-log.ts'
+import { isNotOffered, readBatch, readSingle } from './key-service-answers.ts'
+import { KEY_SERVICE_CONNECTIONS, type KeyServiceClient, OversizedAnswer } from './key-service-client.ts'
 import type { KeyTier, TierAnswer } from './key-store.ts'
-import { isNotOffered, readBatch, readSingle } from './origin-answers.ts'
-import { ORIGIN_CONNECTIONS, type OriginClient, OversizedAnswer } from './origin-client.ts'
 
 /** Look-ups in one call. */
 const MAX_BATCH = 256
-/** Calls at a time. While they are under way look-ups gather: the slower the origin, the more of them go together. */
+/** Calls at a time. While they are under way look-ups gather: the slower the key service, the more of them go together. */
 const MAX_CALLS = 4
-/** How long an origin that has no call for many look-ups is asked for each key by itself. */
+/** How long a key service that has no call for many look-ups is asked for each key by itself. */
 const SINGLY_MS = 300_000
 const MAX_RECORD_BYTES = 16 * 1024
 /** Also of a few: one record that has gone out of bounds must not take the others along. */
@@ -26,9 +26,9 @@ interface Question {
  * The authority. A lone look-up goes at once; those that come while others are under way go together, so that a replica
  * which trusts nothing any more asks with a few calls and not with one for each of its keys.
  */
-export class OriginStore implements KeyTier {
-  readonly name = 'origin'
-  readonly #client: Pick<OriginClient, 'ask'>
+export class KeyServiceStore implements KeyTier {
+  readonly name = 'key_service'
+  readonly #client: Pick<KeyServiceClient, 'ask'>
   readonly #timeoutMs: number
   readonly #clock: Clock
   #waiting = new Set<Question>()
@@ -36,7 +36,7 @@ export class OriginStore implements KeyTier {
   #scheduled = false
   #singlyUntilMs = Number.NEGATIVE_INFINITY
 
-  constructor(client: Pick<OriginClient, 'ask'>, settings: { timeoutMs: number; clock?: Clock }) {
+  constructor(client: Pick<KeyServiceClient, 'ask'>, settings: { timeoutMs: number; clock?: Clock }) {
     this.#client = client
     this.#timeoutMs = settings.timeoutMs
     this.#clock = settings.clock ?? systemClock
@@ -66,7 +66,7 @@ export class OriginStore implements KeyTier {
   }
 
   #lateness(): Error {
-    return new Error(`The origin did not answer within ${this.#timeoutMs} ms`)
+    return new Error(`The key service did not answer within ${this.#timeoutMs} ms`)
   }
 
   /** After all requests that have come by now, so that those that came together go together. */
@@ -81,7 +81,7 @@ export class OriginStore implements KeyTier {
 
   #send(): void {
     const singly = this.#clock.monotonicMs() < this.#singlyUntilMs
-    while (this.#waiting.size > 0 && this.#calls < (singly ? ORIGIN_CONNECTIONS : MAX_CALLS)) {
+    while (this.#waiting.size > 0 && this.#calls < (singly ? KEY_SERVICE_CONNECTIONS : MAX_CALLS)) {
       const questions = this.#take(singly ? 1 : MAX_BATCH)
       this.#calls++
       void this.#ask(questions).finally(() => {

@@ -2,34 +2,34 @@ import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { encodeRecord } from '../../src/domain/wire.ts'
-import { OriginClient } from '../../src/keystore/origin-client.ts'
-import { OriginStore } from '../../src/keystore/origin-store.ts'
+import { KeyServiceClient } from '../../src/keystore/key-service-client.ts'
+import { KeyServiceStore } from '../../src/keystore/key-service-store.ts'
 import { freePort } from '../support/free-port.ts'
 import { digestNo, grantOf, recordOf } from '../support/key-records.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { answer, ORIGIN_TOKEN, ScriptedOrigin } from '../support/scripted-origin.ts'
+import { answer, KEY_SERVICE_TOKEN, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { settled, until } from '../support/until.ts'
 
 const KEY = digestNo(1)
 const TIMEOUT_MS = 500
 
-let origin: ScriptedOrigin
-let store: OriginStore
-const clients: OriginClient[] = []
+let keyService: ScriptedKeyService
+let store: KeyServiceStore
+const clients: KeyServiceClient[] = []
 
 beforeEach(async () => {
-  origin = await ScriptedOrigin.start()
-  store = storeAt(origin.url)
+  keyService = await ScriptedKeyService.start()
+  store = storeAt(keyService.url)
 })
 afterEach(async () => {
   for (const client of clients.splice(0)) await client.stop()
-  await origin.stop()
+  await keyService.stop()
 })
 
-function storeAt(url: string): OriginStore {
-  const client = new OriginClient({ url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS, tls: {} })
+function storeAt(url: string): KeyServiceStore {
+  const client = new KeyServiceClient({ url, token: KEY_SERVICE_TOKEN, timeoutMs: TIMEOUT_MS, tls: {} })
   clients.push(client)
-  return new OriginStore(client, { timeoutMs: TIMEOUT_MS })
+  return new KeyServiceStore(client, { timeoutMs: TIMEOUT_MS })
 }
 
 async function failsWithin(ms: number, asked = store): Promise<void> {
@@ -38,24 +38,24 @@ async function failsWithin(ms: number, asked = store): Promise<void> {
   expect(performance.now() - beganMs).toBeLessThan(ms)
 }
 
-describe('the origin', () => {
+describe('the key service', () => {
   test('is asked by digest, with the token', async () => {
-    origin.records.set(KEY, recordOf({ version: 3 }))
+    keyService.records.set(KEY, recordOf({ version: 3 }))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found', grant: { version: 3 } })
-    expect(origin.requests).toEqual([
-      { path: `/internal/v1/keys/${KEY}`, authorization: `Bearer ${ORIGIN_TOKEN}` },
+    expect(keyService.requests).toEqual([
+      { path: `/internal/v1/keys/${KEY}`, authorization: `Bearer ${KEY_SERVICE_TOKEN}` },
     ])
   })
 
   test('may live under a path', async () => {
-    const below = storeAt(`${origin.url}/some/where/`)
+    const below = storeAt(`${keyService.url}/some/where/`)
     await below.get(KEY)
-    expect(origin.requests[0]?.path).toBe(`/some/where/internal/v1/keys/${KEY}`)
+    expect(keyService.requests[0]?.path).toBe(`/some/where/internal/v1/keys/${KEY}`)
   })
 
   test('needs no MAC and no schema version on its records: it is the authority', async () => {
     const { v: _v, ...plain } = JSON.parse(encodeRecord(recordOf(), KEY, null)) as { v: number }
-    origin.script = (_request, response) => answer(response, 200, JSON.stringify(plain))
+    keyService.script = (_request, response) => answer(response, 200, JSON.stringify(plain))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found' })
   })
 
@@ -65,10 +65,10 @@ describe('the origin', () => {
 
   test('that restarts between two look-ups is asked again, on a new connection', async () => {
     let connections = 0
-    origin.script = (request, response) => {
+    keyService.script = (request, response) => {
       connections++
       if (connections === 2) request.socket.destroy()
-      else origin.byTheContract(request, response)
+      else keyService.byTheContract(request, response)
     }
     await store.get(KEY)
     expect(await store.get(KEY)).toEqual({ kind: 'absent' })
@@ -94,18 +94,19 @@ describe('no answer, and never taken for "there is no such key", is', () => {
     ['a 200 of a schema from the future', 200, good.replace('"v":1', '"v":9')],
     ['a 201', 201, good],
   ])('%s', async (_what, status, body) => {
-    origin.script = (_request, response) => answer(response, status, body)
+    keyService.script = (_request, response) => answer(response, status, body)
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
   })
 
   test('a redirect, which is not followed', async () => {
-    origin.script = (_request, response) => answer(response, 302, '', { location: `${origin.url}/elsewhere` })
+    keyService.script = (_request, response) =>
+      answer(response, 302, '', { location: `${keyService.url}/elsewhere` })
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
-    expect(origin.requests).toHaveLength(1)
+    expect(keyService.requests).toHaveLength(1)
   })
 
   test('a body without end', async () => {
-    origin.script = (_request, response) => {
+    keyService.script = (_request, response) => {
       response.writeHead(200)
       const pour = (): void => {
         if (!response.destroyed) response.write('x'.repeat(4096), () => setImmediate(pour))
@@ -116,7 +117,7 @@ describe('no answer, and never taken for "there is no such key", is', () => {
   })
 
   test('a body that is cut off', async () => {
-    origin.script = (_request, response) => {
+    keyService.script = (_request, response) => {
       response.writeHead(200, { 'content-length': '1000' })
       response.write(good.slice(0, 100), () => response.destroy())
     }
@@ -124,14 +125,14 @@ describe('no answer, and never taken for "there is no such key", is', () => {
   })
 
   test('silence, before the head or in the body: it ends at the deadline', async () => {
-    origin.script = () => {}
+    keyService.script = () => {}
     await failsWithin(TIMEOUT_MS * 3)
-    origin.script = (_request, response) => void response.writeHead(200).write('{')
+    keyService.script = (_request, response) => void response.writeHead(200).write('{')
     await failsWithin(TIMEOUT_MS * 3)
   })
 
   test('a drip of bytes that never ends: the deadline is over the whole', async () => {
-    origin.script = (_request, response) => {
+    keyService.script = (_request, response) => {
       response.writeHead(200)
       const drip = setInterval(() => response.write(' '), 20)
       response.on('close', () => clearInterval(drip))
@@ -155,17 +156,17 @@ describe('no answer, and never taken for "there is no such key", is', () => {
 })
 
 test('look-ups that are given up leave no connection taken: the next ones are answered', async () => {
-  origin.script = () => {}
+  keyService.script = () => {}
   await Promise.all(Array.from({ length: 40 }, () => store.get(KEY)))
-  origin.script = (request, response) => origin.byTheContract(request, response)
-  await until('the origin answers', async () => (await store.get(KEY)).kind === 'absent')
+  keyService.script = (request, response) => keyService.byTheContract(request, response)
+  await until('the key service answers', async () => (await store.get(KEY)).kind === 'absent')
 })
 
-/** Keys 0 to `count` - 1, known to the origin, each of a version of its own. */
+/** Keys 0 to `count` - 1, known to the key service, each of a version of its own. */
 function knownKeys(count: number): string[] {
   const digests = Array.from({ length: count }, (_, number) => digestNo(number))
   for (const [number, digest] of digests.entries())
-    origin.records.set(digest, recordOf({ version: number + 1 }))
+    keyService.records.set(digest, recordOf({ version: number + 1 }))
   return digests
 }
 
@@ -174,7 +175,7 @@ function askAll(digests: readonly string[]): Promise<unknown[]> {
 }
 
 function calls(path: string): number {
-  return origin.requests.filter(request => request.path.startsWith(`/internal/v1/${path}`)).length
+  return keyService.requests.filter(request => request.path.startsWith(`/internal/v1/${path}`)).length
 }
 
 describe('many look-ups at once', () => {
@@ -185,8 +186,8 @@ describe('many look-ups at once', () => {
       digests.map((_, number) => ({ kind: 'found', grant: grantOf({ version: number + 1 }) })),
     )
     expect(answers.at(-1)).toEqual({ kind: 'absent' })
-    expect(origin.requests).toHaveLength(4)
-    expect(Math.max(...origin.batches.map(batch => batch.length))).toBe(256)
+    expect(keyService.requests).toHaveLength(4)
+    expect(Math.max(...keyService.batches.map(batch => batch.length))).toBe(256)
   })
 
   test('leave a lone one alone: it is asked by itself, at once', async () => {
@@ -199,29 +200,29 @@ describe('many look-ups at once', () => {
   test('that come while others are under way wait for the next call, of which there are few at a time', async () => {
     const digests = knownKeys(300)
     const held = Promise.withResolvers<void>()
-    origin.script = (request, response) =>
-      void held.promise.then(() => origin.byTheContract(request, response))
+    keyService.script = (request, response) =>
+      void held.promise.then(() => keyService.byTheContract(request, response))
     const answers: Promise<unknown>[] = []
     for (const digest of digests) {
       answers.push(store.get(digest))
       await settled()
     }
-    await until('the first ones are asked', () => origin.requests.length === 4)
+    await until('the first ones are asked', () => keyService.requests.length === 4)
     held.resolve()
     expect(await Promise.all(answers)).toHaveLength(300)
-    expect(origin.requests.length).toBeLessThanOrEqual(7)
+    expect(keyService.requests.length).toBeLessThanOrEqual(7)
   })
 
   test('ask for a key once in a call, however many want it', async () => {
     knownKeys(2)
     await askAll([digestNo(0), digestNo(1), digestNo(0)])
-    expect(origin.batches).toEqual([[digestNo(0), digestNo(1)]])
+    expect(keyService.batches).toEqual([[digestNo(0), digestNo(1)]])
   })
 
   test('of which one is broken, or left out, fail for that one alone', async () => {
     const digests = knownKeys(4)
     const [good = '', broken = '', missing = '', huge = ''] = digests
-    origin.script = (_request, response) => {
+    keyService.script = (_request, response) => {
       const record = JSON.parse(encodeRecord(recordOf(), good, null)) as object
       const records = {
         [good]: record,
@@ -244,20 +245,20 @@ describe('many look-ups at once', () => {
     ['a 200 whose records are null', 200, '{"records":null}'],
     ['a 200 of nobody asked for', 200, `{"records":{"${'0'.repeat(64)}":null}}`],
   ])('are not answered by %s', async (_what, status, body) => {
-    origin.script = (_request, response) => answer(response, status, body)
+    keyService.script = (_request, response) => answer(response, status, body)
     const answers = await askAll([digestNo(1), digestNo(2)])
     for (const each of answers) expect(each).toMatchObject({ kind: 'failed' })
-    expect(origin.requests).toHaveLength(1)
+    expect(keyService.requests).toHaveLength(1)
   })
 
   test('end at the deadline, which covers the waiting', async () => {
-    origin.script = () => {}
+    keyService.script = () => {}
     const beganMs = performance.now()
     const answers = await askAll(Array.from({ length: 2_000 }, (_, number) => digestNo(number)))
     for (const each of answers) expect(each).toMatchObject({ kind: 'failed' })
     expect(performance.now() - beganMs).toBeLessThan(TIMEOUT_MS * 3)
-    origin.script = (request, response) => origin.byTheContract(request, response)
-    await until('the origin answers', async () => (await store.get(KEY)).kind === 'absent')
+    keyService.script = (request, response) => keyService.byTheContract(request, response)
+    await until('the key service answers', async () => (await store.get(KEY)).kind === 'absent')
   })
 })
 
@@ -268,12 +269,12 @@ describe('a key service that answers one key at a time', () => {
       const digests = knownKeys(100)
       let underWay = 0
       let most = 0
-      origin.script = (request, response) => {
+      keyService.script = (request, response) => {
         if (request.method === 'POST') return answer(response, status, '{"code":"not_found","error":"?"}')
         most = Math.max(most, ++underWay)
         setImmediate(() => {
           underWay--
-          origin.byTheContract(request, response)
+          keyService.byTheContract(request, response)
         })
       }
       const kinds = (await askAll(digests)) as { kind: string }[]
@@ -286,16 +287,21 @@ describe('a key service that answers one key at a time', () => {
 
   test('is asked for many again after some minutes: it may have learnt it', async () => {
     const clock = new ManualClock()
-    const client = new OriginClient({ url: origin.url, token: ORIGIN_TOKEN, timeoutMs: TIMEOUT_MS, tls: {} })
+    const client = new KeyServiceClient({
+      url: keyService.url,
+      token: KEY_SERVICE_TOKEN,
+      timeoutMs: TIMEOUT_MS,
+      tls: {},
+    })
     clients.push(client)
-    store = new OriginStore(client, { timeoutMs: TIMEOUT_MS, clock })
-    origin.script = (request, response) => {
+    store = new KeyServiceStore(client, { timeoutMs: TIMEOUT_MS, clock })
+    keyService.script = (request, response) => {
       if (request.method === 'POST') answer(response, 404, '')
-      else origin.byTheContract(request, response)
+      else keyService.byTheContract(request, response)
     }
     const digests = knownKeys(3)
     await askAll(digests)
-    origin.script = (request, response) => origin.byTheContract(request, response)
+    keyService.script = (request, response) => keyService.byTheContract(request, response)
     await askAll(digests)
     expect(calls('lookups')).toBe(1)
     clock.advance(300_001)

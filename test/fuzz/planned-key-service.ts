@@ -6,7 +6,7 @@ import type { RecordPlan } from './record-plans.ts'
 const LENGTH = /^content-length: (\d+)$/im
 
 /** A key service that says of each key what is planned for it, alone or among many. */
-export class PlannedOrigin {
+export class PlannedKeyService {
   /** By digest. */
   readonly plans = new Map<string, RecordPlan>()
   /** Keys that were asked for together with others. */
@@ -18,10 +18,10 @@ export class PlannedOrigin {
     this.#server = createServer({ noDelay: true }, socket => this.#serve(socket))
   }
 
-  static async start(): Promise<PlannedOrigin> {
-    const origin = new PlannedOrigin()
-    await once(origin.#server.listen(0, '127.0.0.1'), 'listening')
-    return origin
+  static async start(): Promise<PlannedKeyService> {
+    const keyService = new PlannedKeyService()
+    await once(keyService.#server.listen(0, '127.0.0.1'), 'listening')
+    return keyService
   }
 
   get url(): string {
@@ -53,7 +53,7 @@ export class PlannedOrigin {
       return
     }
     const digest = /^GET \S*\/([0-9a-f]{64}) /.exec(request)?.[1] ?? ''
-    const { bytes, after } = this.plans.get(digest)?.origin ?? { bytes: NOTHING, after: 'end' }
+    const { bytes, after } = this.plans.get(digest)?.keyService ?? { bytes: NOTHING, after: 'end' }
     if (after === 'end') socket.end(bytes, 'latin1')
     else socket.write(bytes, 'latin1')
   }
@@ -73,8 +73,8 @@ export class PlannedOrigin {
   #sayingOf(digest: string): string | null {
     const plan = this.plans.get(digest)
     if (plan === undefined) return null
-    const read = finalAnswer(Buffer.from(plan.origin.bytes, 'latin1'))
-    const ends = read.kind === 'until_close' && plan.origin.after === 'end'
+    const read = finalAnswer(Buffer.from(plan.keyService.bytes, 'latin1'))
+    const ends = read.kind === 'until_close' && plan.keyService.after === 'end'
     if (read.kind !== 'whole' && !ends) return null
     const text = read.body.toString('latin1')
     try {

@@ -24,7 +24,7 @@ const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
 const KEY_ID = /^key_[0-9A-HJKMNP-TV-Z]{26}$/
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-export interface OriginParts {
+export interface KeyServiceParts {
   readonly repository: KeyRepository
   readonly clock: Clock
   readonly recordKeys: RecordKeys
@@ -34,7 +34,7 @@ export interface OriginParts {
 }
 
 /** What gateways ask where Redis doesn't know, and what they tell, without its prefix. */
-export function originCalls(parts: OriginParts): Call[] {
+export function keyServiceCalls(parts: KeyServiceParts): Call[] {
   return [
     {
       method: 'GET',
@@ -69,7 +69,7 @@ export function originCalls(parts: OriginParts): Call[] {
 }
 
 async function lookUp(
-  { repository, recordKeys, refill }: OriginParts,
+  { repository, recordKeys, refill }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -86,7 +86,7 @@ async function lookUp(
 
 /** Null is proof that there is no such key, as the 404 of a single look-up is. */
 async function lookUpMany(
-  parts: OriginParts,
+  parts: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -104,7 +104,7 @@ async function lookUpMany(
 
 /** @returns null for a row that makes no record: one that is broken takes none of the others along, and is no "no" */
 function answerOf(
-  { recordKeys, logger }: OriginParts,
+  { recordKeys, logger }: KeyServiceParts,
   digest: string,
   key: StoredKey | undefined,
 ): string | null {
@@ -118,7 +118,7 @@ function answerOf(
 }
 
 async function noteUsage(
-  { repository, clock }: OriginParts,
+  { repository, clock }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -134,7 +134,7 @@ async function noteUsage(
 }
 
 async function noteConfirmations(
-  { repository }: OriginParts,
+  { repository }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {

@@ -6,10 +6,10 @@ import { encodeRecord } from '../../src/domain/wire.ts'
 
 type Script = (request: IncomingMessage, response: ServerResponse) => void
 
-export const ORIGIN_TOKEN = 'the-origin-token-of-a-test'
+export const KEY_SERVICE_TOKEN = 'the-key-service-token-of-a-test'
 
 /** A key service that answers by the contract from `records`, until a test gives it another script. */
-export class ScriptedOrigin {
+export class ScriptedKeyService {
   readonly records = new Map<string, KeyRecord>()
   readonly requests: { path: string; authorization: string | undefined }[] = []
   /** Digests of each call for many, as they came. */
@@ -26,16 +26,16 @@ export class ScriptedOrigin {
     })
   }
 
-  static async start(): Promise<ScriptedOrigin> {
-    const origin = new ScriptedOrigin()
-    origin.#server.listen(0, '127.0.0.1')
-    await once(origin.#server, 'listening')
-    return origin
+  static async start(): Promise<ScriptedKeyService> {
+    const keyService = new ScriptedKeyService()
+    keyService.#server.listen(0, '127.0.0.1')
+    await once(keyService.#server, 'listening')
+    return keyService
   }
 
   get url(): string {
     const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('The origin does not listen')
+    if (address === null || typeof address === 'string') throw new Error('The key service does not listen')
     return `http://127.0.0.1:${address.port}`
   }
 

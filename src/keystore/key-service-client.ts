@@ -4,10 +4,10 @@ import type { Config } from '../config/schema.ts'
 import { type Follow, following, unchanging } from '../domain/follow.ts'
 import { requireAuthorities, requirePair } from '../domain/pem.ts'
 
-/** Settings of an origin that is configured at all. */
-export type OriginSettings = Omit<Config['origin'], 'circuit'> & { readonly url: string }
+/** Settings of a key service that is configured at all. */
+export type KeyServiceSettings = Omit<Config['keyService'], 'circuit'> & { readonly url: string }
 
-export interface OriginRequest {
+export interface KeyServiceRequest {
   readonly method: 'GET' | 'POST'
   /** Below `/internal/v1`. */
   readonly path: string
@@ -17,12 +17,12 @@ export interface OriginRequest {
   readonly maxBytes: number
 }
 
-export interface OriginReply {
+export interface KeyServiceReply {
   readonly status: number
   readonly text: string
 }
 
-export const ORIGIN_CONNECTIONS = 8
+export const KEY_SERVICE_CONNECTIONS = 8
 
 /** An answer of more bytes than any that is meant: there is somebody, who said nothing of use. */
 export class OversizedAnswer extends Error {}
@@ -31,17 +31,17 @@ export class OversizedAnswer extends Error {}
 const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
 /** HTTP to the key service, bounded in time and in size. Whatever is asked of it may be asked twice. */
-export class OriginClient {
+export class KeyServiceClient {
   readonly #pool: Pool
   readonly #basePath: string
   readonly #headers: { readonly value: Readonly<Record<string, string>> }
 
   /** @param follow how a new token and new certificates are heard of */
-  constructor(settings: OriginSettings, follow: Follow<OriginSettings> = unchanging) {
+  constructor(settings: KeyServiceSettings, follow: Follow<KeyServiceSettings> = unchanging) {
     const url = new URL(settings.url)
     const connector = following(settings, follow, connectorFor)
     this.#pool = new Pool(url.origin, {
-      connections: ORIGIN_CONNECTIONS,
+      connections: KEY_SERVICE_CONNECTIONS,
       connect: (...asked) => connector.value(...asked),
       // undici's own are coarse, and do not cover waiting for a connection: the deadline is ours.
       headersTimeout: 0,
@@ -58,7 +58,7 @@ export class OriginClient {
    * @param signal one deadline over waiting, connecting, head and body, the second try included
    * @throws where there is no whole answer in time
    */
-  async ask(request: OriginRequest, signal: AbortSignal): Promise<OriginReply> {
+  async ask(request: KeyServiceRequest, signal: AbortSignal): Promise<KeyServiceReply> {
     try {
       return await this.#askOnce(request, signal)
     } catch (error) {
@@ -71,7 +71,10 @@ export class OriginClient {
     await this.#pool.destroy()
   }
 
-  async #askOnce({ method, path, body, maxBytes }: OriginRequest, signal: AbortSignal): Promise<OriginReply> {
+  async #askOnce(
+    { method, path, body, maxBytes }: KeyServiceRequest,
+    signal: AbortSignal,
+  ): Promise<KeyServiceReply> {
     const json = body === undefined ? {} : { 'content-type': 'application/json' }
     const answer = await this.#pool.request({
       method,
@@ -84,21 +87,24 @@ export class OriginClient {
   }
 }
 
-function connectorFor({ tls, timeoutMs }: OriginSettings): buildConnector.connector {
+function connectorFor({ tls, timeoutMs }: KeyServiceSettings): buildConnector.connector {
   return buildConnector({ ...authoritiesIn(tls), ...clientCertificateIn(tls), timeout: timeoutMs })
 }
 
-function authoritiesIn({ caFile }: OriginSettings['tls']): { ca?: string } {
+function authoritiesIn({ caFile }: KeyServiceSettings['tls']): { ca?: string } {
   if (caFile === undefined) return {}
   const ca = readFileSync(caFile, 'utf8')
-  requireAuthorities(ca, 'origin.tls.caFile')
+  requireAuthorities(ca, 'keyService.tls.caFile')
   return { ca }
 }
 
-function clientCertificateIn({ certFile, keyFile }: OriginSettings['tls']): { cert?: string; key?: string } {
+function clientCertificateIn({ certFile, keyFile }: KeyServiceSettings['tls']): {
+  cert?: string
+  key?: string
+} {
   if (certFile === undefined || keyFile === undefined) return {}
   const [cert, key] = [readFileSync(certFile, 'utf8'), readFileSync(keyFile, 'utf8')]
-  requirePair(cert, key, 'origin.tls.certFile')
+  requirePair(cert, key, 'keyService.tls.certFile')
   return { cert, key }
 }
 
@@ -108,7 +114,8 @@ async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promi
   let size = 0
   for await (const chunk of body) {
     size += chunk.length
-    if (size > maxBytes) throw new OversizedAnswer(`The origin answered with more than ${maxBytes} bytes`)
+    if (size > maxBytes)
+      throw new OversizedAnswer(`The key service answered with more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')

@@ -3,14 +3,14 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
 import { digestOf } from '../../src/domain/secret.ts'
 import { decodeRecord, deriveRecordKey } from '../../src/domain/wire.ts'
-import { ADMIN_TOKEN, ORIGIN_TOKEN, SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { ADMIN_TOKEN, KEY_SERVICE_TOKEN, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const request = { name: 'build server', scopes: ['workspace:read'] }
 const lookUp = (digest: string) => `/internal/v1/keys/${digest}`
 
-describe('the origin', () => {
+describe('the key service', () => {
   test('answers the record as it would stand in Redis', async () => {
     const { ask } = await startConsole()
     const { body: issued } = await ask('POST', KEYS, request)
@@ -46,7 +46,7 @@ describe('the origin', () => {
     },
   )
 
-  test.each(['', `Bearer ${ADMIN_TOKEN}`, 'Bearer origin-token', 'Bearer undefined'])(
+  test.each(['', `Bearer ${ADMIN_TOKEN}`, 'Bearer key-service-token', 'Bearer undefined'])(
     'tells nothing to who holds “%s”',
     async authorization => {
       const { ask } = await startConsole()
@@ -61,7 +61,7 @@ describe('the origin', () => {
     'never says so to a gateway that was given a wrong address: %s',
     async path => {
       const { ask } = await startConsole()
-      const headers = { authorization: `Bearer ${ORIGIN_TOKEN}` }
+      const headers = { authorization: `Bearer ${KEY_SERVICE_TOKEN}` }
       const { status, body } = await ask('GET', path, undefined, { headers })
       expect({ status, code: body.code }).toEqual({ status: 404, code: 'unknown_path' })
     },
