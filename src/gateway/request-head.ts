@@ -16,8 +16,10 @@ export type ReadHead =
   | { readonly ok: true; readonly head: RequestHead }
   | { readonly ok: false; readonly reason: DenialReason }
 
-/** uri-host and port of RFC 9110, section 7.2, in the characters that a host name or address literal can have. */
-const HOST = /^(?:[A-Za-z0-9._~-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/
+/** uri-host and port (RFC 9110, section 7.2): a registered name or an address literal (RFC 3986, section 3.2.2). */
+const HOST =
+  /^(?:(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2}){1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{0,5}))?$/
+const MAX_PORT = 65_535
 
 /**
  * Check 1: the request is well formed and within limits.
@@ -39,13 +41,18 @@ export function readHead(request: {
     (version === '1.1' || version === '1.0') &&
     fields.hosts.length === 1 &&
     host !== undefined &&
-    HOST.test(host) &&
+    isLawfulHost(host) &&
     !fields.expects &&
     isLawfulCoding(fields.codings, version)
   if (!lawful) return { ok: false, reason: 'malformed_request' }
   const { authorization } = fields
   const hasBody = fields.codings.length > 0 || fields.hasLength
   return { ok: true, head: { host, authorization, hasBody } }
+}
+
+function isLawfulHost(host: string): boolean {
+  const match = HOST.exec(host)
+  return match !== null && Number(match.groups?.['port'] ?? 0) <= MAX_PORT
 }
 
 /** Most requests have none of most of these. */
