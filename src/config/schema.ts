@@ -49,7 +49,10 @@ const gateway = section({
     maxItems: 256,
     description: 'Addresses or CIDRs of proxies whose `X-Forwarded-*` are believed',
   }),
-  headersTimeoutMs: milliseconds('Time a client has to send the head of a request', 100),
+  headersTimeoutMs: milliseconds(
+    'Time a client has to send the head of a request, and in which it must read something of its answers',
+    100,
+  ),
   keepAliveTimeoutMs: milliseconds('Idle time after which a client connection is closed', 100),
   requestHeaders: Type.Array(Type.String({ format: 'forwardable-header' }), {
     maxItems: 64,

@@ -5,6 +5,7 @@ export type DenialReason =
   | 'malformed_request'
   | 'url_too_long'
   | 'headers_too_large'
+  | 'request_timeout'
   | 'unknown_route'
   | 'method_not_allowed'
   | 'body_not_allowed'

@@ -3,9 +3,9 @@ import type { Permit } from '../domain/authorize.ts'
 import { isoInstant } from '../domain/iso-instant.ts'
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Denial } from '../domain/verdict.ts'
+import { endConnectionAfter } from '../http/guard-connections.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import { asByteString, bytesOf } from './byte-string.ts'
-import type { ClientConnections } from './client-connections.ts'
 import { closesConnection, type Refusal, refusalOf } from './refusal.ts'
 import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
 
@@ -18,7 +18,7 @@ export interface Answer {
   forward(reply: FastifyReply, seen: RequestObservation, permit: Permit): void
 }
 
-export function createRefuse(connections: ClientConnections): Answer['refuse'] {
+export function createRefuse(): Answer['refuse'] {
   // Most refusals are one of a few that say nothing of the single request.
   const prepared = new WeakMap<Refusal, WholeAnswer>()
   return (reply, seen, denial, close = false) => {
@@ -27,7 +27,7 @@ export function createRefuse(connections: ClientConnections): Answer['refuse'] {
     if (denial.reason.startsWith('upstream_')) seen.source = 'upstream'
     const response = reply.hijack().raw
     if (close || closesConnection(denial.reason)) {
-      connections.condemn(response.req.socket)
+      endConnectionAfter(response.req)
       response.setHeader('connection', 'close')
     }
     let answer = prepared.get(refusal)

@@ -13,7 +13,6 @@ import { TroubleLog } from '../observability/trouble-log.ts'
 import { workspaceCountsOf } from '../observability/workspace-counts.ts'
 import { Admission, watchLoad } from './admission.ts'
 import { type Answer, createRefuse, describeKey } from './answer.ts'
-import { ClientConnections } from './client-connections.ts'
 import { registerForwarding } from './forward.ts'
 import { forwardedOf } from './forwarded.ts'
 import { createKeyCheck } from './key-check.ts'
@@ -45,12 +44,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   const { config, metrics, logger } = deps
   const workspaces = workspaceCountsOf(metrics, config.metrics.workspaces, deps.clock)
   const observer = new RequestObserver(metrics, logger, deps.tracing, config.routes, workspaces)
-  const connections = new ClientConnections()
-  const app = createServer(config.gateway, {
-    observer,
-    connections,
-    longestAnswerMs: config.upstream.totalTimeoutMs,
-  })
+  const app = createServer(config.gateway, observer)
   limitConnections(
     app.server,
     config.gateway.maxConnections,
@@ -65,11 +59,11 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     used: deps.used,
     clock: deps.clock,
     observer,
-    answer: createAnswer(app, deps, refusing(admission, createRefuse(connections))),
+    answer: createAnswer(app, deps, refusing(admission, createRefuse())),
     admission,
     stopping: () => deps.drainPhase() === 'closing',
   }
-  serveRequests(app, gateway, { logger, connections, draining: () => deps.drainPhase() !== 'serving' })
+  serveRequests(app, gateway, { logger, draining: () => deps.drainPhase() !== 'serving' })
   await app.ready()
   return app
 }

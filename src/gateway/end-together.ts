@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { handOver } from '../http/hand-over.ts'
 import type { ByteString } from './byte-string.ts'
 
 interface Ending {
@@ -25,5 +26,5 @@ export function endTogether(response: ServerResponse, body: ByteString | Buffer)
 function endAll(): void {
   const endings = waiting
   waiting = []
-  for (const { response, body } of endings) response.end(body, 'latin1')
+  for (const { response, body } of endings) handOver(response, body)
 }

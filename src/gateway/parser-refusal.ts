@@ -1,13 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { STATUS_CODES } from 'node:http'
 import type { DenialReason } from '../domain/verdict.ts'
 import { denied } from '../domain/verdict.ts'
-import { type Refusal, refusalOf } from './refusal.ts'
-
-/** Which refusal stands for an error of Node's parser. @param code of the error that `clientError` brings */
-export function reasonOfParserError(code: string | undefined): DenialReason {
-  return code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'malformed_request'
-}
+import { rawAnswer } from '../http/raw-answer.ts'
+import { refusalOf } from './refusal.ts'
 
 export interface RawRefusal {
   readonly requestId: string
@@ -20,17 +15,6 @@ export interface RawRefusal {
 export function rawRefusalOf(reason: DenialReason): RawRefusal {
   const refusal = refusalOf(denied(reason))
   const requestId = randomUUID()
-  return { requestId, status: refusal.status, bytes: write(refusal, requestId) }
-}
-
-function write(refusal: Refusal, requestId: string): string {
-  const fields = {
-    ...refusal.headers,
-    'x-request-id': requestId,
-    'content-length': String(Buffer.byteLength(refusal.body)),
-    date: new Date().toUTCString(),
-    connection: 'close',
-  }
-  const head = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n${head.join('')}\r\n${refusal.body}`
+  const headers = { ...refusal.headers, 'x-request-id': requestId }
+  return { requestId, status: refusal.status, bytes: rawAnswer(refusal.status, headers, refusal.body) }
 }

@@ -29,6 +29,11 @@ const TABLE: Readonly<Record<DenialReason, Row>> = {
     code: 'request_too_large',
     text: 'The headers are larger than 16 KiB or more than 100',
   },
+  request_timeout: {
+    status: 408,
+    code: 'invalid_request',
+    text: 'The request was not received in time',
+  },
   unknown_route: NOT_FOUND,
   other_workspace: NOT_FOUND,
   upstream_not_found: NOT_FOUND,
@@ -85,6 +90,7 @@ const CLOSING: ReadonlySet<DenialReason> = new Set([
   'malformed_request',
   'url_too_long',
   'headers_too_large',
+  'request_timeout',
   'body_not_allowed',
   'draining',
 ])

@@ -1,28 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Duplex } from 'node:stream'
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
 import { denied } from '../domain/verdict.ts'
+import { endConnectionAfter, guardConnections } from '../http/guard-connections.ts'
+import { onHandedOver } from '../http/hand-over.ts'
 import { noSchemas } from '../observability/no-schemas.ts'
 import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
-import type { ClientConnections } from './client-connections.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
-import { rawRefusalOf, reasonOfParserError } from './parser-refusal.ts'
+import { rawRefusalOf } from './parser-refusal.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
 import { dropStrayKeys } from './stray-keys.ts'
 
 /** A head over this is refused by Node's parser itself; our own limits below it name what was too large. */
 const MAX_HEAD_LENGTH = 24 * 1024
 
-/** How long a connection may be silent beyond the longest wait that is the upstream's. */
-const SILENCE_MS = 5_000
-
 /** The public listener: limits, and one way for every request. It does not listen yet. */
-export function createServer(
-  config: Config['gateway'],
-  deps: { observer: RequestObserver; connections: ClientConnections; longestAnswerMs: number },
-): FastifyInstance {
+export function createServer(config: Config['gateway'], observer: RequestObserver): FastifyInstance {
   const app = Fastify({
     logger: false,
     schemaController: noSchemas,
@@ -35,8 +29,6 @@ export function createServer(
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     keepAliveTimeout: config.keepAliveTimeoutMs,
-    // A client that takes nothing of an answer is cut; whatever the upstream may take is not silence yet.
-    connectionTimeout: deps.longestAnswerMs + SILENCE_MS,
     requestTimeout: config.headersTimeoutMs,
     http: {
       maxHeaderSize: MAX_HEAD_LENGTH,
@@ -48,50 +40,39 @@ export function createServer(
       // No stream is made for the body that a GET does not have: it costs a tenth of a request.
       optimizeEmptyRequests: true,
     },
-    clientErrorHandler: (error, socket) => {
-      // Whoever has reset the connection hears no answer, and whoever never sent a byte made no request.
-      const silent = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && socket.bytesRead === 0
-      if (silent || error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
-      else refuseBytes(socket, reasonOfParserError(error.code))
-    },
   })
   const { server } = app
   server.maxHeadersCount = MAX_HEADER_FIELDS
   // A GET never gets a 100: an expectation is refused with the head, like any other request.
-  for (const event of ['checkContinue', 'checkExpectation']) {
-    server.on(event, (request: IncomingMessage, response: ServerResponse) => {
-      server.emit('request', request, response)
-    })
-  }
-  server.on('connect', (_request: IncomingMessage, socket: Duplex) => refuseBytes(socket, 'unknown_route'))
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    server.emit('request', request, response)
+  })
+  guardConnections(server, {
+    stallTimeoutMs: config.headersTimeoutMs,
+    answerTo: fault => {
+      const refusal = rawRefusalOf(fault)
+      observer.refusedByParser(fault, refusal.requestId, refusal.status)
+      return refusal.bytes
+    },
+  })
   return app
-
-  function refuseBytes(socket: Duplex, reason: ReturnType<typeof reasonOfParserError>): void {
-    const refusal = rawRefusalOf(reason)
-    deps.observer.refusedByParser(reason, refusal.requestId, refusal.status)
-    deps.connections.end(socket, refusal.bytes)
-  }
 }
 
 /** Every request goes through here, whatever its method: hooks run before a body would be parsed. */
 export function serveRequests(
   app: FastifyInstance,
   gateway: Gateway,
-  deps: { logger: Logger; connections: ClientConnections; draining: () => boolean },
+  deps: { logger: Logger; draining: () => boolean },
 ): void {
   app.addHook('onRequest', (request, reply, _continue) => {
-    const { socket } = request.raw
-    if (!deps.connections.begin(socket)) return
     dropStrayKeys(request.raw, gateway.keyCheck.format)
     const seen = gateway.observer.begin(request.raw)
+    onHandedOver(reply.raw, () => gateway.observer.handedOver(seen))
     // It comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort.
-    reply.raw.on('close', () => {
-      deps.connections.ended(socket)
-      gateway.observer.end(seen, reply.raw)
-    })
+    reply.raw.on('close', () => gateway.observer.end(seen, reply.raw))
     if (deps.draining()) {
       // What follows on this connection would lose its answer: it is not begun, so that it can be asked elsewhere.
-      deps.connections.condemn(socket)
+      endConnectionAfter(request.raw)
       reply.raw.setHeader('connection', 'close')
     }
     try {

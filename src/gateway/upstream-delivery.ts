@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type Denial, denied } from '../domain/verdict.ts'
+import { handOver } from '../http/hand-over.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import { type ByteString, bytesOf, NO_BYTES } from './byte-string.ts'
 import { endTogether } from './end-together.ts'
@@ -141,7 +142,7 @@ export class ClientBody implements BodySink {
   end(): void {
     const response = this.#begun()
     // Text is written together with the head.
-    if (this.#whole === null) response.end()
+    if (this.#whole === null) handOver(response)
     else endTogether(response, this.#whole)
   }
 

@@ -1,4 +1,6 @@
 import Fastify, { type FastifyInstance } from 'fastify'
+import { type ConnectionFault, guardConnections } from '../http/guard-connections.ts'
+import { rawAnswer } from '../http/raw-answer.ts'
 import { Exposition } from './exposition.ts'
 import type { Metrics } from './metrics.ts'
 import { noSchemas } from './no-schemas.ts'
@@ -34,9 +36,10 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
     return503OnClosing: false,
     forceCloseConnections: true,
     requestTimeout: SILENCE_MS,
-    connectionTimeout: SILENCE_MS,
+    http: { requireHostHeader: false },
   })
   app.server.maxConnections = MAX_CONNECTIONS
+  guardConnections(app.server, { stallTimeoutMs: SILENCE_MS, answerTo: answerUnreadable })
   const exposition = new Exposition(() => deps.metrics.registry.metrics())
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
@@ -55,4 +58,17 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
     reply.code(404).send({ code: 'not_found', error: 'Here are /livez, /readyz and /metrics' }),
   )
   return app
+}
+
+const STATUS: Readonly<Record<ConnectionFault, number>> = {
+  malformed_request: 400,
+  unknown_route: 404,
+  request_timeout: 408,
+  url_too_long: 414,
+  headers_too_large: 431,
+}
+
+function answerUnreadable(fault: ConnectionFault): string {
+  const body = JSON.stringify({ code: 'invalid_request', error: 'This is not a request that can be read' })
+  return rawAnswer(STATUS[fault], { 'content-type': 'application/json; charset=utf-8' }, body)
 }

@@ -29,6 +29,8 @@ export interface RequestObservation {
   source: 'gateway' | 'upstream'
   upstreamWaitMs: number
   responseBytes: number
+  /** Counts towards what is in flight: until its answer is handed over, however long the client takes to read it. */
+  isInFlight: boolean
   /** What went wrong, in words for the log alone. */
   fault: string | null
   /** Whether the upstream broke off in the middle of its answer, so that it was us who ended the connection. */
@@ -82,6 +84,7 @@ export class RequestObserver {
       source: 'gateway',
       upstreamWaitMs: 0,
       responseBytes: 0,
+      isInFlight: true,
       fault: null,
       truncated: false,
       shared: null,
@@ -118,9 +121,15 @@ export class RequestObserver {
     this.#logger.info({ requestId, method: '_OTHER', route: 'none', status, reason }, 'request')
   }
 
+  /** The whole answer is with Node: what is left is the client's to read. */
+  handedOver(seen: RequestObservation): void {
+    if (seen.isInFlight) this.inFlight--
+    seen.isInFlight = false
+  }
+
   /** However it ended. @param response closed */
   end(seen: RequestObservation, response: ServerResponse): void {
-    this.inFlight--
+    this.handedOver(seen)
     const finished = response.writableFinished
     const status = response.statusCode
     const durationMs = performance.now() - seen.startedAtMs

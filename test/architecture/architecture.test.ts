@@ -50,7 +50,7 @@ const WIRING = ['', 'run', 'cli']
 const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: readonly string[] }>> = {
   domain: { values: [], types: [] },
   config: { values: ['domain/'], types: [] },
-  observability: { values: ['domain/'], types: ['config/'] },
+  observability: { values: ['domain/', 'http/'], types: ['config/'] },
   redis: { values: ['domain/'], types: ['config/'] },
   keystore: {
     values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/trouble-log.ts'],
@@ -63,6 +63,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
   control: {
     values: [
       'domain/',
+      'http/',
       'redis/',
       'observability/metrics.ts',
       'observability/logger.ts',
@@ -70,8 +71,9 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
     ],
     types: ['config/'],
   },
+  http: { values: ['domain/'], types: [] },
   gateway: {
-    values: ['domain/', 'observability/'],
+    values: ['domain/', 'http/', 'observability/'],
     types: ['config/', 'keystore/key-store.ts', 'limits/rate-limiter.ts'],
   },
 }

@@ -23,7 +23,7 @@ const STEPS: readonly (readonly [step: string, where: RegExp])[] = [
   ],
   [
     'head, route, look-up, decision',
-    /^src\/(?:domain|keystore)\/|\/(?:request-head|request-id|handle-request|server|admission|client-connections|answer)\.ts$|^native RegExp/,
+    /^src\/(?:domain|keystore)\/|\/(?:request-head|request-id|handle-request|server|admission|client-connection|guard-connections|request-boundaries|answer)\.ts$|^native RegExp/,
   ],
   ['headers both ways, deadlines, delivery', /^src\/gateway\//],
   ['undici, its parser', /^undici$|^wasm/],

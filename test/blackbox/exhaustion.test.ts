@@ -57,7 +57,7 @@ test(`${CROWD} clients that never finish a request are each cut off in time`, {
   expectServed(`${CROWD} slow requests`, await honest())
   await until('all are cut off', () => slow.open === 0, LONG)
   slow.leave()
-  expect([...slow.answers.keys()]).toEqual(['HTTP/1.1 400 Bad Request'])
+  expect([...slow.answers.keys()]).toEqual(['HTTP/1.1 408 Request Timeout'])
 })
 
 test(`${CROWD} clients that say nothing are each let go in time`, { timeout: 60_000 }, async () => {

@@ -7,6 +7,7 @@ import { closesConnection, refusalOf } from '../../src/gateway/refusal.ts'
 /** Section 2 of the contract, written out: status, code, and whether the client is told to wait. */
 const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: string, wait: boolean]>> = {
   malformed_request: [400, 'invalid_request', false],
+  request_timeout: [408, 'invalid_request', false],
   body_not_allowed: [400, 'invalid_request', false],
   invalid_query: [400, 'invalid_request', false],
   key_missing: [401, 'key_missing', false],
@@ -149,6 +150,13 @@ describe('what a refusal is told of the single request', () => {
 
 it('a connection is not read on after bytes that cannot be trusted, nor while the server stops', () => {
   expect(REASONS.filter(closesConnection).sort()).toEqual(
-    ['body_not_allowed', 'draining', 'headers_too_large', 'malformed_request', 'url_too_long'].sort(),
+    [
+      'body_not_allowed',
+      'draining',
+      'headers_too_large',
+      'malformed_request',
+      'request_timeout',
+      'url_too_long',
+    ].sort(),
   )
 })

@@ -21,6 +21,7 @@ function seenWith(changes: Partial<RequestObservation>): RequestObservation {
     source: 'gateway',
     upstreamWaitMs: 0.98765,
     responseBytes: 3,
+    isInFlight: false,
     fault: null,
     truncated: false,
     shared: null,

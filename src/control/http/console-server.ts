@@ -9,6 +9,7 @@ import {
   fastify,
 } from 'fastify'
 import { holdsStrayKey, strayKeysOf } from '../../domain/stray-keys.ts'
+import { guardConnections } from '../../http/guard-connections.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { ControlLogger } from '../control-logger.ts'
 import type { RandomBytes } from '../registry/ids.ts'
@@ -19,8 +20,15 @@ import { answerUnreadable } from './unreadable-request.ts'
 const BODY_LIMIT_BYTES = 64 * 1024
 const MAX_PARAMETER_LENGTH = 512
 const MAX_HEADERS = 100
+const CHECK_MS = 1_000
 const REQUEST_TIMEOUT_MS = 10_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+const HTTP_OPTIONS = {
+  connectionsCheckingInterval: CHECK_MS,
+  // Node would answer a missing Host with an empty 400, past the guard.
+  requireHostHeader: false,
+}
 
 type RawRequest = { readonly headers: IncomingHttpHeaders; readonly rawHeaders: readonly string[] }
 /** `console`: for people and programs; `internal`: for gateways. */
@@ -44,7 +52,8 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   const refuse = createRefusal(parts)
   // The type of a server without TLS, which is a part of that of one with it, is the one that all callers share.
   const app: FastifyInstance = fastify({
-    https: parts.tls,
+    ...{ http: HTTP_OPTIONS },
+    https: parts.tls === null ? null : { ...HTTP_OPTIONS, ...parts.tls },
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     exposeHeadRoutes: false,
@@ -56,9 +65,12 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     requestIdHeader: false,
     genReqId: request => requestIdOf(request, parts),
     frameworkErrors: refuse,
-    clientErrorHandler: answerUnreadable,
   })
   app.server.maxHeadersCount = MAX_HEADERS
+  guardConnections(app.server, {
+    stallTimeoutMs: REQUEST_TIMEOUT_MS,
+    answerTo: fault => answerUnreadable(fault, randomId(parts.randomBytes)),
+  })
   app.decorateRequest('keyId', null)
   app.decorateRequest('person', null)
   app.decorateRequest('session', null)
@@ -108,7 +120,11 @@ function requestIdOf(request: RawRequest, { keyPrefix, randomBytes }: ServerPart
   const keys = strayKeysOf(request.rawHeaders, keyPrefix)
   return typeof sent === 'string' && REQUEST_ID.test(sent) && !holdsStrayKey(sent, keys)
     ? sent
-    : Buffer.from(randomBytes(16)).toString('hex')
+    : randomId(randomBytes)
+}
+
+function randomId(randomBytes: RandomBytes): string {
+  return Buffer.from(randomBytes(16)).toString('hex')
 }
 
 /** Also called where the client left early. */

@@ -1,25 +1,22 @@
-import type { Socket } from 'node:net'
-import { ApiError } from './api-error.ts'
+import type { ConnectionFault } from '../../http/guard-connections.ts'
+import { rawAnswer } from '../../http/raw-answer.ts'
 
-/** What Node's parser refused never becomes a request: the answer is written by hand, and the connection ends. */
-export function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
-  if (!socket.writable) {
-    socket.destroy()
-    return
+const ANSWERS: Readonly<Record<ConnectionFault, readonly [status: number, code: string, text: string]>> = {
+  malformed_request: [400, 'invalid_request', 'This is not a well-formed HTTP request'],
+  unknown_route: [404, 'not_found', 'There is nothing at this path'],
+  request_timeout: [408, 'invalid_request', 'The request was not received in time'],
+  url_too_long: [414, 'request_too_large', 'The URL is too long'],
+  headers_too_large: [431, 'headers_too_large', 'The headers are too large'],
+}
+
+/** The console's answer to bytes that never become a request. */
+export function answerUnreadable(fault: ConnectionFault, requestId: string): string {
+  const [status, code, error] = ANSWERS[fault]
+  const headers = {
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'x-request-id': requestId,
   }
-  const refusal =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? new ApiError('headers_too_large', 'The headers are too large')
-      : new ApiError('invalid_request', 'This is not a well-formed HTTP request')
-  const body = JSON.stringify(refusal.body)
-  const reason = refusal.status === 431 ? 'Request Header Fields Too Large' : 'Bad Request'
-  const head = [
-    `HTTP/1.1 ${refusal.status} ${reason}`,
-    'Content-Type: application/json; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Cache-Control: no-store',
-    'X-Content-Type-Options: nosniff',
-    'Connection: close',
-  ]
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+  return rawAnswer(status, headers, JSON.stringify({ code, error }))
 }

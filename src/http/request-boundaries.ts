@@ -1,0 +1,105 @@
+import type { IncomingHttpHeaders } from 'node:http'
+
+const EMPTY_LINE = Buffer.from('\r\n\r\n')
+const CR = 0x0d
+const LF = 0x0a
+const NO_BYTES = Buffer.alloc(0)
+
+interface Head {
+  readonly within: 'head'
+  /** Bytes of the request line so far: neither its line break nor the empty lines before it count. */
+  lineLength: number
+  lineEnded: boolean
+  /** The last bytes so far, because the end of a head may be split between two segments. */
+  tail: Buffer
+}
+
+interface Body {
+  readonly within: 'body'
+  /** Null for a chunked body, which ends with an empty line as a head does. */
+  bytesLeft: number | null
+  tail: Buffer
+}
+
+/**
+ * Where one request ends and the next begins in the bytes of a connection. Node's parser decides what is a request; this
+ * cuts the bytes so that the parser never receives more than one at a time.
+ */
+export class RequestBoundaries {
+  #position: Head | Body = startOfHead()
+
+  /** Whether no part of a request has been taken that is not whole yet. */
+  get isBetweenRequests(): boolean {
+    return this.#position.within === 'head' && this.#position.lineLength === 0
+  }
+
+  /** Length of the request line, as far as it has been taken; 0 within a body. */
+  get lineLength(): number {
+    return this.#position.within === 'head' ? this.#position.lineLength : 0
+  }
+
+  /** Takes the bytes that complete at most one head or body. @returns how many they are */
+  take(bytes: Buffer): number {
+    const position = this.#position
+    return position.within === 'head' ? takeOfHead(position, bytes) : takeOfBody(position, bytes)
+  }
+
+  /** The parser has read a whole head, with the bytes taken last, and a body follows. */
+  beginBody(headers: IncomingHttpHeaders): void {
+    const bytesLeft = headers['transfer-encoding'] === undefined ? Number(headers['content-length']) : null
+    this.#position = { within: 'body', bytesLeft, tail: NO_BYTES }
+  }
+
+  /** The parser has read a whole request. */
+  endRequest(): void {
+    this.#position = startOfHead()
+  }
+}
+
+function startOfHead(): Head {
+  return { within: 'head', lineLength: 0, lineEnded: false, tail: NO_BYTES }
+}
+
+function takeOfHead(head: Head, bytes: Buffer): number {
+  const start = head.lineLength === 0 ? lengthOfLineBreaks(bytes) : 0
+  const length = takeToEmptyLine(head, bytes, start)
+  if (!head.lineEnded) {
+    const lineFeed = bytes.indexOf(LF, start)
+    head.lineEnded = lineFeed >= start && lineFeed < length
+    head.lineLength += head.lineEnded ? lineFeed - start - 1 : length - start
+  }
+  return length
+}
+
+function takeOfBody(body: Body, bytes: Buffer): number {
+  if (body.bytesLeft === null) return takeToEmptyLine(body, bytes, 0)
+  const length = Math.min(body.bytesLeft, bytes.length)
+  body.bytesLeft -= length
+  return length
+}
+
+/** Servers skip empty lines before a request (RFC 9112, section 2.2). */
+function lengthOfLineBreaks(bytes: Buffer): number {
+  let length = 0
+  while (bytes[length] === CR || bytes[length] === LF) length++
+  return length
+}
+
+/** @returns the length up to and including the first empty line after `start`, or that of all bytes */
+function takeToEmptyLine(position: { tail: Buffer }, bytes: Buffer, start: number): number {
+  const { tail } = position
+  if (tail.length > 0) {
+    const seam = Buffer.concat([tail, bytes.subarray(0, EMPTY_LINE.length - 1)]).indexOf(EMPTY_LINE)
+    if (seam >= 0) {
+      position.tail = NO_BYTES
+      return seam + EMPTY_LINE.length - tail.length
+    }
+  }
+  const found = bytes.indexOf(EMPTY_LINE, start)
+  if (found >= 0) {
+    position.tail = NO_BYTES
+    return found + EMPTY_LINE.length
+  }
+  position.tail = Buffer.concat([tail, bytes.subarray(Math.max(start, bytes.length - 3))]).subarray(-3)
+  return bytes.length
+}

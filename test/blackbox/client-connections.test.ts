@@ -1,0 +1,337 @@
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { loadClosed } from '../support/closed-loop.ts'
+import { residentMegabytes } from '../support/memory-of.ts'
+import { field, get, RawClient } from '../support/raw-client.ts'
+import { jsonAnswer } from '../support/recording-upstream.ts'
+import { scrapeOne } from '../support/scrape.ts'
+import { until } from '../support/until.ts'
+import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+
+const WORKSPACE = '/api/v1/workspaces/ws_1'
+const TINY = 'GET / HTTP/1.1\r\n\r\n'
+const TINY_WITH_HOST = 'GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n'
+const HEADERS_TIMEOUT_MS = 4_000
+const MAX_UNANSWERED = 8
+/** For what the machine itself may be late. */
+const LATE_MS = 4_000
+
+let world: World
+let key: IssuedKey
+const clients: Socket[] = []
+
+beforeAll(async () => {
+  world = await startWorld({
+    POSTERN_LOG_LEVEL: 'error',
+    POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(HEADERS_TIMEOUT_MS),
+    POSTERN_GATEWAY_MAX_LOOP_DELAY_MS: '60000',
+    POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '30000',
+  })
+  key = await world.issue()
+})
+afterAll(() => world.stop())
+beforeEach(() => world.upstream.reset())
+afterEach(() => {
+  for (const client of clients.splice(0)) client.destroy()
+})
+
+const inFlight = () => scrapeOne(world.gateway.urls.ops, 'postern_http_requests_in_flight')
+const listeners = () => [
+  ['gateway', world.gateway.urls.gateway] as const,
+  ['console', world.console.urls.console] as const,
+]
+
+/** A client that reads nothing until it is resumed. */
+function openUnread(url: string): Socket {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', noDelay: true })
+  socket.on('error', () => {}).pause()
+  clients.push(socket)
+  return socket
+}
+
+/** Sends the same bytes for ever. @returns how many bytes have been taken */
+function flood(socket: Socket, bytes: string): () => number {
+  const block = Buffer.from(bytes.repeat(Math.ceil(65_536 / bytes.length)), 'latin1')
+  const write = () => {
+    while (!socket.destroyed && socket.write(block));
+  }
+  socket.on('drain', write)
+  write()
+  return () => socket.bytesWritten - socket.writableLength
+}
+
+/** What honest clients get while an attack goes on. */
+async function serveHonestly(attack: string, accepted = 400): Promise<void> {
+  const { answers, statuses, p99Ms } = await loadClosed(world.gateway.urls.gateway, {
+    target: WORKSPACE,
+    secret: key.secret,
+    connections: 4,
+    accepted,
+  })
+  const failed = answers - (statuses.get(200) ?? 0)
+  process.stdout.write(
+    `${attack}: honest requests sent ${answers}, failed ${failed}, p99 ${p99Ms.toFixed(1)} ms\n`,
+  )
+  expect(failed).toBe(0)
+}
+
+/** Sockets of the gateway's public port that a process still holds: a client that reads nothing notices no end. */
+function clientSockets(): number {
+  const port = Number(new URL(world.gateway.urls.gateway).port).toString(16).toUpperCase().padStart(4, '0')
+  const [, ...lines] = readFileSync('/proc/net/tcp', 'utf8').trimEnd().split('\n')
+  return lines.filter(line => {
+    const [, local, , state, , , , , , inode] = line.trim().split(/\s+/)
+    const isListening = state === '0A'
+    return local?.endsWith(`:${port}`) && !isListening && inode !== '0'
+  }).length
+}
+
+async function expectDisconnected(): Promise<void> {
+  const sinceMs = performance.now()
+  await until('the connections have ended', () => clientSockets() === 0, HEADERS_TIMEOUT_MS + LATE_MS)
+  process.stdout.write(`the connections ended after ${Math.round(performance.now() - sinceMs)} ms\n`)
+}
+
+describe('a connection owes few answers', () => {
+  test('three clients that send 20,000 requests each and read nothing keep nobody out, and are disconnected', async () => {
+    const attackers = Array.from({ length: 3 }, () => openUnread(world.gateway.urls.gateway))
+    const startedAtMs = performance.now()
+    for (const socket of attackers) socket.write(TINY_WITH_HOST.repeat(20_000))
+    let most = 0
+    const watch = (async () => {
+      while (performance.now() - startedAtMs < 1_000) most = Math.max(most, await inFlight())
+    })()
+    await Promise.all([serveHonestly('3 x 20,000 pipelined requests, never read'), watch])
+    process.stdout.write(`requests in flight at most ${most}\n`)
+    expect(most).toBeLessThanOrEqual(3 * MAX_UNANSWERED + 4 + 1)
+    await expectDisconnected()
+  })
+
+  test('clients that read nothing of what they are owed are disconnected in time', async () => {
+    world.upstream.answer = () => jsonAnswer(200, JSON.stringify('x'.repeat(1_000_000)))
+    const attackers = Array.from({ length: 5 }, () => openUnread(world.gateway.urls.gateway))
+    const request = get(WORKSPACE, key.secret)
+    for (const socket of attackers) socket.write(request.repeat(40))
+    await until('answers wait for the clients', async () => (await inFlight()) >= attackers.length)
+    await expectDisconnected()
+    await until('nothing is in flight', async () => (await inFlight()) === 0)
+  })
+
+  test('the same where the answer that is not read is the last of its connection', async () => {
+    world.upstream.answer = () => jsonAnswer(200, JSON.stringify('x'.repeat(20_000_000)))
+    const attackers = Array.from({ length: 5 }, () => openUnread(world.gateway.urls.gateway))
+    for (const socket of attackers) socket.write(get(WORKSPACE, key.secret, 'Connection: close'))
+    await until('answers wait for the clients', async () => (await inFlight()) >= attackers.length)
+    await expectDisconnected()
+    await until('nothing is in flight', async () => (await inFlight()) === 0)
+  })
+
+  test('a client that reads slowly gets its whole answer, however long it takes', {
+    timeout: 60_000,
+  }, async () => {
+    const body = JSON.stringify('x'.repeat(16_000_000))
+    world.upstream.answer = () => jsonAnswer(200, body)
+    const socket = openUnread(world.gateway.urls.gateway)
+    socket.write(get(WORKSPACE, key.secret))
+    const startedAtMs = performance.now()
+    let received = 0
+    socket.on('data', chunk => {
+      received += chunk.length
+      // At a rate at which the answer takes half as long again as a client has that reads nothing.
+      const dueMs = (received / body.length) * HEADERS_TIMEOUT_MS * 1.5
+      const aheadMs = dueMs - (performance.now() - startedAtMs)
+      if (aheadMs < 1) return
+      socket.pause()
+      setTimeout(() => socket.resume(), aheadMs)
+    })
+    socket.resume()
+    await until('all has been read', () => received > body.length, 40_000)
+    expect(performance.now() - startedAtMs).toBeGreaterThan(HEADERS_TIMEOUT_MS)
+  })
+
+  test('with one key, a slow request and 2,000 tiny ones behind it keep nobody out', async () => {
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    world.upstream.hold = request => (request.includes('slow') ? held : undefined)
+    const attacker = new RawClient(world.gateway.urls.gateway)
+    attacker.send(get(WORKSPACE, key.secret, 'User-Agent: slow') + TINY_WITH_HOST.repeat(2_000))
+    await until('the slow request is forwarded', () => world.upstream.requests.length === 1)
+    await serveHonestly('a slow request and 2,000 tiny ones behind it')
+    await until('only the slow request is in flight', async () => (await inFlight()) === 1)
+    release()
+    expect((await attacker.answers(2_001)).length).toBe(2_001)
+    attacker.end()
+  })
+
+  test('50 and 20,000 requests of a client that reads are answered in their order', {
+    timeout: 60_000,
+  }, async () => {
+    for (const [name, url] of listeners()) {
+      for (const count of [50, 20_000]) {
+        const client = openUnread(url)
+        let received = ''
+        client.on('data', chunk => {
+          received += chunk.toString('latin1')
+        })
+        const ids = Array.from({ length: count }, (_, index) => `r-${index}`)
+        client.write(
+          ids.map(id => `GET /nothing HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\n\r\n`).join(''),
+        )
+        client.resume()
+        await until(`${name}: the last is answered`, () => received.includes(`: ${ids.at(-1)}\r\n`), 40_000)
+        expect([...received.matchAll(/x-request-id: (r-\d+)/g)].map(([, id]) => id)).toEqual(ids)
+        client.destroy()
+      }
+    }
+  })
+})
+
+describe('nothing is read once a connection is to end', () => {
+  test('tiny requests without end behind one with a body: memory stays flat, the client is held back', async () => {
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    world.upstream.hold = request => (request.includes('slow') ? held : undefined)
+    const pid = world.gateway.process.child.pid ?? 0
+    const attackers = Array.from({ length: 3 }, () => openUnread(world.gateway.urls.gateway))
+    const before = residentMegabytes(pid)
+    const taken = attackers.map(socket => {
+      socket.write(get(WORKSPACE, key.secret, 'User-Agent: slow'))
+      socket.write(get(WORKSPACE, key.secret, 'Content-Length: 1'))
+      return flood(socket, TINY)
+    })
+    await until('the slow requests are forwarded', () => world.upstream.requests.length === attackers.length)
+    await serveHonestly('tiny requests without end behind one with a body', 1_000)
+    const megabytes = taken.map(bytes => bytes() / 1e6)
+    const grown = residentMegabytes(pid) - before
+    process.stdout.write(
+      `taken ${megabytes.map(one => one.toFixed(1))} MB, memory grown by ${grown.toFixed(0)} MB\n`,
+    )
+    // As much as the kernels of both sides hold; without an end it were hundreds.
+    expect(Math.max(...megabytes)).toBeLessThan(20)
+    expect(grown).toBeLessThan(100)
+    const received = attackers.map(socket => {
+      const chunks: string[] = []
+      socket.on('data', chunk => chunks.push(chunk.toString('latin1'))).resume()
+      return chunks
+    })
+    release()
+    await until('both answers have come to each', () =>
+      received.every(chunks => /HTTP\/1\.1 200[\s\S]*HTTP\/1\.1 400/.test(chunks.join(''))),
+    )
+  })
+
+  test.each(['GET', 'POST', 'CONNECT', 'OPTIONS'])(
+    'an upgrade by %s is refused, whatever follows it in this segment and the next',
+    async method => {
+      const marker = get(`${WORKSPACE}/files?limit=7`, key.secret)
+      const target = method === 'CONNECT' ? 'evil:443' : WORKSPACE
+      const upgrade = `${method} ${target} HTTP/1.1\r\nHost: gw\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`
+      for (const [, url] of listeners()) {
+        const client = new RawClient(url)
+        client.send(`${TINY_WITH_HOST}${upgrade}X: ${'y'.repeat(100)}`)
+        await client.answers(2)
+        client.send(`\r\n\r\n${marker}`)
+        const answers = await client.untilClosed()
+        expect(answers.map(({ status }) => status)).toEqual([404, 400])
+        expect(JSON.parse(answers[1]?.body ?? '')).toMatchObject({ code: 'invalid_request' })
+        expect(answers[1] && field(answers[1], 'connection')).toBe('close')
+      }
+      expect(world.upstream.requests).toEqual([])
+    },
+  )
+
+  test('what follows a request with Connection: close is not read', async () => {
+    for (const [, url] of listeners()) {
+      const client = new RawClient(url)
+      client.send(`GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n${TINY_WITH_HOST}`)
+      expect((await client.untilClosed()).length).toBe(1)
+    }
+  })
+})
+
+describe('a client that half-closes after its requests gets its whole answers', () => {
+  test('20 of 20, forwarded, of the gateway itself, and of the console', async () => {
+    const body = JSON.stringify('x'.repeat(300_000))
+    world.upstream.answer = () => jsonAnswer(200, body)
+    world.upstream.hold = () => new Promise(resolve => setTimeout(resolve, 20))
+    const asked = (url: string, request: string) =>
+      Promise.all(
+        Array.from({ length: 20 }, async () => {
+          const client = new RawClient(url)
+          client.socket.end(request)
+          return (await client.untilClosed()).map(({ status, body: { length } }) => `${status} ${length}`)
+        }),
+      )
+    const { gateway } = world.gateway.urls
+    const forwarded = await asked(gateway, get(WORKSPACE, key.secret))
+    expect(forwarded).toEqual(Array.from({ length: 20 }, () => [`200 ${body.length}`]))
+    const own = await asked(gateway, get('/api/v1/auth', key.secret).repeat(3))
+    expect(own.flat().filter(answer => answer.startsWith('200 '))).toHaveLength(60)
+    const ofConsole = await asked(world.console.urls.console ?? '', TINY_WITH_HOST)
+    expect(ofConsole.flat()).toHaveLength(20)
+  })
+})
+
+describe('answers leave in their order', () => {
+  test('a key that is issued is answered before the bytes behind it are refused', async () => {
+    const body = JSON.stringify({ name: 'test', scopes: ['files:read'] })
+    const request = [
+      'POST /admin/v1/workspaces/ws_9/keys HTTP/1.1',
+      'Host: a',
+      `Authorization: Bearer ${world.cliEnv['POSTERN_ADMIN_TOKEN']}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+      '',
+      body,
+    ].join('\r\n')
+    for (const garbage of ['\x00\x01 garbage\r\n\r\n', 'GET  / HTTP/1.1\r\nHost: a\r\n\r\n']) {
+      const client = new RawClient(world.console.urls.console ?? '')
+      client.send(request + garbage)
+      const answers = await client.untilClosed()
+      expect(answers.map(({ status }) => status)).toEqual([201, 400])
+      expect(JSON.parse(answers[0]?.body ?? '')).toMatchObject({ secret: expect.stringMatching(/^wsk_/) })
+    }
+  })
+})
+
+describe('a request that cannot be read is refused for what is wrong with it', () => {
+  test.each([
+    ['two spaces before the target', 'GET  / HTTP/1.1\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
+    ['two spaces after the target', 'GET /  HTTP/1.1\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
+    ['a thousand spaces', `GET ${' '.repeat(1_000)}/ HTTP/1.1\r\nHost: a\r\n\r\n`, 400, 'invalid_request'],
+    ['no Host', 'GET / HTTP/1.1\r\n\r\n', 400, 'invalid_request'],
+    ['an unknown expectation', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: y\r\n\r\n', 400, 'invalid_request'],
+    ['a version of its own', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
+    [
+      'a URL over all limits',
+      `GET /${'x'.repeat(40_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
+      414,
+      'request_too_large',
+    ],
+  ])('%s', async (_what, bytes, status, code) => {
+    for (const [, url] of listeners()) {
+      const client = new RawClient(url)
+      client.send(TINY_WITH_HOST)
+      await client.answers(1)
+      for (const half of [bytes.slice(0, 7), bytes.slice(7)]) {
+        client.send(half)
+        await new Promise(resolve => setImmediate(resolve))
+      }
+      const answers = await client.untilClosed()
+      expect(answers.map(answer => answer.status)).toEqual([404, status])
+      expect(JSON.parse(answers[1]?.body ?? '')).toMatchObject({ code })
+    }
+  })
+
+  test('a head that does not arrive in time: 408; a connection without a byte closes without an answer', async () => {
+    const client = new RawClient(world.gateway.urls.gateway)
+    client.send('GET / HTTP/1.1\r\nHost')
+    const silent = new RawClient(world.gateway.urls.gateway)
+    const [answer, ...more] = await client.untilClosed()
+    expect(more).toEqual([])
+    expect([answer?.status, JSON.parse(answer?.body ?? '{}')]).toMatchObject([
+      408,
+      { code: 'invalid_request' },
+    ])
+    expect(await silent.untilClosed()).toEqual([])
+  })
+})
