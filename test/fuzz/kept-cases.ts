@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import type { AnswerPlan } from './answer-plans.ts'
+import type { Plan } from './connection-plans.ts'
 import type { ClientVersion } from './fuzz-answers.ts'
 
 /** What was once found by chance and is tried for ever: a file each in `kept`, with the bytes themselves. */
@@ -21,7 +22,13 @@ export interface KeptRequest {
   readonly statuses: readonly number[]
 }
 
-type Kept = KeptAnswer | KeptRequest
+export interface KeptConnections {
+  readonly kind: 'connections'
+  readonly what: string
+  readonly plan: Plan
+}
+
+type Kept = KeptAnswer | KeptRequest | KeptConnections
 
 const FOLDER = new URL('./kept/', import.meta.url)
 
@@ -36,4 +43,7 @@ export const keptAnswers = keptCases.flatMap(([name, kept]) =>
 )
 export const keptRequests = keptCases.flatMap(([name, kept]) =>
   kept.kind === 'request' ? [[name, kept] as const] : [],
+)
+export const keptConnections = keptCases.flatMap(([name, kept]) =>
+  kept.kind === 'connections' ? [[name, kept] as const] : [],
 )

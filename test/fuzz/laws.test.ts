@@ -2,6 +2,20 @@ import { describe, expect, test } from 'vitest'
 import { recordOf } from '../support/key-records.ts'
 import { breachOf } from './answer-law.ts'
 import type { AnswerPlan } from './answer-plans.ts'
+import { type Beside, breachesBeside } from './beside.ts'
+import {
+  breachesOfConnection,
+  breachesOfReading,
+  type SeenAnswer,
+  type SeenConnection,
+} from './connection-law.ts'
+import {
+  type ConnectionPlan,
+  connectionsPlan,
+  type Piece,
+  type Step,
+  segmentsOf,
+} from './connection-plans.ts'
 import { isLawful } from './fuzz-requests.ts'
 import { breachOfRecords } from './record-law.ts'
 import type { RecordPlan } from './record-plans.ts'
@@ -100,5 +114,114 @@ describe('the law of records', () => {
     expect(breachOfRecords(planOf(absent), { kind: 'granted', grant: {} }, nowMs)).not.toBeNull()
     expect(breachOfRecords(planOf('rubbish'), refused('key_store_unavailable'), nowMs)).toBeNull()
     expect(breachOfRecords(planOf('rubbish'), refused('key_invalid'), nowMs)).not.toBeNull()
+  })
+})
+
+describe('the law of connections', () => {
+  const request = (name: string, more: Partial<Piece> = {}): Piece => ({
+    text: `GET /${name} HTTP/1.1\r\nX-Request-Id: {id}-${name}\r\n\r\n`,
+    statuses: [200],
+    after: 'open',
+    marker: `{id}-${name}`,
+    answeredByName: true,
+    effect: 'forwarded',
+    ...more,
+  })
+  const refused: Piece = { text: '?', statuses: [400], after: 'end' }
+  const planOf = (pieces: readonly Piece[], ...steps: readonly Step[]): ConnectionPlan => ({
+    listener: 'gateway',
+    steps: [{ do: 'send', pieces }, ...steps],
+  })
+  const answer = (id: string | null, status = 200): SeenAnswer => ({ status, id, closes: status === 400 })
+  const seen = (answers: readonly SeenAnswer[], more: Partial<SeenConnection> = {}): SeenConnection => ({
+    answers,
+    rest: null,
+    ended: 'closed',
+    effects: ['c-a', 'c-b'],
+    ...more,
+  })
+  const plan = planOf([request('a'), request('b'), refused, request('c')])
+  const whole = seen([answer('c-a'), answer('c-b'), answer('own', 400)])
+
+  test('holds where each request read is answered in order, and nothing behind the end is', () => {
+    expect(breachesOfConnection(plan, 'c', whole)).toEqual([])
+  })
+
+  test.each<[string, SeenConnection]>([
+    ['an answer that is missing', seen(whole.answers.slice(0, 2))],
+    ['answers in another order', seen([answer('c-b'), answer('c-a'), answer('own', 400)])],
+    ['an answer with the name of another', seen([answer('c-a'), answer('c-b'), answer('c-c', 400)])],
+    ['another status', seen([answer('c-a'), answer('c-b', 502), answer('own', 400)])],
+    ['an answer behind the end', seen([...whole.answers, answer('c-c')])],
+    ['a request behind the end that is forwarded', { ...whole, effects: ['c-a', 'c-b', 'c-c'] }],
+    ['a request that is forwarded twice', { ...whole, effects: ['c-a', 'c-b', 'c-b'] }],
+    ['an answer to what was not forwarded', { ...whole, effects: ['c-a'] }],
+    ['half an answer', { ...whole, rest: 'HTTP/1.1 200' }],
+    ['a connection that stays open behind its end', { ...whole, ended: 'open' }],
+  ])('is broken by %s', (_name, broken) => {
+    expect(breachesOfConnection(plan, 'c', broken)).not.toEqual([])
+  })
+
+  test('owes a client that leaves no answer, and reads nothing more for it', () => {
+    const left = planOf([request('a'), refused, request('b')], { do: 'destroy' })
+    expect(breachesOfConnection(left, 'c', seen([], { effects: ['c-a'] }))).toEqual([])
+    expect(breachesOfConnection(left, 'c', seen([], { effects: ['c-a', 'c-b'] }))).not.toEqual([])
+  })
+
+  test('owes a client that ends its side an answer, and then the end', () => {
+    const ended = planOf([request('a')], { do: 'half_close' })
+    const one = seen([answer('c-a')], { effects: ['c-a'] })
+    expect(breachesOfConnection(ended, 'c', one)).toEqual([])
+    expect(breachesOfConnection(ended, 'c', { ...one, ended: 'open' })).not.toEqual([])
+    expect(breachesOfConnection(ended, 'c', { ...one, answers: [] })).not.toEqual([])
+  })
+
+  test('takes the word of an answer where the contract leaves open whether the connection ends', () => {
+    const open = planOf([request('a', { after: 'as_answered' }), request('b')])
+    const first = { ...answer('c-a'), closes: true }
+    expect(breachesOfConnection(open, 'c', seen([first], { effects: ['c-a'] }))).toEqual([])
+    expect(breachesOfConnection(open, 'c', seen([first, answer('c-b')]))).not.toEqual([])
+    expect(breachesOfConnection(open, 'c', seen([answer('c-a')], { effects: ['c-a'] }))).not.toEqual([])
+  })
+
+  test('bounds what is read by what is answered, and by the end', () => {
+    const flood = { ...request('a'), repeat: 100_000 }
+    const bytes = segmentsOf([flood], {}).reduce((sum, { length }) => sum + length, 0)
+    const reading = (pieces: readonly Piece[], read: number, answered: number) =>
+      breachesOfReading(planOf(pieces), {}, 100, { read, answered })
+    expect(reading([flood], bytes, 100_000 * 100)).toEqual([])
+    expect(reading([flood], bytes, 1000 * 100)).not.toEqual([])
+    expect(reading([refused, flood], bytes, 100_000 * 100)).not.toEqual([])
+  })
+
+  test('is tried with the same connections for the same seed', () => {
+    expect(connectionsPlan(7)).toEqual(connectionsPlan(7))
+    expect(connectionsPlan(7)).not.toEqual(connectionsPlan(8))
+  })
+})
+
+describe('the law of what is beside connections', () => {
+  const figures = { sent: 9, failed: [], p99Ms: 1 }
+  const beside: Beside = {
+    honest: { gateway: figures, console: figures },
+    atUpstream: [],
+    peakInFlight: 17,
+    peakMegabytes: { gateway: 384, console: 384 },
+  }
+
+  test('holds where honest requests are served, and what is taken has its bounds', () => {
+    expect(breachesBeside(beside, 2)).toEqual([])
+  })
+
+  test.each<[string, Partial<Beside>]>([
+    [
+      'an honest request that fails',
+      { honest: { gateway: figures, console: { ...figures, failed: ['503'] } } },
+    ],
+    ['a request that may not reach the upstream', { atUpstream: ['GET /'] }],
+    ['more than eight requests of a connection', { peakInFlight: 18 }],
+    ['more memory than a pod has', { peakMegabytes: { gateway: 385, console: 1 } }],
+  ])('is broken by %s', (_name, broken) => {
+    expect(breachesBeside({ ...beside, ...broken }, 2)).toHaveLength(1)
   })
 })

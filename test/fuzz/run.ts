@@ -1,14 +1,16 @@
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { startWorld } from '../support/world.ts'
+import { describeBeside } from './beside.ts'
 import { AnswerFuzzer } from './fuzz-answers.ts'
+import { ConnectionFuzzer } from './fuzz-connections.ts'
 import { RecordFuzzer } from './fuzz-records.ts'
 import { fuzzRequests } from './fuzz-requests.ts'
 
-const HELP = `npm run fuzz -- [--seconds N] [--runs N] [--seed N] [--kind requests|answers|records]
+const HELP = `npm run fuzz -- [--seconds N] [--runs N] [--seed N] [--kind requests|answers|records|connections]
 
-Mutated requests, mutated answers of the upstream, and mutated records in Redis and at the key service, in turn, for so many
-seconds (60) or so many runs of each. The seed is printed; with it, and --runs 1 for the seed of a finding, a run is
+Mutated requests, mutated answers of the upstream, mutated records in Redis and at the key service, and connections of all
+kinds to gateway and console, in turn, for so many seconds (60) or so many runs of each. The seed is printed; with it, and --runs 1 for the seed of a finding, a run is
 repeated. Keep the bytes of a finding as a file in test/fuzz/kept.
 `
 
@@ -51,6 +53,18 @@ const PARTS: Record<string, () => Promise<Part>> = {
     return {
       kind: 'records',
       run: async (runs, seed) => [...(await fuzzer.run(runs, seed)).breaches, ...fuzzer.faults()],
+      stop: () => fuzzer.stop(),
+    }
+  },
+  connections: async () => {
+    const fuzzer = await ConnectionFuzzer.start()
+    return {
+      kind: 'connections',
+      run: async (runs, seed) => {
+        const report = await fuzzer.run(runs, seed)
+        process.stdout.write(`${describeBeside(report.beside)}\n`)
+        return [...report.breaches, ...fuzzer.faults()]
+      },
       stop: () => fuzzer.stop(),
     }
   },
