@@ -1,11 +1,11 @@
 import type { Metrics } from '../observability/metrics.ts'
 import type { Call } from './http/calls.ts'
-import { auditCalls } from './registry/audit-calls.ts'
+import { type SyncParts, syncCalls } from './registry/announcing/sync.ts'
+import { auditCalls } from './registry/operations/audit-calls.ts'
+import { keyCalls } from './registry/operations/routes.ts'
 import type { Registry } from './registry/registry.ts'
-import { keyCalls } from './registry/routes.ts'
-import { type SyncParts, syncCalls } from './registry/sync.ts'
+import type { Notices } from './webhooks/deliveries.ts'
 import { deliveryCalls } from './webhooks/delivery-calls.ts'
-import type { Notices } from './webhooks/notices.ts'
 
 /** The admin API, without its prefix. What it counts starts at zero, so that a first request is a rise. */
 export function adminCalls(

@@ -1,12 +1,12 @@
+import { type Follow, followingPart, unchanging } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
-import { type Follow, followingPart, unchanging } from '../domain/follow.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
+import type { ControlLogger } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import { createRedisConnection } from '../redis/announcing-connection.ts'
 import type { ConsoleSecrets } from './console-secrets.ts'
-import type { ControlLogger } from './control-logger.ts'
-import { type Announcer, createSilentAnnouncer } from './registry/announcer.ts'
-import { createRedisAnnouncer } from './registry/redis-announcer.ts'
-import { createRedisConnection } from './registry/redis-connection.ts'
+import { type Announcer, createSilentAnnouncer } from './registry/announcing/announcer.ts'
+import { createRedisAnnouncer } from './registry/announcing/redis-announcer.ts'
 
 interface Parts {
   readonly config: Config

@@ -4,7 +4,7 @@ import type { HmacKey } from '../domain/hmac-key.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
-import type { RecordKeys } from './registry/projection.ts'
+import type { RecordKeys } from './registry/announcing/projection.ts'
 
 /** What the console signs with and is asked for, as it is now. */
 export interface ConsoleSecrets {

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
+import { type Follow, followingPart } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
-import { type Follow, followingPart } from '../domain/follow.ts'
 import { TroubleLog } from '../observability/trouble-log.ts'
 import { requireBearer } from './http/bearer.ts'
 import type { Call } from './http/calls.ts'

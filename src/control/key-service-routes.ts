@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
 import { encodeRecord, isDigest } from '../domain/wire.ts'
-import { type ControlLogger, causeOf } from './control-logger.ts'
+import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
 import {
   type ConfirmationsBody,
   confirmationsBody,
@@ -12,8 +12,8 @@ import {
 } from './http/admin-schemas.ts'
 import { ApiError, invalidField } from './http/api-error.ts'
 import type { Call } from './http/calls.ts'
-import type { KeyRepository, StoredKey } from './registry/key-repository.ts'
-import type { RecordKeys } from './registry/projection.ts'
+import type { RecordKeys } from './registry/announcing/projection.ts'
+import type { KeyRepository, StoredKey } from './registry/database/key-repository.ts'
 
 /** 10,000 ids with their times. */
 const USAGE_LIMIT_BYTES = 1024 * 1024

@@ -3,11 +3,11 @@ import type { Permit } from '../domain/authorize.ts'
 import { isoInstant } from '../domain/iso-instant.ts'
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Denial } from '../domain/verdict.ts'
+import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from '../http/buffered-response.ts'
+import { asByteString, bytesOf } from '../http/byte-string.ts'
 import { endConnectionAfter } from '../http/guard-connections.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
-import { asByteString, bytesOf } from './byte-string.ts'
 import { closesConnection, type Refusal, refusalOf } from './refusal.ts'
-import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from './whole-answer.ts'
 
 /** The three ways in which a request ends here. */
 export interface Answer {

@@ -1,8 +1,8 @@
+import { type Follow, following } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
-import { type Follow, following } from '../domain/follow.ts'
 import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
-import type { KeyStore } from '../keystore/key-store.ts'
+import type { KeyStore } from '../keys/key-store.ts'
 
 /** By what a key is told from junk before anybody is asked for it. */
 export interface KeyCheck {

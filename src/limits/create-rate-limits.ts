@@ -1,7 +1,7 @@
+import { type Follow, followingPart, unchanging } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
-import { type Follow, followingPart, unchanging } from '../domain/follow.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { type Log, TroubleLog } from '../observability/trouble-log.ts'

@@ -1,5 +1,5 @@
 import { Cluster, Redis } from 'ioredis'
-import { type Follow, following, unchanging } from '../domain/follow.ts'
+import { type Follow, following, unchanging } from '../config/reloadable.ts'
 import { connectorTo } from './connector.ts'
 import { type Endpoint, type FindServer, parseEndpoint, REDIS_PORT } from './endpoint.ts'
 import {

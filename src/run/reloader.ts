@@ -1,9 +1,9 @@
 import type { Logger } from 'pino'
 import { takeOver } from '../config/live-settings.ts'
 import type { LoadedConfig } from '../config/load.ts'
+import type { Follow, Prepare } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Follow, Prepare } from '../domain/follow.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { differing, type Fingerprints, repeatedly } from './file-watch.ts'
 

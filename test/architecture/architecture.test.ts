@@ -50,31 +50,52 @@ const WIRING = ['', 'run', 'cli']
 const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: readonly string[] }>> = {
   domain: { values: [], types: [] },
   config: { values: ['domain/'], types: [] },
+  http: { values: ['domain/'], types: ['config/'] },
   observability: { values: ['domain/', 'http/'], types: ['config/'] },
-  redis: { values: ['domain/'], types: ['config/'] },
-  keystore: {
-    values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/trouble-log.ts'],
+  redis: {
+    values: ['domain/', 'config/reloadable.ts', 'observability/'],
     types: ['config/'],
   },
-  limits: {
-    values: ['domain/', 'redis/', 'observability/metrics.ts', 'observability/trouble-log.ts'],
-    types: ['config/'],
-  },
-  control: {
+  keys: {
     values: [
       'domain/',
-      'http/',
       'redis/',
+      'config/reloadable.ts',
       'observability/metrics.ts',
-      'observability/logger.ts',
       'observability/trouble-log.ts',
     ],
     types: ['config/'],
   },
-  http: { values: ['domain/'], types: [] },
+  limits: {
+    values: [
+      'domain/',
+      'redis/',
+      'config/reloadable.ts',
+      'observability/metrics.ts',
+      'observability/trouble-log.ts',
+    ],
+    types: ['config/'],
+  },
+  upstream: {
+    values: ['domain/', 'http/', 'observability/', 'config/reloadable.ts'],
+    types: ['config/'],
+  },
   gateway: {
-    values: ['domain/', 'http/', 'observability/'],
-    types: ['config/', 'keystore/key-store.ts', 'limits/rate-limiter.ts'],
+    values: ['domain/', 'upstream/', 'http/', 'observability/', 'config/reloadable.ts'],
+    types: ['config/', 'keys/key-store.ts', 'limits/rate-limiter.ts'],
+  },
+  control: {
+    values: [
+      'domain/',
+      'redis/',
+      'http/',
+      'config/reloadable.ts',
+      'observability/metrics.ts',
+      'observability/logger.ts',
+      'observability/control-logger.ts',
+      'observability/trouble-log.ts',
+    ],
+    types: ['config/'],
   },
 }
 
@@ -107,8 +128,8 @@ describe('the parts know of each other only what they must', () => {
   it('the two planes are strangers', () => {
     const across = EDGES.filter(
       ({ from, to }) =>
-        (from.layer === 'gateway' && to.startsWith('control/')) ||
-        (from.layer === 'control' && /^(?:gateway|keystore)\//.test(to)),
+        (/^(?:gateway|upstream|keys|limits)$/.test(from.layer) && to.startsWith('control/')) ||
+        (from.layer === 'control' && /^(?:gateway|upstream|keys|limits)\//.test(to)),
     )
     expect(across.map(say)).toEqual([])
   })

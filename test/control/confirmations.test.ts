@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { createInProcessAnnouncer, createSilentAnnouncer } from '../../src/control/registry/announcer.ts'
-import { GATEWAY_LIFE_MS, judge } from '../../src/control/registry/confirmations.ts'
+import {
+  createInProcessAnnouncer,
+  createSilentAnnouncer,
+} from '../../src/control/registry/announcing/announcer.ts'
+import { GATEWAY_LIFE_MS, judge } from '../../src/control/registry/announcing/confirmations.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { readMessage } from '../support/messages.ts'

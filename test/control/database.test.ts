@@ -5,14 +5,14 @@ import { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openDatabase } from '../../src/control/registry/database.ts'
+import { openDatabase } from '../../src/control/registry/database/database.ts'
 import { insert, openRepository } from '../support/repository.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const clock = { wallMs: () => NOW_MS, monotonicMs: () => 0 }
 const run = promisify(execFile)
-const DATABASE_MODULE = new URL('../../src/control/registry/database.ts', import.meta.url).href
+const DATABASE_MODULE = new URL('../../src/control/registry/database/database.ts', import.meta.url).href
 
 describe('the console’s database', () => {
   test('keeps what was committed when it is opened again', async () => {

@@ -1,16 +1,16 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { StoredKey } from '../../src/control/registry/key-repository.ts'
 import {
   mustReplace,
   project,
   type RecordKeys,
   type RecordSlots,
-} from '../../src/control/registry/projection.ts'
-import { createRedisAnnouncer } from '../../src/control/registry/redis-announcer.ts'
-import { createRedisConnection } from '../../src/control/registry/redis-connection.ts'
+} from '../../src/control/registry/announcing/projection.ts'
+import { createRedisAnnouncer } from '../../src/control/registry/announcing/redis-announcer.ts'
+import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
+import { createRedisConnection } from '../../src/redis/announcing-connection.ts'
 import { consoleConfig } from '../support/console.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import type { Prepare } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema.ts'
-import type { Prepare } from '../../src/domain/follow.ts'
 import { createKeyCheck, type KeyCheck } from '../../src/gateway/key-check.ts'
 import { digestNo } from '../support/key-records.ts'
 import { KeyStoreWorld } from '../support/key-store-world.ts'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Prepare } from '../../src/domain/follow.ts'
+import type { Prepare } from '../../src/config/reloadable.ts'
 import { redisKeyOf } from '../../src/domain/wire.ts'
 import { createCommandClient } from '../../src/redis/clients.ts'
 import type { RedisSettings } from '../../src/redis/options.ts'

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { createKeyStore } from '../../src/keystore/create-key-store.ts'
+import { createKeyStore } from '../../src/keys/create-key-store.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { type Certificates, makeCertificates } from '../support/certificates.ts'
 import { ConsoleDouble } from '../support/console-double.ts'

@@ -1,4 +1,4 @@
-import type { KeyTier, TierAnswer, TierName } from '../../src/keystore/key-store.ts'
+import type { KeyTier, TierAnswer, TierName } from '../../src/keys/key-store.ts'
 
 export interface Asked {
   readonly digest: string

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { createConsole } from '../../src/control/create-console.ts'
-import type { Announcer } from '../../src/control/registry/announcer.ts'
+import type { Announcer } from '../../src/control/registry/announcing/announcer.ts'
 import { createOneTimeLink } from '../../src/control/sign-in/one-time-link.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'

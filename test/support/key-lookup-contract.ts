@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { KeyRecord } from '../../src/domain/key-record.ts'
 import type { Lookup } from '../../src/domain/lookup.ts'
-import type { TierAnswer } from '../../src/keystore/key-store.ts'
+import type { TierAnswer } from '../../src/keys/key-store.ts'
 import { digestNo, grantOf, recordOf } from './key-records.ts'
 
 /** What the suite needs of a place where keys are looked up. */

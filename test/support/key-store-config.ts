@@ -1,4 +1,4 @@
-import type { KeyStoreSettings } from '../../src/keystore/create-key-store.ts'
+import type { KeyStoreSettings } from '../../src/keys/create-key-store.ts'
 import { SIGNING_SECRET } from './key-records.ts'
 import { NOWHERE, type Place } from './redis-group.ts'
 import { KEY_SERVICE_TOKEN } from './scripted-key-service.ts'

@@ -1,11 +1,11 @@
-import { openDatabase } from '../../src/control/registry/database.ts'
+import { openDatabase } from '../../src/control/registry/database/database.ts'
 import type {
   Change,
   KeyRepository,
   PendingChange,
   StoredKey,
-} from '../../src/control/registry/key-repository.ts'
-import { createKeyRepository } from '../../src/control/registry/kysely-key-repository.ts'
+} from '../../src/control/registry/database/key-repository.ts'
+import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 
 const NOTHING: Change = { issued: null, replaced: null, audit: [], answer: null }

@@ -1,5 +1,5 @@
-import type { Announcer } from '../../src/control/registry/announcer.ts'
-import type { StoredKey } from '../../src/control/registry/key-repository.ts'
+import type { Announcer } from '../../src/control/registry/announcing/announcer.ts'
+import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 
 /** An announcer that records what it is told, and fails where a test wants it to. */
 export class ScriptedAnnouncer implements Announcer {

@@ -1,4 +1,4 @@
-import type { AuditAction, AuditEntry } from '../registry/audit.ts'
+import type { AuditAction, AuditEntry } from '../registry/operations/audit.ts'
 import { type Html, html } from './html.ts'
 import { type Frame, page } from './layout.ts'
 import { auditPath, deliveriesPath, keyPath } from './paths.ts'

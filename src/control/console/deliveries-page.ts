@@ -1,5 +1,5 @@
 import { deliveryState } from '../webhooks/delivery-calls.ts'
-import type { Delivery } from '../webhooks/notice-rows.ts'
+import type { Delivery } from '../webhooks/delivery-rows.ts'
 import { type Html, html, type Piece } from './html.ts'
 import { type Frame, page } from './layout.ts'
 import { auditPath, deliveriesPath, keyPath } from './paths.ts'

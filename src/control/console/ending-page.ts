@@ -1,4 +1,4 @@
-import type { Revocation } from '../registry/revocation.ts'
+import type { Revocation } from '../registry/operations/revocation.ts'
 import { hidden } from './form-parts.ts'
 import { type Html, html } from './html.ts'
 import { hintOf, type KeyView, whatWillBreak } from './key-parts.ts'

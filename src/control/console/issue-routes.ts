@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { issueKey } from '../registry/issue.ts'
-import type { Refusal } from '../registry/operation.ts'
+import { issueKey } from '../registry/operations/issue.ts'
+import type { Refusal } from '../registry/operations/operation.ts'
 import { requirePerson } from '../sign-in/people.ts'
 import { firstCommand } from './first-command.ts'
 import { NO_PROBLEMS, type Problems } from './form-fields.ts'

@@ -1,4 +1,4 @@
-import { KEY_FILTERS, type KeyFilter } from '../registry/key-filter.ts'
+import { KEY_FILTERS, type KeyFilter } from '../registry/database/key-filter.ts'
 import { type Html, html, type Piece } from './html.ts'
 import {
   ending,

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { callerOf } from '../http/asked-by.ts'
-import type { RandomBytes } from '../registry/ids.ts'
-import type { Asked } from '../registry/operation.ts'
-import { repetitionOf } from '../registry/repetition.ts'
+import type { RandomBytes } from '../registry/operations/ids.ts'
+import type { Asked } from '../registry/operations/operation.ts'
+import { repetitionOf } from '../registry/operations/repetition.ts'
 import { textField } from './form-fields.ts'
 import { fieldsOf } from './page-request.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
-import type { ControlLogger } from '../control-logger.ts'
+import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { ApiError } from '../http/api-error.ts'
 import { explainError } from '../http/explain-error.ts'
 import { answerPage, formAgainPath, frameOf } from './page-request.ts'

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'f
 import type { Clock } from '../../domain/clock.ts'
 import { isWorkspaceId, keyState } from '../../domain/key-record.ts'
 import { ApiError } from '../http/api-error.ts'
-import type { KeyRepository, StoredKey } from '../registry/key-repository.ts'
+import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
 import { localPath, signInPath } from '../sign-in/local-path.ts'
 import { csrfTokenOf, personOfRequest } from '../sign-in/people.ts'
 import { maySee } from '../sign-in/person.ts'

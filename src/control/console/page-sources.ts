@@ -1,8 +1,8 @@
 import type { ApiDocument } from '../../domain/describe-api.ts'
 import type { RouteConfig } from '../../domain/route.ts'
-import type { createOperationCount } from '../registry/operation-count.ts'
+import type { createOperationCount } from '../registry/operations/operation-count.ts'
 import type { Registry } from '../registry/registry.ts'
-import type { Notices } from '../webhooks/notices.ts'
+import type { Notices } from '../webhooks/deliveries.ts'
 
 /** What the pages are made of. */
 export interface PageSources {

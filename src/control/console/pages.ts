@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { ControlLogger } from '../control-logger.ts'
+import type { ControlLogger } from '../../observability/control-logger.ts'
 import { registerAssets } from './assets.ts'
 import { endingRoutes } from './ending-routes.ts'
 import { issueRoutes } from './issue-routes.ts'

@@ -1,4 +1,4 @@
-import type { KeyFilter } from '../registry/key-filter.ts'
+import type { KeyFilter } from '../registry/database/key-filter.ts'
 
 /** Addresses of the pages; ids are of characters that mean themselves in a path. */
 export const WORKSPACES = '/workspaces'

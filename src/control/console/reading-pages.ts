@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isWorkspaceId } from '../../domain/key-record.ts'
-import { KEY_FILTERS, type KeyFilter, type KeySelection } from '../registry/key-filter.ts'
+import { KEY_FILTERS, type KeyFilter, type KeySelection } from '../registry/database/key-filter.ts'
 import { personOfRequest, requirePerson } from '../sign-in/people.ts'
 import { apiPage } from './api-page.ts'
 import { auditPage } from './audit-page.ts'

@@ -1,5 +1,5 @@
-import type { Confirmations } from '../registry/confirmations.ts'
-import type { Revocation } from '../registry/revocation.ts'
+import type { Confirmations } from '../registry/announcing/confirmations.ts'
+import type { Revocation } from '../registry/operations/revocation.ts'
 import { type Html, html, type Piece } from './html.ts'
 import { exactText } from './times.ts'
 

@@ -1,4 +1,4 @@
-import type { Revocation } from '../registry/revocation.ts'
+import type { Revocation } from '../registry/operations/revocation.ts'
 import { type Html, html } from './html.ts'
 import { facts, hintOf, type KeyView } from './key-parts.ts'
 import { type Frame, page } from './layout.ts'

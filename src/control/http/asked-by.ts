@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
-import type { Caller } from '../registry/audit.ts'
-import type { Asked } from '../registry/operation.ts'
+import type { Caller } from '../registry/operations/audit.ts'
+import type { Asked } from '../registry/operations/operation.ts'
 import { actorOf } from '../sign-in/person.ts'
 import { clientAddressOf } from './client-address.ts'
 import { readRepetition } from './idempotency.ts'

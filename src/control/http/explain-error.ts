@@ -1,5 +1,5 @@
 import type { FastifyError, FastifySchemaValidationError } from 'fastify'
-import { AuditWriteError } from '../registry/audit-rows.ts'
+import { AuditWriteError } from '../registry/database/audit-rows.ts'
 import { EXPECTED } from './admin-schemas.ts'
 import { ApiError, invalidField } from './api-error.ts'
 

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { type Repetition, repetitionOf } from '../registry/repetition.ts'
+import { type Repetition, repetitionOf } from '../registry/operations/repetition.ts'
 import { invalidField } from './api-error.ts'
 
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/

@@ -3,8 +3,8 @@ import type { Server, ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import { createSecureContext, type TLSSocket } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
+import type { Follow, Prepare } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema.ts'
-import type { Follow, Prepare } from '../../domain/follow.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 
 type TlsFiles = Config['console']['internal']['tls']

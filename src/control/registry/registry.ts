@@ -1,11 +1,11 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { HmacKey } from '../../domain/hmac-key.ts'
 import type { Timers } from '../timers.ts'
-import type { Notice } from '../webhooks/notice.ts'
-import type { RandomBytes } from './ids.ts'
-import type { KeyRepository } from './key-repository.ts'
-import type { Attempt } from './operation.ts'
-import type { Outbox } from './outbox.ts'
+import type { Notice } from '../webhooks/webhook-event.ts'
+import type { Outbox } from './announcing/outbox.ts'
+import type { KeyRepository } from './database/key-repository.ts'
+import type { RandomBytes } from './operations/ids.ts'
+import type { Attempt } from './operations/operation.ts'
 
 /** What the operations on keys are made of. */
 export interface Registry {

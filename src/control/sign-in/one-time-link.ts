@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
-import type { RandomBytes } from '../registry/ids.ts'
+import type { RandomBytes } from '../registry/operations/ids.ts'
 import type { Person } from './person.ts'
 
 const LIFE_MS = 3_600_000

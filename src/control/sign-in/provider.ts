@@ -1,6 +1,6 @@
 import * as oidc from 'openid-client'
 import type { Clock } from '../../domain/clock.ts'
-import { type ControlLogger, causeOf } from '../control-logger.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Attempt } from './attempt.ts'
 import { type ClaimNames, type Claims, hasClaims, personOf } from './claims.ts'
 import type { Person } from './person.ts'

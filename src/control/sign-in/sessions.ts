@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
-import type { Database } from '../registry/database.ts'
-import type { RandomBytes } from '../registry/ids.ts'
-import type { SessionRow } from '../registry/tables.ts'
+import type { Database } from '../registry/database/database.ts'
+import type { SessionRow } from '../registry/database/tables.ts'
+import type { RandomBytes } from '../registry/operations/ids.ts'
 import type { Person } from './person.ts'
 
 /** A last request is noted to this part of the idle limit, so that not every page writes to the database. */

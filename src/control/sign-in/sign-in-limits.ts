@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
-import type { RandomBytes } from '../registry/ids.ts'
+import type { RandomBytes } from '../registry/operations/ids.ts'
 
 /** However many addresses there are, so many are told apart. */
 const BUCKETS = 65_536

@@ -1,6 +1,6 @@
+import type { Follow } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema.ts'
-import type { Follow } from '../../domain/follow.ts'
-import { Courier, type CourierParts } from './courier.ts'
+import { Courier, type CourierParts } from './dispatcher.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createSender, type WebhookSettings } from './send.ts'
 

@@ -1,8 +1,8 @@
 import { deliveriesQuery } from '../http/admin-schemas.ts'
 import type { Call } from '../http/calls.ts'
-import { pageQuestionOf } from '../registry/routes.ts'
-import type { Delivery } from './notice-rows.ts'
-import type { Notices } from './notices.ts'
+import { pageQuestionOf } from '../registry/operations/routes.ts'
+import type { Notices } from './deliveries.ts'
+import type { Delivery } from './delivery-rows.ts'
 
 /** The admin API on what was told to the webhook, without its prefix. */
 export function deliveryCalls(notices: Notices): Call[] {

@@ -1,8 +1,8 @@
 import type { Clock } from '../../domain/clock.ts'
-import { type ControlLogger, causeOf } from '../control-logger.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Timers } from '../timers.ts'
-import { noticeOfExpiry, WARNING_DAYS } from './notice.ts'
-import type { Notices } from './notices.ts'
+import type { Notices } from './deliveries.ts'
+import { noticeOfExpiry, WARNING_DAYS } from './webhook-event.ts'
 
 const LOOK_EVERY_MS = 60_000
 const DAY_MS = 86_400_000

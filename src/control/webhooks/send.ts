@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Agent } from 'undici'
+import { type Follow, following, unchanging } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema.ts'
-import { type Follow, following, unchanging } from '../../domain/follow.ts'
 import { signDelivery } from './sign.ts'
 
 /** Settings of a webhook that is configured at all. */

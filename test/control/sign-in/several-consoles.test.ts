@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openDatabase } from '../../../src/control/registry/database.ts'
+import { openDatabase } from '../../../src/control/registry/database/database.ts'
 import { BrowserDouble } from '../../support/browser-double.ts'
 import { startConsole } from '../../support/console.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

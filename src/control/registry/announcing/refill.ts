@@ -1,0 +1,24 @@
+import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
+import type { StoredKey } from '../database/key-repository.ts'
+import type { Announcer } from './announcer.ts'
+
+/** What is above is dropped: the next look-up of the same key tries again. */
+const MAX_IN_FLIGHT = 512
+
+/** Writes records that a gateway had to ask for, off the way of the answer. */
+export function createRefill(
+  announcer: Announcer,
+  logger: ControlLogger,
+): (keys: readonly StoredKey[]) => void {
+  let inFlight = 0
+  return asked => {
+    const keys = asked.slice(0, MAX_IN_FLIGHT - inFlight)
+    if (announcer.state() !== 'ready' || keys.length === 0) return
+    inFlight += keys.length
+    void announcer.putAll(keys).then(results => {
+      inFlight -= keys.length
+      const failed = results.find(result => result.status === 'rejected')
+      if (failed !== undefined) logger.debug({ cause: causeOf(failed.reason) }, 'refill failed')
+    })
+  }
+}

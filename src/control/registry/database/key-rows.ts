@@ -1,0 +1,125 @@
+import { type Kysely, sql } from 'kysely'
+import type { KeyRecord } from '../../../domain/key-record.ts'
+import { isSelected, type KeySelection } from './key-filter.ts'
+import type { Census, KeyCounts, KeyPage, PageQuestion, StoredKey } from './key-repository.ts'
+import type { KeyRow, Tables } from './tables.ts'
+
+export function keyOfRow(row: KeyRow): StoredKey {
+  const record: KeyRecord = {
+    id: row.id,
+    workspaceId: row.workspace_id,
+    name: row.name,
+    // Only rowOf() below writes this column.
+    scopes: JSON.parse(row.scopes) as string[],
+    hint: row.hint,
+    createdAtMs: row.created_at_ms,
+    createdBy: row.created_by,
+    expiresAtMs: row.expires_at_ms,
+    revokedAtMs: row.revoked_at_ms,
+    rotatedFrom: row.rotated_from,
+    replacedBy: row.replaced_by,
+    version: row.version,
+  }
+  return { record, digest: row.digest }
+}
+
+export function rowOf({ record, digest }: StoredKey, changedAtMs: number): KeyRow {
+  return {
+    id: record.id,
+    digest,
+    workspace_id: record.workspaceId,
+    name: record.name,
+    scopes: JSON.stringify(record.scopes),
+    hint: record.hint,
+    created_at_ms: record.createdAtMs,
+    created_by: record.createdBy,
+    expires_at_ms: record.expiresAtMs,
+    revoked_at_ms: record.revokedAtMs,
+    rotated_from: record.rotatedFrom,
+    replaced_by: record.replacedBy,
+    version: record.version,
+    changed_at_ms: changedAtMs,
+  }
+}
+
+export function selectKeys(database: Kysely<Tables>) {
+  return database.selectFrom('keys').selectAll()
+}
+
+export async function findKey(
+  database: Kysely<Tables>,
+  column: 'id' | 'digest',
+  value: string,
+): Promise<StoredKey | null> {
+  const row = await selectKeys(database).where(column, '=', value).executeTakeFirst()
+  return row === undefined ? null : keyOfRow(row)
+}
+
+export async function findKeys(
+  database: Kysely<Tables>,
+  digests: readonly string[],
+): Promise<ReadonlyMap<string, StoredKey>> {
+  if (digests.length === 0) return new Map()
+  const rows = await selectKeys(database).where('digest', 'in', digests).execute()
+  return new Map(rows.map(row => [row.digest, keyOfRow(row)]))
+}
+
+export async function listKeys(
+  database: Kysely<Tables>,
+  { workspaceId, limit, afterId, selection = null }: PageQuestion & { selection?: KeySelection | null },
+): Promise<KeyPage> {
+  let query = selectKeys(database).where('workspace_id', '=', workspaceId)
+  if (selection !== null) query = query.where(row => isSelected(row, selection))
+  if (afterId !== null) query = query.where('id', '<', afterId)
+  // One more than asked for tells whether there is a next page.
+  const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)
+  return pageOf((await newestFirst.execute()).map(keyOfRow), limit)
+}
+
+export async function listForSync(
+  database: Kysely<Tables>,
+  { expiresAfterMs, limit, afterId }: { expiresAfterMs: number; limit: number; afterId: string | null },
+): Promise<KeyPage> {
+  let query = selectKeys(database).where('expires_at_ms', '>', expiresAfterMs)
+  if (afterId !== null) query = query.where('id', '>', afterId)
+  return pageOf(
+    (
+      await query
+        .orderBy('id')
+        .limit(limit + 1)
+        .execute()
+    ).map(keyOfRow),
+    limit,
+  )
+}
+
+export async function countForSync(database: Kysely<Tables>, expiresAfterMs: number): Promise<number> {
+  const query = database.selectFrom('keys').select(({ fn }) => fn.countAll<number>().as('count'))
+  return (await query.where('expires_at_ms', '>', expiresAfterMs).executeTakeFirstOrThrow()).count
+}
+
+function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
+  const keys = found.slice(0, limit)
+  return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
+}
+
+/** One pass over the table; a revoked key is that, whether or not it would have expired by now. */
+export async function countByState(
+  database: Kysely<Tables>,
+  { nowMs, weekMs, monthMs }: Census,
+): Promise<KeyCounts> {
+  const state = sql<keyof KeyCounts>`case
+    when revoked_at_ms is not null then 'revoked'
+    when expires_at_ms <= ${nowMs} then 'expired'
+    when expires_at_ms <= ${weekMs} then 'expiring'
+    when expires_at_ms <= ${monthMs} then 'expiring_30d'
+    else 'active' end`
+  const rows = await database
+    .selectFrom('keys')
+    .select(({ fn }) => [state.as('state'), fn.countAll<number>().as('count')])
+    .groupBy('state')
+    .execute()
+  const counts = { active: 0, expiring_30d: 0, expiring: 0, expired: 0, revoked: 0 }
+  for (const row of rows) counts[row.state] = Number(row.count)
+  return counts
+}

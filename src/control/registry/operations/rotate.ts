@@ -1,0 +1,42 @@
+import { planRotation, type RotateRequest } from '../../../domain/rotate-key.ts'
+import type { Registry } from '../registry.ts'
+import { auditRevocation, auditRotation } from './audit.ts'
+import { drawKey } from './issue.ts'
+import { type Asked, type Attempt, type Done, perform, type Refusal } from './operation.ts'
+
+/** Of many at once one succeeds: the others find the key changed, and no longer active. */
+export function rotateKey(
+  registry: Registry,
+  keyId: string,
+  request: RotateRequest,
+  asked: Asked,
+): Promise<Done | Refusal> {
+  return perform(registry, asked, () => planOnce(registry, keyId, request, asked))
+}
+
+async function planOnce(
+  registry: Registry,
+  keyId: string,
+  request: RotateRequest,
+  { caller }: Asked,
+): Promise<Attempt | Refusal> {
+  const old = await registry.repository.findById(keyId)
+  if (old === null) return { kind: 'unknown_key' }
+  const nowMs = registry.clock.wallMs()
+  const { id, secret, hint, digest } = drawKey(registry, nowMs)
+  const planned = planRotation(old.record, request, { id, hint, createdBy: caller.actor, nowMs })
+  if (planned.kind !== 'planned') return planned
+  const { successor, replaced } = planned.rotation
+  const nextEntry = () => ({ id: registry.newAuditId(nowMs), atMs: nowMs, caller })
+  const audit = [auditRotation(planned.rotation, nextEntry())]
+  if (replaced.revokedAtMs !== null) audit.push(auditRevocation(replaced, 'rotation', nextEntry()))
+  return {
+    kind: 'planned',
+    issued: { record: successor, digest },
+    replaced: { record: replaced, digest: old.digest },
+    audit,
+    record: successor,
+    digest,
+    secret,
+  }
+}

@@ -1,0 +1,62 @@
+import type { ServerResponse } from 'node:http'
+import { endTogether } from './batched-flush.ts'
+import { type ByteString, NO_BYTES } from './byte-string.ts'
+
+/** An answer that is known whole before its first byte is written. */
+export interface WholeAnswer {
+  readonly status: number
+  /** Names and values in turn. */
+  readonly fields: readonly string[]
+  /** The field of the body's length; none where the status allows for no body. */
+  readonly length: readonly string[]
+  readonly bytes: ByteString
+}
+
+/** @returns names and values in turn */
+export function fieldsOf(headers: Readonly<Record<string, string>>): readonly string[] {
+  return Object.entries(headers).flat()
+}
+
+/**
+ * @param fields names and values in turn, the body's length not among them
+ * @param bytes the body; null where the status allows for none
+ */
+export function wholeAnswer(
+  status: number,
+  fields: readonly string[],
+  bytes: ByteString | null,
+): WholeAnswer {
+  if (bytes === null) return { status, fields, length: [], bytes: NO_BYTES }
+  return { status, fields, length: ['content-length', String(bytes.length)], bytes }
+}
+
+/**
+ * Written past Fastify, whose way through serialisers and hooks, none of which there are, costs as much as Node's own.
+ * What was set on the response before, such as how a limit stands, goes along.
+ * @returns bytes of the body
+ */
+export function writeWhole(response: ServerResponse, answer: WholeAnswer, requestId: string): number {
+  const { status, fields, length, bytes } = answer
+  response.writeHead(status, [...otherFields(fields, response), 'x-request-id', requestId, ...length])
+  endTogether(response, bytes)
+  return bytes.length
+}
+
+/**
+ * What we say ourselves, of limits or of the connection, is nobody else's to say.
+ * @param fields names and values in turn
+ */
+export function otherFields(fields: readonly string[], response: ServerResponse): readonly string[] {
+  const own = response.getHeaderNames()
+  if (own.length === 0) return fields
+  return fields.filter((_, index) => !own.includes(fields[index - (index % 2)] ?? ''))
+}
+
+/** The same. @param headers of this answer alone */
+export function withoutOwn(
+  headers: Record<string, string>,
+  response: ServerResponse,
+): Record<string, string> {
+  for (const name of response.getHeaderNames()) delete headers[name]
+  return headers
+}

@@ -1,0 +1,115 @@
+import type { Clock } from '../../domain/clock.ts'
+import { asError, type TroubleLog } from '../../observability/trouble-log.ts'
+import { isNotOffered } from '../tiers/key-service/key-service-answers.ts'
+import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
+import { type NotedUse, NotedUses } from './noted-uses.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+/** Keys that are noted; of more than these those that were noted first are forgotten. */
+const MAX_KEYS = 100_000
+/** No request is answered while the text of a call is made: 1 ms for so many, 10 to 20 for 10,000. */
+const MAX_BATCH = 500
+const MAX_ANSWER_BYTES = 16 * 1024
+/** Nobody waits longer for the end of a process that is about to go. */
+const MAX_LAST_REPORT_MS = 2_000
+
+export interface UsageReporterParts {
+  readonly client: Pick<KeyServiceClient, 'ask'>
+  readonly clock: Clock
+  readonly trouble: TroubleLog
+  readonly periodMs: number
+  /** For one call. */
+  readonly timeoutMs: number
+  readonly maxKeys?: number
+  /** From 0 to 1: when the first report goes, so that a fleet does not report as one. */
+  readonly random?: () => number
+}
+
+/**
+ * Tells the key service when keys were last used, to the minute. What it cannot tell it tells with the next report; lost is,
+ * at worst, what was noted since the last one.
+ */
+export class UsageReporter {
+  readonly #parts: UsageReporterParts
+  #noted: NotedUses
+  #restUntilMs = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | undefined
+  #report: Promise<void> | null = null
+  #lastDeadline: AbortSignal | null = null
+
+  constructor(parts: UsageReporterParts) {
+    this.#parts = parts
+    this.#noted = this.#none()
+  }
+
+  start(): void {
+    const { periodMs, random = Math.random } = this.#parts
+    const tick = () => {
+      this.#timer = setTimeout(tick, periodMs).unref()
+      void this.report()
+    }
+    this.#timer ??= setTimeout(tick, periodMs * random()).unref()
+  }
+
+  /** On the way of each request: it only notes. */
+  used(keyId: string): void {
+    this.#noted.note(keyId, Math.floor(this.#parts.clock.wallMs() / MINUTE_MS))
+  }
+
+  /** Tells all that was noted. One at a time; it never rejects. */
+  report(): Promise<void> {
+    this.#report ??= this.#tell().finally(() => {
+      this.#report = null
+    })
+    return this.#report
+  }
+
+  /** The last report, within one deadline. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#lastDeadline = AbortSignal.timeout(Math.min(MAX_LAST_REPORT_MS, this.#parts.timeoutMs))
+    await this.#report
+    await this.report()
+  }
+
+  /** What cannot be told stays noted. */
+  async #tell(): Promise<void> {
+    const { clock, trouble } = this.#parts
+    try {
+      if (clock.monotonicMs() < this.#restUntilMs || !(await this.#tellAll())) this.#noted = this.#none()
+      else trouble.works()
+    } catch (error) {
+      trouble.failed(asError(error))
+    }
+  }
+
+  /** @returns false where nobody wants to know */
+  async #tellAll(): Promise<boolean> {
+    const { timeoutMs } = this.#parts
+    for (let batches = Math.ceil(this.#noted.size / MAX_BATCH); batches > 0; batches--) {
+      const batch = this.#noted.first(MAX_BATCH)
+      const isWanted = await this.#tellBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
+      if (!isWanted) return false
+      this.#noted.forget(batch)
+    }
+    return true
+  }
+
+  /** @returns false where the key service takes no reports: an own key service need not */
+  async #tellBatch(batch: readonly NotedUse[], deadline: AbortSignal): Promise<boolean> {
+    const used = Object.fromEntries(batch.map(({ keyId, minute }) => [keyId, minute * MINUTE_MS]))
+    const request = { method: 'POST', path: '/usage', body: { used }, maxBytes: MAX_ANSWER_BYTES } as const
+    const reply = await this.#parts.client.ask(request, deadline)
+    if (isNotOffered(reply)) {
+      this.#restUntilMs = this.#parts.clock.monotonicMs() + HOUR_MS
+      return false
+    }
+    if (reply.status < 200 || reply.status > 299) throw new Error(`The key service answered ${reply.status}`)
+    return true
+  }
+
+  #none(): NotedUses {
+    return new NotedUses(this.#parts.maxKeys ?? MAX_KEYS)
+  }
+}

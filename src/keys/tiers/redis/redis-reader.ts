@@ -1,0 +1,64 @@
+import type { Clock } from '../../../domain/clock.ts'
+import { RECORD_RANGE_END } from '../../../domain/wire.ts'
+import {
+  COMMAND_OUTCOMES,
+  childrenBy,
+  type Distribution,
+  type Metrics,
+  type Tally,
+} from '../../../observability/metrics.ts'
+import { asError } from '../../../observability/trouble-log.ts'
+import type { RedisConnection } from '../../../redis/redis-connection.ts'
+import type { RecordReader } from './redis-store.ts'
+
+type Outcome = (typeof COMMAND_OUTCOMES)[number]
+
+/** Timers of Node fire up to a millisecond early by the finer clock. */
+const TIMER_SLACK_MS = 2
+
+/** GETRANGE, measured. Where there is no connection it fails at once; a frozen server costs the command timeout. */
+export class RedisReader implements RecordReader {
+  readonly #connection: RedisConnection
+  readonly #outcomes: Readonly<Record<Outcome, Tally>>
+  readonly #duration: Distribution
+  readonly #clock: Clock
+  readonly #timeoutMs: number
+
+  constructor(
+    connection: RedisConnection,
+    deps: { metrics: Metrics; clock: Clock; commandTimeoutMs: number },
+  ) {
+    this.#connection = connection
+    this.#outcomes = childrenBy(COMMAND_OUTCOMES, outcome =>
+      deps.metrics.redisCommands.child({ command: 'getrange', outcome }),
+    )
+    this.#duration = deps.metrics.redisCommandDuration.child({ command: 'getrange' })
+    this.#clock = deps.clock
+    this.#timeoutMs = deps.commandTimeoutMs
+  }
+
+  /** As much of an entry as shows whether it is longer than a record may be; nothing where there is none. */
+  async read(key: string): Promise<Buffer> {
+    const beganMs = this.#clock.monotonicMs()
+    try {
+      this.#connection.writeTogether()
+      const bytes = await this.#connection.client.getrangeBuffer(key, 0, RECORD_RANGE_END)
+      this.#count('ok', beganMs)
+      return bytes
+    } catch (error) {
+      this.#count(this.#outcomeOf(asError(error), beganMs), beganMs)
+      throw error
+    }
+  }
+
+  #outcomeOf(error: Error, beganMs: number): Outcome {
+    if (error.name === 'ReplyError') return 'error'
+    const elapsedMs = this.#clock.monotonicMs() - beganMs
+    return elapsedMs >= this.#timeoutMs - TIMER_SLACK_MS ? 'timeout' : 'unavailable'
+  }
+
+  #count(outcome: Outcome, beganMs: number): void {
+    this.#outcomes[outcome].inc()
+    if (outcome !== 'unavailable') this.#duration.observe((this.#clock.monotonicMs() - beganMs) / 1000)
+  }
+}

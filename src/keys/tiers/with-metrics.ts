@@ -1,0 +1,31 @@
+import { childrenBy, LOOKUP_RESULTS, type Metrics } from '../../observability/metrics.ts'
+import type { KeyTier, TierAnswer } from '../key-store.ts'
+import { askTier } from './ask-tier.ts'
+
+type Result = (typeof LOOKUP_RESULTS)[number]
+
+/** Counts what a tier answers. What is thrown all the same becomes an answer here. */
+export function withMetrics(tier: KeyTier, metrics: Metrics): KeyTier {
+  const results = childrenBy(LOOKUP_RESULTS, result => metrics.lookups.child({ tier: tier.name, result }))
+  return {
+    name: tier.name,
+    async get(digest) {
+      const answer = await askTier(tier, digest)
+      results[resultOf(answer)].inc()
+      return answer
+    },
+  }
+}
+
+function resultOf(answer: TierAnswer): Result {
+  switch (answer.kind) {
+    case 'found':
+      return 'hit'
+    case 'absent':
+      return 'negative'
+    case 'miss':
+      return answer.unreadable === true ? 'unreadable' : 'miss'
+    case 'failed':
+      return 'error'
+  }
+}

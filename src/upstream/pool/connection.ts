@@ -1,0 +1,159 @@
+import { readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import type { ConnectionOptions } from 'node:tls'
+import { buildConnector, Client, type Dispatcher } from 'undici'
+import type { Config } from '../../config/schema.ts'
+import { requireAuthorities, requirePair } from '../../domain/pem.ts'
+import type { Address } from './address-book.ts'
+import { type ConnectDeps, connectToUpstream } from './connector.ts'
+import { checkStatusLines, StatusLineCheck } from './status-line-check.ts'
+import { plainConnector, UpstreamSocket } from './upstream-socket.ts'
+
+/** The upstream's settings once they are whole: an address, and headers whose values were read from their files. */
+export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** After about so long a connection is made anew, so that load follows where the upstream's servers are now. */
+const MAX_AGE_MS = 60_000
+
+/** The connection of one client of the pool, which carries one exchange at a time. */
+export class Connection {
+  /** Where it leads; null where there is none. */
+  address: Address | null = null
+  #endsAtMs = Number.POSITIVE_INFINITY
+  #socket: Socket | null = null
+  #used = false
+  #reused = false
+  #bytesBefore = 0
+  readonly #statusLines = new StatusLineCheck()
+
+  /** @param nowMs monotonic */
+  replace(socket: Socket | null, address: Address | null, nowMs: number): void {
+    this.#socket = socket
+    if (socket !== null) checkStatusLines(socket, this.#statusLines)
+    this.address = address
+    // Made together, they are not all to end together.
+    this.#endsAtMs = nowMs + MAX_AGE_MS * (0.75 + Math.random() / 2)
+    this.#used = false
+    this.#reused = false
+  }
+
+  isOld(nowMs: number): boolean {
+    return nowMs >= this.#endsAtMs && this.#socket?.destroyed === false
+  }
+
+  /**
+   * A request is to be written: at once, or after undici has looked for a turn of the event loop whether the connection
+   * still stands. What breaks it meanwhile fails the request as well.
+   */
+  claim(): void {
+    this.#reused = this.#used
+    this.#bytesBefore = this.#socket?.bytesRead ?? 0
+  }
+
+  /** The request is about to be written. */
+  carry(): void {
+    this.#used = true
+    this.#statusLines.expect()
+  }
+
+  /** Of all that it brought so far nobody holds the bytes as they were read. */
+  release(): void {
+    if (this.#socket instanceof UpstreamSocket) this.#socket.release()
+  }
+
+  /** Whether it served before this exchange, and brought no byte of an answer to it: all that makes a retry safe. */
+  isUntouched(): boolean {
+    return this.#reused && this.#socket?.bytesRead === this.#bytesBefore
+  }
+}
+
+export interface ConnectionBound {
+  connection: Connection | null
+}
+
+export interface UpstreamRequestOptions extends Dispatcher.DispatchOptions {
+  /** Whoever wants to know which connection will carry the request. */
+  readonly exchange: ConnectionBound
+}
+
+/** Longer heads are no answer of an API (catalogue: U04). */
+const MAX_HEAD_BYTES = 16 * 1024
+
+/** Connections that are being made now. */
+export interface Connecting {
+  count: number
+}
+
+/** A client of undici's that tells each request which connection carries it; undici itself does not. */
+export class UpstreamClient extends Client {
+  readonly #connection: Connection
+  readonly #nowMs: () => number
+
+  constructor(origin: URL, deps: ConnectDeps, connecting: Connecting) {
+    const connection = new Connection()
+    super(origin, {
+      pipelining: 1,
+      maxHeaderSize: MAX_HEAD_BYTES,
+      // Deadlines are ours: undici's do not cover the wait for a connection, and fire up to half a second late.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: noticing(connection, deps, connecting),
+    })
+    this.#connection = connection
+    this.#nowMs = deps.nowMs
+  }
+
+  override dispatch(options: UpstreamRequestOptions, handler: Dispatcher.DispatchHandler): boolean {
+    options.exchange.connection = this.#connection
+    this.#connection.claim()
+    // Said with the request, `Connection: close` ends it in order: no request can meet the closing.
+    const last = this.#connection.isOld(this.#nowMs())
+    return super.dispatch(last ? { ...options, reset: true } : options, handler)
+  }
+}
+
+/** TLS is verified, always: there is no setting that says otherwise. */
+export function buildUpstreamConnector(settings: UpstreamSettings): buildConnector.connector {
+  const plain = plainConnector(settings.connectTimeoutMs)
+  const secure = buildConnector({
+    timeout: settings.connectTimeoutMs,
+    allowH2: false,
+    rejectUnauthorized: true,
+    ...readTls(settings.tls),
+  })
+  return (options, connected) => (options.protocol === 'https:' ? secure : plain)(options, connected)
+}
+
+/** @throws where the files hold nothing that could be used */
+function readTls({ caFile, certFile, keyFile }: UpstreamSettings['tls']): TlsMaterial {
+  const read = (file: string | undefined) => (file === undefined ? undefined : readFileSync(file, 'utf8'))
+  const [ca, cert, key] = [read(caFile), read(certFile), read(keyFile)]
+  if (ca !== undefined) requireAuthorities(ca, 'upstream.tls.caFile')
+  if (cert !== undefined && key !== undefined) requirePair(cert, key, 'upstream.tls.certFile')
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  }
+}
+
+type TlsMaterial = Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>
+
+function noticing(
+  connection: Connection,
+  deps: ConnectDeps,
+  connecting: Connecting,
+): buildConnector.connector {
+  return (options, callback) => {
+    connecting.count += 1
+    connectToUpstream(deps, options, (error, socket, address) => {
+      connecting.count -= 1
+      connection.replace(socket, address, deps.nowMs())
+      if (socket === null) callback(error ?? new Error('No connection'), null)
+      else callback(null, socket)
+    })
+  }
+}

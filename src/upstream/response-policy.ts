@@ -1,0 +1,110 @@
+import { type Denial, denied } from '../domain/verdict.ts'
+import { privateCacheControl } from './cache-control.ts'
+
+/** Header fields by lower-case name; a field that came more than once is a list. */
+export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>
+
+/** What becomes of an answer. */
+export type Judgement =
+  /** It goes on, with these headers; a body follows, or there is none. */
+  | { readonly kind: 'pass'; readonly headers: Record<string, string>; readonly hasBody: boolean }
+  /** It keeps its status; of its body only `code` and `error` go on. */
+  | { readonly kind: 'reject'; readonly retryAfter: string | null }
+  | Denial
+
+export type JudgeAnswer = (statusCode: number, headers: UpstreamHeaders) => Judgement
+
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
+const DEFAULT_RETRY_AFTER_SECONDS = 5
+/** Fields that have one value; two of them are two opinions, of which a client might take the other. */
+const SINGLETONS: ReadonlySet<string> = new Set([
+  'content-type',
+  'content-length',
+  'etag',
+  'last-modified',
+  'retry-after',
+])
+const FRAMING: ReadonlySet<string> = new Set(['content-type', 'content-length'])
+/** Not even on request: RFC 9110, section 7.6.1, and what would speak for us or of the upstream's inside. */
+const NEVER_TO_CLIENT: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'server',
+  'x-powered-by',
+  'set-cookie',
+  'x-request-id',
+])
+/** A scheme, an authority, or a backslash that some clients read as a slash. */
+const NAMES_A_HOST = /\/\/|\\|[<"]\s*[a-z][a-z0-9+.-]*:/i
+
+/** @param allowed headers of the upstream that go on */
+export function compileJudge(allowed: readonly string[]): JudgeAnswer {
+  const names = allowed.map(name => name.toLowerCase())
+  const refused = names.find(name => NEVER_TO_CLIENT.has(name.replace(/[_.]/g, '-')))
+  if (refused !== undefined) throw new Error(`The header ${refused} cannot be forwarded to a client`)
+
+  return (statusCode, headers) => {
+    if (statusCode === 204 || statusCode === 304) return passed(names, headers, false)
+    // 206 answers a Range that we never send: a part that would look whole.
+    if (statusCode >= 200 && statusCode < 300 && statusCode !== 206) {
+      return isJson(headers['content-type']) ? passed(names, headers, true) : denied('upstream_error')
+    }
+    return judgeRefusal(statusCode, headers)
+  }
+}
+
+function judgeRefusal(statusCode: number, headers: UpstreamHeaders): Judgement {
+  const retryAfter = headers['retry-after']
+  if (statusCode === 503) {
+    return denied('upstream_unavailable', { retryAfterSeconds: secondsOf(retryAfter) })
+  }
+  if (statusCode === 404) return denied('upstream_not_found')
+  // 401, 403 and 407 say that the gateway's own standing with the upstream is bad, never that the caller's is.
+  if (statusCode < 400 || statusCode > 499 || [401, 403, 407].includes(statusCode)) {
+    return denied('upstream_error')
+  }
+  return { kind: 'reject', retryAfter: typeof retryAfter === 'string' ? retryAfter : null }
+}
+
+function passed(names: readonly string[], headers: UpstreamHeaders, hasBody: boolean): Judgement {
+  const named = connectionNamed(headers['connection'])
+  const passing: Record<string, string> = {}
+  for (const name of names) {
+    const value = headers[name]
+    if (value === undefined || named.includes(name)) continue
+    if (typeof value !== 'string' && SINGLETONS.has(name)) return denied('upstream_error')
+    if (!hasBody && FRAMING.has(name)) continue
+    const text = typeof value === 'string' ? value : value.join(', ')
+    if (name !== 'link' || !NAMES_A_HOST.test(text)) passing[name] = text
+  }
+  passing['cache-control'] = privateCacheControl(headers['cache-control'])
+  return { kind: 'pass', headers: passing, hasBody }
+}
+
+const NOTHING_NAMED: readonly string[] = []
+
+/** Fields that the upstream means for its own connection only. What frames the body stays: without it none is whole. */
+function connectionNamed(connection: string | string[] | undefined): readonly string[] {
+  if (connection === undefined || connection === 'keep-alive' || connection === 'close') return NOTHING_NAMED
+  return String(connection)
+    .toLowerCase()
+    .split(',')
+    .map(token => token.trim())
+    .filter(token => !FRAMING.has(token))
+}
+
+function isJson(contentType: string | string[] | undefined): boolean {
+  return typeof contentType === 'string' && JSON_TYPE.test(contentType)
+}
+
+/** RFC 9110, section 10.2.3: a date would need clocks that agree. */
+function secondsOf(retryAfter: string | string[] | undefined): number {
+  if (typeof retryAfter !== 'string' || !/^\d{1,9}$/.test(retryAfter)) return DEFAULT_RETRY_AFTER_SECONDS
+  return Number(retryAfter)
+}

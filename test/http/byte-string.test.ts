@@ -1,0 +1,35 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { bytesOf } from '../../src/http/byte-string.ts'
+
+test('a text of any length goes out as its bytes in UTF-8, one character for each', () => {
+  const text = fc.oneof(
+    fc.string({ maxLength: 400 }),
+    fc.string({ unit: 'grapheme', maxLength: 400 }),
+    fc.string({ unit: 'binary', minLength: 300, maxLength: 1200 }),
+  )
+  fc.assert(
+    fc.property(text, body => {
+      expect(Buffer.from(bytesOf(body), 'latin1').equals(Buffer.from(body))).toBe(true)
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+test('so do bytes, whatever they are', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 2000 }), bytes => {
+      expect(Buffer.from(bytesOf(Buffer.from(bytes)), 'latin1').equals(Buffer.from(bytes))).toBe(true)
+    }),
+  )
+})
+
+test.each([341, 342])('a text of %d characters of three bytes each', length => {
+  expect(bytesOf('…'.repeat(length))).toHaveLength(3 * length)
+})
+
+test('no text changes one that was taken to bytes before', () => {
+  const first = bytesOf('wsk_…KQcW')
+  bytesOf('somebody else’s')
+  expect(Buffer.from(first, 'latin1').toString()).toBe('wsk_…KQcW')
+})

@@ -1,0 +1,347 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { type Follow, type Prepare, unchanging } from '../../src/config/reloadable.ts'
+import { type Clock, systemClock } from '../../src/domain/clock.ts'
+import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
+import { createKeyStore, type RunningKeyStore, verifyingKeysOf } from '../../src/keys/create-key-store.ts'
+import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
+import { ConsoleDouble } from '../support/console-double.ts'
+import { digestNo, recordOf } from '../support/key-records.ts'
+import { type ConfigChanges, keyStoreConfig } from '../support/key-store-config.ts'
+import { LogSpy } from '../support/log-spy.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { changeMessage, heartbeatMessage, OTHER_MESSAGE_KEY } from '../support/messages.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { answer, KEY_SERVICE_TOKEN, ScriptedKeyService } from '../support/scripted-key-service.ts'
+import { until } from '../support/until.ts'
+
+const KEY = digestNo(1)
+const PASSWORD = 'the-password-of-the-gateway'
+const REVOKED = recordOf({ version: 2, revokedAtMs: Date.parse('2026-11-20T00:00:00Z') })
+
+let server: RedisServer
+let keyService: ScriptedKeyService
+let console_: ConsoleDouble
+let metrics: Metrics
+let log: LogSpy
+let running: RunningKeyStore
+const printed = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'error')]
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+})
+afterAll(() => server.stop())
+
+beforeEach(async () => {
+  await server.admin.flushall()
+  await server.addGatewayUser('gateway', PASSWORD)
+  keyService = await ScriptedKeyService.start()
+  console_ = new ConsoleDouble(server)
+  console_.startBeating()
+})
+afterEach(async () => {
+  console_.stopBeating()
+  server.thaw()
+  await running.stop()
+  await keyService.stop()
+  for (const spy of printed) expect(spy).not.toHaveBeenCalled()
+})
+
+function start(changes: ConfigChanges = {}, clock: Clock = systemClock): RunningKeyStore {
+  const redis = { redisUrl: server.url, username: 'gateway', password: PASSWORD }
+  const config = keyStoreConfig({ ...redis, keyServiceUrl: keyService.url, ...changes })
+  return startWith(config, clock)
+}
+
+function startWith(
+  config: ReturnType<typeof keyStoreConfig>,
+  clock: Clock = systemClock,
+  follow: Follow<typeof config> = unchanging,
+): RunningKeyStore {
+  metrics = createMetrics()
+  log = new LogSpy()
+  running = createKeyStore({ config, metrics, logger: log, clock, follow })
+  running.start()
+  return running
+}
+
+async function versionOf(digest: string): Promise<number | string> {
+  const lookup = await running.keyStore.get(digest)
+  return lookup.kind === 'found' ? lookup.grant.version : lookup.kind
+}
+
+/** Both connections are up: neither waits for the other. */
+async function hears(): Promise<void> {
+  await until('changes are heard', () => running.health().changes === 'hearing')
+  await until('Redis is ok', () => running.health().redis === 'ok')
+}
+
+/** On a busy machine a single look-up may run into its timeout: what is promised is that the next ones do not. */
+async function knows(digest: string, version: number | string, withinMs = 10_000): Promise<void> {
+  await until(`the answer is ${version}`, async () => (await versionOf(digest)) === version, withinMs)
+}
+
+function reconnects(): Promise<number> {
+  return metricValue(metrics.redisReconnects)
+}
+
+/** Messages so far with that result. */
+function count(result: string): Promise<number> {
+  return metricValue(metrics.invalidations, { result })
+}
+
+describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
+  test('hears changes, and refuses a revoked key as soon as the change is announced', async () => {
+    start()
+    await console_.write(KEY, recordOf())
+    await hears()
+    await knows(KEY, 1)
+    await console_.write(KEY, REVOKED)
+    expect(await console_.announce(KEY, 2)).toBe(1)
+    await knows(KEY, 2, 2_000)
+    expect(await server.admin.call('ACL', 'LOG')).toEqual([])
+    expect(running.health()).toEqual({ redis: 'ok', changes: 'hearing', keyService: 'on' })
+    await until('the gauge of Redis is up', async () => (await metricValue(metrics.redisUp)) === 1)
+    expect(log.text).not.toContain('NOPERM')
+  })
+
+  test('serves from the key service where even SUBSCRIBE was forgotten, and does not hammer Redis', async () => {
+    await server.addUser('gateway', 'reset', 'on', `>${PASSWORD}`, '+getrange', '~postern:key:*')
+    keyService.records.set(KEY, recordOf())
+    start()
+    await until('it is told', () => log.text.includes('NOPERM'))
+    expect(await versionOf(KEY)).toBe(1)
+    expect(running.health()).toMatchObject({ redis: 'ok', changes: 'deaf' })
+    expect(await reconnects()).toBe(0)
+  })
+})
+
+describe('a gateway that starts while Redis is down', () => {
+  test('waits for nothing, is served by the key service, and hears when Redis is there', async () => {
+    await server.kill()
+    keyService.records.set(KEY, recordOf())
+    start()
+    expect(await versionOf(KEY)).toBe(1)
+    expect(running.health()).toEqual({ redis: 'down', changes: 'deaf', keyService: 'on' })
+    await server.revive()
+    await server.addGatewayUser('gateway', PASSWORD)
+    await hears()
+  })
+})
+
+describe('a subscription that breaks', () => {
+  test('loses no revocation: what was announced while nobody listened is refused afterwards', async () => {
+    start()
+    await console_.write(KEY, recordOf())
+    await hears()
+    await knows(KEY, 1)
+    await console_.write(KEY, REVOKED)
+    keyService.records.set(KEY, REVOKED)
+    // In one transaction, so that the gateway cannot be back in between.
+    const message = changeMessage({ digest: KEY, version: 2, atMs: Date.now() })
+    const kill = server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    expect((await kill.publish(CHANGES_CHANNEL, message).exec())?.[1]).toEqual([null, 0])
+    await until('the connection is lost', async () => (await reconnects()) > 0)
+    expect(await versionOf(KEY)).toBe(2)
+    await hears()
+    expect(await versionOf(KEY)).toBe(2)
+  })
+
+  test('again and again, in a burst of revocations, lets no revoked key through', async () => {
+    keyService.script = (_request, response) => answer(response, 503, '')
+    start({ staleSeconds: 0 }) // Else a look-up that runs into its timeout may answer with what was good before.
+    const digests = Array.from({ length: 300 }, (_, number) => digestNo(number))
+    for (const digest of digests) await console_.write(digest, recordOf())
+    await hears()
+    for (const digest of digests) await knows(digest, 1)
+    for (const [index, digest] of digests.entries()) {
+      await console_.write(digest, REVOKED)
+      await console_.announce(digest, 2)
+      if (index % 50 === 0) await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    }
+    await knows(digests.at(-1) ?? '', 2)
+    await hears()
+    for (const digest of digests) expect(await versionOf(digest)).not.toBe(1)
+    for (const digest of digests) await knows(digest, 2)
+    expect(await reconnects()).toBeGreaterThan(0)
+  })
+
+  test('is made again when it is open but nothing is heard on it', async () => {
+    const clock = new ManualClock()
+    console_.stopBeating()
+    console_ = new ConsoleDouble(server, clock)
+    console_.startBeating()
+    start({}, clock)
+    await hears()
+    console_.stopBeating()
+    clock.advance(2_001)
+    await until('it is made again', async () => (await reconnects()) === 1)
+    expect(log.text).toContain('no valid heartbeat')
+    console_.startBeating()
+    await hears()
+    await until('it is told', () => log.count('changes works again') === 1)
+  })
+})
+
+describe('a flood of messages without a good MAC', () => {
+  test('costs the key service a bounded number of lookups, and no key its record', async () => {
+    start()
+    await hears()
+    const digests = Array.from({ length: 50 }, (_, number) => digestNo(number))
+    for (const digest of digests) keyService.records.set(digest, recordOf())
+    for (const digest of digests) await knows(digest, 1)
+    const asked = () => keyService.requests.filter(({ path }) => path.includes('/keys/')).length
+    const before = asked() + keyService.batches.flat().length
+    const beganMs = performance.now()
+    for (let round = 0; round < 20; round++) {
+      for (const digest of digests) {
+        await console_.say(changeMessage({ digest, version: 9, atMs: Date.now() }, OTHER_MESSAGE_KEY))
+        await console_.say(changeMessage({ digest, version: 9, atMs: Date.now() }, null))
+      }
+      await console_.say('{"digest":')
+    }
+    await until('all have arrived', async () => (await count('unverified')) === 2_000)
+    expect(await count('unreadable')).toBe(20)
+    for (const digest of digests) expect(await versionOf(digest)).toBe(1)
+    const seconds = (performance.now() - beganMs) / 1000
+    // Each lookup goes to the key service once: Redis has none of the records.
+    const lookups = asked() + keyService.batches.flat().length - before
+    expect(lookups).toBeGreaterThan(0)
+    expect(lookups).toBeLessThanOrEqual(20 + 10 * seconds + 1)
+    process.stdout.write(
+      `\n2000 messages without a good MAC: ${lookups} lookups in ${seconds.toFixed(1)} s\n`,
+    )
+    expect(running.health().changes).toBe('hearing')
+  })
+})
+
+describe('while signing secrets are rotated', () => {
+  test('a gateway that knows the new one before the console signs with it stays connected', async () => {
+    const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
+    const [signing = ''] = config.keys.signingSecrets
+    const other = Buffer.alloc(32, 8).toString('base64')
+    startWith({ ...config, keys: { ...config.keys, signingSecrets: [other, signing] } })
+    await hears()
+    await until('heartbeats count', () => running.health().changes === 'hearing')
+    expect(await count('unverified')).toBe(0)
+  })
+
+  test('takes the new list while it runs: what it does not know yet counts as soon as it does', async () => {
+    const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
+    const other = Buffer.alloc(32, 8).toString('base64')
+    const prepares: Prepare<typeof config>[] = []
+    const old = { ...config, keys: { ...config.keys, signingSecrets: [other] } }
+    startWith(old, systemClock, prepare => void prepares.push(prepare))
+    await until('heartbeats arrive', async () => (await count('unverified')) > 3)
+    expect(running.health().changes).toBe('deaf')
+    for (const use of prepares.map(prepare => prepare(config))) use()
+    await hears()
+  })
+})
+
+describe('a Redis that freezes', () => {
+  test('costs a new key the command timeout, and known keys are verified at the key service within 2 s', async () => {
+    start()
+    await console_.write(KEY, recordOf())
+    await hears()
+    await knows(KEY, 1)
+    server.freeze()
+    keyService.records.set(KEY, REVOKED)
+    keyService.records.set(digestNo(2), recordOf())
+    const beganMs = performance.now()
+    expect(await versionOf(digestNo(2))).toBe(1)
+    expect(performance.now() - beganMs).toBeLessThan(1_000)
+    await knows(KEY, 2, 2_500)
+    server.thaw()
+    await hears()
+  })
+})
+
+describe('the use of keys', () => {
+  test('is told to the key service, at the latest when the gateway ends', async () => {
+    start({ usageSeconds: 60 })
+    running.used('key_1')
+    await running.stop()
+    expect(keyService.used).toHaveLength(1)
+    const usedAtMs = keyService.used[0]?.['key_1'] ?? 0
+    expect(Date.now() - usedAtMs).toBeLessThan(120_000)
+    expect(usedAtMs % 60_000).toBe(0)
+  })
+
+  test('is not told where 0 says so', async () => {
+    start({ usageSeconds: 0 })
+    running.used('key_1')
+    await running.stop()
+    expect(keyService.used).toEqual([])
+  })
+})
+
+describe('a key service that sends no beats', () => {
+  test('is heard while the subscription stands', async () => {
+    console_.stopBeating()
+    start({ beats: false })
+    await hears()
+    await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await until('the connection is lost', async () => (await reconnects()) > 0)
+    await hears()
+  })
+})
+
+describe('without Redis', () => {
+  test('a feed of the same process is heard, and memory is trusted over it', async () => {
+    startWith(keyStoreConfig({ keyServiceUrl: keyService.url }))
+    keyService.records.set(KEY, recordOf())
+    running.changes.subscribed()
+    running.changes.hear(heartbeatMessage({ monotonicMs: 1, atMs: Date.now() }))
+    await versionOf(KEY)
+    expect(await versionOf(KEY)).toBe(1)
+    expect(keyService.requests).toHaveLength(1)
+    keyService.records.set(KEY, REVOKED)
+    running.changes.hear(changeMessage({ digest: KEY, version: 2, atMs: Date.now() }))
+    expect(await versionOf(KEY)).toBe(2)
+    expect(running.health()).toEqual({ redis: 'off', changes: 'hearing', keyService: 'on' })
+  })
+
+  test('and without any feed it is deaf, and every key is asked for at the key service each second', async () => {
+    const clock = new ManualClock()
+    startWith(keyStoreConfig({ keyServiceUrl: keyService.url }), clock)
+    keyService.records.set(KEY, recordOf())
+    await versionOf(KEY)
+    clock.advance(1_001)
+    await versionOf(KEY)
+    expect(keyService.requests).toHaveLength(2)
+    expect(running.health()).toEqual({ redis: 'off', changes: 'deaf', keyService: 'on' })
+  })
+})
+
+test('no line of the log holds the password of Redis or the token of the key service', async () => {
+  keyService.script = (_request, response) => response.destroy()
+  start({ password: 'another-password' })
+  expect(await versionOf(KEY)).toBe('unknown')
+  await until('it is told', () => log.text.includes('WRONGPASS'))
+  expect(log.count('key service look-up fails')).toBe(1)
+  expect(log.text).not.toMatch(new RegExp(`another-password|${KEY_SERVICE_TOKEN}|${KEY}`))
+})
+
+test('a key store that was stopped makes no connection any more', async () => {
+  start()
+  await hears()
+  await running.stop()
+  const clients = async () => String(await server.admin.call('CLIENT', 'LIST')).includes('user=gateway')
+  await until('its connections are gone', async () => !(await clients()))
+  // The server may have seen them end before this side did, and this side ends them one after the other.
+  await until('this side knows of the one', () => running.health().redis === 'down')
+  await until('and of the other', () => running.health().changes === 'deaf')
+  expect(running.health()).toMatchObject({ redis: 'down', changes: 'deaf' })
+  expect(await versionOf(KEY)).toBe('unknown')
+})
+
+test('records and messages without a MAC pass only where keys are opaque and no signing secret is set', () => {
+  const signingSecrets = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)].map(secret => secret.toString('base64'))
+  expect(verifyingKeysOf({ format: 'opaque', signingSecrets: [] })).toEqual({ records: null, messages: null })
+  for (const format of ['opaque', 'signed'] as const) {
+    const { records, messages } = verifyingKeysOf({ format, signingSecrets })
+    expect([records?.length, messages?.length]).toEqual([2, 2])
+  }
+  expect(verifyingKeysOf({ format: 'signed', signingSecrets: [] })).toEqual({ records: [], messages: [] })
+})

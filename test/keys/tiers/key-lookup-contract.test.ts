@@ -1,0 +1,147 @@
+import { systemClock } from '../../../src/domain/clock.ts'
+import { encodeRecord, redisKeyOf } from '../../../src/domain/wire.ts'
+import { createKeyStore } from '../../../src/keys/create-key-store.ts'
+import { KeyServiceClient } from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import { KeyServiceStore } from '../../../src/keys/tiers/key-service/key-service-store.ts'
+import { MemoryStore } from '../../../src/keys/tiers/memory/memory-store.ts'
+import { RedisReader } from '../../../src/keys/tiers/redis/redis-reader.ts'
+import { RedisStore } from '../../../src/keys/tiers/redis/redis-store.ts'
+import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
+import { withMetrics } from '../../../src/keys/tiers/with-metrics.ts'
+import { withTroubleLog } from '../../../src/keys/tiers/with-trouble-log.ts'
+import { createMetrics } from '../../../src/observability/metrics.ts'
+import { TroubleLog } from '../../../src/observability/trouble-log.ts'
+import { createServerClient, findServer } from '../../../src/redis/clients.ts'
+import { RedisConnection } from '../../../src/redis/redis-connection.ts'
+import { ChaosTier } from '../../support/chaos-tier.ts'
+import { describeKeyLookup, type LookupUnderTest } from '../../support/key-lookup-contract.ts'
+import { grantOf, RECORD_KEY } from '../../support/key-records.ts'
+import { keyStoreConfig } from '../../support/key-store-config.ts'
+import { LogSpy } from '../../support/log-spy.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { RedisServer } from '../../support/redis-server.ts'
+import { answer, ScriptedKeyService } from '../../support/scripted-key-service.ts'
+import { until } from '../../support/until.ts'
+
+function memory(): LookupUnderTest {
+  const settings = { maxEntries: 1_000, ttlMs: 30_000, absentTtlMs: 5_000 }
+  const store = new MemoryStore(settings, { metrics: createMetrics() })
+  const now = { nowMs: 0, hearing: true, epoch: 1 }
+  return {
+    get: async digest => store.fresh(digest, now) ?? { kind: 'miss' },
+    put: (digest, record) => store.remember(digest, grantOf(record), { verifiedAtMs: 0, epoch: 1 }),
+  }
+}
+
+async function redis(): Promise<LookupUnderTest> {
+  const server = await RedisServer.start()
+  const metrics = createMetrics()
+  const { redis } = keyStoreConfig({ redisUrl: server.url })
+  const connection = new RedisConnection(createServerClient(redis, findServer(redis)), {})
+  const deps = { metrics, clock: systemClock, commandTimeoutMs: redis.commandTimeoutMs }
+  const store = new RedisStore(new RedisReader(connection, deps), () => [RECORD_KEY])
+  connection.start()
+  await until('the reader is ready', () => connection.isReady)
+  return {
+    get: digest => store.get(digest),
+    put: async (digest, record) => {
+      await server.admin.set(redisKeyOf(digest), encodeRecord(record, digest, RECORD_KEY))
+    },
+    break: () => server.freeze(),
+    mend: async () => {
+      server.thaw()
+      await until('Redis answers', async () => (await store.get('none')).kind !== 'failed')
+    },
+    stop: async () => {
+      connection.stop()
+      await server.stop()
+    },
+  }
+}
+
+async function keyService(): Promise<LookupUnderTest> {
+  const server = await ScriptedKeyService.start()
+  const client = new KeyServiceClient({
+    url: server.url,
+    token: 'a-token-of-the-test',
+    timeoutMs: 1_000,
+    tls: {},
+  })
+  const store = new KeyServiceStore(client, { timeoutMs: 1_000 })
+  return {
+    get: digest => store.get(digest),
+    put: (digest, record) => void server.records.set(digest, record),
+    break: () => {
+      server.script = (_request, response) => answer(response, 500, '')
+    },
+    mend: () => {
+      server.script = (request, response) => server.byTheContract(request, response)
+    },
+    stop: async () => {
+      await client.stop()
+      await server.stop()
+    },
+  }
+}
+
+/** The whole as the gateway has it, over a key service alone. */
+async function chain(): Promise<LookupUnderTest> {
+  const server = await ScriptedKeyService.start()
+  const config = keyStoreConfig({ keyServiceUrl: server.url, staleSeconds: 0 })
+  const keys = createKeyStore({ config, metrics: createMetrics(), logger: new LogSpy() })
+  keys.start()
+  return {
+    get: async digest => await keys.keyStore.get(digest),
+    put: (digest, record) => void server.records.set(digest, record),
+    break: () => {
+      server.script = (_request, response) => answer(response, 500, '')
+    },
+    mend: () => {
+      server.script = (request, response) => server.byTheContract(request, response)
+    },
+    stop: async () => {
+      await keys.stop()
+      await server.stop()
+    },
+  }
+}
+
+/** In all that is put round a tier. @param how it breaks */
+function wrapped(how: 'throws' | 'fails'): LookupUnderTest {
+  const grants = new Map<string, ReturnType<typeof grantOf>>()
+  const tier = new ChaosTier('redis', digest => {
+    const grant = grants.get(digest)
+    return grant === undefined ? { kind: 'miss' } : { kind: 'found', grant }
+  })
+  const trouble = new TroubleLog('chaos', new LogSpy(), systemClock)
+  const clock = new ManualClock()
+  const breaker = withBreaker(tier, { failures: 1, openMs: 500 }, clock)
+  const dressed = withTroubleLog(withMetrics(breaker, createMetrics()), trouble)
+  return {
+    get: digest => dressed.get(digest),
+    put: (digest, record) => void grants.set(digest, grantOf(record)),
+    break: () => tier[how](),
+    mend: async () => {
+      tier.answers()
+      clock.advance(500)
+      breaker.watch()
+      await until('the breaker has closed', () => !breaker.isOpen)
+    },
+  }
+}
+
+describeKeyLookup('memory', memory, {
+  ofUnknownKey: 'miss',
+  whileBroken: { cannotBe: 'memory is in this process' },
+})
+describeKeyLookup('Redis', redis, { ofUnknownKey: 'miss', whileBroken: 'failed' })
+describeKeyLookup('the key service', keyService, { ofUnknownKey: 'absent', whileBroken: 'failed' })
+describeKeyLookup('a wrapped tier that throws', () => wrapped('throws'), {
+  ofUnknownKey: 'miss',
+  whileBroken: 'failed',
+})
+describeKeyLookup('a wrapped tier that cannot be reached', () => wrapped('fails'), {
+  ofUnknownKey: 'miss',
+  whileBroken: 'failed',
+})
+describeKeyLookup('the chain', chain, { ofUnknownKey: 'absent', whileBroken: 'unknown' })

@@ -1,0 +1,311 @@
+import { once } from 'node:events'
+import { createServer, type Socket } from 'node:net'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { encodeRecord } from '../../../../src/domain/wire.ts'
+import { KeyServiceClient } from '../../../../src/keys/tiers/key-service/key-service-client.ts'
+import { KeyServiceStore } from '../../../../src/keys/tiers/key-service/key-service-store.ts'
+import { freePort } from '../../../support/free-port.ts'
+import { digestNo, grantOf, recordOf } from '../../../support/key-records.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { answer, KEY_SERVICE_TOKEN, ScriptedKeyService } from '../../../support/scripted-key-service.ts'
+import { settled, until } from '../../../support/until.ts'
+
+const KEY = digestNo(1)
+const TIMEOUT_MS = 500
+
+let keyService: ScriptedKeyService
+let store: KeyServiceStore
+const clients: KeyServiceClient[] = []
+
+beforeEach(async () => {
+  keyService = await ScriptedKeyService.start()
+  store = storeAt(keyService.url)
+})
+afterEach(async () => {
+  for (const client of clients.splice(0)) await client.stop()
+  await keyService.stop()
+})
+
+function storeAt(url: string): KeyServiceStore {
+  const client = new KeyServiceClient({ url, token: KEY_SERVICE_TOKEN, timeoutMs: TIMEOUT_MS, tls: {} })
+  clients.push(client)
+  return new KeyServiceStore(client, { timeoutMs: TIMEOUT_MS })
+}
+
+async function failsWithin(ms: number, asked = store): Promise<void> {
+  const beganMs = performance.now()
+  expect(await asked.get(KEY)).toMatchObject({ kind: 'failed' })
+  expect(performance.now() - beganMs).toBeLessThan(ms)
+}
+
+describe('the key service', () => {
+  test('is asked by digest, with the token', async () => {
+    keyService.records.set(KEY, recordOf({ version: 3 }))
+    expect(await store.get(KEY)).toMatchObject({ kind: 'found', grant: { version: 3 } })
+    expect(keyService.requests).toEqual([
+      { path: `/internal/v1/keys/${KEY}`, authorization: `Bearer ${KEY_SERVICE_TOKEN}` },
+    ])
+  })
+
+  test('may live under a path', async () => {
+    const below = storeAt(`${keyService.url}/some/where/`)
+    await below.get(KEY)
+    expect(keyService.requests[0]?.path).toBe(`/some/where/internal/v1/keys/${KEY}`)
+  })
+
+  test('needs no MAC and no schema version on its records: it is the authority', async () => {
+    const { v: _v, ...plain } = JSON.parse(encodeRecord(recordOf(), KEY, null)) as { v: number }
+    keyService.script = (_request, response) => answer(response, 200, JSON.stringify(plain))
+    expect(await store.get(KEY)).toMatchObject({ kind: 'found' })
+  })
+
+  test('alone can say that there is no such key', async () => {
+    expect(await store.get(KEY)).toEqual({ kind: 'absent' })
+  })
+
+  test('that restarts between two look-ups is asked again, on a new connection', async () => {
+    let connections = 0
+    keyService.script = (request, response) => {
+      connections++
+      if (connections === 2) request.socket.destroy()
+      else keyService.byTheContract(request, response)
+    }
+    await store.get(KEY)
+    expect(await store.get(KEY)).toEqual({ kind: 'absent' })
+  })
+})
+
+describe('no answer, and never taken for "there is no such key", is', () => {
+  const good = encodeRecord(recordOf(), KEY, null)
+  test.each<[string, number, string]>([
+    ['a 404 of some other server', 404, '<html>not found</html>'],
+    ['a 404 with another code', 404, '{"code":"no_route","error":"x"}'],
+    ['a 404 without a body', 404, ''],
+    ['a 404 whose body is null', 404, 'null'],
+    ['a 401', 401, '{"code":"unauthenticated","error":"x"}'],
+    ['a 403 that says not_found', 403, '{"code":"not_found","error":"x"}'],
+    ['a 410', 410, '{"code":"not_found","error":"x"}'],
+    ['a 500', 500, '{"code":"not_found","error":"x"}'],
+    ['a 503', 503, ''],
+    ['a 204', 204, ''],
+    ['a 200 of garbage', 200, 'garbage'],
+    ['a 200 without a workspace', 200, good.replace('"workspaceId":"ws_1",', '')],
+    ['a 200 with an instant that is none', 200, good.replace('2027-02-01T', 'tomorrow ')],
+    ['a 200 of a schema from the future', 200, good.replace('"v":1', '"v":9')],
+    ['a 201', 201, good],
+  ])('%s', async (_what, status, body) => {
+    keyService.script = (_request, response) => answer(response, status, body)
+    expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
+  })
+
+  test('a redirect, which is not followed', async () => {
+    keyService.script = (_request, response) =>
+      answer(response, 302, '', { location: `${keyService.url}/elsewhere` })
+    expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
+    expect(keyService.requests).toHaveLength(1)
+  })
+
+  test('a body without end', async () => {
+    keyService.script = (_request, response) => {
+      response.writeHead(200)
+      const pour = (): void => {
+        if (!response.destroyed) response.write('x'.repeat(4096), () => setImmediate(pour))
+      }
+      pour()
+    }
+    await failsWithin(TIMEOUT_MS * 3)
+  })
+
+  test('a body that is cut off', async () => {
+    keyService.script = (_request, response) => {
+      response.writeHead(200, { 'content-length': '1000' })
+      response.write(good.slice(0, 100), () => response.destroy())
+    }
+    expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
+  })
+
+  test('silence, before the head or in the body: it ends at the deadline', async () => {
+    keyService.script = () => {}
+    await failsWithin(TIMEOUT_MS * 3)
+    keyService.script = (_request, response) => void response.writeHead(200).write('{')
+    await failsWithin(TIMEOUT_MS * 3)
+  })
+
+  test('a drip of bytes that never ends: the deadline is over the whole', async () => {
+    keyService.script = (_request, response) => {
+      response.writeHead(200)
+      const drip = setInterval(() => response.write(' '), 20)
+      response.on('close', () => clearInterval(drip))
+    }
+    await failsWithin(TIMEOUT_MS * 3)
+  })
+
+  test('a port where nobody listens', async () => {
+    const nobody = storeAt(`http://127.0.0.1:${await freePort()}`)
+    await failsWithin(TIMEOUT_MS * 3, nobody)
+  })
+
+  test('something that speaks no HTTP', async () => {
+    const server = createServer((socket: Socket) => socket.end('-ERR who are you\r\n')).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const address = server.address() as { port: number }
+    const confused = storeAt(`http://127.0.0.1:${address.port}`)
+    await failsWithin(TIMEOUT_MS * 3, confused)
+    server.close()
+  })
+})
+
+test('look-ups that are given up leave no connection taken: the next ones are answered', async () => {
+  keyService.script = () => {}
+  await Promise.all(Array.from({ length: 40 }, () => store.get(KEY)))
+  keyService.script = (request, response) => keyService.byTheContract(request, response)
+  await until('the key service answers', async () => (await store.get(KEY)).kind === 'absent')
+})
+
+/** Keys 0 to `count` - 1, known to the key service, each of a version of its own. */
+function knownKeys(count: number): string[] {
+  const digests = Array.from({ length: count }, (_, number) => digestNo(number))
+  for (const [number, digest] of digests.entries())
+    keyService.records.set(digest, recordOf({ version: number + 1 }))
+  return digests
+}
+
+function askAll(digests: readonly string[]): Promise<unknown[]> {
+  return Promise.all(digests.map(digest => store.get(digest)))
+}
+
+function calls(path: string): number {
+  return keyService.requests.filter(request => request.path.startsWith(`/internal/v1/${path}`)).length
+}
+
+describe('many look-ups at once', () => {
+  test('go together, and each gets its own answer', async () => {
+    const digests = knownKeys(1_000)
+    const answers = await askAll([...digests, digestNo(5_000)])
+    expect(answers.slice(0, -1)).toEqual(
+      digests.map((_, number) => ({ kind: 'found', grant: grantOf({ version: number + 1 }) })),
+    )
+    expect(answers.at(-1)).toEqual({ kind: 'absent' })
+    expect(keyService.requests).toHaveLength(4)
+    expect(Math.max(...keyService.batches.map(batch => batch.length))).toBe(256)
+  })
+
+  test('leave a lone one alone: it is asked by itself, at once', async () => {
+    knownKeys(2)
+    await store.get(digestNo(0))
+    await store.get(digestNo(1))
+    expect([calls('keys/'), calls('lookups')]).toEqual([2, 0])
+  })
+
+  test('that come while others are under way wait for the next call, of which there are few at a time', async () => {
+    const digests = knownKeys(300)
+    const held = Promise.withResolvers<void>()
+    keyService.script = (request, response) =>
+      void held.promise.then(() => keyService.byTheContract(request, response))
+    const answers: Promise<unknown>[] = []
+    for (const digest of digests) {
+      answers.push(store.get(digest))
+      await settled()
+    }
+    await until('the first ones are asked', () => keyService.requests.length === 4)
+    held.resolve()
+    expect(await Promise.all(answers)).toHaveLength(300)
+    expect(keyService.requests.length).toBeLessThanOrEqual(7)
+  })
+
+  test('ask for a key once in a call, however many want it', async () => {
+    knownKeys(2)
+    await askAll([digestNo(0), digestNo(1), digestNo(0)])
+    expect(keyService.batches).toEqual([[digestNo(0), digestNo(1)]])
+  })
+
+  test('of which one is broken, or left out, fail for that one alone', async () => {
+    const digests = knownKeys(4)
+    const [good = '', broken = '', missing = '', huge = ''] = digests
+    keyService.script = (_request, response) => {
+      const record = JSON.parse(encodeRecord(recordOf(), good, null)) as object
+      const records = {
+        [good]: record,
+        [broken]: { ...record, expiresAt: 'tomorrow' },
+        [huge]: { ...record, name: 'x'.repeat(1_000_000) },
+      }
+      answer(response, 200, JSON.stringify({ records }))
+    }
+    const kinds = (await askAll(digests)) as { kind: string }[]
+    expect(kinds.map(({ kind }) => kind)).toEqual(['found', 'failed', 'failed', 'failed'])
+    expect(missing).toBe(digests[2])
+  })
+
+  test.each([
+    ['a 500', 500, '{"records":{}}'],
+    ['a 401', 401, ''],
+    ['a 200 of garbage', 200, 'garbage'],
+    ['a 200 without records', 200, '{}'],
+    ['a 200 whose records are a list', 200, '{"records":[null,null]}'],
+    ['a 200 whose records are null', 200, '{"records":null}'],
+    ['a 200 of nobody asked for', 200, `{"records":{"${'0'.repeat(64)}":null}}`],
+  ])('are not answered by %s', async (_what, status, body) => {
+    keyService.script = (_request, response) => answer(response, status, body)
+    const answers = await askAll([digestNo(1), digestNo(2)])
+    for (const each of answers) expect(each).toMatchObject({ kind: 'failed' })
+    expect(keyService.requests).toHaveLength(1)
+  })
+
+  test('end at the deadline, which covers the waiting', async () => {
+    keyService.script = () => {}
+    const beganMs = performance.now()
+    const answers = await askAll(Array.from({ length: 2_000 }, (_, number) => digestNo(number)))
+    for (const each of answers) expect(each).toMatchObject({ kind: 'failed' })
+    expect(performance.now() - beganMs).toBeLessThan(TIMEOUT_MS * 3)
+    keyService.script = (request, response) => keyService.byTheContract(request, response)
+    await until('the key service answers', async () => (await store.get(KEY)).kind === 'absent')
+  })
+})
+
+describe('a key service that answers one key at a time', () => {
+  test.each([404, 405, 501])(
+    'and %i to many, is asked so, a few at a time, and no key is refused for it',
+    async status => {
+      const digests = knownKeys(100)
+      let underWay = 0
+      let most = 0
+      keyService.script = (request, response) => {
+        if (request.method === 'POST') return answer(response, status, '{"code":"not_found","error":"?"}')
+        most = Math.max(most, ++underWay)
+        setImmediate(() => {
+          underWay--
+          keyService.byTheContract(request, response)
+        })
+      }
+      const kinds = (await askAll(digests)) as { kind: string }[]
+      expect(new Set(kinds.map(({ kind }) => kind))).toEqual(new Set(['found']))
+      expect(most).toBeLessThanOrEqual(8)
+      await askAll(digests)
+      expect([calls('keys/'), calls('lookups')]).toEqual([200, 1])
+    },
+  )
+
+  test('is asked for many again after some minutes: it may have learnt it', async () => {
+    const clock = new ManualClock()
+    const client = new KeyServiceClient({
+      url: keyService.url,
+      token: KEY_SERVICE_TOKEN,
+      timeoutMs: TIMEOUT_MS,
+      tls: {},
+    })
+    clients.push(client)
+    store = new KeyServiceStore(client, { timeoutMs: TIMEOUT_MS, clock })
+    keyService.script = (request, response) => {
+      if (request.method === 'POST') answer(response, 404, '')
+      else keyService.byTheContract(request, response)
+    }
+    const digests = knownKeys(3)
+    await askAll(digests)
+    keyService.script = (request, response) => keyService.byTheContract(request, response)
+    await askAll(digests)
+    expect(calls('lookups')).toBe(1)
+    clock.advance(300_001)
+    await askAll(digests)
+    expect([calls('keys/'), calls('lookups')]).toEqual([6, 2])
+  })
+})

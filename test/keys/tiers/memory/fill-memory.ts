@@ -1,0 +1,42 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { ulid } from 'ulid'
+import { digestOf } from '../../../../src/domain/secret.ts'
+import { decodeRecord, encodeRecord } from '../../../../src/domain/wire.ts'
+import { MemoryStore } from '../../../../src/keys/tiers/memory/memory-store.ts'
+import { createMetrics } from '../../../../src/observability/metrics.ts'
+import { recordOf } from '../../../support/key-records.ts'
+
+/**
+ * Run by Node with `--expose-gc`: prints how many bytes each record takes that a memory is full of.
+ * Its argument is the number of records.
+ */
+const count = Number(process.argv[2])
+const KEYS_IN_WORKSPACE = 5
+
+function bytesInUse(): number {
+  globalThis.gc?.()
+  const { heapUsed, arrayBuffers } = process.memoryUsage()
+  return heapUsed + arrayBuffers
+}
+
+/** As they come from Redis, so that no two share a text. */
+function rememberOne(memory: MemoryStore, workspaceId: string): void {
+  const digest = digestOf(randomUUID())
+  const hint = `wsk_…${randomBytes(2).toString('hex')}`
+  const record = recordOf({ id: `key_${ulid()}`, workspaceId, hint })
+  const decoded = decodeRecord(encodeRecord(record, digest, null), digest, null)
+  if (!decoded.ok) throw new Error(`A record that was just written is ${decoded.why}`)
+  memory.remember(digest, decoded.grant, { verifiedAtMs: performance.now(), epoch: 1 })
+}
+
+const metrics = createMetrics()
+const before = bytesInUse()
+const memory = new MemoryStore({ maxEntries: count, ttlMs: 30_000, absentTtlMs: 5_000 }, { metrics })
+let workspaceId = ''
+for (let number = 0; number < count; number++) {
+  if (number % KEYS_IN_WORKSPACE === 0) workspaceId = randomUUID()
+  rememberOne(memory, workspaceId)
+}
+process.stdout.write(String((bytesInUse() - before) / count))
+// Until here it is in use.
+memory.flush()

@@ -1,0 +1,121 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { KeyGrant } from '../../../../src/domain/key-record.ts'
+import { MemoryStore, type Moment } from '../../../../src/keys/tiers/memory/memory-store.ts'
+import { createMetrics } from '../../../../src/observability/metrics.ts'
+import { digestNo, grantOf } from '../../../support/key-records.ts'
+import { metricValue } from '../../../support/metric-value.ts'
+
+const NOW: Moment = { nowMs: 1_000, hearing: true, epoch: 1 }
+const VERIFIED = { verifiedAtMs: 1_000, epoch: 1 }
+
+function memoryOf(maxEntries: number) {
+  const metrics = createMetrics()
+  const settings = { maxEntries, ttlMs: 30_000, absentTtlMs: 5_000 }
+  return { metrics, memory: new MemoryStore(settings, { metrics, random: () => 0 }) }
+}
+
+test('memory is bounded: the record that was used longest ago makes room, and is counted', async () => {
+  const { memory, metrics } = memoryOf(2)
+  memory.remember(digestNo(1), grantOf(), VERIFIED)
+  memory.remember(digestNo(2), grantOf(), VERIFIED)
+  memory.fresh(digestNo(1), NOW)
+  memory.remember(digestNo(3), grantOf(), VERIFIED)
+  expect([1, 2, 3].map(number => memory.fresh(digestNo(number), NOW) !== null)).toEqual([true, false, true])
+  expect(await metricValue(metrics.cacheRemovals, { cause: 'size' })).toBe(1)
+  expect(await metricValue(metrics.cacheEntries)).toBe(2)
+  expect(await metricValue(metrics.cacheCapacity)).toBe(2)
+})
+
+test('junk keys that are remembered as absent push no good record out', () => {
+  const { memory } = memoryOf(2)
+  memory.remember(digestNo(0), grantOf(), VERIFIED)
+  for (let number = 1; number < 20_000; number++) memory.rememberAbsent(digestNo(number), VERIFIED)
+  expect(memory.fresh(digestNo(0), NOW)).toMatchObject({ kind: 'found' })
+  expect(memory.fresh(digestNo(1), NOW)).toBeNull()
+  expect(memory.fresh(digestNo(19_999), NOW)).toMatchObject({ kind: 'absent' })
+})
+
+test('the latest verification decides whether a key is there', () => {
+  const { memory } = memoryOf(2)
+  memory.remember(digestNo(1), grantOf(), VERIFIED)
+  memory.rememberAbsent(digestNo(1), VERIFIED)
+  expect(memory.fresh(digestNo(1), NOW)).toMatchObject({ kind: 'absent' })
+  memory.remember(digestNo(1), grantOf(), VERIFIED)
+  expect(memory.fresh(digestNo(1), NOW)).toMatchObject({ kind: 'found' })
+})
+
+test('what leaves memory is counted by its cause', async () => {
+  const { memory, metrics } = memoryOf(10)
+  for (let number = 1; number <= 4; number++) memory.remember(digestNo(number), grantOf(), VERIFIED)
+  expect(memory.evictOlder(digestNo(1), 1)).toBe('current')
+  expect(memory.evictOlder(digestNo(1), 2)).toBe('evicted')
+  expect(memory.evictOlder(digestNo(1), 2)).toBe('unknown_key')
+  expect(memory.stale(digestNo(2), 1_000_000, 10)).toBeNull()
+  memory.flush()
+  const causes = ['invalidated', 'ttl', 'flush'].map(cause => metricValue(metrics.cacheRemovals, { cause }))
+  expect(await Promise.all(causes)).toEqual([1, 1, 2])
+  expect(await metricValue(metrics.cacheEntries)).toBe(0)
+})
+
+test('records of equal scopes share one list', () => {
+  const { memory } = memoryOf(10)
+  for (const number of [1, 2]) {
+    memory.remember(digestNo(number), grantOf({ scopes: ['files:read', 'workspace:read'] }), VERIFIED)
+  }
+  const [first, second] = [1, 2].map(number => memory.fresh(digestNo(number), NOW))
+  expect(first?.kind === 'found' && second?.kind === 'found').toBe(true)
+  if (first?.kind === 'found' && second?.kind === 'found')
+    expect(first.grant.scopes).toBe(second.grant.scopes)
+})
+
+const instant = fc.integer({ min: -62_167_219_200_000, max: 253_402_300_799_999 })
+const ascii = (pattern: RegExp) => fc.stringMatching(pattern, { size: 'max' })
+/** All that `decodeRecord` lets through, and so all that can come to be remembered. */
+const grant: fc.Arbitrary<KeyGrant> = fc.record({
+  id: ascii(/^[\x21-\x7e]{1,128}$/),
+  workspaceId: ascii(/^[A-Za-z0-9._~-]{1,128}$/),
+  scopes: fc.uniqueArray(fc.constantFrom('files:read', 'files:write', 'workspace:read'), { maxLength: 3 }),
+  hint: fc.string({ unit: 'binary', maxLength: 40 }),
+  expiresAtMs: instant,
+  revokedAtMs: fc.option(instant),
+  version: fc.maxSafeNat(),
+})
+
+test('every grant comes back as it was remembered, whoever had its place before', () => {
+  const property = fc.property(fc.array(fc.tuple(fc.nat({ max: 5 }), grant), { maxLength: 30 }), entries => {
+    const { memory } = memoryOf(3)
+    for (const [number, grant] of entries) {
+      memory.remember(digestNo(number), grant, VERIFIED)
+      expect(memory.fresh(digestNo(number), NOW)).toEqual({ kind: 'found', grant, tier: 'memory' })
+    }
+    // The last three that are different are still there.
+    const lasting = [...new Map(entries.toReversed().map(([number], at) => [number, at])).keys()].slice(0, 3)
+    for (const number of lasting) {
+      const held = entries.findLast(([other]) => other === number)?.[1]
+      expect(memory.fresh(digestNo(number), NOW)).toEqual({ kind: 'found', grant: held, tier: 'memory' })
+    }
+  })
+  fc.assert(property, { numRuns: 200 })
+})
+
+test('a grant too long for its place leaves nothing behind for whoever comes next', () => {
+  const { memory } = memoryOf(1)
+  const long = grantOf({ workspaceId: 'w'.repeat(128) })
+  memory.remember(digestNo(1), long, VERIFIED)
+  memory.remember(digestNo(2), grantOf(), VERIFIED)
+  expect(memory.fresh(digestNo(1), NOW)).toBeNull()
+  expect(memory.fresh(digestNo(2), NOW)).toMatchObject({ grant: grantOf() })
+  memory.evictOlder(digestNo(2), 2)
+  memory.remember(digestNo(1), long, VERIFIED)
+  expect(memory.fresh(digestNo(1), NOW)).toMatchObject({ grant: long })
+})
+
+test('of more lists of scopes than are shared each key still has its own', () => {
+  const { memory } = memoryOf(2_000)
+  const scopesOf = (number: number) => [`files:read${number}`]
+  for (let number = 0; number < 1_500; number++)
+    memory.remember(digestNo(number), grantOf({ scopes: scopesOf(number) }), VERIFIED)
+  for (const number of [0, 999, 1_000, 1_499])
+    expect(memory.fresh(digestNo(number), NOW)).toMatchObject({ grant: { scopes: scopesOf(number) } })
+})

@@ -1,0 +1,81 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:https'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createKeyStore, type RunningKeyStore } from '../../../src/keys/create-key-store.ts'
+import { createMetrics } from '../../../src/observability/metrics.ts'
+import { freePort } from '../../support/free-port.ts'
+import { digestNo } from '../../support/key-records.ts'
+import { keyStoreConfig } from '../../support/key-store-config.ts'
+import { LogSpy } from '../../support/log-spy.ts'
+import { RedisServer } from '../../support/redis-server.ts'
+import { answer } from '../../support/scripted-key-service.ts'
+import { Certificates } from '../../support/self-signed.ts'
+import { until } from '../../support/until.ts'
+
+const KEY = digestNo(1)
+const certificates = new Certificates()
+let redis: RedisServer
+let redisUrl: string
+let keyService: Server
+let keyServiceUrl: string
+
+beforeAll(async () => {
+  const { certFile, keyFile } = certificates
+  const port = await freePort()
+  const files = ['--tls-cert-file', certFile, '--tls-key-file', keyFile, '--tls-ca-cert-file', certFile]
+  const settings = ['--tls-port', String(port), ...files, '--tls-auth-clients', 'no']
+  redis = await RedisServer.start({ settings })
+  redisUrl = `rediss://localhost:${port}`
+  keyService = createServer(
+    { cert: readFileSync(certFile), key: readFileSync(keyFile) },
+    (_request, response) => answer(response, 404, '{"code":"not_found","error":"No such key"}'),
+  ).listen(0, '127.0.0.1')
+  await once(keyService, 'listening')
+  keyServiceUrl = `https://localhost:${(keyService.address() as { port: number }).port}`
+})
+afterAll(async () => {
+  await redis.stop()
+  keyService.closeAllConnections()
+  keyService.close()
+  certificates.remove()
+})
+
+async function running<T>(caFile: string | null, use: (keys: RunningKeyStore, log: LogSpy) => Promise<T>) {
+  const config = keyStoreConfig({ redisUrl, keyServiceUrl, beats: false })
+  const ca = caFile === null ? {} : { caFile }
+  const log = new LogSpy()
+  const keys = createKeyStore({
+    config: { ...config, redis: { ...config.redis, ...ca }, keyService: { ...config.keyService, tls: ca } },
+    metrics: createMetrics(),
+    logger: log,
+  })
+  keys.start()
+  try {
+    return await use(keys, log)
+  } finally {
+    await keys.stop()
+  }
+}
+
+describe('over TLS', () => {
+  test('Redis and the key service are reached where their authority is the one that is configured', async () => {
+    await running(certificates.certFile, async keys => {
+      await until('changes are heard', () => keys.health().changes === 'hearing')
+      // On a busy machine the first handshake with the key service may take longer than a look-up may.
+      const lookup = await until('somebody answers', async () => {
+        const answer = await keys.keyStore.get(KEY)
+        return answer.kind !== 'unknown' && answer
+      })
+      expect(lookup).toMatchObject({ kind: 'absent', tier: 'key_service' })
+    })
+  })
+
+  test('nobody is believed whose certificate is signed by somebody else', async () => {
+    await running(null, async (keys, log) => {
+      expect(await keys.keyStore.get(KEY)).toEqual({ kind: 'unknown' })
+      await until('it is told', () => log.count('redis subscriber fails') === 1)
+      expect(keys.health()).toMatchObject({ redis: 'down', changes: 'deaf' })
+    })
+  })
+})

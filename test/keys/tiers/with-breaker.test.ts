@@ -1,0 +1,155 @@
+import { describe, expect, test } from 'vitest'
+import type { TierAnswer } from '../../../src/keys/key-store.ts'
+import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
+import { ChaosTier, outOfOrder } from '../../support/chaos-tier.ts'
+import { digestNo, grantOf } from '../../support/key-records.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { settled } from '../../support/until.ts'
+
+const KEY = digestNo(1)
+const POISON = digestNo(666)
+const FOUND: TierAnswer = { kind: 'found', grant: grantOf({ version: 1 }) }
+const UNUSABLE: TierAnswer = {
+  kind: 'failed',
+  error: new Error('The key service answered 500'),
+  why: 'unusable',
+}
+
+function world() {
+  const clock = new ManualClock()
+  const tier = new ChaosTier('key_service', digest => (digest === POISON ? UNUSABLE : FOUND))
+  const breaker = withBreaker(tier, { failures: 3, openMs: 500 }, clock)
+  const ask = async (digest = KEY) => {
+    const answer = await breaker.get(digest)
+    return answer.kind === 'failed' ? answer.why : answer.kind
+  }
+  const askOften = async (count: number, digest = KEY) => {
+    const answers: string[] = []
+    for (let asked = 0; asked < count; asked++) {
+      answers.push(await ask(digest))
+      clock.advance(20)
+    }
+    return answers
+  }
+  return { clock, tier, breaker, ask, askOften }
+}
+
+describe('a tier that cannot be reached', () => {
+  test('is asked so many times in a row, and then passed over: that answer comes at once', async () => {
+    const { tier, breaker, askOften } = world()
+    tier.fails()
+    expect(await askOften(5)).toEqual(['unreachable', 'unreachable', 'unreachable', 'withheld', 'withheld'])
+    expect([tier.asked, breaker.isOpen]).toEqual([3, true])
+  })
+
+  test('is passed over only where that was in a row: an answer between two failures is a sign of life', async () => {
+    const { tier, askOften } = world()
+    for (let round = 0; round < 10; round++) {
+      tier.fails()
+      await askOften(2)
+      tier.answers()
+      await askOften(1)
+    }
+    expect(tier.asked).toBe(30)
+  })
+
+  test('is found out to be back by one probe at a time, for which nobody waits and nobody has to ask', async () => {
+    const { clock, tier, breaker, ask, askOften } = world()
+    tier.fails()
+    await askOften(3)
+    tier.stalls()
+    breaker.watch()
+    clock.advance(479)
+    breaker.watch()
+    expect(tier.asked).toBe(3)
+    clock.advance(1)
+    for (let look = 0; look < 5; look++) breaker.watch()
+    expect(tier.asked).toBe(4)
+    expect(await ask()).toBe('withheld')
+    tier.release()
+    await settled()
+    tier.answers()
+    expect([breaker.isOpen, await ask()]).toEqual([false, 'found'])
+  })
+
+  test('is left alone for the whole time again where a probe is in vain', async () => {
+    const { clock, tier, breaker, askOften } = world()
+    tier.fails()
+    await askOften(3)
+    clock.advance(480)
+    for (let probe = 1; probe <= 4; probe++) {
+      breaker.watch()
+      await settled()
+      clock.advance(499)
+      breaker.watch()
+      expect([tier.asked, breaker.isOpen]).toEqual([3 + probe, true])
+      clock.advance(1)
+    }
+  })
+
+  test('is asked again as soon as one answer arrives that was long under way', async () => {
+    const { tier, breaker, askOften } = world()
+    tier.stalls()
+    const early = breaker.get(KEY)
+    tier.fails()
+    await askOften(3)
+    tier.release()
+    expect([(await early).kind, breaker.isOpen]).toEqual(['found', false])
+  })
+
+  test('has failed once, where many look-ups fail at one moment: it may be us who were held up', async () => {
+    const { clock, tier, breaker } = world()
+    for (let moment = 1; moment <= 3; moment++) {
+      tier.stalls()
+      const together = Array.from({ length: 50 }, () => breaker.get(KEY))
+      while (tier.waiting.length > 0) tier.release(outOfOrder())
+      await Promise.all(together)
+      expect(breaker.isOpen).toBe(moment === 3)
+      clock.advance(20)
+    }
+  })
+})
+
+describe('a key that is poison to a tier', () => {
+  test('fails by itself, however often it is asked for, and takes no other key along', async () => {
+    const { tier, breaker, ask, askOften } = world()
+    for (let round = 0; round < 20; round++) {
+      expect(await askOften(5, POISON)).toEqual(Array.from({ length: 5 }, () => 'unusable'))
+      expect(await ask()).toBe('found')
+    }
+    expect([tier.asked, breaker.isOpen]).toEqual([120, false])
+  })
+
+  test('is a sign of life where it is the probe: an answer of no use is an answer', async () => {
+    const { clock, tier, breaker, ask, askOften } = world()
+    tier.fails()
+    await askOften(3, POISON)
+    tier.answers()
+    clock.advance(500)
+    breaker.watch()
+    await settled()
+    expect([breaker.isOpen, await ask()]).toEqual([false, 'found'])
+  })
+
+  test('makes a tier that throws, against its word, no worse', async () => {
+    const { tier, breaker, askOften } = world()
+    tier.throws()
+    expect(await askOften(10)).toEqual(Array.from({ length: 10 }, () => 'unusable'))
+    expect(breaker.isOpen).toBe(false)
+  })
+})
+
+test('a tier that says that it was not asked is neither there nor gone', async () => {
+  const { clock, tier, breaker, askOften } = world()
+  tier.fails()
+  await askOften(3)
+  tier.stalls()
+  const notAsked: TierAnswer = { kind: 'failed', error: new Error('Another server'), why: 'withheld' }
+  for (let probe = 0; probe < 3; probe++) {
+    clock.advance(500)
+    breaker.watch()
+    tier.release(notAsked)
+    await settled()
+    expect(breaker.isOpen).toBe(true)
+  }
+})

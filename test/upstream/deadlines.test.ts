@@ -1,0 +1,215 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import type { ForwardingDeps } from '../../src/upstream/forward.ts'
+import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
+import {
+  type ForwardingApp,
+  metricValue,
+  startForwardingApp,
+  WORKSPACE_PATH,
+} from '../support/forwarding-app.ts'
+import { exchangeRaw, get } from '../support/http-client.ts'
+import {
+  json,
+  type Script,
+  type ScriptedUpstream,
+  startScriptedUpstream,
+} from '../support/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: ForwardingApp
+
+async function start(
+  script: Script,
+  settings: Partial<UpstreamSettings> = {},
+  deps: Partial<ForwardingDeps> = {},
+) {
+  upstream = await startScriptedUpstream(script)
+  gateway = await startForwardingApp(upstream.url, settings, deps)
+}
+
+const errorsOf = (kind: string) => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind })
+const ask = () => get(gateway.port, WORKSPACE_PATH)
+const askRaw = () => exchangeRaw(gateway.port, `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
+const refusal = (code: string) => JSON.stringify({ code, error: 'Refused' })
+const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
+
+/** A client that asks and waits, for tests that make it leave. */
+function client() {
+  const socket = connect(gateway.port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.write(`GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  return socket
+}
+
+afterEach(async () => {
+  await gateway.stop()
+  await upstream.stop()
+})
+
+test('no headers in time are a 504, and the connection is closed', async () => {
+  await start(() => {}, { headersTimeoutMs: 100 })
+  expect(await ask()).toMatchObject({ status: 504, text: refusal('upstream_timeout') })
+  expect(await errorsOf('headers_timeout')).toBe(1)
+  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeGreaterThanOrEqual(100)
+  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeLessThan(300)
+  await upstream.disconnected(1)
+})
+
+test.each(['H', 'HTTP/1.1 20', 'HTTP/1.1 200 OK\r\n', 'HTTP/1.1 200 OK\r\nContent-Ty'])(
+  'the beginning of an answer does not buy time: %j',
+  async bytes => {
+    await start(request => request.send(bytes), { headersTimeoutMs: 100 })
+    expect((await ask()).status).toBe(504)
+    await upstream.disconnected(1)
+  },
+)
+
+test('a head that drips ends at its deadline', async () => {
+  await start(
+    request => {
+      request.send('HTTP/1.1 200 OK\r\nX: ')
+      const drip = setInterval(() => request.socket.write('y'), 10)
+      request.socket.on('close', () => clearInterval(drip))
+    },
+    { headersTimeoutMs: 150 },
+  )
+  expect((await ask()).status).toBe(504)
+  await upstream.disconnected(1)
+})
+
+test('interim answers do not buy time', async () => {
+  await start(request => request.send('HTTP/1.1 102 Processing\r\n\r\n'), { headersTimeoutMs: 100 })
+  expect((await ask()).status).toBe(504)
+})
+
+test('the time for headers covers the wait for a connection', async () => {
+  await start(() => {}, { connections: 1, headersTimeoutMs: 200 })
+  const answers = await Promise.all([ask(), ask(), ask()])
+  expect(answers.map(answer => answer.status)).toEqual([504, 504, 504])
+  for (const context of gateway.contexts) expect(context.seen.upstreamWaitMs).toBeLessThan(400)
+})
+
+test('a body that stops is cut off, with the client’s connection', async () => {
+  await start(request => request.send(`${head}Content-Length: 100\r\n\r\n{`), { bodyIdleTimeoutMs: 100 })
+  const answer = await askRaw()
+  expect(answer.text.endsWith('\r\n\r\n{')).toBe(true)
+  expect(await errorsOf('body_timeout')).toBe(1)
+  await upstream.disconnected(1)
+})
+
+test('a body that drips ends at the total deadline', async () => {
+  await start(
+    request => {
+      request.send(`${head}Transfer-Encoding: chunked\r\n\r\n`)
+      const drip = setInterval(() => request.socket.write('1\r\n \r\n'), 20)
+      request.socket.on('close', () => clearInterval(drip))
+    },
+    { bodyIdleTimeoutMs: 150, totalTimeoutMs: 400 },
+  )
+  expect((await askRaw()).text).not.toMatch(/\r\n0\r\n\r\n$/)
+  expect(await errorsOf('total_timeout')).toBe(1)
+  await upstream.disconnected(1)
+})
+
+test('a body that nobody wants, and that never ends, is given up', async () => {
+  await start(request => request.send('HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\n'), {
+    bodyIdleTimeoutMs: 100,
+    connections: 1,
+  })
+  expect((await ask()).status).toBe(502)
+  await upstream.disconnected(1)
+  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+})
+
+test('a client that leaves before the answer takes its request with it', async () => {
+  await start(() => {}, { connections: 1 })
+  const leaving = client()
+  await upstream.received(1)
+  leaving.destroy()
+  await upstream.disconnected(1)
+  upstream.script = request => request.send(json('"next"'))
+  expect((await ask()).text).toBe('"next"')
+  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+})
+
+test('a client that leaves within the answer stops it', async () => {
+  await start(request => request.send(`${head}Content-Length: 100\r\n\r\n{`))
+  const leaving = client()
+  await once(leaving, 'data')
+  leaving.destroy()
+  await upstream.disconnected(1)
+})
+
+test('a hundred clients that leave starve nobody', async () => {
+  await start(() => {}, { connections: 2, headersTimeoutMs: 60_000, totalTimeoutMs: 60_000 })
+  const leaving = Array.from({ length: 100 }, client)
+  await upstream.received(2)
+  while (gateway.contexts.length < 100) await new Promise(setImmediate)
+  for (const socket of leaving) socket.destroy()
+  await upstream.disconnected(2)
+  upstream.script = request => request.send(json('"next"'))
+  expect((await ask()).text).toBe('"next"')
+  expect(upstream.requests.length).toBeLessThanOrEqual(5)
+})
+
+test('a request whose client left while it waited its turn is never sent', async () => {
+  let answerFirst = () => {}
+  await start(
+    request => {
+      if (request.number === 0) answerFirst = () => request.send(json('"first"'))
+      else request.send(json('"last"'))
+    },
+    { connections: 1 },
+  )
+  const first = ask()
+  await upstream.received(1)
+  const waiting = client()
+  while (gateway.contexts.length < 2) await new Promise(setImmediate)
+  expect(await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})).toBe(1)
+  waiting.destroy()
+  while ((await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})) > 0) {
+    await new Promise(setImmediate)
+  }
+  answerFirst()
+  expect((await first).text).toBe('"first"')
+  expect((await ask()).text).toBe('"last"')
+  expect(upstream.requests).toHaveLength(2)
+  expect(upstream.sockets).toHaveLength(1)
+})
+
+test('a client that does not read holds the upstream back, and is cut off after a while', async () => {
+  let written = 0
+  await start(
+    request => {
+      request.send(`${head}Content-Length: 200000000\r\n\r\n`)
+      const pump = () => {
+        while (written < 200_000_000 && !request.socket.destroyed) {
+          written += 65_536
+          if (!request.socket.write(Buffer.alloc(65_536))) break
+        }
+      }
+      request.socket.on('drain', pump)
+      pump()
+    },
+    { bodyIdleTimeoutMs: 150 },
+    { clientStallMs: 400 },
+  )
+  const slow = client()
+  slow.pause()
+  await upstream.disconnected(1)
+  expect(written).toBeLessThan(100_000_000)
+  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+  slow.resume()
+  await once(slow, 'close')
+})
+
+test('the gateway that closes breaks off what it waits for', async () => {
+  await start(() => {})
+  const waiting = client()
+  await upstream.received(1)
+  await gateway.stop()
+  await upstream.disconnected(1)
+  waiting.destroy()
+})

@@ -1,0 +1,160 @@
+import { Agent } from 'node:http'
+import { afterEach, expect, test } from 'vitest'
+import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
+import { EXCHANGE } from '../../src/upstream/pool/dispatcher.ts'
+import { collectGarbage } from '../support/expose-gc.ts'
+import {
+  FILES_PATH,
+  type ForwardingApp,
+  metricValue,
+  startForwardingApp,
+  WORKSPACE_PATH,
+} from '../support/forwarding-app.ts'
+import { exchangeRaw, get } from '../support/http-client.ts'
+import {
+  json,
+  type Script,
+  type ScriptedUpstream,
+  startScriptedUpstream,
+} from '../support/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: ForwardingApp
+
+async function start(script: Script, settings: Partial<UpstreamSettings> = {}) {
+  upstream = await startScriptedUpstream(script)
+  gateway = await startForwardingApp(upstream.url, settings)
+}
+
+afterEach(async () => {
+  await gateway.stop()
+  await upstream.stop()
+})
+
+test('an answer passes with its status, its body and what we say of it', async () => {
+  await start(request => request.send(json('{"id":"ws_1"}')))
+  const answer = await get(gateway.port, WORKSPACE_PATH)
+  expect(answer.status).toBe(200)
+  expect(answer.text).toBe('{"id":"ws_1"}')
+  expect(answer.headers).toMatchObject({
+    'content-type': 'application/json',
+    'content-length': '13',
+    'cache-control': 'private',
+    'x-request-id': 'req-1',
+  })
+  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeGreaterThan(0)
+})
+
+test('the upstream receives exactly what the gateway wrote, and nothing of the client beside the allow-list', async () => {
+  await start(request => request.send(json('{}')), { headers: { Authorization: 'Bearer service' } })
+  await get(gateway.port, `${FILES_PATH}?limit=5`, {
+    Authorization: 'Bearer wsk_secret',
+    Accept: 'application/json',
+    Cookie: 'a=b',
+    'X-Postern-Key-Id': 'key_forged',
+    X_Postern_Key_Id: 'key_forged',
+    'X-Forwarded-For': '10.0.0.1',
+    Connection: 'close, accept, x-postern-key-id',
+    TE: 'trailers',
+    'Keep-Alive': 'timeout=5',
+    Upgrade: 'h2c',
+    Host: 'public.example',
+  })
+  expect(upstream.requests[0]?.head.split('\r\n')).toEqual([
+    `GET ${FILES_PATH}?limit=5 HTTP/1.1`,
+    `host: 127.0.0.1:${upstream.port}`,
+    'connection: keep-alive',
+    'accept: application/json',
+    'authorization: Bearer service',
+    'x-postern-workspace-id: ws_1',
+    'x-postern-key-id: key_01',
+    'x-postern-scopes: files:read workspace:read',
+    'x-request-id: req-1',
+    'x-forwarded-for: 127.0.0.1',
+    'x-forwarded-proto: http',
+    'x-forwarded-host: public.example',
+    '',
+    '',
+  ])
+})
+
+test('a path in the upstream’s address is put before the route’s', async () => {
+  upstream = await startScriptedUpstream(request => request.send(json('{}')))
+  gateway = await startForwardingApp(`${upstream.url}/inner/v2/`)
+  await get(gateway.port, `${FILES_PATH}?limit=5`)
+  expect(upstream.requests[0]?.target).toBe(`/inner/v2${FILES_PATH}?limit=5`)
+})
+
+test.each(['/api/v1/workspaces/a%5c..%5cws_2', '/api/v1/workspaces/ws_1/../ws_2', '/api/v1/workspaces/ws_2'])(
+  'a request for %s never reaches the upstream',
+  async path => {
+    await start(request => request.send(json('{}')))
+    expect((await get(gateway.port, path)).status).toBe(404)
+    expect(upstream.requests).toHaveLength(0)
+  },
+)
+
+test('a client’s Expect is harmless', async () => {
+  await start(request => request.send(json('{}')))
+  const answer = await exchangeRaw(
+    gateway.port,
+    `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`,
+  )
+  expect(answer.text).toContain('HTTP/1.1 200 OK')
+  expect(upstream.requests[0]?.headers.has('expect')).toBe(false)
+})
+
+test('Fastify’s onResponse hears of every answer, forwarded or refused', async () => {
+  upstream = await startScriptedUpstream(request =>
+    request.send(request.number === 0 ? json('{}') : 'HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n'),
+  )
+  const statuses: number[] = []
+  gateway = await startForwardingApp(upstream.url, {}, {}, app => {
+    app.addHook('onResponse', async (_request, reply) => void statuses.push(reply.statusCode))
+  })
+  await get(gateway.port, WORKSPACE_PATH)
+  await get(gateway.port, WORKSPACE_PATH)
+  expect(statuses).toEqual([200, 502])
+})
+
+test('connections and answers are counted', async () => {
+  await start(request => request.send(json('{}')))
+  await get(gateway.port, WORKSPACE_PATH)
+  await get(gateway.port, WORKSPACE_PATH)
+  const value = (name: string, labels: Record<string, string>) => metricValue(gateway.metrics, name, labels)
+  expect(await value('postern_upstream_requests_total', { code: '200', upstream: 'default' })).toBe(2)
+  expect(await value('postern_upstream_connections', { state: 'open' })).toBe(1)
+  expect(await value('postern_upstream_connections', { state: 'free' })).toBe(1)
+  expect(await value('postern_upstream_connections', { state: 'pending' })).toBe(0)
+  expect(await value('postern_upstream_queued_requests', {})).toBe(0)
+})
+
+test('a kept connection keeps nothing of the answers that went over it', async () => {
+  const finished: WeakRef<object>[] = []
+  upstream = await startScriptedUpstream(request => request.send(json('{}')))
+  gateway = await startForwardingApp(upstream.url, {}, {}, app => {
+    app.addHook('onResponse', async request => {
+      const forwarding = request.raw[EXCHANGE]
+      if (forwarding !== undefined) finished.push(new WeakRef(forwarding.exchange))
+    })
+  })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  for (let asked = 0; asked < 5; asked++) await get(gateway.port, WORKSPACE_PATH, {}, agent)
+  await new Promise(setImmediate)
+  collectGarbage()
+  expect(finished).toHaveLength(5)
+  expect(finished.filter(reference => reference.deref() !== undefined)).toEqual([])
+  agent.destroy()
+})
+
+test('a fault of our own in answering costs that client its connection, and nobody else anything', async () => {
+  upstream = await startScriptedUpstream(request =>
+    request.number === 0 ? request.socket.end() : request.send(json('{}')),
+  )
+  const refuse = () => {
+    throw new Error('a fault of our own')
+  }
+  gateway = await startForwardingApp(upstream.url, { connections: 1 }, { refuse })
+  await expect(get(gateway.port, WORKSPACE_PATH)).rejects.toThrow('socket hang up')
+  expect((await get(gateway.port, WORKSPACE_PATH)).status).toBe(200)
+})

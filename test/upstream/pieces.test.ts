@@ -1,0 +1,114 @@
+import { once } from 'node:events'
+import { Agent } from 'node:http'
+import { connect } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { afterEach, expect, test, vi } from 'vitest'
+import { READ_BYTES } from '../../src/upstream/pool/upstream-socket.ts'
+import { type ForwardingApp, startForwardingApp, WORKSPACE_PATH } from '../support/forwarding-app.ts'
+import { get } from '../support/http-client.ts'
+import {
+  json,
+  type ScriptedRequest,
+  type ScriptedUpstream,
+  startScriptedUpstream,
+} from '../support/scripted-upstream.ts'
+
+const CLIENTS = 8
+/** One for the connection, and one more should the system have made it anew. */
+const CONNECTION_BUFFERS = 2
+const ANSWERS_EACH = 60
+const SIZES = [0, 1, 300, 5_000, 40_000, 200_000]
+
+let upstream: ScriptedUpstream
+let gateway: ForwardingApp
+const agent = new Agent({ keepAlive: true })
+
+afterEach(async () => {
+  agent.destroy()
+  await gateway.stop()
+  await upstream.stop()
+})
+
+/** The body of this answer and of no other. */
+function bodyOf(number: number): string {
+  const size = SIZES[number % SIZES.length] ?? 0
+  return `${number};`.repeat(Math.ceil(size / 3)).slice(0, size)
+}
+
+/** Cut at random, in as many pieces as come in as many reads: in the head, in the body, after either. */
+async function sendInPieces({ number, socket }: ScriptedRequest): Promise<void> {
+  const body = bodyOf(number)
+  const framing = number % 2 === 0 ? `Content-Length: ${body.length}` : 'Transfer-Encoding: chunked'
+  const coded = number % 2 === 0 ? body : `${body.length === 0 ? '' : chunkOf(body)}0\r\nX-Late: yes\r\n\r\n`
+  const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: "${number}"\r\n${framing}\r\n\r\n`
+  let rest = head + coded
+  const pieces = Math.floor(Math.random() * 4)
+  for (let piece = 0; piece < pieces; piece++) {
+    const length = Math.floor(Math.random() * Math.min(rest.length, 2 * head.length))
+    socket.write(rest.slice(0, length))
+    rest = rest.slice(length)
+    for (let turn = Math.random() * 8; turn > 0; turn--) await nextTurn()
+  }
+  socket.write(rest)
+}
+
+const chunkOf = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n`
+
+test('answers in pieces of any size, over connections used again, reach each its own caller, byte for byte', async () => {
+  upstream = await startScriptedUpstream(request => {
+    void sendInPieces(request)
+  })
+  gateway = await startForwardingApp(upstream.url, { connections: CLIENTS / 2 })
+  const wrong: unknown[] = []
+  const client = async () => {
+    for (let answers = 0; answers < ANSWERS_EACH; answers++) {
+      const { status, headers, text } = await get(gateway.port, WORKSPACE_PATH, {}, agent)
+      const number = Number(headers.etag?.replaceAll('"', ''))
+      if (status !== 200 || text !== bodyOf(number)) wrong.push({ number, status, length: text.length })
+    }
+  }
+  await Promise.all(Array.from({ length: CLIENTS }, client))
+  expect(wrong).toEqual([])
+  expect(upstream.requests).toHaveLength(CLIENTS * ANSWERS_EACH)
+  expect(upstream.sockets.length).toBeLessThanOrEqual(CLIENTS)
+})
+
+test('answers whose head comes before their body do not take a buffer each to be read into', async () => {
+  upstream = await startScriptedUpstream(({ socket }) => {
+    socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n')
+  })
+  gateway = await startForwardingApp(upstream.url, { connections: 1 })
+  const allocated = vi.spyOn(Buffer, 'allocUnsafeSlow')
+  for (let answers = 0; answers < 50; answers++) {
+    const answer = get(gateway.port, WORKSPACE_PATH, {}, agent)
+    await upstream.received(answers + 1)
+    for (let turn = 0; turn < 10; turn++) await nextTurn()
+    upstream.requests[answers]?.socket.write('{}')
+    expect((await answer).text).toBe('{}')
+  }
+  const large = allocated.mock.calls.filter(([bytes]) => bytes >= READ_BYTES)
+  allocated.mockRestore()
+  expect(large.length).toBeLessThanOrEqual(CONNECTION_BUFFERS)
+})
+
+test('an answer that waits for the one before it is not overwritten by the next of its connection', async () => {
+  upstream = await startScriptedUpstream(() => {})
+  gateway = await startForwardingApp(upstream.url, { connections: 2 })
+  const client = connect(gateway.port, '127.0.0.1')
+  const request = `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: gateway\r\n`
+  client.write(`${request}\r\n${request}Connection: close\r\n\r\n`)
+  await upstream.received(2)
+  const [first, second] = upstream.requests
+  // Chunked, it goes on as it was read.
+  const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n'
+  second?.send(`${head}${chunkOf('a'.repeat(5000))}0\r\n\r\n`)
+
+  upstream.script = other => other.send(json('b'.repeat(5000)))
+  expect((await get(gateway.port, WORKSPACE_PATH)).text).toBe('b'.repeat(5000))
+  expect(upstream.requests[2]?.connection).toBe(second?.connection)
+  first?.send(json('"first"'))
+  const received: Buffer[] = []
+  client.on('data', bytes => received.push(bytes))
+  await once(client, 'end')
+  expect(Buffer.concat(received).toString()).toContain('a'.repeat(5000))
+})

@@ -1,0 +1,50 @@
+import { beforeEach, expect, test } from 'vitest'
+import { AddressBook } from '../../../src/upstream/pool/address-book.ts'
+
+const at = (host: string, port = 80) => ({ host, port })
+const hosts = (nowMs: number) => book.order(nowMs).map(({ host }) => host)
+let book: AddressBook
+beforeEach(() => {
+  book = new AddressBook()
+  book.replace([at('a'), at('b'), at('c')])
+})
+
+test('connections go round: each address comes first in its turn', () => {
+  expect([hosts(0), hosts(0), hosts(0), hosts(0)].map(([first]) => first)).toEqual(['a', 'b', 'c', 'a'])
+})
+
+test('one that could not be reached comes last for ten seconds, and then in its turn again', () => {
+  book.failed(at('a'), 0)
+  expect(hosts(0)).toEqual(['b', 'c', 'a'])
+  expect([hosts(9_999), hosts(9_999)].map(order => order.at(-1))).toEqual(['a', 'a'])
+  expect(book.figures(9_999)).toEqual({ usable: 2, avoided: 1 })
+  expect(hosts(10_000)[0]).toBe('a')
+})
+
+test('one that was reached is avoided no longer', () => {
+  book.failed(at('a'), 0)
+  book.worked(at('a'))
+  expect(hosts(0)).toEqual(['a', 'b', 'c'])
+})
+
+test('where none can be reached, all are still tried, the longest ago first', () => {
+  book.failed(at('b'), 0)
+  book.failed(at('c'), 1)
+  book.failed(at('a'), 2)
+  expect(hosts(3)).toEqual(['b', 'c', 'a'])
+})
+
+test('the same host may serve on two ports', () => {
+  book.replace([at('a', 1), at('a', 2), at('a', 1)])
+  book.failed(at('a', 1), 0)
+  expect(book.order(0)).toEqual([at('a', 2), at('a', 1)])
+})
+
+test('of three hundred addresses some are enough, and what is gone leaves nothing behind', () => {
+  book.failed(at('a'), 0)
+  book.replace(Array.from({ length: 300 }, (_, index) => at(`10.0.0.${index}`)))
+  expect(book.order(0)).toHaveLength(64)
+  book.failed(at('a'), 0)
+  book.replace([at('a')])
+  expect(book.figures(0)).toEqual({ usable: 1, avoided: 0 })
+})

@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest'
+import { placesOf } from '../../../src/upstream/pool/targets.ts'
+
+test.each([
+  ['http://files', [], [{ host: 'files', port: 80 }]],
+  ['https://files/base', [], [{ host: 'files', port: 443 }]],
+  ['http://[fd00::5]:8080', [], [{ host: 'fd00::5', port: 8080 }]],
+  [
+    'https://files',
+    ['10.0.0.5:8443', '[fd00::5]:8443', 'files-2:443'],
+    [
+      { host: '10.0.0.5', port: 8443 },
+      { host: 'fd00::5', port: 8443 },
+      { host: 'files-2', port: 443 },
+    ],
+  ],
+])('%s with %j is looked for at %j', (url, addresses, places) => {
+  expect(placesOf({ url, addresses })).toEqual(places)
+})

@@ -1,0 +1,78 @@
+import { expect, test } from 'vitest'
+import type { KeyGrant } from '../../src/domain/key-record.ts'
+import { compileRequestHeaders } from '../../src/upstream/request-headers.ts'
+
+const grant: KeyGrant = {
+  id: 'key_01',
+  workspaceId: 'ws_1',
+  scopes: ['files:read', 'workspace:read'],
+  hint: 'wsk_…abcd',
+  expiresAtMs: 1,
+  revokedAtMs: null,
+  version: 1,
+}
+const own = {
+  requestId: 'req-1',
+  forwarded: { for: '192.0.2.1', proto: 'https', host: 'api.example' },
+} as const
+const ours = {
+  'x-postern-workspace-id': 'ws_1',
+  'x-postern-key-id': 'key_01',
+  'x-postern-scopes': 'files:read workspace:read',
+  'x-request-id': 'req-1',
+  'x-forwarded-for': '192.0.2.1',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-host': 'api.example',
+}
+
+test('only headers on the list go on, and never the key', () => {
+  const build = compileRequestHeaders(['Accept', 'User-Agent'], {})
+  const client = {
+    accept: '*/*',
+    authorization: 'Bearer wsk_x',
+    cookie: 'a=b',
+    'x-postern-key-id': 'key_forged',
+  }
+  expect(build(client, grant, own)).toEqual({ accept: '*/*', ...ours })
+})
+
+test('the operator’s headers win over the client’s, and may be a token of the operator’s own', () => {
+  const build = compileRequestHeaders(['Accept', 'user-agent'], {
+    'User-Agent': 'postern',
+    Authorization: 'Bearer s',
+  })
+  expect(build({ 'user-agent': 'curl' }, grant, own)).toEqual({
+    'user-agent': 'postern',
+    authorization: 'Bearer s',
+    ...ours,
+  })
+})
+
+test('a Connection header of the client removes nothing', () => {
+  const build = compileRequestHeaders(['Accept'], {})
+  expect(build({ accept: 'text/plain', connection: 'accept, x-postern-key-id' }, grant, own)).toMatchObject({
+    accept: 'text/plain',
+    ...ours,
+  })
+})
+
+test('each request gets an object of its own', () => {
+  const build = compileRequestHeaders(['Accept'], { 'X-Tenant': 't' })
+  expect(build({}, grant, own)).not.toBe(build({}, grant, own))
+})
+
+test.each([
+  'Authorization',
+  'X_Postern_Key.Id',
+  'Connection',
+  'Transfer-Encoding',
+  'Expect',
+  'x-forwarded-for',
+])('a list that would let %s of the client through does not start', name =>
+  expect(() => compileRequestHeaders([name], {})).toThrow(name.toLowerCase()),
+)
+
+test.each(['Host', 'Content-Length', 'Upgrade', 'X-Postern-Scopes'])(
+  'a fixed header %s, which would break or belie a request, does not start',
+  name => expect(() => compileRequestHeaders([], { [name]: 'x' })).toThrow(name.toLowerCase()),
+)

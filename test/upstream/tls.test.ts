@@ -1,0 +1,145 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { TLSSocket, type TlsOptions } from 'node:tls'
+import { afterAll, afterEach, expect, test } from 'vitest'
+import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
+import { makeCertificates } from '../support/certificates.ts'
+import {
+  type ForwardingApp,
+  metricValue,
+  startForwardingApp,
+  WORKSPACE_PATH,
+} from '../support/forwarding-app.ts'
+import { get } from '../support/http-client.ts'
+import { json, type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts'
+
+const certificates = makeCertificates()
+let upstream: ScriptedUpstream
+let gateway: ForwardingApp
+
+async function start(server: TlsOptions, tls: UpstreamSettings['tls']) {
+  upstream = await startScriptedUpstream(request => request.send(json('{}')), server)
+  gateway = await startForwardingApp(upstream.url, { tls })
+}
+
+const ask = () => get(gateway.port, WORKSPACE_PATH)
+const tlsErrors = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'tls' })
+
+afterEach(async () => {
+  await gateway.stop()
+  await upstream.stop()
+})
+afterAll(() => certificates.remove())
+
+test('an upstream whose authority is configured is spoken to', async () => {
+  await start(certificates.server, { caFile: certificates.caFile })
+  expect(await ask()).toMatchObject({ status: 200, text: '{}' })
+})
+
+test('an upstream of an unknown authority never sees the request', async () => {
+  await start(certificates.server, {})
+  expect((await ask()).status).toBe(502)
+  expect(upstream.requests).toHaveLength(0)
+  expect(await tlsErrors()).toBe(1)
+})
+
+test('an upstream with the certificate of another name never sees the request', async () => {
+  await start(certificates.misnamed, { caFile: certificates.caFile })
+  expect((await ask()).status).toBe(502)
+  expect(upstream.requests).toHaveLength(0)
+  expect(await tlsErrors()).toBe(1)
+})
+
+test('an upstream whose certificate has expired never sees the request', async () => {
+  await start(certificates.expired, { caFile: certificates.caFile })
+  expect((await ask()).status).toBe(502)
+  expect(upstream.requests).toHaveLength(0)
+  expect(await tlsErrors()).toBe(1)
+})
+
+test('an upstream that speaks no TLS is a 502', async () => {
+  upstream = await startScriptedUpstream(() => {})
+  upstream.greeting = 'HTTP/1.1 400 Bad Request\r\n\r\n'
+  gateway = await startForwardingApp(upstream.url.replace('http:', 'https:'))
+  expect((await ask()).status).toBe(502)
+  expect(await tlsErrors()).toBe(1)
+})
+
+test('the gateway shows its own certificate', async () => {
+  const { caFile, clientCertFile: certFile, clientKeyFile: keyFile } = certificates
+  const server = {
+    ...certificates.server,
+    ca: readFileSync(caFile),
+    requestCert: true,
+    rejectUnauthorized: true,
+  }
+  await start(server, { caFile, certFile, keyFile })
+  expect((await ask()).status).toBe(200)
+  const [socket] = upstream.sockets
+  expect(socket instanceof TLSSocket && socket.getPeerCertificate().subject.CN).toBe('client')
+})
+
+test('a stale connection is retried over TLS as well, where farewells are bytes too', async () => {
+  await start(certificates.server, { caFile: certificates.caFile })
+  expect((await ask()).status).toBe(200)
+  upstream.script = request => {
+    if (request.numberOnConnection > 0) request.socket.end()
+    else request.send(json('"again"'))
+  }
+  expect((await ask()).text).toBe('"again"')
+  expect(upstream.requests).toHaveLength(3)
+})
+
+test('a request whose client left during the handshake is never sent, and its connection serves the next', async () => {
+  upstream = await startScriptedUpstream(request => request.send(json('"next"')), certificates.server)
+  const gate = await startGate(upstream.port)
+  let noteDeparture = () => {}
+  const departed = new Promise<void>(resolve => {
+    noteDeparture = resolve
+  })
+  const tls = { caFile: certificates.caFile }
+  gateway = await startForwardingApp(`https://127.0.0.1:${gate.port}`, { tls, connections: 1 }, {}, app => {
+    app.addHook('onRequest', async (_request, reply) => void reply.raw.on('close', noteDeparture))
+  })
+  const leaving = connect(gateway.port, '127.0.0.1')
+  leaving.write(`GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await gate.knocked
+  leaving.destroy()
+  await departed
+  gate.open()
+  expect((await ask()).text).toBe('"next"')
+  expect(upstream.requests).toHaveLength(1)
+  gate.close()
+})
+
+test('a handshake that never ends is a 504', async () => {
+  upstream = await startScriptedUpstream(() => {}, certificates.server)
+  const gate = await startGate(upstream.port)
+  gateway = await startForwardingApp(`https://127.0.0.1:${gate.port}`, { connectTimeoutMs: 100 })
+  expect((await ask()).status).toBe(504)
+  expect(
+    await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'connect_timeout' }),
+  ).toBe(1)
+  gate.close()
+})
+
+/** A door that lets nothing through until it is opened: what keeps a handshake waiting. */
+async function startGate(target: number) {
+  const sockets: Socket[] = []
+  const server = createServer(socket => sockets.push(socket.pause().on('error', () => {})))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    knocked: once(server, 'connection'),
+    open() {
+      for (const socket of sockets)
+        socket.pipe(connect(target, '127.0.0.1').on('error', () => {})).pipe(socket)
+      server.on('connection', socket =>
+        socket.pipe(connect(target, '127.0.0.1').on('error', () => {})).pipe(socket),
+      )
+    },
+    close: () => server.close(),
+  }
+}
