@@ -158,15 +158,15 @@ describe.skipIf(!has(HELM))('no secret leaves its Secret', () => {
   it('the gateway is given no credential of the database and no admin token', () => {
     const rendering = render({}, { files: ['console-postgres.yaml'] })
     expect(Object.keys(mountedSecrets(rendering, 'gateway')).sort()).toEqual([
-      'keys.signingSecrets',
       'keyService.token',
+      'keys.signingSecrets',
       'redis.url',
     ])
     expect(Object.keys(mountedSecrets(rendering, 'console')).sort()).toEqual([
       'console.adminToken',
       'database.url',
-      'keys.signingSecrets',
       'keyService.token',
+      'keys.signingSecrets',
       'redis.url',
     ])
   })

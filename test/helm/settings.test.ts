@@ -142,8 +142,8 @@ describe.skipIf(!has(HELM))('secrets that nobody names', () => {
     const both = render({ ...MINIMAL, console: { enabled: true } }).get('Secret')
     expect(Object.keys(at(both, 'data')).sort()).toEqual([
       'console-admin-token',
-      'keys-signing-secrets',
       'key-service-token',
+      'keys-signing-secrets',
     ])
     const plain = (key: string) => Buffer.from(textAt(both, 'data', key), 'base64').toString()
     expect(Buffer.from(plain('keys-signing-secrets'), 'base64')).toHaveLength(32)
@@ -157,7 +157,7 @@ describe.skipIf(!has(HELM))('secrets that nobody names', () => {
 
   it('are the same for both planes', () => {
     const rendering = render({ ...MINIMAL, console: { enabled: true } })
-    for (const file of ['keys.signingSecrets', 'keyService.token']) {
+    for (const file of ['keyService.token', 'keys.signingSecrets']) {
       expect(mountedSecrets(rendering, 'gateway')[file]).toBe(mountedSecrets(rendering, 'console')[file])
     }
   })

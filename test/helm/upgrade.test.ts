@@ -64,8 +64,8 @@ describe.skipIf(!has(HELM))('an upgrade', () => {
     expect(data['keys-signing-secrets']).toBe(base64('one,two'))
     expect(Object.keys(data).sort()).toEqual([
       'console-admin-token',
-      'keys-signing-secrets',
       'key-service-token',
+      'keys-signing-secrets',
     ])
   })
 })
