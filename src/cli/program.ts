@@ -101,7 +101,8 @@ function describeProgram(host: Host, version: string): Command {
       host.write('The settings are valid.\n')
     })
   command(configuration, 'print', 'print the effective settings, secrets hidden').action(async (_, self) => {
-    host.write(printConfig(loadOrEnd(host, self, [])))
+    const loaded = load(host, self, [])
+    host.write(printConfig(configOrThrow(loaded), loaded.ok ? loaded.removed : undefined))
   })
   command(program, 'openapi', 'print the public API as an OpenAPI 3.1 document').action(async (_, self) => {
     host.write(`${JSON.stringify(describeApi(loadOrEnd(host, self, []), version), null, 2)}\n`)

@@ -20,6 +20,8 @@ const CHECKS: Readonly<Record<string, Check>> = {
   items: (wanted, value) => Array.isArray(value) && value.every(item => fits(wanted, item)),
   minItems: (wanted, value) => Array.isArray(value) && value.length >= Number(wanted),
   maxItems: (wanted, value) => Array.isArray(value) && value.length <= Number(wanted),
+  minProperties: (wanted, value) => Object.keys(Object(value)).length >= Number(wanted),
+  maxProperties: (wanted, value) => Object.keys(Object(value)).length <= Number(wanted),
   required: (wanted, value) =>
     Array.isArray(wanted) && wanted.every(name => Object.hasOwn(Object(value), name)),
   properties: (wanted, value) =>

@@ -3,6 +3,7 @@ import { type Fault, faultsOf } from './check-settings.ts'
 import { fingerprintOf, fingerprintOfFile } from './fingerprint.ts'
 import { formats } from './formats.ts'
 import { FILE_SETTINGS, valueAt } from './live-settings.ts'
+import { mergeByName, removedNames } from './merge-by-name.ts'
 import { checkRules, type Plane } from './rules.ts'
 import type { Config } from './schema.ts'
 import { configSchema, expectationOf, settingByPath, settings } from './settings.ts'
@@ -19,7 +20,13 @@ import {
 export const DEFAULTS_FILE = new URL('../../config/default.yaml', import.meta.url)
 
 export type LoadedConfig =
-  | { readonly ok: true; readonly config: Config; readonly files: ReadonlyMap<string, string> }
+  | {
+      readonly ok: true
+      readonly config: Config
+      readonly files: ReadonlyMap<string, string>
+      /** Routes and scopes of the defaults that these settings remove, by setting. */
+      readonly removed: ReadonlyMap<string, readonly string[]>
+    }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] }
 
 /**
@@ -53,6 +60,7 @@ export function loadConfig(sources: {
   const known = new Set(mistakes.map(({ path }) => path))
   mistakes.push(...validate(candidate, given).filter(({ path }) => !known.has(path)))
   const isSound = soundOf(mistakes.flatMap(({ path }) => path ?? []))
+  if (isSound('routes')) nameRoutes(candidate)
   // A rule is judged where what it reads is sound: of that part the schema has accepted the candidate.
   for (const mistake of checkRules(candidate as unknown as Config, sources.planes, isSound)) {
     const writer = given.get(mistake.spelling)
@@ -67,7 +75,7 @@ export function loadConfig(sources: {
     const file = valueAt(config, path)
     if (typeof file === 'string') files.set(file, fingerprintOfFile(file))
   }
-  return { ok: true, config, files }
+  return { ok: true, config, files, removed: removedNames(defaults, given) }
 }
 
 /** @param faulty paths of settings and sections; an empty one is a whole file */
@@ -103,7 +111,7 @@ function overlay(given: Map<string, Given>, layer: Layer, mistakes: Mistake[]): 
       })
     }
     given.delete(twin)
-    given.set(path, value)
+    given.set(path, mergeByName(path, given.get(path), value, mistakes))
   }
 }
 
@@ -150,6 +158,13 @@ function readHeaderFiles(candidate: Record<string, unknown>, read: ReadText, mis
     else if (text !== null) headers[name] = text
   }
   upstream.headers = headers
+}
+
+/** From here on a list, each with its name in it. */
+function nameRoutes(candidate: Record<string, unknown>): void {
+  // The schema has accepted them.
+  const routes = candidate['routes'] as Record<string, object>
+  candidate['routes'] = Object.entries(routes).map(([name, route]) => ({ name, ...route }))
 }
 
 function readText(

@@ -4,10 +4,21 @@ import { settings } from './settings.ts'
 
 export const HIDDEN = '[hidden]'
 
-/** The effective settings as YAML that could be read again, secrets hidden. */
-export function printConfig(config: Config): string {
+/**
+ * The effective settings as YAML that could be read again, secrets hidden.
+ * @param removed what they remove of the defaults, by setting
+ */
+export function printConfig(
+  config: Config,
+  removed: ReadonlyMap<string, readonly string[]> = new Map(),
+): string {
+  const routes = Object.fromEntries(config.routes.map(({ name, ...route }) => [name, route]))
   // A copy as plain data: values are replaced in it.
-  const copy = structuredClone(config) as unknown as Record<string, unknown>
+  const copy: Record<string, unknown> = structuredClone({ ...config, routes })
+  for (const [path, names] of removed) {
+    const nothing = Object.fromEntries(names.map(name => [name, null]))
+    copy[path] = { ...Object(copy[path]), ...nothing }
+  }
   for (const { path, secret, schema } of settings) {
     if (secret) hide(copy, path.split('.'), schema.format?.endsWith('-url') ? hiddenAddress : hidden)
   }
@@ -27,9 +38,9 @@ function hide(
   else parent[name] = hider(value)
 }
 
-/** Lists and maps keep their shape. */
+/** Lists and maps keep their shape; a list of none is left out, which could not be read again. */
 function hidden(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(() => HIDDEN)
+  if (Array.isArray(value)) return value.length === 0 ? undefined : value.map(() => HIDDEN)
   if (typeof value !== 'object' || value === null) return HIDDEN
   return Object.fromEntries(Object.keys(value).map(name => [name, HIDDEN]))
 }

@@ -60,12 +60,8 @@ function checkForwarded(route: RouteConfig, parameters: readonly string[]): Mist
 }
 
 function checkUnique(routes: readonly RouteConfig[]): Mistake[] {
-  const names = duplicatesOf(routes.map(route => route.name))
   const forms = duplicatesOf(routes.map(route => route.path.replace(/\{[^{}]*\}/g, '{}')))
-  return [
-    ...names.map(name => mistake('routes', `has two entries of the name ${name}`)),
-    ...forms.map(form => mistake('routes', `has two entries that match the same paths: ${form}`)),
-  ]
+  return forms.map(form => mistake('routes', `has two entries that match the same paths: ${form}`))
 }
 
 function parametersOf(template: string): string[] {

@@ -14,9 +14,10 @@ const queryRule = Type.Union([
   }),
 ])
 
+export const ROUTE_NAME = '^[a-z][a-z0-9-]{0,31}$'
+
 /** One entry of `routes`. */
 export const route = section({
-  name: Type.String({ pattern: '^[a-z][a-z0-9-]{0,31}$' }),
   summary: optional(Type.String({ maxLength: 200 })),
   path: Type.String({ format: 'path-template' }),
   answeredBy: optional(Type.Union([Type.Literal('gateway'), Type.Literal('upstream')])),

@@ -3,7 +3,7 @@ import { SCOPE_TOKEN } from '../domain/scope.ts'
 import { consolePlane } from './console-schema.ts'
 import { limits } from './limits-schema.ts'
 import { operations } from './operations-schema.ts'
-import { route } from './route-schema.ts'
+import { ROUTE_NAME, route } from './route-schema.ts'
 import {
   circuit,
   file,
@@ -161,14 +161,21 @@ export const configSchema = section({
   tracing: operations.tracing,
   log: operations.log,
   scopes: mapOf(SCOPE_TOKEN.source, Type.String({ minLength: 1, maxLength: 200 }), {
-    description: 'Scopes that a key may have, each with what it grants in words',
+    description:
+      'Scopes that a key may have, each with what it grants in words; added to the defaults, of which `name: null` removes one',
   }),
-  routes: Type.Array(route, { minItems: 1, maxItems: 200, description: 'Endpoints of the public API' }),
+  routes: mapOf(ROUTE_NAME, route, {
+    minProperties: 1,
+    maxProperties: 200,
+    description:
+      'Endpoints of the public API, by name; added to the defaults, of which `name: null` removes one',
+  }),
 })
 
 type Declared = Static<typeof configSchema>
 
-/** The effective settings, checked; values that stood in files are read. */
-export type Config = Omit<Declared, 'upstream'> & {
+/** The effective settings, checked; values that stood in files are read, and routes know their names. */
+export type Config = Omit<Declared, 'upstream' | 'routes'> & {
   upstream: Omit<Declared['upstream'], 'headers'> & { headers: Record<string, string> }
+  routes: ({ name: string } & Static<typeof route>)[]
 }

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { fileWith } from '../config/examples.ts'
 import { runPostern, startPostern } from '../support/postern-process.ts'
 import { field, get, RawClient } from '../support/raw-client.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
@@ -68,6 +70,18 @@ describe('settings', () => {
     expect(exit.stdout).toContain('redis://user:')
     expect(exit.stdout).not.toMatch(/canary/)
     expect(exit.stdout).not.toContain(secret)
+  })
+
+  test('config print shows routes and scopes as they are in the end, and can be read again', async () => {
+    const file = fileWith(
+      'routes: { files: null, one: { path: "/one/{workspaceId}", scope: a } }\nscopes: { a: A }',
+    )
+    const { stdout } = await runPostern(['config', 'print', '--config', file])
+    const { routes, scopes } = parse(stdout) as { routes: Record<string, unknown>; scopes: object }
+    expect(Object.keys(routes)).toEqual(['auth', 'workspace', 'one', 'files'])
+    expect(routes).toMatchObject({ one: { path: '/one/{workspaceId}', scope: 'a' }, files: null })
+    expect(Object.keys(scopes)).toEqual(['workspace:read', 'files:read', 'a'])
+    expect((await runPostern(['config', 'print', '--config', fileWith(stdout)])).stdout).toBe(stdout)
   })
 
   test('help and version end well, a word that is no command does not', async () => {
@@ -268,7 +282,7 @@ describe('with everything running', () => {
   headers: { Authorization: Bearer svc, X-Service-Token: { file: ${directory}/token } }
 scopes: { "members:read": List members }
 routes:
-  - name: member
+  member:
     path: /api/v1/workspaces/{workspaceId}/members/{memberId}
     upstreamPath: /v2/{workspaceId}/people/{memberId}
     scope: members:read

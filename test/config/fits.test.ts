@@ -5,7 +5,12 @@ import { fits } from '../../src/config/fits.ts'
 import { configSchema } from '../../src/config/settings.ts'
 import { configOf } from './examples.ts'
 
-const DEFAULTS: object = configOf({ environment: {} })
+const { routes, ...others } = configOf({ environment: {} })
+/** As the schema sees them: routes are still by name. */
+const DEFAULTS: object = {
+  ...others,
+  routes: Object.fromEntries(routes.map(({ name, ...route }) => [name, route])),
+}
 const PLACES = placesIn(DEFAULTS)
 const NEARLY = [
   null,

@@ -127,10 +127,49 @@ describe('settings are found', () => {
     expect(configOf({ file: 'gateway: { requestHeaders: [Accept] }' }).gateway.requestHeaders).toEqual([
       'Accept',
     ])
-    const routes = '[{ name: one, path: "/v2/{workspaceId}" }]'
-    expect(configOf({ environment: { POSTERN_ROUTES: routes } }).routes).toEqual([
-      { name: 'one', path: '/v2/{workspaceId}' },
+  })
+
+  it('of routes and scopes by name: added to the defaults, replacing one whole, or removing it', () => {
+    const file = `
+scopes: { 'members:read': List members, 'files:read': null }
+routes:
+  members: { path: '/api/v1/workspaces/{workspaceId}/members', scope: members:read }
+  workspace: { path: '/w/{workspaceId}' }
+  files: null`
+    const { routes, scopes } = configOf({ file })
+    expect(scopes).toEqual({
+      'workspace:read': "Read the workspace's own data",
+      'members:read': 'List members',
+    })
+    expect(routes.map(({ name, path, scope }) => [name, path, scope])).toEqual([
+      ['auth', '/api/v1/auth', undefined],
+      ['workspace', '/w/{workspaceId}', undefined],
+      ['members', '/api/v1/workspaces/{workspaceId}/members', 'members:read'],
     ])
+    // So does each further layer.
+    const environment = { POSTERN_ROUTES: '{ members: null, one: { path: "/one/{workspaceId}" } }' }
+    expect(configOf({ file, environment }).routes.map(({ name }) => name)).toEqual([
+      'auth',
+      'workspace',
+      'one',
+    ])
+  })
+
+  it('of routes also as a list with a name in each', () => {
+    const list = configOf({ file: 'routes: [{ name: one, path: "/one/{workspaceId}" }]' })
+    const map = configOf({ file: 'routes: { one: { path: "/one/{workspaceId}" } }' })
+    expect(list.routes).toEqual(map.routes)
+    expect(list.routes).toHaveLength(4)
+  })
+
+  it('and what is removed was there, and is not needed elsewhere', () => {
+    expect(mistakesOf({ file: 'routes: { fiels: null }' })).toEqual([
+      expect.stringMatching(/^routes \(in .*\), at fiels is null, which removes an entry of this name/),
+    ])
+    expect(mistakesOf({ file: 'scopes: { "files:read": null }' })).toEqual([
+      'routes.files.scope is files:read, which scopes does not name',
+    ])
+    expect(mistakesOf({ file: 'scopes: { __proto__: null }' })).toHaveLength(1)
   })
 
   it('and so is what another program reads: that is no mistake', () => {

@@ -1,8 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { configOf, mistakesOf, SIGNING_SECRET } from './examples.ts'
 
-function mistakesOfRoute(route: Record<string, unknown>): string[] {
-  return mistakesOf({ environment: { POSTERN_ROUTES: JSON.stringify([route]) } })
+/** In place of the defaults, so that no other route has a part in what is wrong. */
+const NO_DEFAULTS = { auth: null, workspace: null, files: null }
+
+function mistakesOfRoute({
+  name,
+  ...route
+}: {
+  readonly name: string
+  readonly [field: string]: unknown
+}): string[] {
+  return mistakesOf({ environment: { POSTERN_ROUTES: JSON.stringify({ ...NO_DEFAULTS, [name]: route }) } })
 }
 
 describe('an endpoint', () => {
@@ -26,7 +35,10 @@ describe('an endpoint', () => {
       scope: 'files:read',
       query: { part: { type: 'choice', values: ['head', 'all'] }, at: { type: 'token', maxLength: 9 } },
     }
-    expect(configOf({ environment: { POSTERN_ROUTES: JSON.stringify([route]) } }).routes).toEqual([route])
+    const { name, ...entry } = route
+    expect(
+      configOf({ environment: { POSTERN_ROUTES: JSON.stringify({ ...NO_DEFAULTS, [name]: entry }) } }).routes,
+    ).toEqual([route])
   })
 
   it.each([
@@ -105,23 +117,30 @@ describe('an endpoint', () => {
 
   it('has no field of another name', () => {
     expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', scopes: ['files:read'] })).toEqual([
-      'POSTERN_ROUTES, at 0 holds an unknown name: scopes',
+      'POSTERN_ROUTES, at x holds an unknown name: scopes',
     ])
   })
 
-  it('is the only one of its name and of its form', () => {
-    const routes = [
-      { name: 'x', path: '/{workspaceId}/{a}' },
-      { name: 'x', path: '/{b}/{workspaceId}' },
-    ]
+  it('is the only one of its name', () => {
+    const routes = '[{ name: x, path: "/{workspaceId}/{a}" }, { name: x, path: "/{workspaceId}/{a}/b" }]'
+    expect(mistakesOf({ environment: { POSTERN_ROUTES: routes } })).toEqual([
+      expect.stringMatching(/^POSTERN_ROUTES has two entries of the name x$/),
+    ])
+  })
+
+  it('is the only one of its form', () => {
+    const routes = { x: { path: '/{workspaceId}/{a}' }, y: { path: '/{b}/{workspaceId}' } }
     expect(mistakesOf({ environment: { POSTERN_ROUTES: JSON.stringify(routes) } })).toEqual([
-      expect.stringMatching(/two entries of the name x$/),
       expect.stringMatching(/two entries that match the same paths: \/\{\}\/\{\}$/),
     ])
   })
 
   it('must be there: an API of none is a mistake', () => {
-    expect(mistakesOf({ environment: { POSTERN_ROUTES: '[]' } })).toHaveLength(1)
+    for (const routes of ['[]', JSON.stringify(NO_DEFAULTS), '[{ path: "/{workspaceId}" }]', '[a]', 'a']) {
+      expect(mistakesOf({ environment: { POSTERN_ROUTES: routes } }), routes).toEqual([
+        expect.stringMatching(/^POSTERN_ROUTES must be /),
+      ])
+    }
   })
 })
 
@@ -136,9 +155,7 @@ describe('a scope', () => {
       '{ a: 5 }',
       '[a]',
     ]) {
-      // The default routes are out of the way, whose scopes would be missing.
-      const environment = { POSTERN_ROUTES: '[{ name: x, path: /me, answeredBy: gateway }]' }
-      expect(mistakesOf({ file: `scopes: ${scopes}`, environment }), scopes).toHaveLength(1)
+      expect(mistakesOf({ file: `scopes: ${scopes}` }), scopes).toHaveLength(1)
     }
   })
 })

@@ -87,7 +87,7 @@ describe('a secret is never printed', () => {
     expect(printed['keys']?.['signingSecrets']).toEqual(['[hidden]'])
     expect(printed['database']?.['url']).toBe('sqlite:postern.db')
     expect(printed['gateway']).toEqual(configOf().gateway)
-    expect(printed['routes']).toEqual(configOf().routes)
+    expect(Object.keys(printed['routes'] ?? {})).toEqual(configOf().routes.map(({ name }) => name))
   })
 
   it.each(['redis://redis:6379', 'rediss://user@[::1]:1/0', 'redis://h'])(

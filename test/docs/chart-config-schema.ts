@@ -93,12 +93,32 @@ function section(schema: JsonSchema, prefix: string, defaults: Layer): JsonSchem
     } else {
       const byDefault = defaults.get(path)?.value
       properties[name] = {
-        ...inChart(child as JsonSchema),
+        ...byName(path, inChart(child as JsonSchema)),
         ...(byDefault === undefined ? {} : { default: byDefault }),
       }
     }
   }
   return closed(prefix === '' ? 'Settings of the program' : `Settings below ${prefix}`, properties)
+}
+
+/** Entries by name, of which null removes one; routes may also be a list with a name in each. */
+function byName(path: string, schema: JsonSchema): JsonSchema {
+  if (path !== 'routes' && path !== 'scopes') return schema
+  const { description, ...map } = schema
+  const patterns = schema['patternProperties'] as JsonSchema
+  const orNull = Object.fromEntries(
+    Object.entries(patterns).map(([name, entry]) => [name, { anyOf: [entry, { type: 'null' }] }]),
+  )
+  const named = { ...map, patternProperties: orNull, minProperties: 0 }
+  if (path === 'scopes') return { description, ...named }
+  const [[pattern, entry] = []] = Object.entries(patterns)
+  const { properties, required } = entry as { properties: JsonSchema; required: string[] }
+  const item = {
+    ...(entry as JsonSchema),
+    properties: { name: { type: 'string', pattern }, ...properties },
+    required: ['name', ...required],
+  }
+  return { description, anyOf: [named, { type: 'array', minItems: 1, items: item }] }
 }
 
 /** Our own keywords left out, our own formats as patterns. */

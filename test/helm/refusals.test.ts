@@ -251,7 +251,7 @@ const UNKNOWN: readonly (readonly [string, Values, string])[] = [
   ['a section of settings that there is not', config({ quotas: {} }), 'quotas'],
   [
     'a setting of a route that there is not',
-    config({ routes: [{ name: 'a', path: '/a', methods: [] }] }),
+    config({ routes: { a: { path: '/a', methods: [] } } }),
     'methods',
   ],
   ['a reference for what is no secret', { ...MINIMAL, secrets: { log: { level: {} } } }, 'log'],

@@ -1,7 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { parse } from 'yaml'
-import { DEFAULTS_FILE } from '../../../src/config/load.ts'
-import type { RouteConfig } from '../../../src/domain/route.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import { KubernetesMetricsDouble } from '../../support/kubernetes-metrics-double.ts'
 import { PrometheusServer, type Series } from '../../support/prometheus-server.ts'
@@ -14,9 +11,8 @@ import { RULE_FILES } from '../rule-files.ts'
 import { Clients, SHARED_PATH, upstreamScripts } from './faults.ts'
 import { shortened, shortenedRules } from './shorten.ts'
 
-const { routes } = parse(readFileSync(DEFAULTS_FILE, 'utf8')) as { routes: RouteConfig[] }
-/** Those that are shipped, and one that shares its answers. */
-const ROUTES = [...routes, { name: 'shared', path: SHARED_PATH, shareAnswers: true }]
+/** Beside those that are shipped, one that shares its answers. */
+const ROUTES = { shared: { path: SHARED_PATH, shareAnswers: true } }
 
 /** Limits so near that a minute is enough to meet all of them. */
 const SETTINGS = {
