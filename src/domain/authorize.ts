@@ -1,8 +1,8 @@
+import { type Denial, denied } from './denial.ts'
 import type { KeyGrant } from './key-record.ts'
 import type { Lookup } from './lookup.ts'
 import { parseQuery } from './query.ts'
 import { type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route.ts'
-import { type Denial, denied, type Verdict } from './verdict.ts'
 
 let permit: (match: RouteMatch, grant: KeyGrant, query: string) => Permit
 
@@ -26,6 +26,8 @@ export class Permit {
     permit = (match, grant, query) => new Permit(match, grant, query)
   }
 }
+
+export type Verdict = { readonly kind: 'permitted'; readonly permit: Permit } | Denial
 
 /**
  * The decision, in the fixed order of checks: usable key, workspace binding, scope, query. The first failure answers.

@@ -1,6 +1,6 @@
+import { type Denial, denied } from './denial.ts'
 import type { KeyGrant } from './key-record.ts'
 import type { Route } from './route.ts'
-import { type Denial, denied } from './verdict.ts'
 
 /** So many requests in each window, for each workspace or for each key. */
 export interface RatePolicy {

@@ -1,13 +1,13 @@
 import type { FastifyReply } from 'fastify'
 import type { Permit } from '../domain/authorize.ts'
+import { type Denial, denialRow } from '../domain/denial.ts'
 import { isoInstant } from '../domain/iso-instant.ts'
 import type { KeyGrant } from '../domain/key-record.ts'
-import type { Denial } from '../domain/verdict.ts'
 import { fieldsOf, type WholeAnswer, wholeAnswer, writeWhole } from '../http/buffered-response.ts'
 import { asByteString, bytesOf } from '../http/byte-string.ts'
 import { endConnectionAfter } from '../http/guard-connections.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
-import { closesConnection, type Refusal, refusalOf } from './refusal.ts'
+import { type Refusal, refusalOf } from './refusal.ts'
 
 /** The three ways in which a request ends here. */
 export interface Answer {
@@ -23,10 +23,11 @@ export function createRefuse(): Answer['refuse'] {
   const prepared = new WeakMap<Refusal, WholeAnswer>()
   return (reply, seen, denial, close = false) => {
     const refusal = refusalOf(denial)
+    const { responsible, closesConnection } = denialRow(denial.reason)
     seen.reason = denial.reason
-    if (denial.reason.startsWith('upstream_')) seen.source = 'upstream'
+    if (responsible === 'upstream') seen.source = 'upstream'
     const response = reply.hijack().raw
-    if (close || closesConnection(denial.reason)) {
+    if (close || closesConnection === true) {
       endConnectionAfter(response.req)
       response.setHeader('connection', 'close')
     }

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { type Follow, followingPart } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
+import { denialRow } from '../domain/denial.ts'
 import { compileRoutes } from '../domain/route.ts'
 import { compileProxies } from '../http/trusted-proxies.ts'
 import type { KeyStore } from '../keys/key-store.ts'
@@ -89,7 +90,7 @@ function admissionOf(
 /** Whoever is too much hears so when the process has time for it. */
 function refusing(admission: Admission, refuse: Answer['refuse']): Answer['refuse'] {
   return (reply, seen, denial, close) => {
-    if (denial.reason !== 'overloaded' && denial.reason !== 'upstream_busy') {
+    if (denialRow(denial.reason).delayedUnderOverload !== true) {
       refuse(reply, seen, denial, close)
       return
     }

@@ -1,11 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Verdict } from '../domain/authorize.ts'
 import { authorize } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
+import { denied } from '../domain/denial.ts'
 import type { Lookup } from '../domain/lookup.ts'
 import { matchRoute, type Route, type RouteMatch } from '../domain/route.ts'
 import { keyPrefixOf } from '../domain/secret.ts'
 import { holdsStrayKey, strayKeysOf } from '../domain/stray-keys.ts'
-import { denied, type Verdict } from '../domain/verdict.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
@@ -75,7 +76,7 @@ export function handleRequest(
   // 4. One bearer credential. One without the form and MAC of a key costs no look-up.
   const credential = readCredential(head.authorization, gateway.keyCheck)
   if (credential.kind !== 'key') {
-    const denial = denied(credential.kind === 'missing' ? 'key_missing' : 'key_invalid')
+    const denial = denied(credential.kind === 'missing' ? 'key_missing' : 'key_malformed')
     observer.decided(seen, denial)
     return answer.refuse(reply, seen, denial)
   }

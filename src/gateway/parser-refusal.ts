@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { DenialReason } from '../domain/verdict.ts'
-import { denied } from '../domain/verdict.ts'
+import type { DenialReason } from '../domain/denial.ts'
+import { denied } from '../domain/denial.ts'
 import { rawAnswer } from '../http/raw-answer.ts'
 import { refusalOf } from './refusal.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
+import type { Verdict } from '../domain/authorize.ts'
 import { type Count, judgeCounts, secondsUntil } from '../domain/rate-limit.ts'
-import type { Verdict } from '../domain/verdict.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 
 /** Counts what is permitted, and tells the client how it stands, whoever answers then. */

@@ -1,4 +1,4 @@
-import type { DenialReason } from '../domain/verdict.ts'
+import type { DenialReason } from '../domain/denial.ts'
 
 export const MAX_TARGET_LENGTH = 8 * 1024
 export const MAX_HEADERS_LENGTH = 16 * 1024

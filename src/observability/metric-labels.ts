@@ -1,18 +1,8 @@
+import { DENIAL_REASONS, type DenialReason, denialRow } from '../domain/denial.ts'
+
 /** Closed sets: no label ever holds what a client sent, nor a key, a workspace or an address. */
-export const DECISION_REASONS = [
-  'ok',
-  'missing',
-  'malformed',
-  'unknown',
-  'revoked',
-  'expired',
-  'workspace',
-  'scope',
-  'query',
-  'limited',
-  'store_error',
-] as const
-export const REJECTION_REASONS = ['path', 'method', 'header', 'body', 'overload', 'draining'] as const
+export const DECISION_REASONS: readonly (DenialReason | 'ok')[] = ['ok', ...denialsCountedAs('decision')]
+export const REJECTION_REASONS = denialsCountedAs('rejected')
 export const ABORT_PHASES = ['auth', 'waiting', 'streaming'] as const
 export const LOOKUP_TIERS = ['memory', 'redis', 'key_service'] as const
 export const LOOKUP_RESULTS = [
@@ -80,4 +70,9 @@ export function codeLabel(status: number): string {
  */
 export function classLabel(status: number): string {
   return status === 304 ? '2xx' : `${Math.floor(status / 100)}xx`
+}
+
+/** What is counted under the names of denial reasons. */
+function denialsCountedAs(metric: 'rejected' | 'decision'): readonly DenialReason[] {
+  return DENIAL_REASONS.filter(reason => denialRow(reason).countedAs === metric)
 }

@@ -1,5 +1,5 @@
+import { type DenialReason, denialRow } from '../domain/denial.ts'
 import type { TierName } from '../domain/lookup.ts'
-import type { DenialReason } from '../domain/verdict.ts'
 import {
   ABORT_PHASES,
   classLabel,
@@ -16,30 +16,6 @@ import type { TracedDistribution } from './traced-distribution.ts'
 /** The one that is allowed has its name in metrics; each more would be a series per route. */
 const COUNTED_METHOD = 'GET'
 
-/** Reasons before the credential was looked at. The others are decisions on it, or what came after. */
-const REJECTIONS: Partial<Record<DenialReason, (typeof REJECTION_REASONS)[number]>> = {
-  malformed_request: 'header',
-  url_too_long: 'path',
-  headers_too_large: 'header',
-  unknown_route: 'path',
-  method_not_allowed: 'method',
-  body_not_allowed: 'body',
-  overloaded: 'overload',
-  draining: 'draining',
-}
-
-const DECISIONS: Partial<Record<DenialReason, (typeof DECISION_REASONS)[number]>> = {
-  key_missing: 'missing',
-  key_invalid: 'unknown',
-  key_expired: 'expired',
-  key_revoked: 'revoked',
-  key_store_unavailable: 'store_error',
-  other_workspace: 'workspace',
-  scope_missing: 'scope',
-  invalid_query: 'query',
-  rate_limited: 'limited',
-}
-
 /** As much of a route as its counters are told apart by. */
 export interface ObservedRoute {
   readonly name: string
@@ -51,15 +27,18 @@ export class RequestCounters {
   readonly #metrics: Metrics
   readonly #routes = new Map<string, RouteCounters>()
   readonly #overhead: Distribution
-  readonly #decisions: Record<(typeof DECISION_REASONS)[number], Tally>
+  readonly #decisions: ReadonlyMap<string, Tally>
   readonly #authDurations: Record<TierName, Distribution>
 
   /** Starts at zero what alerts ask the rate of, so that they fire on the first of its kind. */
   constructor(metrics: Metrics, routes: readonly ObservedRoute[]) {
     this.#metrics = metrics
     this.#overhead = metrics.overheadDuration.child({})
-    this.#decisions = childrenBy(DECISION_REASONS, reason =>
-      metrics.decisions.child({ decision: reason === 'ok' ? 'permitted' : 'denied', reason }),
+    this.#decisions = new Map(
+      DECISION_REASONS.map(reason => [
+        reason,
+        metrics.decisions.child({ decision: reason === 'ok' ? 'permitted' : 'denied', reason }),
+      ]),
     )
     this.#authDurations = childrenBy(LOOKUP_TIERS, tier => metrics.authDuration.child({ tier }))
     for (const phase of ABORT_PHASES) metrics.clientAborts.inc({ phase }, 0)
@@ -69,8 +48,9 @@ export class RequestCounters {
 
   /** @param reason null for a permit @param tier null where none was asked */
   decided(reason: DenialReason | null, tier: TierName | null, seconds: number): void {
-    const decision = decisionOf(reason, tier)
-    if (decision !== undefined) this.#decisions[decision].inc()
+    if (reason === null || denialRow(reason).countedAs === 'decision') {
+      this.#decisions.get(reason ?? 'ok')?.inc()
+    }
     if (tier !== null) this.#authDurations[tier].observe(seconds)
   }
 
@@ -86,8 +66,7 @@ export class RequestCounters {
   /** However it ended. */
   ended({ route, responseBytes, reason }: RequestObservation): void {
     this.#route(route).sent(responseBytes)
-    const rejection = reason === null ? undefined : REJECTIONS[reason]
-    if (rejection !== undefined) this.#metrics.rejected.inc({ reason: rejection })
+    if (reason !== null && denialRow(reason).countedAs === 'rejected') this.#metrics.rejected.inc({ reason })
   }
 
   refusedByParser(reason: DenialReason, status: number): void {
@@ -97,7 +76,7 @@ export class RequestCounters {
       code: String(status),
       source: 'gateway',
     })
-    this.#metrics.rejected.inc({ reason: REJECTIONS[reason] ?? 'header' })
+    this.#metrics.rejected.inc({ reason })
   }
 
   #route(name: string): RouteCounters {
@@ -108,12 +87,6 @@ export class RequestCounters {
     }
     return counters
   }
-}
-
-/** An invalid key that no tier was asked for had not the form of one. */
-function decisionOf(reason: DenialReason | null, tier: TierName | null) {
-  if (reason === null) return 'ok'
-  return reason === 'key_invalid' && tier === null ? 'malformed' : DECISIONS[reason]
 }
 
 type Source = RequestObservation['source']

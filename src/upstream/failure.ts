@@ -1,5 +1,5 @@
 import { errors } from 'undici'
-import type { DenialReason } from '../domain/verdict.ts'
+import type { DenialReason } from '../domain/denial.ts'
 import type { UPSTREAM_ERROR_KINDS } from '../observability/metrics.ts'
 
 export type UpstreamFailureKind = (typeof UPSTREAM_ERROR_KINDS)[number]
@@ -69,7 +69,7 @@ export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
     case 'total_timeout':
       return 'upstream_timeout'
     case 'queue_full':
-      return 'upstream_busy'
+      return 'upstream_queue_full'
     case 'circuit_open':
       return 'upstream_unavailable'
     default:

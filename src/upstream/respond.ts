@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import { type Denial, denied } from '../domain/verdict.ts'
+import { type Denial, denied } from '../domain/denial.ts'
 import { endTogether } from '../http/batched-flush.ts'
 import { fieldsOf, type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from '../http/buffered-response.ts'
 import { type ByteString, bytesOf, NO_BYTES } from '../http/byte-string.ts'

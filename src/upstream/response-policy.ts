@@ -1,4 +1,4 @@
-import { type Denial, denied } from '../domain/verdict.ts'
+import { type Denial, denied } from '../domain/denial.ts'
 import { privateCacheControl } from './cache-control.ts'
 
 /** Header fields by lower-case name; a field that came more than once is a list. */

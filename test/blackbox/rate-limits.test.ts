@@ -167,7 +167,7 @@ describe('what is counted', () => {
       return (after.get(child) ?? 0) - (before.get(child) ?? 0)
     }
     expect([grown('allowed'), grown('limited')]).toEqual([3, 2])
-    const limited = 'postern_auth_decisions_total{decision="denied",reason="limited"}'
+    const limited = 'postern_auth_decisions_total{decision="denied",reason="rate_limited"}'
     expect((after.get(limited) ?? 0) - (before.get(limited) ?? 0)).toBe(2)
   })
 })

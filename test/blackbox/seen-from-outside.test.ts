@@ -87,7 +87,7 @@ describe('metrics', () => {
       await sample('postern_auth_decisions_total{decision="permitted",reason="ok"}'),
     ).toBeGreaterThanOrEqual(before + 2)
     expect(
-      await sample('postern_auth_decisions_total{decision="denied",reason="revoked"}'),
+      await sample('postern_auth_decisions_total{decision="denied",reason="key_revoked"}'),
     ).toBeGreaterThanOrEqual(1)
     expect(
       await sample(
@@ -111,11 +111,11 @@ describe('metrics', () => {
   test('closed sets of labels stand at zero from the start', async () => {
     const text = await metrics()
     for (const name of [
-      'postern_auth_decisions_total{decision="denied",reason="store_error"}',
+      'postern_auth_decisions_total{decision="denied",reason="key_store_unavailable"}',
       'postern_http_client_aborts_total{phase="streaming"}',
       'postern_upstream_errors_total{upstream="default",kind="queue_full"}',
       'postern_key_cache_lookups_total{tier="key_service",result="error"}',
-      'postern_http_rejected_total{reason="overload"}',
+      'postern_http_rejected_total{reason="overloaded"}',
     ]) {
       expect(text).toContain(`${name} 0`)
     }

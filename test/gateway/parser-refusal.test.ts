@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { denied } from '../../src/domain/verdict.ts'
+import { denied } from '../../src/domain/denial.ts'
 import { rawRefusalOf } from '../../src/gateway/parser-refusal.ts'
 import { refusalOf } from '../../src/gateway/refusal.ts'
 import { requestIdOf } from '../../src/gateway/request-id.ts'

@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type DenialReason, denied } from '../../src/domain/verdict.ts'
-import { closesConnection, refusalOf } from '../../src/gateway/refusal.ts'
+import { DENIAL_REASONS, type DenialReason, denialRow, denied } from '../../src/domain/denial.ts'
+import { refusalOf } from '../../src/gateway/refusal.ts'
 
 /** Section 2 of the contract, written out: status, code, and whether the client is told to wait. */
 const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: string, wait: boolean]>> = {
@@ -11,6 +10,7 @@ const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: st
   body_not_allowed: [400, 'invalid_request', false],
   invalid_query: [400, 'invalid_request', false],
   key_missing: [401, 'key_missing', false],
+  key_malformed: [401, 'key_invalid', false],
   key_invalid: [401, 'key_invalid', false],
   key_expired: [401, 'key_expired', false],
   key_revoked: [401, 'key_revoked', false],
@@ -27,7 +27,7 @@ const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: st
   upstream_unavailable: [503, 'upstream_unavailable', true],
   key_store_unavailable: [503, 'key_store_unavailable', true],
   overloaded: [503, 'overloaded', true],
-  upstream_busy: [503, 'overloaded', true],
+  upstream_queue_full: [503, 'overloaded', true],
   draining: [503, 'overloaded', true],
   upstream_timeout: [504, 'upstream_timeout', false],
 }
@@ -49,9 +49,11 @@ describe('the table of refusals', () => {
   )
 
   it('has a row for every reason that there is', () => {
-    const source = readFileSync(new URL('../../src/domain/verdict.ts', import.meta.url), 'utf8')
-    const [, union = ''] = /type DenialReason =([\s\S]*?)\n\n/.exec(source) ?? []
-    expect([...union.matchAll(/'(\w+)'/g)].map(match => match[1]).sort()).toEqual([...REASONS].sort())
+    expect([...DENIAL_REASONS].sort()).toEqual([...REASONS].sort())
+  })
+
+  it('answers a key of the wrong form and an unknown key alike', () => {
+    expect(refusalOf(denied('key_malformed'))).toEqual(refusalOf(denied('key_invalid')))
   })
 
   it('says nothing of what is behind: no address, path, stack or product', () => {
@@ -79,7 +81,7 @@ describe('the only 404', () => {
     const [first, ...others] = (['unknown_route', 'other_workspace', 'upstream_not_found'] as const).map(
       reason => {
         const refusal = refusalOf(denied(reason))
-        return JSON.stringify([refusal, Object.entries(refusal.headers), closesConnection(reason)])
+        return JSON.stringify([refusal, Object.entries(refusal.headers), denialRow(reason).closesConnection])
       },
     )
     expect(others).toEqual([first, first])
@@ -148,15 +150,32 @@ describe('what a refusal is told of the single request', () => {
   })
 })
 
-it('a connection is not read on after bytes that cannot be trusted, nor while the server stops', () => {
-  expect(REASONS.filter(closesConnection).sort()).toEqual(
-    [
-      'body_not_allowed',
-      'draining',
-      'headers_too_large',
-      'malformed_request',
-      'request_timeout',
-      'url_too_long',
-    ].sort(),
-  )
+it('a connection is not read on after bytes that cannot be trusted, a fault of ours, or while shutting down', () => {
+  const closing = REASONS.filter(reason => denialRow(reason).closesConnection === true)
+  expect(closing.sort()).toEqual([
+    'body_not_allowed',
+    'draining',
+    'headers_too_large',
+    'internal_error',
+    'malformed_request',
+    'request_timeout',
+    'url_too_long',
+  ])
+})
+
+it('the gateway’s own queue being full counts as the gateway’s fault, not the upstream’s', () => {
+  expect(denialRow('upstream_queue_full').responsible).toBe('gateway')
+  expect(DENIAL_REASONS.filter(reason => denialRow(reason).responsible === 'upstream')).toEqual([
+    'upstream_error',
+    'upstream_unavailable',
+    'upstream_timeout',
+    'upstream_not_found',
+  ])
+})
+
+it('only refusals under overload are delayed', () => {
+  expect(DENIAL_REASONS.filter(reason => denialRow(reason).delayedUnderOverload === true)).toEqual([
+    'overloaded',
+    'upstream_queue_full',
+  ])
 })

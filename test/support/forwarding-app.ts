@@ -2,9 +2,9 @@ import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import { authorize } from '../../src/domain/authorize.ts'
 import { systemClock } from '../../src/domain/clock.ts'
+import type { Denial, DenialReason } from '../../src/domain/denial.ts'
 import type { KeyGrant } from '../../src/domain/key-record.ts'
 import { compileRoutes, matchRoute, type RouteConfig } from '../../src/domain/route.ts'
-import type { Denial, DenialReason } from '../../src/domain/verdict.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
 import { type RequestObservation, RequestObserver } from '../../src/observability/request-observer.ts'
 import { type ForwardContext, type ForwardingDeps, registerForwarding } from '../../src/upstream/forward.ts'
@@ -37,7 +37,7 @@ const STATUS: Partial<Record<DenialReason, number>> = {
   upstream_error: 502,
   upstream_timeout: 504,
   upstream_unavailable: 503,
-  upstream_busy: 503,
+  upstream_queue_full: 503,
   upstream_not_found: 404,
   unknown_route: 404,
   other_workspace: 404,

@@ -55,7 +55,7 @@ test('only time-outs are a 504; the rest is a 502 or, where nobody was asked, a 
     reset: 'upstream_error',
     truncated: 'upstream_error',
     protocol: 'upstream_error',
-    queue_full: 'upstream_busy',
+    queue_full: 'upstream_queue_full',
     circuit_open: 'upstream_unavailable',
   })
 })

@@ -22,7 +22,7 @@ async function start(settings: Partial<UpstreamSettings>) {
 const ask = () => get(gateway.port, WORKSPACE_PATH)
 const queued = () => metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})
 const refusals = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'queue_full' })
-const busy = JSON.stringify({ code: 'upstream_busy', error: 'Refused' })
+const busy = JSON.stringify({ code: 'upstream_queue_full', error: 'Refused' })
 const answerAll = () => {
   upstream.script = request => request.send(json('{}'))
   for (const request of upstream.requests) request.send(json('{}'))

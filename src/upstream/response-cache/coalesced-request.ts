@@ -1,4 +1,4 @@
-import { type Denial, denied } from '../../domain/verdict.ts'
+import { type Denial, denied } from '../../domain/denial.ts'
 import type { WholeAnswer } from '../../http/buffered-response.ts'
 import { denialReasonOf, UpstreamFailure } from '../failure.ts'
 import type { UpstreamExchange } from '../pool/exchange.ts'

@@ -202,7 +202,7 @@ const decisions: Row = {
     },
     {
       title: 'Denied, by reason',
-      description: '`store_error`: nobody could say whether the key is good.',
+      description: '`key_store_unavailable`: no store could say whether the key is valid.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,

@@ -1,0 +1,220 @@
+/** Whose fault a denial is: `gateway` counts against our own objective, `upstream` against the end-to-end one alone. */
+export type Responsible = 'client' | 'gateway' | 'upstream'
+
+interface Row {
+  readonly status: number
+  /** The public `code` (contract, section 2). */
+  readonly code: string
+  /** The public `error`. It never holds anything that the client sent. */
+  readonly text: string
+  readonly responsible: Responsible
+  /**
+   * The metric that counts it under its own name: `rejected` before the credential decides
+   * (`postern_http_rejected_total`), `decision` afterwards (`postern_auth_decisions_total`), `none` for what the
+   * upstream's own metrics count.
+   */
+  readonly countedAs: 'rejected' | 'decision' | 'none'
+  /** Parameters of the challenge after its realm (RFC 6750, section 3); '' for a bare one. */
+  readonly challenge?: string
+  readonly retryAfterSeconds?: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** The rest of the connection can no longer be trusted to be a request, or is not wanted. */
+  readonly closesConnection?: true
+  /** Answered later under overload, so that clients that ignore `Retry-After` cannot starve others. */
+  readonly delayedUnderOverload?: true
+}
+
+/** The only 404: an unknown path, another workspace and the upstream's own 404 must not be told apart. */
+const NOT_FOUND = { status: 404, code: 'not_found', text: 'There is no such resource' } as const
+
+const OVERLOADED = { status: 503, code: 'overloaded', retryAfterSeconds: 1, responsible: 'gateway' } as const
+
+const KEY_INVALID = invalidToken('key_invalid', 'The API key is not valid')
+
+/** Everything that is known of a denial reason. A new reason is one row here. */
+export const DENIALS = {
+  malformed_request: {
+    status: 400,
+    code: 'invalid_request',
+    text: 'The request is malformed',
+    responsible: 'client',
+    countedAs: 'rejected',
+    closesConnection: true,
+  },
+  url_too_long: {
+    status: 414,
+    code: 'request_too_large',
+    text: 'The URL is longer than 8 KiB',
+    responsible: 'client',
+    countedAs: 'rejected',
+    closesConnection: true,
+  },
+  headers_too_large: {
+    status: 431,
+    code: 'request_too_large',
+    text: 'The headers are larger than 16 KiB or more than 100',
+    responsible: 'client',
+    countedAs: 'rejected',
+    closesConnection: true,
+  },
+  request_timeout: {
+    status: 408,
+    code: 'invalid_request',
+    text: 'The request was not received in time',
+    responsible: 'client',
+    countedAs: 'rejected',
+    closesConnection: true,
+  },
+  unknown_route: { ...NOT_FOUND, responsible: 'client', countedAs: 'rejected' },
+  method_not_allowed: {
+    status: 405,
+    code: 'method_not_allowed',
+    text: 'Only GET is allowed here',
+    headers: { allow: 'GET' },
+    responsible: 'client',
+    countedAs: 'rejected',
+  },
+  body_not_allowed: {
+    status: 400,
+    code: 'invalid_request',
+    text: 'A GET request must not have a body',
+    responsible: 'client',
+    countedAs: 'rejected',
+    closesConnection: true,
+  },
+  key_missing: {
+    status: 401,
+    code: 'key_missing',
+    text: 'Send one API key, as "Authorization: Bearer <key>"',
+    challenge: '',
+    responsible: 'client',
+    countedAs: 'decision',
+  },
+  /** Form or MAC are wrong; no tier was asked. Clients see the same answer as for an unknown key. */
+  key_malformed: { ...KEY_INVALID, responsible: 'client', countedAs: 'decision' },
+  key_invalid: { ...KEY_INVALID, responsible: 'client', countedAs: 'decision' },
+  key_expired: {
+    ...invalidToken('key_expired', 'The API key has expired'),
+    responsible: 'client',
+    countedAs: 'decision',
+  },
+  key_revoked: {
+    ...invalidToken('key_revoked', 'The API key has been revoked'),
+    responsible: 'client',
+    countedAs: 'decision',
+  },
+  key_store_unavailable: {
+    status: 503,
+    code: 'key_store_unavailable',
+    text: 'The API key cannot be verified at the moment',
+    retryAfterSeconds: 1,
+    responsible: 'gateway',
+    countedAs: 'decision',
+  },
+  other_workspace: { ...NOT_FOUND, responsible: 'client', countedAs: 'decision' },
+  scope_missing: {
+    status: 403,
+    code: 'scope_missing',
+    text: 'The API key lacks the scope that this endpoint needs',
+    challenge: ', error="insufficient_scope"',
+    responsible: 'client',
+    countedAs: 'decision',
+  },
+  invalid_query: {
+    status: 400,
+    code: 'invalid_request',
+    text: 'A query parameter is not valid',
+    responsible: 'client',
+    countedAs: 'decision',
+  },
+  rate_limited: {
+    status: 429,
+    code: 'rate_limited',
+    text: 'Too many requests',
+    retryAfterSeconds: 1,
+    responsible: 'client',
+    countedAs: 'decision',
+  },
+  overloaded: {
+    ...OVERLOADED,
+    text: 'Too many requests are in flight',
+    countedAs: 'rejected',
+    delayedUnderOverload: true,
+  },
+  /** Our own queue is full, or the wait in it was too long. The upstream is slow, but did not fail this request. */
+  upstream_queue_full: {
+    ...OVERLOADED,
+    text: 'Too many requests are waiting for the upstream',
+    countedAs: 'rejected',
+    delayedUnderOverload: true,
+  },
+  draining: {
+    ...OVERLOADED,
+    text: 'This server is shutting down: send the request again on a new connection',
+    countedAs: 'rejected',
+    closesConnection: true,
+  },
+  upstream_error: {
+    status: 502,
+    code: 'upstream_error',
+    text: 'The upstream returned an invalid response',
+    responsible: 'upstream',
+    countedAs: 'none',
+  },
+  upstream_unavailable: {
+    status: 503,
+    code: 'upstream_unavailable',
+    text: 'The upstream is not available at the moment',
+    retryAfterSeconds: 1,
+    responsible: 'upstream',
+    countedAs: 'none',
+  },
+  upstream_timeout: {
+    status: 504,
+    code: 'upstream_timeout',
+    text: 'The upstream did not answer in time',
+    responsible: 'upstream',
+    countedAs: 'none',
+  },
+  upstream_not_found: { ...NOT_FOUND, responsible: 'upstream', countedAs: 'none' },
+  internal_error: {
+    status: 500,
+    code: 'internal_error',
+    text: 'Internal gateway error',
+    responsible: 'gateway',
+    countedAs: 'none',
+    closesConnection: true,
+  },
+} as const satisfies Record<string, Row>
+
+/** Why a request is not forwarded: the closed list. Logs, traces and metrics use these names. */
+export type DenialReason = keyof typeof DENIALS
+
+export const DENIAL_REASONS: readonly DenialReason[] = reasonsOf(DENIALS)
+
+export function denialRow(reason: DenialReason): Row {
+  return DENIALS[reason]
+}
+
+export interface Denial {
+  readonly kind: 'denied'
+  readonly reason: DenialReason
+  /** Our own words for the person who reads the answer; never what the client sent. */
+  readonly detail?: string
+  /** The scope that is missing, for the challenge. */
+  readonly scope?: string
+  readonly retryAfterSeconds?: number
+}
+
+export function denied(reason: DenialReason, more: Omit<Denial, 'kind' | 'reason'> = {}): Denial {
+  return { kind: 'denied', reason, ...more }
+}
+
+function invalidToken(code: string, text: string) {
+  return { status: 401, code, text, challenge: `, error="invalid_token", error_description="${text}"` }
+}
+
+function reasonsOf<Reason extends string>(rows: Record<Reason, Row>): Reason[] {
+  // `Object.keys` forgets the type of a closed record's keys.
+  return Object.keys(rows) as Reason[]
+}
