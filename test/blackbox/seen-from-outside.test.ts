@@ -52,7 +52,7 @@ describe('logs', () => {
     ])
     expect(of('line-2')).toMatchObject([{ route: 'workspace', status: 400, reason: 'invalid_query' }])
     expect(of('line-3')).toMatchObject([{ route: 'none', status: 404, reason: 'unknown_route' }])
-    expect(of('line-4')).toMatchObject([{ route: 'auth', status: 401, reason: 'key_invalid' }])
+    expect(of('line-4')).toMatchObject([{ route: 'auth', status: 401, reason: 'key_malformed' }])
     const everything = [...process.lines, ...world.console.process.lines].join('\n')
     expect(everything).not.toContain(key.secret)
     expect(everything).not.toContain(canary)
@@ -66,7 +66,8 @@ describe('logs', () => {
     client.send(get(WORKSPACE, key.secret, 'X-Request-Id: leaver'))
     await expect.poll(() => world.upstream.requests.length).toBe(1)
     const { ended } = world.upstream
-    client.end()
+    // A client that only closes its side still gets its answer: one that resets wants none.
+    client.socket.resetAndDestroy()
     const line = await world.gateway.process.logged(entry => entry['requestId'] === 'leaver')
     expect(line).toMatchObject({ aborted: 'waiting', keyId: key.id })
     expect(await sample('postern_http_client_aborts_total{phase="waiting"}')).toBe(1)

@@ -12,8 +12,11 @@ export const SIGNING_KEY = importSigningSecret(Buffer.alloc(32, 1))
 export const OTHER_SIGNING_KEY = importSigningSecret(Buffer.alloc(32, 2))
 
 /** The routes as they are shipped. */
+const { routes: SHIPPED } = parse(readFileSync(DEFAULTS_FILE, 'utf8')) as {
+  routes: Record<string, Omit<RouteConfig, 'name'>>
+}
 export const ROUTES: readonly Route[] = compileRoutes(
-  (parse(readFileSync(DEFAULTS_FILE, 'utf8')) as { routes: RouteConfig[] }).routes,
+  Object.entries(SHIPPED).map(([name, route]) => ({ name, ...route })),
 )
 
 export function routeNamed(name: string): Route {
