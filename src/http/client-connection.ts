@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { TLSSocket } from 'node:tls'
+import { disconnect } from './disconnect.ts'
+import type { HeldBytes, HeldShare } from './held-bytes.ts'
 import { RequestBoundaries } from './request-boundaries.ts'
 
 /** Requests of one connection that may be unanswered at a time. */
@@ -53,25 +54,30 @@ export class ClientConnection {
   #unanswered = 0
   /** To the request whose body is being received. */
   #receiving: ServerResponse | null = null
-
   readonly #idleTimeoutMs: number
+  readonly #held: HeldShare
 
   /**
    * @param socket which nothing else reads
    * @param idleTimeoutMs of the socket: half of the time that a client has to read, because the first half may have begun
    * with some progress
    */
-  constructor(socket: Socket, parser: Parser, idleTimeoutMs: number) {
+  constructor(socket: Socket, parser: Parser, idleTimeoutMs: number, heldByAll: HeldBytes) {
     this.#socket = socket
     this.#parser = parser
     this.#idleTimeoutMs = idleTimeoutMs
+    this.#held = heldByAll.share()
     socket[CONNECTION] = this
+    // Node's server sets it where there is no TLS.
+    socket.allowHalfOpen = true
     socket.on('data', (bytes: Buffer) => this.#receive(bytes))
     socket.on('end', () => this.#receiveEnd())
     socket.on('resume', () => {
       this.#reading = 'flowing'
+      this.#held.release()
       this.#proceed()
     })
+    socket.on('close', () => this.#drop())
     // Node's server calls it after the last answer. Its own would reset a connection with bytes unread.
     socket.destroySoon = () => this.#end()
   }
@@ -93,11 +99,7 @@ export class ClientConnection {
   /** The parser has read a head. @returns false where the request must not be handled */
   begin({ headers }: IncomingMessage, response: ServerResponse): boolean {
     if (!this.#isOpen) return false
-    const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
-    if (hasBody) {
-      this.#boundaries.beginBody(headers)
-      this.#receiving = response
-    } else this.#boundaries.endRequest()
+    if (this.#boundaries.endHead(headers)) this.#receiving = response
     this.#unanswered++
     response.on('close', onAnswerClosed)
     if (!response.shouldKeepAlive) this.endAfterAnswers()
@@ -115,7 +117,7 @@ export class ClientConnection {
   endAfterAnswers(): void {
     if (!this.#isOpen) return
     this.#state = { kind: 'last_answers' }
-    this.#rest = null
+    this.#drop()
   }
 
   /** Ends the connection after the answers that are due. @param answer writes a whole one, to what cannot be read */
@@ -123,7 +125,7 @@ export class ClientConnection {
     // A request that is already being answered gets no second answer, however its body ends.
     if (this.#receiving?.headersSent === true) this.endAfterAnswers()
     if (this.#isOpen) this.#state = { kind: 'refused', answer: answer() }
-    this.#rest = null
+    this.#drop()
     this.#proceed()
   }
 
@@ -161,15 +163,22 @@ export class ClientConnection {
   #proceed(): void {
     while (this.#rest !== null && this.#reading === 'flowing' && this.#mayParse(this.#rest))
       this.#parse(this.#rest)
-    if (this.#rest !== null) this.#hold()
-    else if (this.#state.kind !== 'open' && this.#answersDue() === 0 && !this.#socket.destroyed)
-      this.#finish()
+    if (this.#rest !== null) this.#hold(this.#rest)
+    if (this.#rest !== null || this.#state.kind === 'open') return
+    if (this.#answersDue() === 0 && !this.#socket.destroyed) this.#finish()
   }
 
-  #hold(): void {
+  /** Keeps these bytes, and reads no more; where all connections hold too much already, this one ends instead. */
+  #hold(bytes: Buffer): void {
+    if (!this.#held.take(bytes.buffer.byteLength)) this.endAfterAnswers()
     if (this.#reading !== 'flowing') return
     this.#reading = 'held'
     this.#socket.pause()
+  }
+
+  #drop(): void {
+    this.#rest = null
+    this.#held.release()
   }
 
   /** The parser runs within: the state may be another one afterwards. */
@@ -202,9 +211,16 @@ export class ClientConnection {
   }
 
   #finish(): void {
-    if (this.#state.kind === 'half_closed') this.#parser.end()
+    if (this.#state.kind === 'half_closed') this.#endOfInput()
     else if (this.#state.kind === 'refused') this.#end(this.#state.answer)
     else this.#end()
+  }
+
+  /** Node's server ends our side too, or finds a request cut off, which is refused. */
+  #endOfInput(): void {
+    const halfClosed = this.#state
+    this.#parser.end()
+    if (this.#state === halfClosed) this.#state = { kind: 'closing' }
   }
 
   /**
@@ -214,7 +230,7 @@ export class ClientConnection {
   #end(answer = ''): void {
     if (this.#state.kind === 'closing') return
     this.#state = { kind: 'closing' }
-    this.#rest = null
+    this.#drop()
     const socket = this.#socket
     socket.setTimeout(this.#idleTimeoutMs)
     socket.end(answer, () => {
@@ -225,12 +241,6 @@ export class ClientConnection {
       socket.resume()
     })
   }
-}
-
-/** At once, and with all that the kernel still holds for the client; over TLS there is no such way. */
-function disconnect(socket: Socket): void {
-  if (socket instanceof TLSSocket) socket.destroy()
-  else socket.resetAndDestroy()
 }
 
 function onAnswerClosed(this: ServerResponse): void {

@@ -4,9 +4,13 @@ import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { ClientConnection } from './client-connection.ts'
+import { HeldBytes } from './held-bytes.ts'
 
 /** A request line above this is refused for its URL, whatever else is too large. */
 const MAX_TARGET_LENGTH = 8 * 1024
+
+/** Sent ahead by all clients of a server together, beyond the requests that are read. */
+const MAX_HELD_BYTES = 32 * 1024 * 1024
 
 /** Why a connection ends with an answer to bytes that never became a request. */
 export type ConnectionFault =
@@ -21,6 +25,7 @@ export interface GuardOptions {
   readonly stallTimeoutMs: number
   /** Writes the whole answer, head and body, with `Connection: close`; called once for a connection at most. */
   readonly answerTo: (fault: ConnectionFault) => string
+  readonly maxHeldBytes?: number
 }
 
 /**
@@ -32,10 +37,11 @@ export interface GuardOptions {
  */
 export function guardConnections(
   server: Server | HttpsServer,
-  { stallTimeoutMs, answerTo }: GuardOptions,
+  { stallTimeoutMs, answerTo, maxHeldBytes = MAX_HELD_BYTES }: GuardOptions,
 ): void {
   server.setTimeout(stallTimeoutMs / 2, (socket: Socket) => ClientConnection.of(socket)?.timeOut())
   const event = server instanceof TlsServer ? 'secureConnection' : 'connection'
+  const heldByAll = new HeldBytes(maxHeldBytes)
   const accept = takeListeners(server, event)
   server.on(event, (socket: Socket) => {
     const own = socket.listeners('end')
@@ -43,7 +49,7 @@ export function guardConnections(
     const [parse] = takeListeners(socket, 'data')
     const [end] = takeListeners(socket, 'end', own)
     if (parse === undefined || end === undefined) throw new Error('Node’s server no longer reads by events')
-    new ClientConnection(socket, { parse, end }, stallTimeoutMs / 2)
+    new ClientConnection(socket, { parse, end }, stallTimeoutMs / 2, heldByAll)
   })
   const handle = takeListeners(server, 'request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {

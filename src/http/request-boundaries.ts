@@ -44,10 +44,15 @@ export class RequestBoundaries {
     return position.within === 'head' ? takeOfHead(position, bytes) : takeOfBody(position, bytes)
   }
 
-  /** The parser has read a whole head, with the bytes taken last, and a body follows. */
-  beginBody(headers: IncomingHttpHeaders): void {
-    const bytesLeft = headers['transfer-encoding'] === undefined ? Number(headers['content-length']) : null
-    this.#position = { within: 'body', bytesLeft, tail: NO_BYTES }
+  /** The parser has read a whole head, with the bytes taken last. @returns whether a body follows */
+  endHead(headers: IncomingHttpHeaders): boolean {
+    const isChunked = headers['transfer-encoding'] !== undefined
+    const length = Number(headers['content-length'] ?? 0)
+    const hasBody = isChunked || length > 0
+    this.#position = hasBody
+      ? { within: 'body', bytesLeft: isChunked ? null : length, tail: NO_BYTES }
+      : startOfHead()
+    return hasBody
   }
 
   /** The parser has read a whole request. */
