@@ -1,10 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe } from 'vitest'
-import { PostgresServer } from '../support/postgres-server.ts'
-import { has, POSTGRES } from '../support/tools.ts'
-import { describeKeyLife } from './key-life.contract.ts'
+import { afterAll } from 'vitest'
 import { describeKeyRepository } from './key-repository.contract.ts'
 import { describeOperations } from './operations.contract.ts'
 
@@ -12,20 +9,6 @@ const directory = mkdtempSync(join(tmpdir(), 'postern-repository-'))
 let files = 0
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-const databases = [describeKeyRepository, describeOperations]
-for (const describeOn of databases) {
-  describeOn('SQLite in memory', async () => 'sqlite::memory:', false)
+for (const describeOn of [describeKeyRepository, describeOperations]) {
   describeOn('an SQLite file', async () => `sqlite:${join(directory, `${++files}.db`)}`, false)
 }
-
-describeKeyLife('SQLite', async () => 'sqlite::memory:', 60)
-
-describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
-  let server: PostgresServer
-  beforeAll(async () => {
-    server = await PostgresServer.started()
-  })
-  afterAll(() => server.stop())
-  describeKeyLife('PostgreSQL', () => server.database(), 8)
-  for (const describeOn of databases) describeOn('PostgreSQL', () => server.database(), true)
-})

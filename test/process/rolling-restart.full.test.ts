@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { HAPROXY, has } from '../support/tools.ts'
 import { startWorld, type World } from '../support/world.ts'
 
-/** More of them for a longer run: `ROLLING_RESTART_REQUESTS=1000000 npx vitest run test/process/rolling-restart.test.ts`. */
+/** More of them for a longer run: `ROLLING_RESTART_REQUESTS=1000000 npx vitest run test/process/rolling-restart.full.test.ts`. */
 const REQUESTS = Number(process.env['ROLLING_RESTART_REQUESTS'] ?? 100_000)
 const REPLICAS = 3
 const CLIENTS = 32

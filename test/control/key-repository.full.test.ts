@@ -1,0 +1,20 @@
+import { afterAll, beforeAll, describe } from 'vitest'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { has, POSTGRES } from '../support/tools.ts'
+import { describeKeyLife } from './key-life.contract.ts'
+import { describeKeyRepository } from './key-repository.contract.ts'
+import { describeOperations } from './operations.contract.ts'
+
+const contracts = [describeKeyRepository, describeOperations]
+for (const describeOn of contracts) describeOn('SQLite in memory', async () => 'sqlite::memory:', false)
+describeKeyLife('SQLite', async () => 'sqlite::memory:', 60)
+
+describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
+  let server: PostgresServer
+  beforeAll(async () => {
+    server = await PostgresServer.started()
+  })
+  afterAll(() => server.stop())
+  describeKeyLife('PostgreSQL', () => server.database(), 8)
+  for (const describeOn of contracts) describeOn('PostgreSQL', () => server.database(), true)
+})
