@@ -111,7 +111,9 @@ export class KeyStoreChain implements KeyStore {
     let passedOver = false
     for (const tier of hearing ? this.#nearFirst : this.#authorityFirst) {
       const answer = await tier.get(digest)
-      if (answer.kind === 'absent') return { answer: { kind: 'absent', tier: tier.name }, passedOver }
+      if (answer.kind === 'absent' && !this.#isAnnounced(digest)) {
+        return { answer: { kind: 'absent', tier: tier.name }, passedOver }
+      }
       if (answer.kind === 'found' && this.#isCurrent(tier, digest, answer.grant)) {
         return { answer: { kind: 'found', grant: answer.grant, tier: tier.name }, passedOver }
       }
@@ -132,6 +134,12 @@ export class KeyStoreChain implements KeyStore {
     return (
       version >= changes.announcedVersion(digest, sinceMs) && version >= memory.versionOf(digest, sinceMs)
     )
+  }
+
+  /** A key service that denies a record which it has just announced reads from a replica that lags. */
+  #isAnnounced(digest: string): boolean {
+    const { changes, clock } = this.#parts
+    return changes.announcedVersion(digest, clock.monotonicMs() - KEY_SERVICE_LAG_MS) > 0
   }
 
   #fill(digest: string, answer: Lookup, verified: Verified): void {

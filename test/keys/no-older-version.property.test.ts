@@ -48,12 +48,24 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: is('noise') }),
 )
 
+/**
+ * Found with seed -2037191639, path 295: the key service denied a record that it had announced, because its replica lagged.
+ * The denial was cached, and the same announcement, repeated once the replica had caught up, did not remove it.
+ */
+const DENIED_AFTER_ANNOUNCEMENT: Step[] = [
+  { do: 'change', key: 1, reachesRedis: false, reachesKeyService: false },
+  { do: 'announce', key: 1, behind: 0 },
+  { do: 'look up', key: 1 },
+  { do: 'change', key: 1, reachesRedis: false, reachesKeyService: true },
+  { do: 'mode', tier: 'redis', mode: 'stalls' },
+  { do: 'announce', key: 1, behind: 1 },
+  { do: 'look up', key: 1 },
+]
+
 interface Outcome {
   readonly answer: Lookup
-  /** The least version that may be answered. */
+  /** The least version that may be answered; 0 where no announcement of the key arrived before the lookup began. */
   readonly floor: number
-  /** Whether an announcement of the key was heard, while the key service knew it, before the look-up began. */
-  readonly announced: boolean
 }
 
 /** One run: what was committed, what was heard, and each look-up with what had to be known when it began. */
@@ -61,7 +73,6 @@ class Run {
   readonly world = new KeyStoreWorld({ metrics })
   readonly #committed = KEYS.map(() => 0)
   readonly #heard = KEYS.map(() => 0)
-  readonly #announced = new Set<number>()
   readonly #lookUps: Promise<Outcome>[] = []
   #subscribed = true
   #passedMs = 0
@@ -129,7 +140,6 @@ class Run {
   #announce(key: number, version: number): void {
     if (at(this.#committed, key) === 0 || !this.#subscribed) return
     this.#heard[key] = Math.max(at(this.#heard, key), version)
-    if (this.world.inKeyService.has(digestAt(key))) this.#announced.add(key)
     this.world.announce(digestAt(key), version)
   }
 
@@ -140,9 +150,8 @@ class Run {
 
   #lookUp(key: number): void {
     const floor = at(this.#heard, key)
-    const announced = this.#announced.has(key)
     const answer = this.world.get(digestAt(key))
-    this.#lookUps.push(answer.then(answer => ({ answer, floor, announced })))
+    this.#lookUps.push(answer.then(answer => ({ answer, floor })))
   }
 
   #release(tier: ChaosTier, ok: boolean): void {
@@ -168,10 +177,10 @@ test(
         run.take(next)
         await settled()
       }
-      for (const { answer, floor, announced } of await run.end()) {
+      for (const { answer, floor } of await run.end()) {
         if (answer.kind === 'absent') {
           seen.absent++
-          expect(announced).toBe(false)
+          expect(floor).toBe(0)
         }
         if (answer.kind !== 'found') continue
         seen.found++
@@ -180,7 +189,7 @@ test(
         expect(answer.grant.version).toBeGreaterThanOrEqual(floor)
       }
     })
-    await fc.assert(property, { numRuns: 300 })
+    await fc.assert(property, { numRuns: 300, examples: [[DENIED_AFTER_ANNOUNCEMENT]] })
     // A property of which no run found anything would hold of everything.
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(50)
   },
