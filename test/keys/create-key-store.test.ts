@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Follow, type Prepare, unchanging } from '../../src/config/reloadable.ts'
-import { type Clock, systemClock } from '../../src/domain/clock.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { createKeyStore, type RunningKeyStore, verifyingKeysOf } from '../../src/keys/create-key-store.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
@@ -19,9 +18,14 @@ const KEY = digestNo(1)
 const PASSWORD = 'the-password-of-the-gateway'
 const REVOKED = recordOf({ version: 2, revokedAtMs: Date.parse('2026-11-20T00:00:00Z') })
 
+/** For answers that do come: a busy machine takes its time. */
+const PATIENT = { commandTimeoutMs: 30_000, keyServiceTimeoutMs: 30_000 }
+
 let server: RedisServer
 let keyService: ScriptedKeyService
 let console_: ConsoleDouble
+/** Of gateway and console: however busy the machine, no heartbeat is late and no record too old unless the test says so. */
+let clock: ManualClock
 let metrics: Metrics
 let log: LogSpy
 let running: RunningKeyStore
@@ -36,7 +40,8 @@ beforeEach(async () => {
   await server.admin.flushall()
   await server.addGatewayUser('gateway', PASSWORD)
   keyService = await ScriptedKeyService.start()
-  console_ = new ConsoleDouble(server)
+  clock = new ManualClock()
+  console_ = new ConsoleDouble(server, clock)
   console_.startBeating()
 })
 afterEach(async () => {
@@ -47,15 +52,13 @@ afterEach(async () => {
   for (const spy of printed) expect(spy).not.toHaveBeenCalled()
 })
 
-function start(changes: ConfigChanges = {}, clock: Clock = systemClock): RunningKeyStore {
+function start(changes: ConfigChanges = {}): RunningKeyStore {
   const redis = { redisUrl: server.url, username: 'gateway', password: PASSWORD }
-  const config = keyStoreConfig({ ...redis, keyServiceUrl: keyService.url, ...changes })
-  return startWith(config, clock)
+  return startWith(keyStoreConfig({ ...redis, keyServiceUrl: keyService.url, ...PATIENT, ...changes }))
 }
 
 function startWith(
   config: ReturnType<typeof keyStoreConfig>,
-  clock: Clock = systemClock,
   follow: Follow<typeof config> = unchanging,
 ): RunningKeyStore {
   metrics = createMetrics()
@@ -138,7 +141,7 @@ describe('a subscription that breaks', () => {
     await console_.write(KEY, REVOKED)
     keyService.records.set(KEY, REVOKED)
     // In one transaction, so that the gateway cannot be back in between.
-    const message = changeMessage({ digest: KEY, version: 2, atMs: Date.now() })
+    const message = changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() })
     const kill = server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     expect((await kill.publish(CHANGES_CHANNEL, message).exec())?.[1]).toEqual([null, 0])
     await until('the connection is lost', async () => (await reconnects()) > 0)
@@ -167,11 +170,7 @@ describe('a subscription that breaks', () => {
   })
 
   test('is made again when it is open but nothing is heard on it', async () => {
-    const clock = new ManualClock()
-    console_.stopBeating()
-    console_ = new ConsoleDouble(server, clock)
-    console_.startBeating()
-    start({}, clock)
+    start()
     await hears()
     console_.stopBeating()
     clock.advance(2_001)
@@ -192,25 +191,20 @@ describe('a flood of messages without a good MAC', () => {
     for (const digest of digests) await knows(digest, 1)
     const asked = () => keyService.requests.filter(({ path }) => path.includes('/keys/')).length
     const before = asked() + keyService.batches.flat().length
-    const beganMs = performance.now()
     for (let round = 0; round < 20; round++) {
       for (const digest of digests) {
-        await console_.say(changeMessage({ digest, version: 9, atMs: Date.now() }, OTHER_MESSAGE_KEY))
-        await console_.say(changeMessage({ digest, version: 9, atMs: Date.now() }, null))
+        await console_.say(changeMessage({ digest, version: 9, atMs: clock.wallMs() }, OTHER_MESSAGE_KEY))
+        await console_.say(changeMessage({ digest, version: 9, atMs: clock.wallMs() }, null))
       }
       await console_.say('{"digest":')
     }
-    await until('all have arrived', async () => (await count('unverified')) === 2_000)
-    expect(await count('unreadable')).toBe(20)
+    await until('the last one has arrived', async () => (await count('unreadable')) === 20)
+    expect(await count('unverified')).toBe(2_000)
     for (const digest of digests) expect(await versionOf(digest)).toBe(1)
-    const seconds = (performance.now() - beganMs) / 1000
-    // Each lookup goes to the key service once: Redis has none of the records.
+    // Each lookup goes to the key service once: Redis has none of the records. 20 are allowed at once, then 10 a second.
     const lookups = asked() + keyService.batches.flat().length - before
     expect(lookups).toBeGreaterThan(0)
-    expect(lookups).toBeLessThanOrEqual(20 + 10 * seconds + 1)
-    process.stdout.write(
-      `\n2000 messages without a good MAC: ${lookups} lookups in ${seconds.toFixed(1)} s\n`,
-    )
+    expect(lookups).toBeLessThanOrEqual(20)
     expect(running.health().changes).toBe('hearing')
   })
 })
@@ -231,7 +225,7 @@ describe('while signing secrets are rotated', () => {
     const other = Buffer.alloc(32, 8).toString('base64')
     const prepares: Prepare<typeof config>[] = []
     const old = { ...config, keys: { ...config.keys, signingSecrets: [other] } }
-    startWith(old, systemClock, prepare => void prepares.push(prepare))
+    startWith(old, prepare => void prepares.push(prepare))
     await until('heartbeats arrive', async () => (await count('unverified')) > 3)
     expect(running.health().changes).toBe('deaf')
     for (const use of prepares.map(prepare => prepare(config))) use()
@@ -241,17 +235,17 @@ describe('while signing secrets are rotated', () => {
 
 describe('a Redis that freezes', () => {
   test('costs a new key the command timeout, and known keys are verified at the key service within 2 s', async () => {
-    start()
+    start({ commandTimeoutMs: 250 })
     await console_.write(KEY, recordOf())
     await hears()
     await knows(KEY, 1)
     server.freeze()
     keyService.records.set(KEY, REVOKED)
     keyService.records.set(digestNo(2), recordOf())
-    const beganMs = performance.now()
     expect(await versionOf(digestNo(2))).toBe(1)
-    expect(performance.now() - beganMs).toBeLessThan(1_000)
-    await knows(KEY, 2, 2_500)
+    expect(await versionOf(KEY)).toBe(1)
+    clock.advance(2_000)
+    expect(await versionOf(KEY)).toBe(2)
     server.thaw()
     await hears()
   })
@@ -264,8 +258,7 @@ describe('the use of keys', () => {
     await running.stop()
     expect(keyService.used).toHaveLength(1)
     const usedAtMs = keyService.used[0]?.['key_1'] ?? 0
-    expect(Date.now() - usedAtMs).toBeLessThan(120_000)
-    expect(usedAtMs % 60_000).toBe(0)
+    expect(usedAtMs).toBe(Math.floor(clock.wallMs() / 60_000) * 60_000)
   })
 
   test('is not told where 0 says so', async () => {
@@ -289,22 +282,21 @@ describe('a key service that sends no beats', () => {
 
 describe('without Redis', () => {
   test('a feed of the same process is heard, and memory is trusted over it', async () => {
-    startWith(keyStoreConfig({ keyServiceUrl: keyService.url }))
+    startWith(keyStoreConfig({ keyServiceUrl: keyService.url, ...PATIENT }))
     keyService.records.set(KEY, recordOf())
     running.changes.subscribed()
-    running.changes.hear(heartbeatMessage({ monotonicMs: 1, atMs: Date.now() }))
+    running.changes.hear(heartbeatMessage({ monotonicMs: 1, atMs: clock.wallMs() }))
     await versionOf(KEY)
     expect(await versionOf(KEY)).toBe(1)
     expect(keyService.requests).toHaveLength(1)
     keyService.records.set(KEY, REVOKED)
-    running.changes.hear(changeMessage({ digest: KEY, version: 2, atMs: Date.now() }))
+    running.changes.hear(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() }))
     expect(await versionOf(KEY)).toBe(2)
     expect(running.health()).toEqual({ redis: 'off', changes: 'hearing', keyService: 'on' })
   })
 
   test('and without any feed it is deaf, and every key is asked for at the key service each second', async () => {
-    const clock = new ManualClock()
-    startWith(keyStoreConfig({ keyServiceUrl: keyService.url }), clock)
+    startWith(keyStoreConfig({ keyServiceUrl: keyService.url, ...PATIENT }))
     keyService.records.set(KEY, recordOf())
     await versionOf(KEY)
     clock.advance(1_001)

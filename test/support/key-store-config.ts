@@ -11,6 +11,7 @@ export interface ConfigChanges {
   readonly password?: string
   readonly beats?: boolean
   readonly keyServiceUrl?: string
+  readonly commandTimeoutMs?: number
   readonly keyServiceTimeoutMs?: number
   readonly staleSeconds?: number
   readonly ttlSeconds?: number
@@ -28,7 +29,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       ...(changes.place ?? NOWHERE),
       beats: changes.beats ?? true,
       circuit: { failures: 5, openMs: 500 },
-      commandTimeoutMs: 250,
+      commandTimeoutMs: changes.commandTimeoutMs ?? 250,
       connectTimeoutMs: 500,
     },
     keyService: {
