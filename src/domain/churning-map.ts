@@ -38,6 +38,10 @@ export class ChurningMap<Key, Value> {
     return this.#map.keys()
   }
 
+  values(): MapIterator<Value> {
+    return this.#map.values()
+  }
+
   #renew(): void {
     this.#map = new Map(this.#map)
     this.#added = 0

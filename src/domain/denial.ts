@@ -148,6 +148,14 @@ export const DENIALS = {
     countedAs: 'rejected',
     delayedUnderOverload: true,
   },
+  /** It holds more than its share of what all workspaces use, and others need it. */
+  workspace_overloaded: {
+    ...OVERLOADED,
+    text: 'Too many requests of this workspace are in flight',
+    responsible: 'client',
+    countedAs: 'rejected',
+    delayedUnderOverload: true,
+  },
   draining: {
     ...OVERLOADED,
     text: 'This server is shutting down: send the request again on a new connection',

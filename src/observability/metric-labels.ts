@@ -45,6 +45,7 @@ export const UPSTREAM_ERROR_KINDS = [
   'truncated',
   'protocol',
   'queue_full',
+  'preempted',
   'circuit_open',
 ] as const
 /** Of attempts to sign in; `unavailable`: the provider did not answer as it should. */

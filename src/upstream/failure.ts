@@ -18,6 +18,9 @@ export class UpstreamFailure extends Error {
   }
 }
 
+/** Never seen by a client: what undici is told when an answer is not needed any more. */
+export const UNWANTED = new Error('The answer is no longer wanted')
+
 const KIND_OF_CODE: ReadonlyMap<string, UpstreamFailureKind> = new Map([
   ['ENOTFOUND', 'dns'],
   ['EAI_AGAIN', 'dns'],
@@ -70,6 +73,8 @@ export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
       return 'upstream_timeout'
     case 'queue_full':
       return 'upstream_queue_full'
+    case 'preempted':
+      return 'workspace_overloaded'
     case 'circuit_open':
       return 'upstream_unavailable'
     default:

@@ -91,7 +91,12 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
   const ask = (asking: Asking, waitedMs = 0) => {
     const { reply, permit, context } = asking
     const request = reply.request.raw
-    const exchange = dispatcher.open(targetOf(permit), headersFor(asking), waitedMs)
+    const exchange = dispatcher.open({
+      workspaceId: permit.grant.workspaceId,
+      path: targetOf(permit),
+      headers: headersFor(asking),
+      waitedBeforeMs: waitedMs,
+    })
     request[EXCHANGE] = { exchange, context, reply }
     reply.raw.on('close', onClientClose)
     reply.from.call(leanReply(request), '/', hooks)

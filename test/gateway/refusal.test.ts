@@ -28,6 +28,7 @@ const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: st
   key_store_unavailable: [503, 'key_store_unavailable', true],
   overloaded: [503, 'overloaded', true],
   upstream_queue_full: [503, 'overloaded', true],
+  workspace_overloaded: [503, 'overloaded', true],
   draining: [503, 'overloaded', true],
   upstream_timeout: [504, 'upstream_timeout', false],
 }
@@ -177,5 +178,6 @@ it('only refusals under overload are delayed', () => {
   expect(DENIAL_REASONS.filter(reason => denialRow(reason).delayedUnderOverload === true)).toEqual([
     'overloaded',
     'upstream_queue_full',
+    'workspace_overloaded',
   ])
 })

@@ -4,7 +4,7 @@ import { authorize } from '../../src/domain/authorize.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { Denial, DenialReason } from '../../src/domain/denial.ts'
 import type { KeyGrant } from '../../src/domain/key-record.ts'
-import { compileRoutes, matchRoute, type RouteConfig } from '../../src/domain/route.ts'
+import { compileRoutes, matchRoute, type RouteConfig, WORKSPACE_PARAMETER } from '../../src/domain/route.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
 import { type RequestObservation, RequestObserver } from '../../src/observability/request-observer.ts'
 import { type ForwardContext, type ForwardingDeps, registerForwarding } from '../../src/upstream/forward.ts'
@@ -38,6 +38,7 @@ const STATUS: Partial<Record<DenialReason, number>> = {
   upstream_timeout: 504,
   upstream_unavailable: 503,
   upstream_queue_full: 503,
+  workspace_overloaded: 503,
   upstream_not_found: 404,
   unknown_route: 404,
   other_workspace: 404,
@@ -116,8 +117,10 @@ export async function startForwardingApp(
     const seen = observer.begin(request.raw)
     reply.raw.on('close', () => observer.end(seen, reply.raw))
     if (match === null) return refuse(reply, seen, { kind: 'denied', reason: 'unknown_route' })
+    // Whichever workspace is asked for, the key is its own.
+    const workspaceId = match.parameters.get(WORKSPACE_PARAMETER) ?? GRANT.workspaceId
     const verdict = authorize({
-      lookup: { kind: 'found', grant: GRANT, tier: 'memory' },
+      lookup: { kind: 'found', grant: { ...GRANT, workspaceId }, tier: 'memory' },
       match,
       query,
       nowMs: 0,

@@ -56,6 +56,7 @@ test('only time-outs are a 504; the rest is a 502 or, where nobody was asked, a 
     truncated: 'upstream_error',
     protocol: 'upstream_error',
     queue_full: 'upstream_queue_full',
+    preempted: 'workspace_overloaded',
     circuit_open: 'upstream_unavailable',
   })
 })

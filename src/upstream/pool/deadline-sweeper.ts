@@ -46,6 +46,11 @@ export class DeadlineClock {
     bounded.place = NOWHERE
   }
 
+  /** All that has a deadline, in no order. */
+  all(): readonly Bounded[] {
+    return this.#bounded
+  }
+
   tick(): void {
     // Stopping here, not at the last `delete`, spares a timer for each of a series of lone requests.
     if (this.#bounded.length === 0) this.stop()

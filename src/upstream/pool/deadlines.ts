@@ -43,10 +43,20 @@ export class Deadlines {
     this.#progressed = true
   }
 
+  get isHeld(): boolean {
+    return this.#held
+  }
+
   /** @param held whether the client takes nothing at present, so that the upstream is not to blame for silence */
   hold(held: boolean): void {
     this.#held = held
     this.#progressed = true
+  }
+
+  /** @returns when it began, and how long its client has taken nothing of what waits for it: 0 where nothing waits */
+  standing(nowMs: number): { askedAtMs: number; stalledMs: number } {
+    const stalledMs = this.#held && !this.#progressed ? nowMs - this.#progressAtMs : 0
+    return { askedAtMs: this.#askedAtMs, stalledMs }
   }
 
   overdue(nowMs: number): Overdue | null {

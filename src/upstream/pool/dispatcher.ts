@@ -7,13 +7,14 @@ import { type Log, TroubleLog } from '../../observability/trouble-log.ts'
 import { tellsOfAbsence, UpstreamFailure } from '../failure.ts'
 import { UpstreamClients } from './clients.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './connection.ts'
+import { ConnectionShares } from './connection-shares.ts'
 import type { ConnectDeps } from './connector.ts'
 import { type Bounded, DeadlineClock, NOWHERE } from './deadline-sweeper.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import { UpstreamExchange } from './exchange.ts'
-import type { ExchangeOwner, OnAnswer } from './exchange-parties.ts'
+import type { EndableExchange, ExchangeOwner, OnAnswer, UpstreamRequest } from './exchange-parties.ts'
 import { UpstreamMeter } from './pool-metrics.ts'
-import { UpstreamQueue } from './queue.ts'
+import { firstToEnd } from './preemption.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './resolver.ts'
 import { placesOf } from './targets.ts'
 
@@ -35,22 +36,20 @@ export const EXCHANGE = Symbol('upstream exchange')
 const CLIENT_STALL_MS = 30_000
 
 /**
- * All exchanges with the upstream: at most as many at once as there are connections, the others in order of arrival.
+ * All exchanges with the upstream: at most as many at once as there are connections, shared fairly between workspaces.
  * The queue is ours and not undici's, where what was given up would wait on, and nothing could be taken out.
  */
 export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   readonly limits: DeadlineLimits
   place = NOWHERE
-  readonly #connections: number
   readonly #clients: UpstreamClients
   readonly #clock: DeadlineClock
   readonly #meter: UpstreamMeter
   readonly #circuit: Circuit
   /** The one request that tries whether the upstream is back. */
   #probe: UpstreamExchange | null = null
-  readonly #queue: UpstreamQueue<UpstreamExchange>
+  readonly #shares: ConnectionShares<UpstreamExchange>
   readonly #addresses: UpstreamAddresses
-  #underWay = 0
   #admitting = false
   #destroyed = false
 
@@ -59,9 +58,8 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     const connecting = { count: 0 }
     this.#circuit = new Circuit(settings.circuit)
     const connector = following(settings, deps.follow ?? unchanging, buildUpstreamConnector)
-    this.#queue = new UpstreamQueue(settings.queue)
+    this.#shares = new ConnectionShares(settings)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
-    this.#connections = settings.connections
     const nowMs = () => deps.clock.monotonicMs()
     this.#clock = new DeadlineClock(nowMs)
     this.#addresses = new UpstreamAddresses(placesOf(settings), {
@@ -80,18 +78,14 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     this.#meter = new UpstreamMeter(deps.metrics, () => ({
       ...this.#clients.figures(),
       pending: connecting.count,
-      queued: this.#queue.size,
+      queued: this.#shares.queued,
       circuit: this.#circuit.state(this.nowMs()),
       addresses: this.#addresses.book.figures(this.nowMs()),
     }))
   }
 
-  /**
-   * @param path path and query at the upstream
-   * @param waitedBeforeMs how long its client has waited already, for somebody else's answer
-   */
-  open(path: string, headers: Record<string, string>, waitedBeforeMs = 0): UpstreamExchange {
-    return new UpstreamExchange(this, path, headers, waitedBeforeMs)
+  open(request: UpstreamRequest): UpstreamExchange {
+    return new UpstreamExchange(this, request)
   }
 
   /** What reply-from calls. Of its options only the exchange counts: path and headers are the exchange's own. */
@@ -99,22 +93,28 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     const exchange = options.headers[EXCHANGE]
     exchange.begin(onAnswer)
     const nowMs = this.nowMs()
-    if (this.#underWay >= this.#connections && this.#queue.isFull) {
+    const goesAtOnce = !this.#destroyed && this.#shares.isFreeFor(exchange.workspaceId, nowMs)
+    const displaced = goesAtOnce ? undefined : this.#shares.displacedFor(exchange.workspaceId)
+    if (!goesAtOnce && this.#shares.isQueueFull && displaced === undefined) {
       exchange.fail(new UpstreamFailure('queue_full'))
     } else if (!this.#circuit.admits(nowMs)) {
       exchange.fail(new UpstreamFailure('circuit_open'))
     } else {
       if (this.#circuit.state(nowMs) === 'half_open') this.#probe = exchange
       this.#clock.add(exchange)
-      if (this.#hasRoom() && this.#queue.size === 0) this.#dispatch(exchange)
+      displaced?.fail(new UpstreamFailure('preempted'))
+      if (goesAtOnce) this.#begin(exchange)
       else this.#enqueue(exchange, nowMs)
     }
   }
 
-  /** The clock's: whoever has waited too long for a connection waits no longer. */
+  /** The clock's: what has waited too long for a connection waits no longer, and what is owed one gets it. */
   checkDeadline(nowMs: number): void {
-    if (this.#queue.size === 0) this.#clock.delete(this)
-    for (const exchange of this.#queue.overdue(nowMs)) exchange.fail(new UpstreamFailure('queue_full'))
+    if (this.#shares.queued === 0) this.#clock.delete(this)
+    for (const exchange of this.#shares.overdue(nowMs)) exchange.fail(new UpstreamFailure('queue_full'))
+    this.#preempt(nowMs)
+    // What was in reserve may be free for all again.
+    this.#admit()
   }
 
   nowMs(): number {
@@ -122,7 +122,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   }
 
   withdraw(exchange: UpstreamExchange): void {
-    if (!this.#queue.delete(exchange)) return
+    if (!this.#shares.withdraw(exchange)) return
     this.#clock.delete(exchange)
     this.#endProbe(exchange)
   }
@@ -150,7 +150,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   released(exchange: UpstreamExchange): void {
     this.#clock.delete(exchange)
     this.#endProbe(exchange)
-    this.#underWay -= 1
+    this.#shares.release(exchange)
     this.#leave(exchange)
     this.#admit()
   }
@@ -158,7 +158,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   /** What is under way breaks off, what waits is refused. For a gentle end, wait for the requests first. */
   destroy(): void {
     this.#destroyed = true
-    for (const exchange of this.#queue.all()) exchange.fail(new UpstreamFailure('reset'))
+    for (const exchange of this.#shares.all()) exchange.fail(new UpstreamFailure('reset'))
     this.#clock.stop()
     this.#clients.destroy()
   }
@@ -177,17 +177,18 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   }
 
   #enqueue(exchange: UpstreamExchange, nowMs: number): void {
-    this.#queue.add(exchange, nowMs)
+    this.#shares.enqueue(exchange, nowMs)
     this.#clock.add(this)
   }
 
   #admit(): void {
     // A request that fails at once frees its place while this loop runs: one loop, not one in another.
-    if (this.#admitting) return
+    if (this.#admitting || this.#shares.queued === 0) return
     this.#admitting = true
     try {
-      while (this.#hasRoom()) {
-        const exchange = this.#queue.take()
+      const nowMs = this.nowMs()
+      while (!this.#destroyed) {
+        const exchange = this.#shares.next(nowMs)
         if (exchange === undefined) break
         this.#dispatch(exchange)
       }
@@ -196,13 +197,35 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     }
   }
 
-  #hasRoom(): boolean {
-    return this.#underWay < this.#connections && !this.#destroyed
+  /** Each exchange that ends frees its connection at once, which goes to the workspace that needs it most. */
+  #preempt(nowMs: number): void {
+    if (!this.#shares.isOwed(nowMs)) return
+    const endable = endableOf(this.#clock.all(), nowMs)
+    while (this.#shares.isOwed(nowMs)) {
+      const first = firstToEnd(endable, workspaceId => this.#shares.excessOf(workspaceId))
+      if (first === undefined) break
+      endable.delete(first)
+      this.#shares.preempted(nowMs)
+      first.exchange.preempt()
+    }
+  }
+
+  #begin(exchange: UpstreamExchange): void {
+    this.#shares.hold(exchange)
+    this.#dispatch(exchange)
   }
 
   #dispatch(exchange: UpstreamExchange): void {
-    this.#underWay += 1
     exchange.client = this.#clients.take()
     exchange.client.dispatch(exchange.options, exchange)
   }
+}
+
+function endableOf(bounded: readonly Bounded[], nowMs: number): Set<EndableExchange> {
+  const endable = new Set<EndableExchange>()
+  for (const each of bounded) {
+    const standing = each instanceof UpstreamExchange ? each.standing(nowMs) : null
+    if (standing !== null) endable.add(standing)
+  }
+  return endable
 }

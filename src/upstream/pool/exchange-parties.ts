@@ -1,6 +1,7 @@
 import type { UpstreamFailure } from '../failure.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import type { UpstreamExchange } from './exchange.ts'
+import type { Standing } from './preemption.ts'
 
 /** Where the bytes of a body go. */
 export interface BodySink {
@@ -32,6 +33,24 @@ export interface UpstreamAnswer {
   readonly statusCode: number
   readonly headers: Record<string, string>
   readonly body: UpstreamExchange
+}
+
+/** Of whom is anything still expected: the one who reads, the one who only clears the connection, or nobody. */
+export type Interest = 'answer' | 'discard' | 'none'
+
+/** An exchange that can be ended now, so that its connection is free. */
+export interface EndableExchange extends Standing {
+  readonly exchange: UpstreamExchange
+}
+
+/** What is asked of the upstream, and for whom. */
+export interface UpstreamRequest {
+  readonly workspaceId: string
+  /** Path and query at the upstream. */
+  readonly path: string
+  readonly headers: Record<string, string>
+  /** How long its client has waited already, for the answer to somebody else's request. */
+  readonly waitedBeforeMs?: number
 }
 
 /** What an exchange needs of the dispatcher. */

@@ -1,25 +1,27 @@
 import type { Dispatcher } from 'undici'
-import { isConnectionLoss, toUpstreamFailure, UpstreamFailure } from '../failure.ts'
+import { isConnectionLoss, toUpstreamFailure, UNWANTED, UpstreamFailure } from '../failure.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
-import type { Connection, ConnectionBound, UpstreamClient, UpstreamRequestOptions } from './connection.ts'
+import type { Connection, UpstreamClient, UpstreamRequestOptions } from './connection.ts'
 import { type Bounded, NOWHERE } from './deadline-sweeper.ts'
 import { Deadlines } from './deadlines.ts'
-import type { BodySink, ExchangeOwner, OnAnswer } from './exchange-parties.ts'
+import type {
+  BodySink,
+  EndableExchange,
+  ExchangeOwner,
+  Interest,
+  OnAnswer,
+  UpstreamRequest,
+} from './exchange-parties.ts'
 import { fieldLinesOf, isSoundHead, isWholeBody, Surplus } from './framing.ts'
 import { ownCopyOf } from './upstream-socket.ts'
-
-/** Never seen by anybody: what undici is told when nobody wants the answer any more. */
-const UNWANTED = new Error('The answer is no longer wanted')
-
-/** Of whom is anything still expected: the one who reads, the one who only clears the connection, or nobody. */
-type Interest = 'answer' | 'discard' | 'none'
 
 /**
  * One request to the upstream and its answer: undici's handler, the owner of its deadlines and of its single retry.
  * It outlives neither the answer nor the client: whatever ends first ends it.
  */
-export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, ConnectionBound {
+export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded {
   readonly options: UpstreamRequestOptions
+  readonly workspaceId: string
   connection: Connection | null = null
   /** Who carries it, and is to be given back. */
   client: UpstreamClient | null = null
@@ -39,12 +41,12 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   #controller: Dispatcher.DispatchController | null = null
   #interest: Interest = 'answer'
   #answered = false
-  #paused = false
   #ended = false
   readonly #surplus = new Surplus()
 
-  constructor(owner: ExchangeOwner, path: string, headers: Record<string, string>, waitedBeforeMs = 0) {
+  constructor(owner: ExchangeOwner, { workspaceId, path, headers, waitedBeforeMs = 0 }: UpstreamRequest) {
     this.#owner = owner
+    this.workspaceId = workspaceId
     this.#deadlines = new Deadlines(owner.limits, owner.nowMs(), waitedBeforeMs)
     this.options = { path, method: 'GET', headers, exchange: this }
   }
@@ -68,8 +70,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
 
   /** The sink takes bytes again. */
   drained(): void {
-    if (!this.#paused) return
-    this.#paused = false
+    if (!this.#deadlines.isHeld) return
     this.#deadlines.hold(false)
     this.#controller?.resume()
   }
@@ -103,6 +104,20 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     }
   }
 
+  /** @returns null where ending it would free no connection now */
+  standing(nowMs: number): EndableExchange | null {
+    const phase = this.#phase()
+    if (this.#interest === 'none' || phase === 'connecting') return null
+    const stage = this.#interest === 'discard' ? 'discarding' : phase
+    return { exchange: this, workspaceId: this.workspaceId, stage, ...this.#deadlines.standing(nowMs) }
+  }
+
+  /** Its connection is needed for another workspace. */
+  preempt(): void {
+    if (this.#interest === 'discard') this.#abandon()
+    else this.fail(new UpstreamFailure('preempted'))
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     // Thrown, the request is skipped and the connection kept; aborted, undici would close the connection.
     if (this.#interest === 'none') throw UNWANTED
@@ -115,12 +130,12 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
     statusCode: number,
     headers: UpstreamHeaders,
   ): void {
-    if (statusCode < 200) {
-      if (this.#surplus.exceededByInterim(statusCode)) controller.abort(new UpstreamFailure('protocol'))
-      return
-    }
-    if (isSoundHead(statusCode, headers, fieldLinesOf(controller))) this.#onHead(statusCode, headers)
-    else controller.abort(new UpstreamFailure('protocol'))
+    const isFinal = statusCode >= 200
+    const isSound = isFinal
+      ? isSoundHead(statusCode, headers, fieldLinesOf(controller))
+      : !this.#surplus.exceededByInterim(statusCode)
+    if (!isSound) controller.abort(new UpstreamFailure('protocol'))
+    else if (isFinal) this.#onHead(statusCode, headers)
     // Its fields as bytes keep whole the buffers that they were read into, until the exchange ends.
     controller.rawHeaders = null
   }
@@ -137,7 +152,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded, Co
   /** A copy: who writes it to a client, or keeps it for several, still holds it when more is read. */
   #pass(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#sink?.write(ownCopyOf(chunk)) === false) {
-      this.#paused = true
       this.#deadlines.hold(true)
       controller.pause()
     }

@@ -84,7 +84,7 @@ export class SharedAnswers {
     const { workspaceId } = asker.permit.grant
     const headers = headersFor(asker)
     if (stale !== undefined) withValidators(headers, validatorsFor(stale))
-    const exchange = dispatcher.open(targetOf(asker.permit), headers)
+    const exchange = dispatcher.open({ workspaceId, path: targetOf(asker.permit), headers })
     const keeping = cache === null ? null : new Keeping(cache, clock, { workspaceId, question, stale })
     const name = question + validators
     const landed = (landing: Flight) => {

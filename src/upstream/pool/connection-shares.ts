@@ -1,0 +1,220 @@
+import { ChurningMap } from '../../domain/churning-map.ts'
+import { fairShareOf } from '../../domain/fair-share.ts'
+
+/** How long a workspace below its share waits until another has to give up a connection for it, ms. */
+export const GRACE_MS = 100
+/** After so long without a further preemption, half of the reserve is given back, ms. */
+const RESERVE_HALF_LIFE_MS = 10_000
+
+export interface QueueLimits {
+  /** How many requests may wait. */
+  readonly maxRequests: number
+  /** How long each may wait, ms. */
+  readonly maxWaitMs: number
+}
+
+export interface ConnectionLimits {
+  readonly connections: number
+  readonly queue: QueueLimits
+}
+
+/** A request that needs a connection. */
+export interface ConnectionRequest {
+  readonly workspaceId: string
+}
+
+/** What one workspace has of the connections and of the queue. It vanishes when that is nothing. */
+interface Share<Request> {
+  held: number
+  /** Its waiting requests in order of arrival, each with the time of its arrival. Null until one waits. */
+  waiting: ChurningMap<Request, number> | null
+}
+
+const NOTHING: Readonly<Share<never>> = { held: 0, waiting: null }
+
+/**
+ * Which request uses a connection, and which waits: fair between workspaces, in order of arrival within one. Pure: it
+ * counts, and neither connects nor ends anything.
+ *
+ * A free connection goes to the waiting workspace that holds the fewest. When the queue is full, the workspace with the
+ * most waiting requests makes room for one with fewer. A workspace that waits below its share for `GRACE_MS` is owed a
+ * connection of a workspace above its share; as many as were taken that way stay in reserve for a while, so that the
+ * next request of a workspace below its share need not wait.
+ */
+export class ConnectionShares<Request extends ConnectionRequest> {
+  readonly #limits: ConnectionLimits
+  readonly #fairShare: number
+  readonly #graceMs: number
+  readonly #shares = new ChurningMap<string, Share<Request>>()
+  /** The workspaces with waiting requests; the one that was served last stands last. */
+  readonly #waiting = new ChurningMap<string, Share<Request>>()
+  #held = 0
+  #queued = 0
+  #reserve = 0
+  #reserveChangedAtMs = 0
+
+  constructor(limits: ConnectionLimits) {
+    this.#limits = limits
+    this.#fairShare = fairShareOf(limits.connections)
+    this.#graceMs = Math.min(GRACE_MS, limits.queue.maxWaitMs / 2)
+  }
+
+  /** Requests that use a connection. */
+  get held(): number {
+    return this.#held
+  }
+
+  /** Requests that wait for one. */
+  get queued(): number {
+    return this.#queued
+  }
+
+  /** Workspaces that hold a connection or wait for one. */
+  get workspaces(): number {
+    return this.#shares.size
+  }
+
+  get isQueueFull(): boolean {
+    return this.#queued >= this.#limits.queue.maxRequests
+  }
+
+  /** Whether a request of this workspace may use a connection now, before all that wait. */
+  isFreeFor(workspaceId: string, nowMs: number): boolean {
+    const { held, waiting } = this.#shares.get(workspaceId) ?? NOTHING
+    if (this.#queued > 0 && (held >= this.#fairShare || (waiting?.size ?? 0) > 0)) return false
+    return this.#hasRoom(held, nowMs)
+  }
+
+  /** The request uses a connection from now on, until `release`. */
+  hold({ workspaceId }: Request): void {
+    this.#shareOf(workspaceId).held += 1
+    this.#held += 1
+  }
+
+  release({ workspaceId }: Request): void {
+    const share = this.#shareOf(workspaceId)
+    share.held -= 1
+    this.#held -= 1
+    this.#forgetIfIdle(workspaceId, share)
+  }
+
+  /**
+   * Where the queue is full: the request that makes room for one of this workspace, the newest of the workspace with the
+   * most waiting requests. That workspace keeps at least as many as the other then has.
+   * @returns undefined where the queue has room, or nobody has to make any
+   */
+  displacedFor(workspaceId: string): Request | undefined {
+    if (!this.isQueueFull) return undefined
+    const own = this.#waiting.get(workspaceId)?.waiting?.size ?? 0
+    let longest: ChurningMap<Request, number> | undefined
+    for (const [, { waiting }] of this.#waiting.entries()) {
+      if (waiting !== null && waiting.size > Math.max(own + 1, longest?.size ?? 0)) longest = waiting
+    }
+    return [...(longest?.keys() ?? [])].at(-1)
+  }
+
+  enqueue(request: Request, nowMs: number): void {
+    const { workspaceId } = request
+    const share = this.#shareOf(workspaceId)
+    share.waiting ??= new ChurningMap()
+    if (share.waiting.size === 0) this.#waiting.set(workspaceId, share)
+    share.waiting.set(request, nowMs)
+    this.#queued += 1
+  }
+
+  /** The request waits no longer. @returns whether it waited */
+  withdraw(request: Request): boolean {
+    const { workspaceId } = request
+    const share = this.#waiting.get(workspaceId)
+    if (share?.waiting?.delete(request) !== true) return false
+    this.#queued -= 1
+    if (share.waiting.size === 0) this.#waiting.delete(workspaceId)
+    this.#forgetIfIdle(workspaceId, share)
+    return true
+  }
+
+  /** The waiting request that uses a connection from now on. @returns undefined where none may */
+  next(nowMs: number): Request | undefined {
+    const neediest = this.#neediest()
+    if (neediest === undefined) return undefined
+    const [workspaceId, share] = neediest
+    const [request] = share.waiting?.keys() ?? []
+    if (request === undefined || !this.#hasRoom(share.held, nowMs)) return undefined
+    this.hold(request)
+    this.withdraw(request)
+    if (this.#waiting.delete(workspaceId)) this.#waiting.set(workspaceId, share)
+    return request
+  }
+
+  /** Whether a workspace below its share has waited so long that one above its share has to give up a connection. */
+  isOwed(nowMs: number): boolean {
+    for (const [, { held, waiting }] of this.#waiting.entries()) {
+      if (held >= this.#fairShare) continue
+      const [sinceMs = nowMs] = waiting?.values() ?? []
+      if (nowMs - sinceMs >= this.#graceMs) return true
+    }
+    return false
+  }
+
+  /** How many connections a workspace holds above its share; 0 or less where it is not above. */
+  excessOf(workspaceId: string): number {
+    return (this.#shares.get(workspaceId)?.held ?? 0) - this.#fairShare
+  }
+
+  /** A connection was taken from a workspace above its share, because another was owed it. */
+  preempted(nowMs: number): void {
+    this.#reserve = Math.min(this.#reserveAt(nowMs) + 1, this.#limits.connections - this.#fairShare)
+    this.#reserveChangedAtMs = nowMs
+  }
+
+  /** All that wait, those of one workspace in order of arrival. */
+  all(): Request[] {
+    return [...this.#waiting.entries()].flatMap(([, { waiting }]) => [...(waiting?.keys() ?? [])])
+  }
+
+  /** Those that have waited too long; they stay in the queue. */
+  overdue(nowMs: number): Request[] {
+    const late: Request[] = []
+    for (const [, { waiting }] of this.#waiting.entries()) {
+      for (const [request, sinceMs] of waiting?.entries() ?? []) {
+        if (nowMs - sinceMs < this.#limits.queue.maxWaitMs) break
+        late.push(request)
+      }
+    }
+    return late
+  }
+
+  /** Of the waiting workspaces the one that holds the fewest connections; of several, the one served longest ago. */
+  #neediest(): [string, Share<Request>] | undefined {
+    let neediest: [string, Share<Request>] | undefined
+    for (const entry of this.#waiting.entries()) {
+      if (neediest === undefined || entry[1].held < neediest[1].held) neediest = entry
+      if (neediest[1].held === 0) break
+    }
+    return neediest
+  }
+
+  /** @param held connections of the workspace: at its share or above, the reserve is not for it */
+  #hasRoom(held: number, nowMs: number): boolean {
+    const reserve = this.#reserve === 0 || held < this.#fairShare ? 0 : this.#reserveAt(nowMs)
+    return this.#held < this.#limits.connections - reserve
+  }
+
+  #reserveAt(nowMs: number): number {
+    const halvings = Math.floor((nowMs - this.#reserveChangedAtMs) / RESERVE_HALF_LIFE_MS)
+    return Math.floor(this.#reserve / 2 ** halvings)
+  }
+
+  #shareOf(workspaceId: string): Share<Request> {
+    let share = this.#shares.get(workspaceId)
+    if (share === undefined) {
+      share = { held: 0, waiting: null }
+      this.#shares.set(workspaceId, share)
+    }
+    return share
+  }
+
+  #forgetIfIdle(workspaceId: string, { held, waiting }: Share<Request>): void {
+    if (held === 0 && (waiting === null || waiting.size === 0)) this.#shares.delete(workspaceId)
+  }
+}
