@@ -1,6 +1,7 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 import { getHeapSpaceStatistics } from 'node:v8'
 import type { Config } from '../config/schema.ts'
+import { fairShareOf } from '../domain/fair-share.ts'
 import { InFlightLimit } from '../domain/in-flight-limit.ts'
 
 const PERIOD_MS = 100
@@ -41,7 +42,7 @@ export class Admission {
   #held = 0
   #releases: (() => void)[][] = Array.from({ length: HELD_PERIODS }, () => [])
 
-  /** @param inFlight requests that are open, the one that asks included */
+  /** @param inFlight requests that are open, the one that asks included; none that was refused */
   constructor(settings: AdmissionSettings, inFlight: () => number) {
     this.#settings = settings
     this.#inFlight = inFlight
@@ -54,7 +55,18 @@ export class Admission {
   }
 
   admits(): boolean {
-    return this.#inFlight() - this.#held <= this.limit
+    return this.#inFlight() <= this.limit
+  }
+
+  /**
+   * Whether there is room for a further request of one workspace. The last quarter of what may be in flight is for
+   * workspaces that have not had a quarter of it, so that one of them never takes all.
+   * @param ofWorkspace requests of the workspace that are in flight, the one that asks included
+   */
+  admitsOf(ofWorkspace: number): boolean {
+    const { limit } = this
+    const share = fairShareOf(limit)
+    return ofWorkspace <= share || this.#inFlight() <= limit - share
   }
 
   /**
@@ -73,7 +85,7 @@ export class Admission {
   note({ turnMs, utilization, heap }: Load): void {
     this.#isBusy = utilization > BUSY
     this.#heapIsFull = heap * 100 >= this.#settings.maxHeapPercent
-    this.#limit.adjust(turnMs > this.#settings.maxLoopDelayMs, this.#inFlight() - this.#held)
+    this.#limit.adjust(turnMs > this.#settings.maxLoopDelayMs, this.#inFlight())
     this.#release(this.#releases.shift() ?? [])
     this.#releases.push([])
   }

@@ -60,7 +60,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     used: deps.used,
     clock: deps.clock,
     observer,
-    answer: createAnswer(app, deps, refusing(admission, createRefuse())),
+    answer: createAnswer(app, deps, refusing(admission, observer, createRefuse())),
     admission,
     stopping: () => deps.drainPhase() === 'closing',
   }
@@ -75,8 +75,9 @@ function admissionOf(
   observer: RequestObserver,
 ): Admission {
   const { gateway, upstream } = config
-  // What the connections to the upstream can carry is not too much.
-  const settings = { ...gateway, minInFlight: Math.min(upstream.connections, gateway.maxInFlight) }
+  // What the connections to the upstream can carry is not too much, nor for one workspace, which gets three quarters.
+  const minInFlight = Math.min(Math.ceil((upstream.connections * 4) / 3), gateway.maxInFlight)
+  const settings = { ...gateway, minInFlight }
   const admission = new Admission(settings, () => observer.inFlight)
   const stop = watchLoad(heapLimitBytes, load => admission.note(load))
   app.addHook('preClose', async () => {
@@ -87,13 +88,18 @@ function admissionOf(
   return admission
 }
 
-/** Whoever is too much hears so when the process has time for it. */
-function refusing(admission: Admission, refuse: Answer['refuse']): Answer['refuse'] {
+/** Whoever is too much hears so when the process has time for it, and takes no place meanwhile. */
+function refusing(
+  admission: Admission,
+  observer: RequestObserver,
+  refuse: Answer['refuse'],
+): Answer['refuse'] {
   return (reply, seen, denial, close) => {
     if (denialRow(denial.reason).delayedUnderOverload !== true) {
       refuse(reply, seen, denial, close)
       return
     }
+    observer.handedOver(seen)
     const refused = admission.holdBack().then(() => refuse(reply, seen, denial, close))
     refused.catch((error: unknown) => {
       seen.fault = `A refusal could not be answered: ${String(error)}`

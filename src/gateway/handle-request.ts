@@ -29,7 +29,7 @@ export interface Gateway {
   readonly clock: Clock
   readonly observer: RequestObserver
   readonly answer: Answer
-  readonly admission: Pick<Admission, 'admits'>
+  readonly admission: Pick<Admission, 'admits' | 'admitsOf'>
   /** Whether the listener is closed and only what was in flight is still served. */
   readonly stopping: () => boolean
 }
@@ -101,6 +101,12 @@ function decide(asked: Asked, lookup: Lookup): Promise<void> | void {
     asked,
     authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() }),
   )
+
+  // Whose request it is, is known only now.
+  if (verdict.kind === 'permitted') {
+    const ofWorkspace = observer.inFlightOf(verdict.permit.grant.workspaceId)
+    if (!gateway.admission.admitsOf(ofWorkspace)) return conclude(asked, denied('workspace_overloaded'))
+  }
 
   // 9. Rate limits, where there are some for the route. What was refused before never counts.
   if (verdict.kind === 'permitted' && limits?.applyTo(match.route) === true) {

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Verdict } from '../domain/authorize.ts'
+import { ChurningMap } from '../domain/churning-map.ts'
 import type { DenialReason } from '../domain/denial.ts'
 import type { Lookup, TierName } from '../domain/lookup.ts'
 import { AccessLog } from './access-log.ts'
@@ -47,6 +48,8 @@ export interface RequestObservation {
 /** Counts and logs each request once, however it ends: answered, refused, or left by its client. */
 export class RequestObserver {
   inFlight = 0
+  /** The same, of each workspace that has any; from the time that a request's workspace is known. */
+  readonly #inFlightByWorkspace = new ChurningMap<string, number>()
   readonly #counters: RequestCounters
   readonly #accessLog: AccessLog
   readonly #logger: Logger
@@ -96,6 +99,16 @@ export class RequestObserver {
     return observation
   }
 
+  inFlightOf(workspaceId: string): number {
+    return this.#inFlightByWorkspace.get(workspaceId) ?? 0
+  }
+
+  #countInFlight(workspaceId: string, change: 1 | -1): void {
+    const count = this.inFlightOf(workspaceId) + change
+    if (count === 0) this.#inFlightByWorkspace.delete(workspaceId)
+    else this.#inFlightByWorkspace.set(workspaceId, count)
+  }
+
   /** A time that only spans want. */
   lookingUp(observation: RequestObservation): void {
     if (observation.trace !== null) observation.askedAtMs = performance.now()
@@ -106,6 +119,8 @@ export class RequestObserver {
     if (lookup.kind === 'found') {
       observation.keyId = lookup.grant.id
       observation.workspaceId = lookup.grant.workspaceId
+      // Its client may have left while its key was looked up.
+      if (observation.isInFlight) this.#countInFlight(observation.workspaceId, 1)
     }
     observation.trace?.lookedUp(observation.tier, observation.askedAtMs)
   }
@@ -122,10 +137,12 @@ export class RequestObserver {
     this.#logger.info({ requestId, method: '_OTHER', route: 'none', status, reason }, 'request')
   }
 
-  /** The whole answer is with Node: what is left is the client's to read. */
+  /** The whole answer is with Node: what is left is the client's to read. Or it is refused, and takes no place meanwhile. */
   handedOver(seen: RequestObservation): void {
-    if (seen.isInFlight) this.inFlight--
+    if (!seen.isInFlight) return
     seen.isInFlight = false
+    this.inFlight--
+    if (seen.workspaceId !== null) this.#countInFlight(seen.workspaceId, -1)
   }
 
   /** However it ended. @param response closed */

@@ -43,18 +43,33 @@ test('while turns of the event loop are long, fewer are let in', () => {
   expect(admission.limit).toBe(32)
 })
 
-test('what is shed then is held back for three periods, and takes no place meanwhile', async () => {
-  inFlight = 12
+test('what is shed then is held back for three periods', async () => {
+  inFlight = 10
   admission.note(LATE)
   expect(admission.limit).toBe(10)
   const held = [holdBack(), holdBack()]
-  expect(admission.admits()).toBe(true)
   for (const over of [false, false, true]) {
     admission.note(LATE)
     await settled()
     expect(held.map(each => each.over)).toEqual([over, over])
   }
-  expect(admission.admits()).toBe(false)
+})
+
+test('one workspace may have three quarters of what is in flight, and any workspace a quarter', () => {
+  inFlight = 75
+  expect(admission.admitsOf(75)).toBe(true)
+  inFlight = 76
+  expect(admission.admitsOf(76)).toBe(false)
+  expect(admission.admitsOf(26)).toBe(false)
+  expect(admission.admitsOf(25)).toBe(true)
+  inFlight = 100
+  expect([admission.admits(), admission.admitsOf(25)]).toEqual([true, true])
+})
+
+test('where one request is let in at a time, it may be of any workspace', () => {
+  admission.note(FULL)
+  inFlight = 1
+  expect([admission.admits(), admission.admitsOf(1)]).toEqual([true, true])
 })
 
 test('so is what is refused while the process has hardly a moment free, however short its turns are', async () => {

@@ -1,6 +1,11 @@
 import { connect, type Socket } from 'node:net'
 import { get } from './raw-client.ts'
 
+export interface Caller {
+  readonly target: string
+  readonly secret: string
+}
+
 export interface LoadFigures {
   readonly answers: number
   readonly seconds: number
@@ -8,25 +13,30 @@ export interface LoadFigures {
   readonly statuses: ReadonlyMap<number, number>
   /** Milliseconds within which 99 of 100 accepted requests (200) were answered. */
   readonly p99Ms: number
+  /** The longest of all of these, the first fifth among them. */
+  readonly longestMs: number
 }
 
 /**
  * Clients that send the next request as soon as they have an answer, whatever it says: no client could be ruder on one
  * connection. Answers are told apart by their bytes alone, so that the load costs less than what it loads.
+ * @param options.callers one for each connection in turn
  * @param options.accepted ends once so many answers were 200; the first fifth of them is not measured: what begins at one
  * moment comes in one burst, which no load does
  */
 export async function loadClosed(
   url: string,
-  options: { target: string; secret: string; connections: number; accepted: number },
+  options: (Caller | { readonly callers: readonly Caller[] }) & { connections: number; accepted: number },
 ): Promise<LoadFigures> {
   const { hostname, port } = new URL(url)
-  const request = get(options.target, options.secret)
+  const callers = 'callers' in options ? options.callers : [options]
+  const requests = callers.map(({ target, secret }) => get(target, secret))
   const statuses = new Map<number, number>()
   const tookMs: number[] = []
   const startedAtMs = performance.now()
   const done = Promise.withResolvers<void>()
-  const sockets = Array.from({ length: options.connections }, () => {
+  const sockets = Array.from({ length: options.connections }, (_, number) => {
+    const request = requests[number % requests.length] ?? ''
     const socket = connect(Number(port), hostname).setNoDelay(true)
     let askedAtMs = performance.now()
     let received = ''
@@ -50,7 +60,8 @@ export async function loadClosed(
   await done.promise.finally(() => sockets.forEach(end))
   const answers = [...statuses.values()].reduce((sum, count) => sum + count, 0)
   const seconds = (performance.now() - startedAtMs) / 1000
-  return { answers, seconds, statuses, p99Ms: percentile(tookMs.slice(options.accepted / 5), 0.99) }
+  const p99Ms = percentile(tookMs.slice(options.accepted / 5), 0.99)
+  return { answers, seconds, statuses, p99Ms, longestMs: percentile(tookMs, 1) }
 }
 
 export function percentile(values: readonly number[], part: number): number {

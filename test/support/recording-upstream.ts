@@ -12,7 +12,7 @@ export class RecordingUpstream {
   /** Each request that came, byte for byte. */
   readonly requests: string[] = []
   /** Bytes of the answer; given the request. */
-  answer: (request: string) => string = () => jsonAnswer(200, DEFAULT_BODY)
+  answer: (request: string) => string | Buffer = () => jsonAnswer(200, DEFAULT_BODY)
   /** A promise that the answer waits for; given the request. */
   hold: (request: string) => Promise<void> | undefined = () => undefined
   /** Whether the connection ends after each answer. */
@@ -76,7 +76,8 @@ export class RecordingUpstream {
   async #reply(socket: Socket, request: string): Promise<void> {
     await this.hold(request)
     if (socket.destroyed) return
-    const bytes = Buffer.from(this.answer(request), 'latin1')
+    const answer = this.answer(request)
+    const bytes = typeof answer === 'string' ? Buffer.from(answer, 'latin1') : answer
     if (this.endAfterAnswer) socket.end(bytes)
     else socket.write(bytes)
   }

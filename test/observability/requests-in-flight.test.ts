@@ -1,0 +1,45 @@
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import { expect, test } from 'vitest'
+import type { Lookup } from '../../src/domain/lookup.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { RequestObserver } from '../../src/observability/request-observer.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+
+const observer = () => new RequestObserver(createMetrics(), silentLogger)
+const request = new IncomingMessage(new Socket())
+const response = new ServerResponse(request)
+
+function found(workspaceId: string): Lookup {
+  const grant = {
+    id: 'key_1',
+    workspaceId,
+    scopes: [],
+    hint: 'wsk_…abcd',
+    expiresAtMs: 1,
+    revokedAtMs: null,
+    version: 1,
+  }
+  return { kind: 'found', grant, tier: 'memory' }
+}
+
+test('a request counts for its workspace from its look-up until its answer is handed over', () => {
+  const counted = observer()
+  const [one, other] = [counted.begin(request), counted.begin(request)]
+  expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([2, 0])
+  for (const seen of [one, other]) counted.lookedUp(seen, found('ws_1'))
+  expect([counted.inFlight, counted.inFlightOf('ws_1'), counted.inFlightOf('ws_2')]).toEqual([2, 2, 0])
+  counted.handedOver(one)
+  counted.end(one, response)
+  expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([1, 1])
+  counted.end(other, response)
+  expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([0, 0])
+})
+
+test('a request whose client left during its look-up is not counted for ever', () => {
+  const counted = observer()
+  const seen = counted.begin(request)
+  counted.end(seen, response)
+  counted.lookedUp(seen, found('ws_1'))
+  expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([0, 0])
+})

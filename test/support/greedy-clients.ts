@@ -1,0 +1,61 @@
+import { connect, type Socket } from 'node:net'
+
+/** How much a slow reader takes at a time, and how often. */
+const SIP_BYTES = 4 * 1024
+const SIP_EVERY_MS = 50
+const AGAIN_AFTER_MS = 100
+
+/**
+ * Clients that hold on to what they get: they send a request, read its answer as slowly as bytes can be read, and ask
+ * again when it has ended, whatever it said, or when their connection was cut.
+ */
+export class GreedyClients {
+  /** How many of their requests were refused, and how many of their connections cut. */
+  refused = 0
+  cut = 0
+  readonly #port: number
+  readonly #request: string
+  readonly #sockets = new Set<Socket>()
+  readonly #sips: NodeJS.Timeout
+  #ended = false
+
+  /** @param url of what they ask */
+  constructor(url: string, request: string) {
+    this.#port = Number(new URL(url).port)
+    this.#request = request
+    this.#sips = setInterval(() => this.#sip(), SIP_EVERY_MS)
+  }
+
+  come(count: number): void {
+    for (let come = 0; come < count; come++) this.#come()
+  }
+
+  leave(): void {
+    this.#ended = true
+    clearInterval(this.#sips)
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  #come(): void {
+    if (this.#ended) return
+    const socket = connect(this.#port, '127.0.0.1').on('error', () => {})
+    // Bytes are read only when there is a sip.
+    socket.on('readable', () => {})
+    this.#sockets.add(socket)
+    socket.write(this.#request)
+    socket.on('close', () => {
+      this.#sockets.delete(socket)
+      this.cut++
+      setTimeout(() => this.#come(), AGAIN_AFTER_MS)
+    })
+  }
+
+  #sip(): void {
+    for (const socket of this.#sockets) {
+      const bytes: Buffer | null = socket.read(Math.min(SIP_BYTES, socket.readableLength))
+      if (bytes?.toString('latin1', 0, 12) !== 'HTTP/1.1 503') continue
+      this.refused++
+      setTimeout(() => socket.write(this.#request), AGAIN_AFTER_MS)
+    }
+  }
+}
