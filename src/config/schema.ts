@@ -29,7 +29,8 @@ const gateway = section({
   maxInFlight: Type.Integer({
     minimum: 1,
     maximum: 1_000_000,
-    description: 'Requests in flight above which new ones are answered 503 `overloaded`',
+    description:
+      'Requests in flight above which new ones are answered 503 `overloaded`; the last quarter is for workspaces that hold less than a quarter',
   }),
   maxLoopDelayMs: milliseconds(
     'Mean turn of the event loop above which fewer requests are let in, the others answered 503 `overloaded`',
@@ -79,12 +80,18 @@ const upstream = section({
     description:
       'Where its servers are (`host:port`), if not at the host and port of `upstream.url`, whose name stays the one asked for',
   }),
-  connections: Type.Integer({ minimum: 1, maximum: 10_000, description: 'Connections kept to the upstream' }),
+  connections: Type.Integer({
+    minimum: 1,
+    maximum: 10_000,
+    description:
+      'Connections kept to the upstream; a workspace that holds more than a quarter gives some up to others that wait',
+  }),
   queue: section({
     maxRequests: Type.Integer({
       minimum: 0,
       maximum: 1_000_000,
-      description: 'Requests that may wait for a connection; further ones are answered 503 `overloaded`',
+      description:
+        'Requests that may wait for a connection; further ones are answered 503 `overloaded`, those of the workspace with the most first',
     }),
     maxWaitMs: milliseconds('Time a request may wait for a connection'),
   }),

@@ -83,9 +83,11 @@ function declareRequests(registers: Registry[], exemplars: boolean) {
       'Requests that a rate limit let through or refused, by who counted them',
       ['policy', 'outcome', 'backend'],
     ),
-    rejected: counter('postern_http_rejected_total', 'Requests refused before the credential was looked at', [
-      'reason',
-    ]),
+    rejected: counter(
+      'postern_http_rejected_total',
+      'Requests refused for their form or to shed load, whatever their credential',
+      ['reason'],
+    ),
   }
 }
 

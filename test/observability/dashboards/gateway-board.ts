@@ -468,7 +468,7 @@ const limits: Row = {
     {
       title: 'Refused before the key was looked at',
       description:
-        '`overload`: more in flight than are let in now (beside it). What waited in vain for a connection is `queue_full` of row Upstream.',
+        '`overloaded`: more in flight than are let in now (beside it); `workspace_overloaded`: of one workspace, more than its share. What waited in vain for a connection is `queue_full` of row Upstream.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
