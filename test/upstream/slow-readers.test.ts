@@ -7,8 +7,8 @@ import { json, type ScriptedUpstream, startScriptedUpstream } from '../support/s
 import { until } from '../support/until.ts'
 
 const MOST_HELD_KIB = 128
-const READERS = 60
-const WARM_UP = 20
+const READERS = 40
+const WARM_UP = 10
 const BODY = Buffer.alloc(8 * 1024 * 1024, 'a')
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
 const FRAMINGS: Readonly<Record<string, (string | Buffer)[]>> = {
