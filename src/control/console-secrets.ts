@@ -1,6 +1,5 @@
 import type { KeyObject } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
-import type { HmacKey } from '../domain/hmac-key.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
@@ -8,7 +7,7 @@ import type { RecordKeys } from './registry/announcing/projection.ts'
 
 /** What the console signs with and is asked for, as it is now. */
 export interface ConsoleSecrets {
-  readonly signingKey: HmacKey
+  readonly signingKey: KeyObject
   readonly recordKeys: RecordKeys
   /** Signs messages to gateways. */
   readonly messageKey: KeyObject

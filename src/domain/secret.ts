@@ -1,5 +1,4 @@
-import { hash } from 'node:crypto'
-import { HmacKey } from './hmac-key.ts'
+import { createHmac, createSecretKey, hash, type KeyObject, timingSafeEqual } from 'node:crypto'
 
 const RANDOM_LENGTH = 43
 const MAC_LENGTH = 11
@@ -10,7 +9,7 @@ const OPAQUE_KEY = /^[A-Za-z0-9._~+/-]{1,512}=*$/
 
 /** How keys of this installation are made: with our form and MAC, or by somebody else (`opaque`). */
 export type KeyFormat =
-  | { readonly kind: 'signed'; readonly prefix: string; readonly signingKeys: readonly HmacKey[] }
+  | { readonly kind: 'signed'; readonly prefix: string; readonly signingKeys: readonly KeyObject[] }
   | { readonly kind: 'opaque' }
 
 /** What keys begin with; null where they have no form of ours. */
@@ -43,18 +42,18 @@ export class Secret {
   }
 }
 
-export function importSigningSecret(bytes: Uint8Array): HmacKey {
-  return new HmacKey(bytes)
+export function importSigningSecret(bytes: Uint8Array): KeyObject {
+  return createSecretKey(bytes)
 }
 
 /**
  * A new key: prefix, 256 random bits in 43 base62 characters, and a 64-bit MAC over both in 11.
  * @param random 32 bytes of a cryptographic generator
  */
-export function mintSecret(prefix: string, random: Uint8Array, signingKey: HmacKey): Secret {
+export function mintSecret(prefix: string, random: Uint8Array, signingKey: KeyObject): Secret {
   if (random.length !== 32) throw new RangeError(`A key needs 32 random bytes, not ${random.length}`)
   const body = prefix + encodeBase62(random)
-  return new Secret(body + String.fromCharCode(...macOf(body, signingKey)))
+  return new Secret(body + macOf(body, signingKey))
 }
 
 /** Whether it looks like a key. Form and MAC are checked before anything is asked of a store: junk costs no look-up. */
@@ -86,7 +85,10 @@ export function holdsKeyForm(text: string, prefix: string): boolean {
 export function hasKeyMac(key: string, format: KeyFormat): boolean {
   if (format.kind === 'opaque') return true
   const body = key.slice(0, -MAC_LENGTH)
-  return format.signingKeys.some(signingKey => endsWith(key, macOf(body, signingKey)))
+  const mac = Buffer.from(key.slice(-MAC_LENGTH), 'latin1')
+  return format.signingKeys.some(signingKey =>
+    timingSafeEqual(mac, Buffer.from(macOf(body, signingKey), 'latin1')),
+  )
 }
 
 /** SHA-256 of the whole key in lower-case hex: the only form in which a key is stored or looked up. */
@@ -99,32 +101,24 @@ export function hintOf(secret: Secret, prefix: string): string {
   return `${prefix}…${secret.reveal().slice(-4)}`
 }
 
-/** @returns character codes of 11 base62 digits, good until the next call */
-function macOf(body: string, signingKey: HmacKey): Uint8Array {
-  const mac = signingKey.sign(body)
-  return encodeUint64(uint32At(mac, 0), uint32At(mac, 4))
+/** @returns the first 64 bits of HMAC-SHA-256 in 11 base62 digits */
+function macOf(body: string, signingKey: KeyObject): string {
+  const mac = createHmac('sha256', signingKey).update(body).digest('hex')
+  return encodeUint64(Number.parseInt(mac.slice(0, 8), 16), Number.parseInt(mac.slice(8, 16), 16))
 }
 
-/** @param bytes a character for each. @returns four of them, the first the most significant */
-function uint32At(bytes: string, at: number): number {
-  const [first, second] = [bytes.charCodeAt(at), bytes.charCodeAt(at + 1)]
-  return first * 0x100_0000 + ((second << 16) | (bytes.charCodeAt(at + 2) << 8) | bytes.charCodeAt(at + 3))
-}
-
-const BASE62_CODES = Buffer.from(BASE62, 'latin1')
-const macCodes = new Uint8Array(MAC_LENGTH)
-
-/** 64 bits by long division of two 32-bit halves: a BigInt would cost more than the HMAC, and `%` of floats half as much. */
-function encodeUint64(high: number, low: number): Uint8Array {
-  for (let digit = MAC_LENGTH - 1; digit >= 0; digit--) {
+/** Divides two 32-bit halves: with a BigInt, a forged key would cost 3 % more to refuse. */
+function encodeUint64(high: number, low: number): string {
+  let text = ''
+  for (let digit = 0; digit < MAC_LENGTH; digit++) {
     const highQuotient = Math.floor(high / 62)
     const carried = (high - highQuotient * 62) * 0x1_0000_0000 + low
     const quotient = Math.floor(carried / 62)
-    macCodes[digit] = BASE62_CODES[carried - quotient * 62] ?? 0
+    text = BASE62.charAt(carried - quotient * 62) + text
     high = highQuotient
     low = quotient
   }
-  return macCodes
+  return text
 }
 
 function encodeBase62(bytes: Uint8Array): string {
@@ -135,14 +129,4 @@ function encodeBase62(bytes: Uint8Array): string {
     value /= 62n
   }
   return text
-}
-
-/** The time taken tells nothing of where they differ. */
-function endsWith(key: string, codes: Uint8Array): boolean {
-  const start = key.length - codes.length
-  let difference = 0
-  for (let index = 0; index < codes.length; index++) {
-    difference |= (codes[index] ?? 0) ^ key.charCodeAt(start + index)
-  }
-  return difference === 0
 }

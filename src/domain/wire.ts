@@ -1,5 +1,4 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
-import { isoInstant } from './iso-instant.ts'
 import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key-record.ts'
 import { isScope, normalizeScopes } from './scope.ts'
 
@@ -51,10 +50,10 @@ export function toRecordJson(record: KeyRecord): RecordJson {
     name: record.name,
     scopes: record.scopes,
     hint: record.hint,
-    createdAt: isoInstant(record.createdAtMs),
+    createdAt: new Date(record.createdAtMs).toISOString(),
     createdBy: record.createdBy,
-    expiresAt: isoInstant(record.expiresAtMs),
-    revokedAt: record.revokedAtMs === null ? null : isoInstant(record.revokedAtMs),
+    expiresAt: new Date(record.expiresAtMs).toISOString(),
+    revokedAt: record.revokedAtMs === null ? null : new Date(record.revokedAtMs).toISOString(),
     rotatedFrom: record.rotatedFrom,
     replacedBy: record.replacedBy,
     version: record.version,
@@ -172,5 +171,5 @@ function parseInstant(value: unknown): number | null {
   if (typeof value !== 'string' || !ISO_INSTANT.test(value)) return null
   const ms = Date.parse(value)
   // A day or hour that does not exist would be read as one of the next month or day.
-  return !Number.isNaN(ms) && isoInstant(ms).startsWith(value.slice(0, 19)) ? ms : null
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(value.slice(0, 19)) ? ms : null
 }

@@ -54,7 +54,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   const admission = admissionOf(app, deps, observer)
   const gateway = {
     routes: compileRoutes(config.routes),
-    keyCheck: createKeyCheck(config, deps),
+    keyCheck: createKeyCheck(config, deps.follow),
     keys: deps.keys,
     limits: deps.limits,
     used: deps.used,

@@ -74,7 +74,7 @@ export function handleRequest(
   if (head.hasBody) return answer.refuse(reply, seen, denied('body_not_allowed'))
 
   // 4. One bearer credential. One without the form and MAC of a key costs no look-up.
-  const credential = readCredential(head.authorization, gateway.keyCheck)
+  const credential = readCredential(head.authorization, gateway.keyCheck.format)
   if (credential.kind !== 'key') {
     const denial = denied(credential.kind === 'missing' ? 'key_missing' : 'key_malformed')
     observer.decided(seen, denial)

@@ -30,9 +30,4 @@ export interface KeyTier {
 export interface KeyStore {
   /** @param digest SHA-256 of the key in lower-case hex */
   get(digest: string): Lookup | Promise<Lookup>
-  /**
-   * Whether memory holds a record that was asked for after that instant, fresh or not.
-   * @param sinceMs monotonic
-   */
-  holdsSince(digest: string, sinceMs: number): boolean
 }

@@ -67,16 +67,11 @@ export class KeyStoreChain implements KeyStore {
     return held
   }
 
-  holdsSince(digest: string, sinceMs: number): boolean {
-    return this.#parts.memory.holdsSince(digest, sinceMs)
-  }
-
   async #lookUp(digest: string, began: Moment): Promise<Lookup> {
     this.#count(this.#flights.find(digest, began) === null ? 'miss' : 'coalesced')
     let now = began
     for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
-      // It counts as asked for when the request came, whose key was proven then, however late the last try begins.
-      const answer = await this.#board(digest, { ...now, nowMs: began.nowMs })
+      const answer = await this.#board(digest, now)
       if (answer !== null) return answer
       now = this.#now()
       const held = this.#parts.memory.fresh(digest, now)

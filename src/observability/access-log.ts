@@ -1,5 +1,4 @@
 import { type Logger, symbols } from 'pino'
-import { isoInstant } from '../domain/iso-instant.ts'
 import type { RequestObservation } from './request-observer.ts'
 
 /** How a request ended, beside what was observed on its way. */
@@ -81,7 +80,7 @@ class LogClock {
     const nowMs = Date.now()
     if (nowMs !== this.#ms) {
       this.#ms = nowMs
-      this.#iso = isoInstant(nowMs)
+      this.#iso = new Date(nowMs).toISOString()
     }
     return this.#iso
   }

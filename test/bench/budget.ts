@@ -18,8 +18,8 @@ const STEPS: readonly (readonly [step: string, where: RegExp])[] = [
   ['collecting garbage', /^native \(garbage collector\)$/],
   ['metrics, access log', /^src\/observability\/|^native writeBuffer$/],
   [
-    'form and digest of the key; its MAC, where it is new',
-    /^node:internal\/crypto|^src\/domain\/(?:secret|hmac-key)|\/(?:credential|key-check)\.ts$/,
+    'form, MAC and digest of the key',
+    /^node:internal\/crypto|^src\/domain\/secret|\/(?:credential|key-check)\.ts$/,
   ],
   [
     'head, route, look-up, decision',

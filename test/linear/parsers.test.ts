@@ -52,9 +52,8 @@ const known = (etag: string, text: string) => isKnownTo({ 'if-none-match': text 
 const head = (...rawHeaders: string[]) => readHead({ httpVersion: '1.1', url: '/', rawHeaders })
 const proxies = new BlockList()
 proxies.addAddress('127.0.0.1')
-const check = { isProven: () => false }
-const signed = { ...check, format: { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] } } as const
-const opaque = { ...check, format: { kind: 'opaque' } } as const
+const signed = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] } as const
+const opaque = { kind: 'opaque' } as const
 const digest = '0'.repeat(64)
 
 /** Everything that takes apart a text of a client, an upstream, Redis, a key service, a provider or a user. */

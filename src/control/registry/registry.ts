@@ -1,5 +1,5 @@
+import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
-import type { HmacKey } from '../../domain/hmac-key.ts'
 import type { Timers } from '../timers.ts'
 import type { Notice } from '../webhooks/webhook-event.ts'
 import type { Outbox } from './announcing/outbox.ts'
@@ -17,7 +17,7 @@ export interface Registry {
   readonly newKeyId: (nowMs: number) => string
   readonly newAuditId: (nowMs: number) => string
   readonly keyPrefix: string
-  readonly signingKey: HmacKey
+  readonly signingKey: KeyObject
   readonly knownScopes: readonly string[]
   /** What the webhook is told of a change; nothing where there is none. */
   readonly noticesOf: (attempt: Attempt) => readonly Notice[]

@@ -95,12 +95,6 @@ export class MemoryStore {
     return null
   }
 
-  /** Whether a record is held, fresh or not, whose look-up began after that instant. @param sinceMs monotonic */
-  holdsSince(digest: string, sinceMs: number): boolean {
-    const row = this.#records.find(digest)
-    return row !== NO_ROW && this.#records.number(row, VERIFIED_AT) > sinceMs
-  }
-
   /**
    * The version held, fresh or not: a floor for what others may answer.
    * @param verifiedSinceMs what was last verified before that is no floor
