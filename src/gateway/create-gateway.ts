@@ -8,7 +8,7 @@ import { compileRoutes } from '../domain/route.ts'
 import { compileProxies } from '../http/trusted-proxies.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
-import { collectOnScrape, type Metrics } from '../observability/metrics.ts'
+import type { Metrics } from '../observability/metrics.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing.ts'
 import { TroubleLog } from '../observability/trouble-log.ts'
@@ -84,7 +84,7 @@ function admissionOf(
     stop()
     admission.stop()
   })
-  collectOnScrape(metrics.inFlightLimit, gauge => gauge.set(admission.limit))
+  metrics.inFlightLimit.onCollect(gauge => gauge.set(admission.limit))
   return admission
 }
 

@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '../domain/clock.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
-import { collectOnScrape, LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/metrics.ts'
+import { LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/metrics.ts'
 import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { type ChangeEar, Changes } from './invalidation/invalidation-listener.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
@@ -91,7 +91,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   })
   changes.onApplied((digest, version) => keyService?.confirmer.applied(digest, version))
   startLookupsAtZero(metrics)
-  collectOnScrape(metrics.storeCircuitOpen, gauge => {
+  metrics.storeCircuitOpen.onCollect(gauge => {
     for (const { name: tier, isOpen } of breakers) gauge.set({ tier }, isOpen ? 1 : 0)
   })
   let watch: NodeJS.Timeout | undefined

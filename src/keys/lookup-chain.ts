@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Lookup } from '../domain/lookup.ts'
-import { childrenBy, LOOKUP_RESULTS, type Metrics, type Tally } from '../observability/metrics.ts'
+import { type CounterHandle, handlesBy, LOOKUP_RESULTS, type Metrics } from '../observability/metrics.ts'
 import { type Flight, Flights } from './in-flight-lookups.ts'
 import type { Changes } from './invalidation/invalidation-listener.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
@@ -45,15 +45,15 @@ export class KeyStoreChain implements KeyStore {
   readonly #flights: Flights
   readonly #nearFirst: readonly KeyTier[]
   readonly #authorityFirst: readonly KeyTier[]
-  readonly #lookups: Readonly<Record<(typeof LOOKUP_RESULTS)[number], Tally>>
+  readonly #lookups: Readonly<Record<(typeof LOOKUP_RESULTS)[number], CounterHandle>>
 
   constructor(parts: ChainParts) {
     this.#parts = parts
     this.#flights = new Flights(parts.maxInFlight ?? MAX_IN_FLIGHT)
     this.#nearFirst = [parts.redis, parts.keyService].filter(tier => tier !== null)
     this.#authorityFirst = this.#nearFirst.toReversed()
-    this.#lookups = childrenBy(LOOKUP_RESULTS, result =>
-      parts.metrics.lookups.child({ tier: 'memory', result }),
+    this.#lookups = handlesBy(LOOKUP_RESULTS, result =>
+      parts.metrics.lookups.handle({ tier: 'memory', result }),
     )
     parts.changes.onChange((digest, version) => this.#forget(digest, version))
     parts.changes.onRecheck(digest => this.#recheck(digest))

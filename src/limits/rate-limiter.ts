@@ -3,11 +3,11 @@ import type { Clock } from '../domain/clock.ts'
 import { type Count, counterOf, partOf, policiesOf, type RatePolicy } from '../domain/rate-limit.ts'
 import type { Route } from '../domain/route.ts'
 import {
-  childrenBy,
+  type CounterHandle,
+  handlesBy,
   LIMIT_BACKENDS,
   LIMIT_OUTCOMES,
   type Metrics,
-  type Tally,
 } from '../observability/metrics.ts'
 import type { Counter, LocalCounters } from './local-counters.ts'
 
@@ -38,7 +38,7 @@ export interface RateLimiterParts {
 }
 
 type Backend = (typeof LIMIT_BACKENDS)[number]
-type Decisions = Readonly<Record<Backend, Readonly<Record<(typeof LIMIT_OUTCOMES)[number], Tally>>>>
+type Decisions = Readonly<Record<Backend, Readonly<Record<(typeof LIMIT_OUTCOMES)[number], CounterHandle>>>>
 
 /** Counts together with the other gateways, and alone where that cannot be. */
 export class RateLimiter implements RateLimits {
@@ -51,8 +51,8 @@ export class RateLimiter implements RateLimits {
     const { limitDecisions } = parts.metrics
     const backends = LIMIT_BACKENDS.filter(backend => backend === 'local' || parts.shared !== null)
     const decisionsOf = ({ name: policy }: RatePolicy) =>
-      childrenBy(backends, backend =>
-        childrenBy(LIMIT_OUTCOMES, outcome => limitDecisions.child({ policy, outcome, backend })),
+      handlesBy(backends, backend =>
+        handlesBy(LIMIT_OUTCOMES, outcome => limitDecisions.handle({ policy, outcome, backend })),
       )
     this.#decisions = new Map(parts.policies.map(policy => [policy, decisionsOf(policy)]))
   }

@@ -1,7 +1,6 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type ConnectionFault, guardConnections } from '../http/guard-connections.ts'
 import { rawAnswer } from '../http/raw-answer.ts'
-import { Exposition } from './exposition.ts'
 import type { Metrics } from './metrics.ts'
 import { noSchemas } from './no-schemas.ts'
 
@@ -40,7 +39,6 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
   })
   app.server.maxConnections = MAX_CONNECTIONS
   guardConnections(app.server, { stallTimeoutMs: SILENCE_MS, answerTo: answerUnreadable })
-  const exposition = new Exposition(() => deps.metrics.registry.metrics())
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
@@ -52,7 +50,7 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
   })
   app.get('/metrics', async (_request, reply) => {
     reply.header('content-type', deps.metrics.registry.contentType)
-    return exposition.text()
+    return deps.metrics.registry.metrics()
   })
   app.setNotFoundHandler((_request, reply) =>
     reply.code(404).send({ code: 'not_found', error: 'Here are /livez, /readyz and /metrics' }),

@@ -2,51 +2,53 @@ import { type DenialReason, denialRow } from '../domain/denial.ts'
 import type { TierName } from '../domain/lookup.ts'
 import {
   ABORT_PHASES,
+  type CounterHandle,
   classLabel,
   codeLabel,
   DECISION_REASONS,
+  type HistogramHandle,
+  handlesBy,
   LOOKUP_TIERS,
   type Metrics,
   REJECTION_REASONS,
 } from './metrics.ts'
+import type { RequestDurationHandle } from './request-duration.ts'
 import type { RequestObservation } from './request-observer.ts'
-import { childrenBy, type Distribution, type Tally } from './tally.ts'
-import type { TracedDistribution } from './traced-distribution.ts'
 
-/** The one that is allowed has its name in metrics; each more would be a series per route. */
+/** The only method with its own label value: each more would add a series per route. */
 const COUNTED_METHOD = 'GET'
 
-/** As much of a route as its counters are told apart by. */
+/** The part of a route that its counters need. */
 export interface ObservedRoute {
   readonly name: string
   readonly answeredBy?: 'gateway' | 'upstream' | undefined
 }
 
-/** The counters that each request moves, their children looked up once. */
+/** The counters that each request increments; their handles are resolved once. */
 export class RequestCounters {
   readonly #metrics: Metrics
   readonly #routes = new Map<string, RouteCounters>()
-  readonly #overhead: Distribution
-  readonly #decisions: ReadonlyMap<string, Tally>
-  readonly #authDurations: Record<TierName, Distribution>
+  readonly #overhead: HistogramHandle
+  readonly #decisions: ReadonlyMap<string, CounterHandle>
+  readonly #authDurations: Record<TierName, HistogramHandle>
 
-  /** Starts at zero what alerts ask the rate of, so that they fire on the first of its kind. */
+  /** Starts at zero whatever alerts take a rate of, so that they fire on the first increment. */
   constructor(metrics: Metrics, routes: readonly ObservedRoute[]) {
     this.#metrics = metrics
-    this.#overhead = metrics.overheadDuration.child({})
+    this.#overhead = metrics.overheadDuration.handle({})
     this.#decisions = new Map(
       DECISION_REASONS.map(reason => [
         reason,
-        metrics.decisions.child({ decision: reason === 'ok' ? 'permitted' : 'denied', reason }),
+        metrics.decisions.handle({ decision: reason === 'ok' ? 'permitted' : 'denied', reason }),
       ]),
     )
-    this.#authDurations = childrenBy(LOOKUP_TIERS, tier => metrics.authDuration.child({ tier }))
+    this.#authDurations = handlesBy(LOOKUP_TIERS, tier => metrics.authDuration.handle({ tier }))
     for (const phase of ABORT_PHASES) metrics.clientAborts.inc({ phase }, 0)
     for (const reason of REJECTION_REASONS) metrics.rejected.inc({ reason }, 0)
     for (const route of routes) this.#route(route.name).startAtZero(route.answeredBy ?? 'upstream')
   }
 
-  /** @param reason null for a permit @param tier null where none was asked */
+  /** @param reason null for a permit @param tier null if no tier was asked */
   decided(reason: DenialReason | null, tier: TierName | null, seconds: number): void {
     if (reason === null || denialRow(reason).countedAs === 'decision') {
       this.#decisions.get(reason ?? 'ok')?.inc()
@@ -63,7 +65,7 @@ export class RequestCounters {
     this.#metrics.clientAborts.inc({ phase })
   }
 
-  /** However it ended. */
+  /** Completed or aborted. */
   ended({ route, responseBytes, reason }: RequestObservation): void {
     this.#route(route).sent(responseBytes)
     if (reason !== null && denialRow(reason).countedAs === 'rejected') this.#metrics.rejected.inc({ reason })
@@ -91,21 +93,21 @@ export class RequestCounters {
 
 type Source = RequestObservation['source']
 
-/** The counters of one route; what a client may bring about begins with its first. */
+/** The counters of one route. Series that only odd requests cause begin with the first of them. */
 class RouteCounters {
   readonly #metrics: Metrics
   readonly #route: string
-  readonly #answers = new Map<number, Tally>()
-  readonly #durations = new Map<number, TracedDistribution>()
-  readonly #bytes: Tally
+  readonly #answers = new Map<number, CounterHandle>()
+  readonly #durations = new Map<number, RequestDurationHandle>()
+  readonly #bytes: CounterHandle
 
   constructor(metrics: Metrics, route: string) {
     this.#metrics = metrics
     this.#route = route
-    this.#bytes = metrics.responseBytes.child({ route })
+    this.#bytes = metrics.responseBytes.handle({ route })
   }
 
-  /** What an error ratio is made of. */
+  /** The series that an error ratio is computed from. */
   startAtZero(answeredBy: Source): void {
     this.#answer(COUNTED_METHOD, 200, answeredBy)
     for (const status of [500, 503]) this.#answer(COUNTED_METHOD, status, 'gateway')
@@ -124,26 +126,26 @@ class RouteCounters {
     this.#bytes.inc(bytes)
   }
 
-  #answer(anyMethod: string, status: number, source: Source): Tally {
+  #answer(anyMethod: string, status: number, source: Source): CounterHandle {
     const isCounted = anyMethod === COUNTED_METHOD
-    // A number, because a text would be made anew for each request.
+    // A number: a text would be built anew for each request.
     const key = status * 4 + (isCounted ? 0 : 2) + (source === 'gateway' ? 0 : 1)
-    let tally = this.#answers.get(key)
-    if (tally === undefined) {
+    let answers = this.#answers.get(key)
+    if (answers === undefined) {
       const method = isCounted ? COUNTED_METHOD : '_OTHER'
-      // Our own statuses are a closed set.
+      // Statuses of our own are a closed set.
       const code = source === 'gateway' ? String(status) : codeLabel(status)
-      tally = this.#metrics.requests.child({ route: this.#route, method, code, source })
-      this.#answers.set(key, tally)
+      answers = this.#metrics.requests.handle({ route: this.#route, method, code, source })
+      this.#answers.set(key, answers)
     }
-    return tally
+    return answers
   }
 
-  #duration(status: number): TracedDistribution {
+  #duration(status: number): RequestDurationHandle {
     let duration = this.#durations.get(status)
     if (duration === undefined) {
       const labels = { route: this.#route, code_class: classLabel(status) }
-      duration = this.#metrics.requestDuration.child(labels)
+      duration = this.#metrics.requestDuration.handle(labels)
       this.#durations.set(status, duration)
     }
     return duration

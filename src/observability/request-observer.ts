@@ -5,7 +5,7 @@ import { ChurningMap } from '../domain/churning-map.ts'
 import type { DenialReason } from '../domain/denial.ts'
 import type { Lookup, TierName } from '../domain/lookup.ts'
 import { AccessLog } from './access-log.ts'
-import { type ABORT_PHASES, collectOnScrape, type Metrics } from './metrics.ts'
+import type { ABORT_PHASES, Metrics } from './metrics.ts'
 import { type ObservedRoute, RequestCounters } from './request-counters.ts'
 import { type RequestTrace, type Tracing, traceIdOf } from './tracing.ts'
 import type { WorkspaceCounts } from './workspace-counts.ts'
@@ -68,7 +68,7 @@ export class RequestObserver {
     this.#logger = logger
     this.#tracing = tracing
     this.#workspaces = workspaces
-    collectOnScrape(metrics.requestsInFlight, gauge => gauge.set(this.inFlight))
+    metrics.requestsInFlight.onCollect(gauge => gauge.set(this.inFlight))
   }
 
   begin(request: IncomingMessage): RequestObservation {

@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { OTHER_WORKSPACES } from '../domain/key-record.ts'
-import { collectOnScrape, type Metrics } from './metrics.ts'
+import type { Metrics } from './metrics.ts'
 
 /** How long after a request of a workspace that is not named it is still said that there are such. */
 const FOLDED_FOR_MS = 300_000
@@ -20,7 +20,7 @@ export class WorkspaceCounts {
     this.#named = new Set(named)
     this.#clock = clock
     for (const workspace of [...named, OTHER_WORKSPACES]) metrics.workspaceRequests.inc({ workspace }, 0)
-    collectOnScrape(metrics.workspacesFolded, gauge => gauge.set(this.#isFolding() ? 1 : 0))
+    metrics.workspacesFolded.onCollect(gauge => gauge.set(this.#isFolding() ? 1 : 0))
   }
 
   /** @param workspaceId of a request's key, from its record and not from the request */

@@ -162,9 +162,9 @@ describe('the parts know of each other only what they must', () => {
       ...new Set(EDGES.filter(edge => edge.to === name).map(edge => edge.from.path)),
     ]
     expect(users('prom-client')).toEqual([
+      'observability/metric-handles.ts',
       'observability/metrics.ts',
-      'observability/tally.ts',
-      'observability/traced-distribution.ts',
+      'observability/request-duration.ts',
     ])
     expect(users('@fastify/reply-from').length).toBeLessThanOrEqual(1)
   })

@@ -8,11 +8,11 @@ import {
 } from '../../domain/invalidation-message.ts'
 import { TokenBucket } from '../../domain/token-bucket.ts'
 import {
-  childrenBy,
-  type Distribution,
+  type CounterHandle,
+  type HistogramHandle,
+  handlesBy,
   INVALIDATION_RESULTS,
   type Metrics,
-  type Tally,
 } from '../../observability/metrics.ts'
 import type { EvictionResult } from '../tiers/memory/memory-store.ts'
 import { NO_ROW, PackedRows } from '../tiers/memory/packed-rows.ts'
@@ -56,8 +56,8 @@ export type OnApplied = (digest: string, version: number) => void
 export class Changes implements ChangeEar {
   readonly #clock: Clock
   readonly #metrics: Metrics
-  readonly #counts: Readonly<Record<(typeof INVALIDATION_RESULTS)[number], Tally>>
-  readonly #lag: Distribution
+  readonly #counts: Readonly<Record<(typeof INVALIDATION_RESULTS)[number], CounterHandle>>
+  readonly #lag: HistogramHandle
   readonly #needsHeartbeats: boolean
   readonly #messageKeys: () => readonly KeyObject[] | null
   readonly #announced = new PackedRows(ANNOUNCED_SHAPE)
@@ -83,8 +83,8 @@ export class Changes implements ChangeEar {
   }) {
     this.#clock = deps.clock
     this.#metrics = deps.metrics
-    this.#counts = childrenBy(INVALIDATION_RESULTS, result => deps.metrics.invalidations.child({ result }))
-    this.#lag = deps.metrics.invalidationLag.child({})
+    this.#counts = handlesBy(INVALIDATION_RESULTS, result => deps.metrics.invalidations.handle({ result }))
+    this.#lag = deps.metrics.invalidationLag.handle({})
     this.#needsHeartbeats = deps.beats
     this.#messageKeys = deps.messageKeys
     this.#metrics.invalidationConnected.set(0)

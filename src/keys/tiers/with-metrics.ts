@@ -1,4 +1,4 @@
-import { childrenBy, LOOKUP_RESULTS, type Metrics } from '../../observability/metrics.ts'
+import { handlesBy, LOOKUP_RESULTS, type Metrics } from '../../observability/metrics.ts'
 import type { KeyTier, TierAnswer } from '../key-store.ts'
 import { askTier } from './ask-tier.ts'
 
@@ -6,7 +6,7 @@ type Result = (typeof LOOKUP_RESULTS)[number]
 
 /** Counts what a tier answers. What is thrown all the same becomes an answer here. */
 export function withMetrics(tier: KeyTier, metrics: Metrics): KeyTier {
-  const results = childrenBy(LOOKUP_RESULTS, result => metrics.lookups.child({ tier: tier.name, result }))
+  const results = handlesBy(LOOKUP_RESULTS, result => metrics.lookups.handle({ tier: tier.name, result }))
   return {
     name: tier.name,
     async get(digest) {

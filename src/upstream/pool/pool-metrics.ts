@@ -1,11 +1,6 @@
 import type { CircuitState } from '../../domain/circuit.ts'
-import {
-  codeLabel,
-  collectOnScrape,
-  type Metrics,
-  UPSTREAM_ERROR_KINDS,
-} from '../../observability/metrics.ts'
-import type { Distribution, Tally } from '../../observability/tally.ts'
+import type { CounterHandle, HistogramHandle } from '../../observability/metrics.ts'
+import { codeLabel, type Metrics, UPSTREAM_ERROR_KINDS } from '../../observability/metrics.ts'
 import type { UpstreamFailureKind } from '../failure.ts'
 
 /** The one upstream there is. */
@@ -29,12 +24,12 @@ const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_open']
 /** Counts what happens with the upstream; the children of labels are resolved once, not per request. */
 export class UpstreamMeter {
   readonly #metrics: Metrics
-  readonly #timeToHeaders: Distribution
-  readonly #answersByCode = new Map<number, Tally>()
+  readonly #timeToHeaders: HistogramHandle
+  readonly #answersByCode = new Map<number, CounterHandle>()
 
   constructor(metrics: Metrics, figures: () => PoolFigures) {
     this.#metrics = metrics
-    this.#timeToHeaders = metrics.upstreamTimeToHeaders.child({ upstream: UPSTREAM })
+    this.#timeToHeaders = metrics.upstreamTimeToHeaders.handle({ upstream: UPSTREAM })
     for (const code of USUAL_CODES) this.#answers(code)
     for (const kind of UPSTREAM_ERROR_KINDS) metrics.upstreamErrors.inc({ upstream: UPSTREAM, kind }, 0)
     for (const outcome of ['success', 'failure']) {
@@ -55,30 +50,30 @@ export class UpstreamMeter {
     if (retriedInVain) this.#metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome: 'failure' })
   }
 
-  #answers(statusCode: number): Tally {
+  #answers(statusCode: number): CounterHandle {
     const known = this.#answersByCode.get(statusCode)
     if (known !== undefined) return known
-    const child = this.#metrics.upstreamRequests.child({ upstream: UPSTREAM, code: codeLabel(statusCode) })
+    const child = this.#metrics.upstreamRequests.handle({ upstream: UPSTREAM, code: codeLabel(statusCode) })
     this.#answersByCode.set(statusCode, child)
     return child
   }
 }
 
 function collectPool(metrics: Metrics, figures: () => PoolFigures): void {
-  collectOnScrape(metrics.upstreamConnections, connections => {
+  metrics.upstreamConnections.onCollect(connections => {
     const { open, free, pending } = figures()
     for (const [state, count] of Object.entries({ open, free, pending })) {
       connections.set({ upstream: UPSTREAM, state }, count)
     }
   })
-  collectOnScrape(metrics.upstreamCircuit, circuits => {
+  metrics.upstreamCircuit.onCollect(circuits => {
     const { circuit } = figures()
     for (const state of CIRCUIT_STATES) circuits.set({ upstream: UPSTREAM, state }, state === circuit ? 1 : 0)
   })
-  collectOnScrape(metrics.upstreamAddresses, gauge => {
+  metrics.upstreamAddresses.onCollect(gauge => {
     for (const [state, count] of Object.entries(figures().addresses)) {
       gauge.set({ upstream: UPSTREAM, state }, count)
     }
   })
-  collectOnScrape(metrics.upstreamQueued, queued => queued.set({ upstream: UPSTREAM }, figures().queued))
+  metrics.upstreamQueued.onCollect(queued => queued.set({ upstream: UPSTREAM }, figures().queued))
 }

@@ -1,8 +1,8 @@
-import { childrenBy, type Metrics, SHARING_RESULTS, type Tally } from '../../observability/metrics.ts'
+import { type CounterHandle, handlesBy, type Metrics, SHARING_RESULTS } from '../../observability/metrics.ts'
 
-export type SharingCounts = Readonly<Record<(typeof SHARING_RESULTS)[number], Tally>>
+export type SharingCounts = Readonly<Record<(typeof SHARING_RESULTS)[number], CounterHandle>>
 
 /** Resolved once, at zero from the start. */
 export function sharingCountsOf(metrics: Metrics): SharingCounts {
-  return childrenBy(SHARING_RESULTS, result => metrics.sharedAnswers.child({ result }))
+  return handlesBy(SHARING_RESULTS, result => metrics.sharedAnswers.handle({ result }))
 }

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { collectOnScrape, type Metrics } from '../../observability/metrics.ts'
+import type { Metrics } from '../../observability/metrics.ts'
 import type { KeptAnswer } from './cached-response.ts'
 
 /** Of all memory, so that nobody's many questions push out what all others asked. */
@@ -25,7 +25,7 @@ export class AnswerCache {
       sizeCalculation: () => WORKSPACE_BYTES,
       dispose: answers => answers.clear(),
     })
-    collectOnScrape(metrics.answerCacheBytes, gauge => gauge.set(this.bytes))
+    metrics.answerCacheBytes.onCollect(gauge => gauge.set(this.bytes))
     metrics.answerCacheCapacity.set(maxBytes)
   }
 

@@ -77,7 +77,7 @@ async function measured<Reply>(
   const elapsedMs = () => performance.now() - startedAtMs
   const count = (outcome: (typeof COMMAND_OUTCOMES)[number]) => {
     metrics.redisCommands.inc({ command, outcome })
-    metrics.redisCommandDuration.child({ command }).observe(elapsedMs() / 1000)
+    metrics.redisCommandDuration.handle({ command }).observe(elapsedMs() / 1000)
   }
   try {
     const reply = await send()
@@ -94,5 +94,5 @@ async function measured<Reply>(
 /** So that an alert on a rate fires on the first failure. */
 function startAtZero({ redisCommands, redisCommandDuration }: Metrics, command: string): void {
   for (const outcome of COMMAND_OUTCOMES) redisCommands.inc({ command, outcome }, 0)
-  redisCommandDuration.child({ command })
+  redisCommandDuration.handle({ command })
 }

@@ -1,11 +1,10 @@
 import type { KeyGrant } from '../../../domain/key-record.ts'
 import type { Lookup } from '../../../domain/lookup.ts'
 import {
-  childrenBy,
-  collectOnScrape,
+  type CounterHandle,
+  handlesBy,
   type Metrics,
   REMOVAL_CAUSES,
-  type Tally,
 } from '../../../observability/metrics.ts'
 import { GRANT_BYTES, GRANT_NUMBERS, PackedGrants } from './packed-grants.ts'
 import { NO_ROW, PackedRows } from './packed-rows.ts'
@@ -57,7 +56,7 @@ const ABSENT_SHAPE = { maxRows: MAX_ABSENT, numbers: 2, bytes: 0 }
 export class MemoryStore {
   readonly #settings: MemorySettings
   readonly #random: () => number
-  readonly #removals: Readonly<Record<(typeof REMOVAL_CAUSES)[number], Tally>>
+  readonly #removals: Readonly<Record<(typeof REMOVAL_CAUSES)[number], CounterHandle>>
   readonly #records: PackedRows
   readonly #grants: PackedGrants
   readonly #absent = new PackedRows(ABSENT_SHAPE)
@@ -66,12 +65,12 @@ export class MemoryStore {
     const { metrics } = deps
     this.#settings = settings
     this.#random = deps.random ?? Math.random
-    this.#removals = childrenBy(REMOVAL_CAUSES, cause => metrics.cacheRemovals.child({ cause }))
+    this.#removals = handlesBy(REMOVAL_CAUSES, cause => metrics.cacheRemovals.handle({ cause }))
     const shape = { maxRows: settings.maxEntries, numbers: RECORD_NUMBERS, bytes: GRANT_BYTES }
     this.#records = new PackedRows(shape, row => this.#leaves(row, 'size'))
     this.#grants = new PackedGrants(this.#records)
     metrics.cacheCapacity.set(settings.maxEntries)
-    collectOnScrape(metrics.cacheEntries, gauge => gauge.set(this.#records.size))
+    metrics.cacheEntries.onCollect(gauge => gauge.set(this.#records.size))
   }
 
   /** What may be used without asking anybody. */

@@ -2,10 +2,10 @@ import type { Clock } from '../../../domain/clock.ts'
 import { RECORD_RANGE_END } from '../../../domain/wire.ts'
 import {
   COMMAND_OUTCOMES,
-  childrenBy,
-  type Distribution,
+  type CounterHandle,
+  type HistogramHandle,
+  handlesBy,
   type Metrics,
-  type Tally,
 } from '../../../observability/metrics.ts'
 import { asError } from '../../../observability/trouble-log.ts'
 import type { RedisConnection } from '../../../redis/redis-connection.ts'
@@ -19,8 +19,8 @@ const TIMER_SLACK_MS = 2
 /** GETRANGE, measured. Where there is no connection it fails at once; a frozen server costs the command timeout. */
 export class RedisReader implements RecordReader {
   readonly #connection: RedisConnection
-  readonly #outcomes: Readonly<Record<Outcome, Tally>>
-  readonly #duration: Distribution
+  readonly #outcomes: Readonly<Record<Outcome, CounterHandle>>
+  readonly #duration: HistogramHandle
   readonly #clock: Clock
   readonly #timeoutMs: number
 
@@ -29,10 +29,10 @@ export class RedisReader implements RecordReader {
     deps: { metrics: Metrics; clock: Clock; commandTimeoutMs: number },
   ) {
     this.#connection = connection
-    this.#outcomes = childrenBy(COMMAND_OUTCOMES, outcome =>
-      deps.metrics.redisCommands.child({ command: 'getrange', outcome }),
+    this.#outcomes = handlesBy(COMMAND_OUTCOMES, outcome =>
+      deps.metrics.redisCommands.handle({ command: 'getrange', outcome }),
     )
-    this.#duration = deps.metrics.redisCommandDuration.child({ command: 'getrange' })
+    this.#duration = deps.metrics.redisCommandDuration.handle({ command: 'getrange' })
     this.#clock = deps.clock
     this.#timeoutMs = deps.commandTimeoutMs
   }

@@ -1,0 +1,188 @@
+import {
+  Counter,
+  Gauge,
+  type GaugeConfiguration,
+  type LabelValues,
+  type MetricObjectWithValues,
+  type MetricType,
+  type MetricValueWithName,
+} from 'prom-client'
+
+/** A counter with its labels resolved. */
+export interface CounterHandle {
+  inc(by?: number): void
+}
+
+/** A histogram with its labels resolved. */
+export interface HistogramHandle {
+  observe(value: number): void
+}
+
+/**
+ * A counter whose handles are plain numbers, which prom-client collects at a scrape. Its own children build and validate
+ * a text of all labels each time they count: for the nine that a request moves, about 9 % of a forwarded request.
+ */
+export class HandleCounter<Label extends string> extends Counter<Label> {
+  readonly #handles: Handles<Label, PendingCount>
+
+  constructor(configuration: MetricDeclaration<Label>) {
+    const handles = new Handles<Label, PendingCount>()
+    super({
+      ...configuration,
+      collect() {
+        for (const { labels, handle } of handles.all()) this.inc(labels, handle.take())
+      },
+    })
+    this.#handles = handles
+  }
+
+  /** Starts at zero, so that the series exists before the first increment. */
+  handle(labels: LabelValues<Label>): CounterHandle {
+    this.inc(labels, 0)
+    return this.#handles.of(labels, () => new PendingCount())
+  }
+}
+
+type MetricDeclaration<Label extends string> = Pick<
+  GaugeConfiguration<Label>,
+  'name' | 'help' | 'labelNames' | 'registers'
+>
+
+export interface HandleHistogramConfiguration<Label extends string> extends MetricDeclaration<Label> {
+  readonly buckets: readonly number[]
+}
+
+/** prom-client's types declare an enumeration; the value at run time is this text. */
+const HISTOGRAM = 'histogram' as unknown as MetricType.Histogram
+
+/**
+ * A histogram whose handles are plain numbers, for the same reason. prom-client has no way to set the buckets of its own
+ * Histogram, so this is a metric that reports itself as one through `get`.
+ */
+export class HandleHistogram<Label extends string> extends Gauge<Label> {
+  readonly upperBounds: readonly number[]
+  readonly #name: string
+  readonly #help: string
+  readonly #handles = new Handles<Label, Buckets>()
+
+  constructor({ buckets, ...configuration }: HandleHistogramConfiguration<Label>) {
+    super(configuration)
+    this.#name = configuration.name
+    this.#help = configuration.help
+    this.upperBounds = buckets
+  }
+
+  /** Starts at zero, so that the series exists before the first observation. */
+  handle(labels: LabelValues<Label>): HistogramHandle {
+    return this.#handles.of(labels, () => new Buckets(this.upperBounds))
+  }
+
+  override async get(): Promise<MetricObjectWithValues<MetricValueWithName<Label>>> {
+    const values = [...this.#handles.all()].flatMap(({ labels, handle }) => this.#samplesOf(labels, handle))
+    const described = { name: this.#name, help: this.#help, type: HISTOGRAM, aggregator: 'sum' } as const
+    return { ...described, collect: () => {}, values }
+  }
+
+  #samplesOf(labels: LabelValues<Label>, buckets: Buckets): MetricValueWithName<Label>[] {
+    return [
+      // The type of a sample's labels leaves out `le`, which prom-client's own buckets have too.
+      ...buckets.cumulative().map(([le, value]) => ({
+        labels: { le, ...labels } as LabelValues<Label>,
+        value,
+        metricName: `${this.#name}_bucket`,
+      })),
+      { labels, value: buckets.sum, metricName: `${this.#name}_sum` },
+      { labels, value: buckets.count, metricName: `${this.#name}_count` },
+    ]
+  }
+}
+
+/** A gauge whose value is read at each scrape. */
+export class CollectedGauge<Label extends string> extends Gauge<Label> {
+  readonly #source: { collect: (gauge: Gauge<Label>) => void }
+
+  constructor(configuration: MetricDeclaration<Label>) {
+    const source = { collect: (_gauge: Gauge<Label>): void => {} }
+    super({
+      ...configuration,
+      collect() {
+        source.collect(this)
+      },
+    })
+    this.#source = source
+  }
+
+  /** @param collect sets the current values; it replaces the one before */
+  onCollect(collect: (gauge: Gauge<Label>) => void): void {
+    this.#source.collect = collect
+  }
+}
+
+/** One handle for each name of a closed set. */
+export function handlesBy<Name extends string, Handle>(
+  names: readonly Name[],
+  make: (name: Name) => Handle,
+): Readonly<Record<Name, Handle>> {
+  // Made of all the names, which the compiler cannot follow.
+  return Object.fromEntries(names.map(name => [name, make(name)])) as Record<Name, Handle>
+}
+
+/** One handle for each set of labels, however often it is requested. */
+class Handles<Label extends string, Handle> {
+  readonly #byLabels = new Map<string, { readonly labels: LabelValues<Label>; readonly handle: Handle }>()
+
+  of(labels: LabelValues<Label>, make: () => Handle): Handle {
+    const name = JSON.stringify(Object.entries(labels).sort())
+    const known = this.#byLabels.get(name)
+    if (known !== undefined) return known.handle
+    const handle = make()
+    this.#byLabels.set(name, { labels, handle })
+    return handle
+  }
+
+  all(): Iterable<{ readonly labels: LabelValues<Label>; readonly handle: Handle }> {
+    return this.#byLabels.values()
+  }
+}
+
+class PendingCount implements CounterHandle {
+  #pending = 0
+
+  inc(by = 1): void {
+    this.#pending += by
+  }
+
+  take(): number {
+    const taken = this.#pending
+    this.#pending = 0
+    return taken
+  }
+}
+
+class Buckets implements HistogramHandle {
+  sum = 0
+  count = 0
+  readonly #upperBounds: readonly number[]
+  readonly #counts: number[]
+
+  constructor(upperBounds: readonly number[]) {
+    this.#upperBounds = upperBounds
+    this.#counts = upperBounds.map(() => 0)
+  }
+
+  observe(value: number): void {
+    this.sum += value
+    this.count++
+    const index = this.#upperBounds.findIndex(bound => value <= bound)
+    if (index >= 0) this.#counts[index] = (this.#counts[index] ?? 0) + 1
+  }
+
+  cumulative(): (readonly [le: number | '+Inf', count: number])[] {
+    let below = 0
+    const bounded = this.#upperBounds.map((bound, index) => {
+      below += this.#counts[index] ?? 0
+      return [bound, below] as const
+    })
+    return [...bounded, ['+Inf', this.count]]
+  }
+}
