@@ -8,6 +8,7 @@ import { compileRoutes } from '../domain/route.ts'
 import { compileProxies } from '../http/trusted-proxies.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
+import type { AccessLog } from '../observability/access-log.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing.ts'
@@ -26,6 +27,7 @@ export interface GatewayDeps {
   readonly config: Config
   readonly metrics: Metrics
   readonly logger: Logger
+  readonly accessLog: AccessLog
   readonly clock: Clock
   readonly keys: KeyStore
   /** Null where nothing is limited. */
@@ -44,7 +46,8 @@ export interface GatewayDeps {
 export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
   const { config, metrics, logger } = deps
   const workspaces = workspaceCountsOf(metrics, config.metrics.workspaces, deps.clock)
-  const observer = new RequestObserver(metrics, logger, deps.tracing, config.routes, workspaces)
+  const { tracing, accessLog } = deps
+  const observer = new RequestObserver({ metrics, accessLog, tracing, routes: config.routes, workspaces })
   const app = createServer(config.gateway, observer)
   limitConnections(
     app.server,

@@ -1,44 +1,44 @@
 import type { Writable } from 'node:stream'
 import type { DestinationStream } from 'pino'
 
-/** Some ten thousand lines: a reader that pauses for a moment misses none, one that has stopped costs no more than this. */
-const MAX_WAITING_BYTES = 4 * 1024 * 1024
+/** Some ten thousand lines: a reader that pauses briefly loses none, one that has stopped costs no more memory. */
+const MAX_BUFFERED_BYTES = 4 * 1024 * 1024
 
-/** How long a line may wait for others. What a process says last is handed on by `flushed`. */
-const GATHER_MS = 10
+/** How long a line may wait for others to be written with. */
+const BATCH_MS = 10
 
-/** What the counter of dropped lines is to this. */
 interface Counter {
   inc(): void
 }
 
 /**
- * The way of log lines to standard output. Whoever reads them there may be slow, stop, or leave, and holds up no request
- * by it: lines that find no room are dropped and counted, and it is said how many once there is room again.
+ * Writes log lines to standard output without ever waiting for its reader. Above a bound, lines are dropped and counted,
+ * and the log says how many once there is room. sonic-boom cannot take this place: with a reader that has stalled it
+ * keeps the process from exiting, and after each full pipe it waits 100 ms.
  */
 export class LogSink implements DestinationStream {
   readonly #output: Writable
   readonly #dropped: Counter
-  readonly #maxWaitingBytes: number
+  readonly #maxBufferedBytes: number
+  readonly #later: (flush: () => void) => void
   #isOpen = true
-  /** Dropped since the last line that was taken. */
-  #missing = 0
-  /** Lines that go out together: a write for each would cost as much as half the decision on a key. */
-  #gathered = ''
-  readonly #soon: (handOn: () => void) => void
+  /** Dropped since the last line that was accepted. */
+  #droppedLines = 0
+  /** Lines that are written in one call: a call for each would cost 4 % of a forwarded request. */
+  #batch = ''
 
-  /** @param output a pipe, which takes bytes without waiting for its reader; a file or a terminal is written to at once */
+  /** @param output a pipe, which buffers what its reader has not taken; a file or a terminal is written synchronously */
   constructor(
     output: Writable,
     dropped: Counter,
-    maxWaitingBytes = MAX_WAITING_BYTES,
-    soon: (handOn: () => void) => void = handOn => setTimeout(handOn, GATHER_MS),
+    maxBufferedBytes = MAX_BUFFERED_BYTES,
+    later: (flush: () => void) => void = flush => setTimeout(flush, BATCH_MS),
   ) {
-    this.#soon = soon
     this.#output = output
     this.#dropped = dropped
-    this.#maxWaitingBytes = maxWaitingBytes
-    // A broken pipe, a full disk: without a listener either would end the process.
+    this.#maxBufferedBytes = maxBufferedBytes
+    this.#later = later
+    // A closed pipe or a full disk: without a listener, either would end the process.
     output.on('error', () => {
       this.#isOpen = false
     })
@@ -46,18 +46,18 @@ export class LogSink implements DestinationStream {
 
   write(line: string): void {
     if (!this.#hasRoom()) {
-      this.#missing++
+      this.#droppedLines++
       this.#dropped.inc()
       return
     }
-    if (this.#missing > 0) this.#gather(tellOf(this.#missing))
-    this.#missing = 0
-    this.#gather(line)
+    if (this.#droppedLines > 0) this.#add(lineAbout(this.#droppedLines))
+    this.#droppedLines = 0
+    this.#add(line)
   }
 
-  /** Resolves when all that was taken is written, or when that takes too long. It never rejects. */
-  flushed(deadlineMs: number): Promise<void> {
-    this.#handOn()
+  /** Resolves when all lines are written or the deadline has passed; it never rejects. */
+  flush(deadlineMs: number): Promise<void> {
+    this.#writeBatch()
     if (!this.#isOpen || this.#output.writableLength === 0) return Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
     const deadline = setTimeout(resolve, deadlineMs)
@@ -65,31 +65,26 @@ export class LogSink implements DestinationStream {
     return promise.finally(() => clearTimeout(deadline))
   }
 
-  #gather(line: string): void {
-    if (this.#gathered === '') this.#soon(() => this.#handOn())
-    this.#gathered += line
+  #add(line: string): void {
+    if (this.#batch === '') this.#later(() => this.#writeBatch())
+    this.#batch += line
   }
 
-  #handOn(): void {
-    if (this.#gathered === '') return
-    const lines = this.#gathered
-    this.#gathered = ''
+  #writeBatch(): void {
+    if (this.#batch === '') return
+    const lines = this.#batch
+    this.#batch = ''
     this.#output.write(lines)
   }
 
-  /** Once lines were dropped, only when half of the room is free again: else every other one would tell of the one before. */
+  /** After a drop, only once half of the buffer is free: else every other line would report the one before. */
   #hasRoom(): boolean {
-    const limit = this.#missing > 0 ? this.#maxWaitingBytes / 2 : this.#maxWaitingBytes
-    return this.#isOpen && this.#output.writableLength + this.#gathered.length < limit
+    const limit = this.#droppedLines > 0 ? this.#maxBufferedBytes / 2 : this.#maxBufferedBytes
+    return this.#isOpen && this.#output.writableLength + this.#batch.length < limit
   }
 }
 
-function tellOf(dropped: number): string {
-  const line = {
-    level: 40,
-    time: new Date().toISOString(),
-    dropped,
-    msg: 'nobody took the log: lines dropped',
-  }
-  return `${JSON.stringify(line)}\n`
+function lineAbout(dropped: number): string {
+  const time = new Date().toISOString()
+  return `${JSON.stringify({ level: 40, time, dropped, msg: 'log output stalled, lines dropped' })}\n`
 }

@@ -1,26 +1,25 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Logger } from 'pino'
 import type { Verdict } from '../domain/authorize.ts'
 import { ChurningMap } from '../domain/churning-map.ts'
 import type { DenialReason } from '../domain/denial.ts'
 import type { Lookup, TierName } from '../domain/lookup.ts'
-import { AccessLog } from './access-log.ts'
+import type { AccessLog } from './access-log.ts'
 import type { ABORT_PHASES, Metrics } from './metrics.ts'
 import { type ObservedRoute, RequestCounters } from './request-counters.ts'
 import { type RequestTrace, type Tracing, traceIdOf } from './tracing.ts'
 import type { WorkspaceCounts } from './workspace-counts.ts'
 
-/** Methods that have their name in logs and traces. */
+/** Methods that keep their name in logs and traces. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
 
-/** What is known of one request when it ends: written by the steps of its way, read once by `RequestObserver`. */
+/** What is known of one request: its steps write it, `RequestObserver` reads it once at the end. */
 export interface RequestObservation {
   readonly method: string
   readonly startedAtMs: number
-  /** When the look-up began, where the request is traced. */
+  /** When the key lookup began, if the request is traced. */
   askedAtMs: number
   requestId: string
-  /** Name of the matched route: never a path. */
+  /** Name of the matched route, never a path. */
   route: string
   phase: (typeof ABORT_PHASES)[number]
   reason: DenialReason | null
@@ -31,41 +30,43 @@ export interface RequestObservation {
   source: 'gateway' | 'upstream'
   upstreamWaitMs: number
   responseBytes: number
-  /** Counts towards what is in flight: until its answer is handed over, however long the client takes to read it. */
+  /** In flight until the response is handed over to Node, however long the client takes to read it. */
   isInFlight: boolean
-  /** What went wrong, in words for the log alone. */
+  /** What went wrong, for the log only. */
   fault: string | null
-  /** Whether the upstream broke off in the middle of its answer, so that it was us who ended the connection. */
+  /** Whether the upstream broke off within its response, so that the gateway closed the client's connection. */
   truncated: boolean
-  /** Whose answer it was given, where the upstream was not asked for it alone. */
+  /** Where the response came from, if the upstream was not asked for this request alone. */
   shared: 'joined' | 'cache' | 'revalidated' | null
-  /** The trace that the request is part of, where it or we are in one. */
+  /** The trace that the request belongs to. */
   readonly traceId: string | null
-  /** Its spans; null where there is no tracing. */
+  /** Its spans; null where traces are switched off. */
   readonly trace: RequestTrace | null
 }
 
-/** Counts and logs each request once, however it ends: answered, refused, or left by its client. */
+export interface RequestObserverParts {
+  readonly metrics: Metrics
+  readonly accessLog: AccessLog
+  /** Null where traces are switched off. */
+  readonly tracing: Tracing | null
+  readonly routes: readonly ObservedRoute[]
+  /** Null where no workspace is named in `metrics.workspaces`. */
+  readonly workspaces: WorkspaceCounts | null
+}
+
+/** Counts and logs each request once, whether it is answered, rejected or aborted. */
 export class RequestObserver {
   inFlight = 0
   /** The same, of each workspace that has any; from the time that a request's workspace is known. */
   readonly #inFlightByWorkspace = new ChurningMap<string, number>()
   readonly #counters: RequestCounters
   readonly #accessLog: AccessLog
-  readonly #logger: Logger
   readonly #tracing: Tracing | null
   readonly #workspaces: WorkspaceCounts | null
 
-  constructor(
-    metrics: Metrics,
-    logger: Logger,
-    tracing: Tracing | null = null,
-    routes: readonly ObservedRoute[] = [],
-    workspaces: WorkspaceCounts | null = null,
-  ) {
+  constructor({ metrics, accessLog, tracing, routes, workspaces }: RequestObserverParts) {
     this.#counters = new RequestCounters(metrics, routes)
-    this.#accessLog = new AccessLog(logger)
-    this.#logger = logger
+    this.#accessLog = accessLog
     this.#tracing = tracing
     this.#workspaces = workspaces
     metrics.requestsInFlight.onCollect(gauge => gauge.set(this.inFlight))
@@ -109,7 +110,7 @@ export class RequestObserver {
     else this.#inFlightByWorkspace.set(workspaceId, count)
   }
 
-  /** A time that only spans want. */
+  /** Only spans need this time. */
   lookingUp(observation: RequestObservation): void {
     if (observation.trace !== null) observation.askedAtMs = performance.now()
   }
@@ -125,19 +126,19 @@ export class RequestObserver {
     observation.trace?.lookedUp(observation.tier, observation.askedAtMs)
   }
 
-  /** A decision on a credential, once per request that presented or lacked one. */
+  /** An authorization decision, once for each request that reached it. */
   decided({ tier, startedAtMs }: RequestObservation, verdict: Verdict): void {
     const reason = verdict.kind === 'permitted' ? null : verdict.reason
     this.#counters.decided(reason, tier, (performance.now() - startedAtMs) / 1000)
   }
 
-  /** A request that Node's parser refused: it has no response object to observe. */
+  /** A request that Node's parser rejected: it has no response to observe. */
   refusedByParser(reason: DenialReason, requestId: string, status: number): void {
     this.#counters.refusedByParser(reason, status)
-    this.#logger.info({ requestId, method: '_OTHER', route: 'none', status, reason }, 'request')
+    this.#accessLog.writeUnparsed(requestId, status, reason)
   }
 
-  /** The whole answer is with Node: what is left is the client's to read. Or it is refused, and takes no place meanwhile. */
+  /** The whole response is with Node, or a held-back refusal: neither counts as in flight any longer. */
   handedOver(seen: RequestObservation): void {
     if (!seen.isInFlight) return
     seen.isInFlight = false
@@ -145,7 +146,7 @@ export class RequestObserver {
     if (seen.workspaceId !== null) this.#countInFlight(seen.workspaceId, -1)
   }
 
-  /** However it ended. @param response closed */
+  /** Completed or aborted. @param response closed */
   end(seen: RequestObservation, response: ServerResponse): void {
     this.handedOver(seen)
     const finished = response.writableFinished
@@ -158,6 +159,6 @@ export class RequestObserver {
     this.#counters.ended(seen)
     const { route, method, reason } = seen
     seen.trace?.end({ route, method, status, aborted, reason })
-    this.#accessLog.ended(seen, { status, durationMs, aborted })
+    this.#accessLog.write(seen, { status, durationMs, aborted })
   }
 }

@@ -5,6 +5,7 @@ import { parentTrustOf } from '../gateway/parent-trust.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
 import type { ChangeEar } from '../keys/invalidation/invalidation-listener.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
+import { AccessLog } from '../observability/access-log.ts'
 import { createTracing } from '../observability/tracing.ts'
 import { readHeapLimit } from './heap-limit.ts'
 import type { Host } from './host.ts'
@@ -37,6 +38,7 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
     config,
     metrics,
     logger,
+    accessLog: new AccessLog(logger, frame.log),
     clock: systemClock,
     keys: store.keyStore,
     limits: rateLimits.limits,

@@ -206,7 +206,7 @@ function endOnSignal(frame: Frame, running: Running, ops: FastifyInstance): void
         logger.fatal({ err: error }, 'could not end in order')
         exitCode = EXIT.failure
       })
-      .then(() => frame.log.flushed(LOG_DEADLINE_MS))
+      .then(() => frame.log.flush(LOG_DEADLINE_MS))
       .then(() => host.exit(exitCode))
   }
 

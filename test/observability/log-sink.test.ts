@@ -2,7 +2,7 @@ import { Writable } from 'node:stream'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LogSink } from '../../src/observability/log-sink.ts'
 
-/** A reader that takes a line when it is told to. */
+/** A reader that takes one write each time `take` is called. */
 class Reader extends Writable {
   readonly lines: string[] = []
   #take: (() => void) | null = null
@@ -33,19 +33,19 @@ function write(...lines: string[]): void {
   for (const line of lines) sink.write(`${line}\n`)
 }
 
-/** Until what was written in this turn of the event loop is handed on. */
+/** Until the batch of this turn of the event loop is written. */
 function turn(): Promise<void> {
   return new Promise(resolve => setImmediate(resolve))
 }
 
-describe('lines that nobody takes', () => {
-  test('wait as long as there is room, and are dropped and counted from then on', async () => {
+describe('lines for a stalled reader', () => {
+  test('are buffered while there is room, and dropped and counted from then on', async () => {
     write('1234', '1234', '5', '6')
     await turn()
     expect([reader.writableLength, dropped]).toEqual([10, 2])
   })
 
-  test('are told of in one line once half of the room is free', async () => {
+  test('are reported in one line once half of the buffer is free', async () => {
     write('1234')
     await turn()
     write('1234', 'lost', 'lost')
@@ -60,13 +60,17 @@ describe('lines that nobody takes', () => {
     await turn()
     reader.take()
     expect(reader.lines.slice(0, 2)).toEqual(['1234\n', '1234\n'])
-    const [told = '', next] = (reader.lines[2] ?? '').split('\n')
-    expect(JSON.parse(told)).toMatchObject({ level: 40, dropped: 3 })
+    const [report = '', next] = (reader.lines[2] ?? '').split('\n')
+    expect(JSON.parse(report)).toMatchObject({
+      level: 40,
+      dropped: 3,
+      msg: 'log output stalled, lines dropped',
+    })
     expect(next).toBe('next')
   })
 })
 
-test('lines that come close together go out in one write', async () => {
+test('lines within one batch are written in one call', async () => {
   write('1', '2', '3')
   expect(reader.writableLength).toBe(0)
   await turn()
@@ -74,21 +78,21 @@ test('lines that come close together go out in one write', async () => {
   expect(reader.lines).toEqual(['1\n2\n3\n'])
 })
 
-test('a reader that has left ends nothing: what is said from then on is counted', () => {
+test('a closed output ends nothing: later lines are dropped and counted', () => {
   reader.emit('error', new Error('EPIPE'))
-  write('to nobody')
+  write('lost')
   expect([reader.writableLength, dropped]).toEqual([0, 1])
 })
 
-test('the end waits until all is taken, but not for ever', async () => {
+test('flush waits until all lines are written, but no longer than its deadline', async () => {
   write('1')
-  const taken = sink.flushed(60_000)
+  const taken = sink.flush(60_000)
   reader.take()
   // Node hands on what comes next, the empty write that was waited with, in a later turn.
   await turn()
   reader.take()
   await taken
   write('2')
-  await sink.flushed(1)
+  await sink.flush(1)
   expect(reader.writableLength).toBeGreaterThan(0)
 })

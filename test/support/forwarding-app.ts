@@ -5,6 +5,7 @@ import { systemClock } from '../../src/domain/clock.ts'
 import type { Denial, DenialReason } from '../../src/domain/denial.ts'
 import type { KeyGrant } from '../../src/domain/key-record.ts'
 import { compileRoutes, matchRoute, type RouteConfig, WORKSPACE_PARAMETER } from '../../src/domain/route.ts'
+import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
 import { type RequestObservation, RequestObserver } from '../../src/observability/request-observer.ts'
 import { type ForwardContext, type ForwardingDeps, registerForwarding } from '../../src/upstream/forward.ts'
@@ -98,7 +99,8 @@ export async function startForwardingApp(
   const routes = compileRoutes(ROUTES.map(route => ({ ...route, shareAnswers })))
   const metrics = createMetrics()
   const app = Fastify({ forceCloseConnections: true })
-  const observer = new RequestObserver(metrics, silentLogger)
+  const accessLog = new AccessLog(silentLogger, { write: () => {} })
+  const observer = new RequestObserver({ metrics, accessLog, tracing: null, routes: [], workspaces: null })
   const contexts: ForwardContext[] = []
   prepare(app)
   const forward = registerForwarding(app, {
