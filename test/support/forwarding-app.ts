@@ -89,11 +89,17 @@ export interface ForwardingApp {
   stop(): Promise<void>
 }
 
+export interface AppOptions {
+  readonly shareAnswers?: boolean
+  /** Whether the key is of whichever workspace is asked for. */
+  readonly anyWorkspace?: boolean
+}
+
 /** The least that forwards: a permit made by the real decision, and refusals as plain as can be. */
 export async function startForwardingApp(
   url: string,
   settings: Partial<UpstreamSettings> = {},
-  { shareAnswers = false, ...deps }: Partial<ForwardingDeps> & { shareAnswers?: boolean } = {},
+  { shareAnswers = false, anyWorkspace = false, ...deps }: Partial<ForwardingDeps> & AppOptions = {},
   prepare: (app: FastifyInstance) => void = () => {},
 ): Promise<ForwardingApp> {
   const routes = compileRoutes(ROUTES.map(route => ({ ...route, shareAnswers })))
@@ -119,8 +125,8 @@ export async function startForwardingApp(
     const seen = observer.begin(request.raw)
     reply.raw.on('close', () => observer.end(seen, reply.raw))
     if (match === null) return refuse(reply, seen, { kind: 'denied', reason: 'unknown_route' })
-    // Whichever workspace is asked for, the key is its own.
-    const workspaceId = match.parameters.get(WORKSPACE_PARAMETER) ?? GRANT.workspaceId
+    const asked = match.parameters.get(WORKSPACE_PARAMETER) ?? GRANT.workspaceId
+    const workspaceId = anyWorkspace ? asked : GRANT.workspaceId
     const verdict = authorize({
       lookup: { kind: 'found', grant: { ...GRANT, workspaceId }, tier: 'memory' },
       match,

@@ -32,7 +32,7 @@ async function start(settings: Partial<UpstreamSettings> = {}, shareAnswers = fa
   gateway = await startForwardingApp(
     upstream.url,
     { connections: 4, queue: { maxRequests: 4, maxWaitMs: 60_000 }, headersTimeoutMs: 60_000, ...settings },
-    { clientStallMs: 60_000, shareAnswers },
+    { clientStallMs: 60_000, anyWorkspace: true, shareAnswers },
     app => app.server.on('connection', socket => served.push(socket)),
   )
 }
