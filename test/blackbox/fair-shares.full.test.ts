@@ -14,7 +14,7 @@ const HONEST = ['ws_1', 'ws_2', 'ws_3', 'ws_4']
 const ANSWERS_EACH = 250
 const LARGE = 8 * 1024 * 1024
 const GREEDY_PATH = '/api/v1/workspaces/ws_greedy'
-const PATIENCE_MS = 2_000
+const PATIENCE_MS = 5_000
 
 let world: World
 let greedyKey: IssuedKey
