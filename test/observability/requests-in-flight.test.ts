@@ -2,11 +2,14 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import type { Lookup } from '../../src/domain/lookup.ts'
+import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { RequestObserver } from '../../src/observability/request-observer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
-const observer = () => new RequestObserver(createMetrics(), silentLogger)
+const accessLog = new AccessLog(silentLogger, { write: () => {} })
+const observer = () =>
+  new RequestObserver({ metrics: createMetrics(), accessLog, tracing: null, routes: [], workspaces: null })
 const request = new IncomingMessage(new Socket())
 const response = new ServerResponse(request)
 
