@@ -123,7 +123,6 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
         keyService?.confirmer.stop(AbortSignal.timeout(LEAVE_MS)),
       ])
       await keyService?.client.stop()
-      memory.flush()
     },
     health: () => ({
       redis: redis === null ? 'off' : redis.isUp && redisTier?.isOpen === false ? 'ok' : 'down',

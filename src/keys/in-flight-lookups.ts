@@ -1,4 +1,3 @@
-import { ChurningMap } from '../domain/churning-map.ts'
 import type { Lookup } from '../domain/lookup.ts'
 import { DEAF_TRUST_MS, type Moment } from './tiers/memory/memory-store.ts'
 
@@ -13,7 +12,7 @@ export interface Flight {
 
 /** One look-up in flight per key, and not too many in all. */
 export class Flights {
-  readonly #current = new ChurningMap<string, Flight>()
+  readonly #current = new Map<string, Flight>()
   readonly #limit: number
   #airborne = 0
 

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Verdict } from '../domain/authorize.ts'
-import { ChurningMap } from '../domain/churning-map.ts'
 import type { DenialReason } from '../domain/denial.ts'
 import type { Lookup, TierName } from '../domain/lookup.ts'
 import type { AccessLog } from './access-log.ts'
@@ -58,7 +57,7 @@ export interface RequestObserverParts {
 export class RequestObserver {
   inFlight = 0
   /** The same, of each workspace that has any; from the time that a request's workspace is known. */
-  readonly #inFlightByWorkspace = new ChurningMap<string, number>()
+  readonly #inFlightByWorkspace = new Map<string, number>()
   readonly #counters: RequestCounters
   readonly #accessLog: AccessLog
   readonly #tracing: Tracing | null

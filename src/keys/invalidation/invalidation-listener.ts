@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import {
   type ChangeMessage,
@@ -15,17 +16,20 @@ import {
   type Metrics,
 } from '../../observability/metrics.ts'
 import type { EvictionResult } from '../tiers/memory/memory-store.ts'
-import { NO_ROW, PackedRows } from '../tiers/memory/packed-rows.ts'
 import { HeartbeatSenders } from './heartbeat-senders.ts'
 
 /** After this time without a heartbeat the gateway is disconnected: memory proves nothing. */
 const DISCONNECTED_AFTER_MS = 1_000
 /** How often, over all keys, a message that proves nothing may make the gateway look a key up again. */
 const RECHECKS = { perSecond: 10, burst: 20 }
-/** The newest version that was announced of a record, and when that message came: monotonic, ms. */
-const ANNOUNCED_SHAPE = { maxRows: 100_000, numbers: 2, bytes: 0 }
-const VERSION = 0
-const HEARD_AT = 1
+/** Keys of which the newest announced version is known: beyond that, the one asked for longest ago is forgotten. */
+const MAX_ANNOUNCED = 100_000
+
+interface Announced {
+  readonly version: number
+  /** Monotonic, ms. */
+  readonly receivedAtMs: number
+}
 
 /** What delivers messages calls this: Redis, or in the demo the console of the same process. */
 export interface ChangeEar {
@@ -60,7 +64,7 @@ export class Changes implements ChangeEar {
   readonly #lag: HistogramHandle
   readonly #needsHeartbeats: boolean
   readonly #messageKeys: () => readonly KeyObject[] | null
-  readonly #announced = new PackedRows(ANNOUNCED_SHAPE)
+  readonly #announced = new LRUCache<string, Announced>({ max: MAX_ANNOUNCED })
   readonly #senders = new HeartbeatSenders()
   readonly #rechecks = new TokenBucket(RECHECKS)
   #onChange: OnChange = () => 'unknown_key'
@@ -115,10 +119,8 @@ export class Changes implements ChangeEar {
    * @param heardSinceMs monotonic; what was announced before that does not count
    */
   announcedVersion(digest: string, heardSinceMs = Number.NEGATIVE_INFINITY): number {
-    const row = this.#announced.find(digest)
-    if (row === NO_ROW) return 0
-    this.#announced.touch(row)
-    return this.#announced.number(row, HEARD_AT) < heardSinceMs ? 0 : this.#announced.number(row, VERSION)
+    const announced = this.#announced.get(digest)
+    return announced === undefined || announced.receivedAtMs < heardSinceMs ? 0 : announced.version
   }
 
   onChange(listener: OnChange): void {
@@ -194,13 +196,9 @@ export class Changes implements ChangeEar {
 
   /** @returns whether the version is newer than any that was announced */
   #note(digest: string, version: number, nowMs: number): boolean {
-    const announced = this.#announced
-    const known = announced.find(digest)
-    if (known !== NO_ROW) announced.touch(known)
-    if (known !== NO_ROW && version <= announced.number(known, VERSION)) return false
-    const row = known === NO_ROW ? announced.claim(digest) : known
-    announced.setNumber(row, VERSION, version)
-    announced.setNumber(row, HEARD_AT, nowMs)
+    const known = this.#announced.get(digest)
+    if (known !== undefined && version <= known.version) return false
+    this.#announced.set(digest, { version, receivedAtMs: nowMs })
     return true
   }
 }

@@ -1,8 +1,8 @@
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import { asError, type TroubleLog } from '../../observability/trouble-log.ts'
 import { isNotOffered } from '../tiers/key-service/key-service-answers.ts'
 import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
-import { NO_ROW, PackedRows } from '../tiers/memory/packed-rows.ts'
 
 /** A burst of changes is confirmed in a few calls. */
 const GATHER_MS = 20
@@ -22,8 +22,6 @@ const MAX_ANSWER_BYTES = 16 * 1024
 const FIRST_VERSION = 1
 /** Client errors that refuse the caller or the moment (RFC 9110, section 15.5), and not what was sent. */
 const REFUSED_FOR_NOW = new Set([401, 403, 408, 425, 429])
-/** The one number of a row. */
-const VERSION = 0
 
 export interface ConfirmerParts {
   readonly client: Pick<KeyServiceClient, 'ask'>
@@ -45,7 +43,7 @@ export class ChangeConfirmer {
   readonly introduced: Promise<void>
   readonly #parts: ConfirmerParts
   /** Versions, in the order in which they were applied. */
-  readonly #waiting: PackedRows
+  readonly #waiting: LRUCache<string, number>
   readonly #maxWaiting: number
   #hearing = false
   #presenceDueMs = Number.NEGATIVE_INFINITY
@@ -61,13 +59,13 @@ export class ChangeConfirmer {
     this.#introduce = resolve
     this.#parts = parts
     this.#maxWaiting = parts.maxWaiting ?? MAX_WAITING
-    this.#waiting = new PackedRows({ maxRows: this.#maxWaiting, numbers: 1, bytes: 0 })
+    this.#waiting = new LRUCache({ max: this.#maxWaiting })
   }
 
   /** A change was applied: from now on no request is answered with what was true before it. */
   applied(digest: string, version: number): void {
     if (version <= FIRST_VERSION || this.#stopped) return
-    this.#waiting.setNumber(this.#waiting.claim(digest), VERSION, version)
+    this.#waiting.set(digest, version)
     this.#gather ??= setTimeout(() => {
       this.#gather = undefined
       this.#tell()
@@ -153,24 +151,22 @@ export class ChangeConfirmer {
     )
   }
 
-  /** What was applied first. Out of the rows: a later version that is applied meanwhile is to be told as well. */
+  /** What was applied first. A later version that is applied while the call is under way waits anew. */
   #take(): Applied[] {
-    const waiting = this.#waiting
     const taken: Applied[] = []
-    while (waiting.size > 0 && taken.length < MAX_BATCH) {
-      const row = waiting.oldest
-      taken.push({ digest: waiting.digestOf(row), version: waiting.number(row, VERSION) })
-      waiting.remove(row)
+    for (const digest of this.#waiting.rkeys()) {
+      if (taken.length === MAX_BATCH) break
+      taken.push({ digest, version: this.#waiting.peek(digest) ?? FIRST_VERSION })
     }
+    for (const { digest } of taken) this.#waiting.delete(digest)
     return taken
   }
 
   /** What was not told waits again, as far as there is room beside what was applied since. */
   #keep(untold: readonly Applied[]): void {
-    const waiting = this.#waiting
     for (const { digest, version } of untold) {
-      if (waiting.size === this.#maxWaiting) return
-      if (waiting.find(digest) === NO_ROW) waiting.setNumber(waiting.claim(digest), VERSION, version)
+      if (this.#waiting.size === this.#maxWaiting) return
+      if (!this.#waiting.has(digest)) this.#waiting.set(digest, version)
     }
   }
 }

@@ -1,12 +1,12 @@
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import { asError, type TroubleLog } from '../../observability/trouble-log.ts'
 import { isNotOffered } from '../tiers/key-service/key-service-answers.ts'
 import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
-import { type NotedUse, NotedUses } from './noted-uses.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
-/** Keys that are noted; of more than these those that were noted first are forgotten. */
+/** Keys that are noted; beyond that, the one noted longest ago is forgotten. */
 const MAX_KEYS = 100_000
 /** No request is answered while the text of a call is made: 1 ms for so many, 10 to 20 for 10,000. */
 const MAX_BATCH = 500
@@ -32,7 +32,8 @@ export interface UsageReporterParts {
  */
 export class UsageReporter {
   readonly #parts: UsageReporterParts
-  #noted: NotedUses
+  /** Of each key the last minute of use, counted from the epoch. */
+  readonly #noted: LRUCache<string, number>
   #restUntilMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #report: Promise<void> | null = null
@@ -40,7 +41,7 @@ export class UsageReporter {
 
   constructor(parts: UsageReporterParts) {
     this.#parts = parts
-    this.#noted = this.#none()
+    this.#noted = new LRUCache({ max: parts.maxKeys ?? MAX_KEYS })
   }
 
   start(): void {
@@ -54,7 +55,8 @@ export class UsageReporter {
 
   /** On the way of each request: it only notes. */
   used(keyId: string): void {
-    this.#noted.note(keyId, Math.floor(this.#parts.clock.wallMs() / MINUTE_MS))
+    const minute = Math.floor(this.#parts.clock.wallMs() / MINUTE_MS)
+    if (this.#noted.peek(keyId) !== minute) this.#noted.set(keyId, minute)
   }
 
   /** Tells all that was noted. One at a time; it never rejects. */
@@ -77,7 +79,7 @@ export class UsageReporter {
   async #tell(): Promise<void> {
     const { clock, trouble } = this.#parts
     try {
-      if (clock.monotonicMs() < this.#restUntilMs || !(await this.#tellAll())) this.#noted = this.#none()
+      if (clock.monotonicMs() < this.#restUntilMs || !(await this.#tellAll())) this.#noted.clear()
       else trouble.works()
     } catch (error) {
       trouble.failed(asError(error))
@@ -88,17 +90,17 @@ export class UsageReporter {
   async #tellAll(): Promise<boolean> {
     const { timeoutMs } = this.#parts
     for (let batches = Math.ceil(this.#noted.size / MAX_BATCH); batches > 0; batches--) {
-      const batch = this.#noted.first(MAX_BATCH)
+      const batch = this.#oldest(MAX_BATCH)
       const isWanted = await this.#tellBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
       if (!isWanted) return false
-      this.#noted.forget(batch)
+      this.#forget(batch)
     }
     return true
   }
 
   /** @returns false where the key service takes no reports: an own key service need not */
-  async #tellBatch(batch: readonly NotedUse[], deadline: AbortSignal): Promise<boolean> {
-    const used = Object.fromEntries(batch.map(({ keyId, minute }) => [keyId, minute * MINUTE_MS]))
+  async #tellBatch(batch: readonly Use[], deadline: AbortSignal): Promise<boolean> {
+    const used = Object.fromEntries(batch.map(([keyId, minute]) => [keyId, minute * MINUTE_MS]))
     const request = { method: 'POST', path: '/usage', body: { used }, maxBytes: MAX_ANSWER_BYTES } as const
     const reply = await this.#parts.client.ask(request, deadline)
     if (isNotOffered(reply)) {
@@ -109,7 +111,22 @@ export class UsageReporter {
     return true
   }
 
-  #none(): NotedUses {
-    return new NotedUses(this.#parts.maxKeys ?? MAX_KEYS)
+  #oldest(count: number): Use[] {
+    const uses: Use[] = []
+    for (const keyId of this.#noted.rkeys()) {
+      if (uses.length === count) break
+      uses.push([keyId, this.#noted.peek(keyId) ?? 0])
+    }
+    return uses
+  }
+
+  /** A key that was used in a later minute since stays noted. */
+  #forget(uses: readonly Use[]): void {
+    for (const [keyId, minute] of uses) {
+      if (this.#noted.peek(keyId) === minute) this.#noted.delete(keyId)
+    }
   }
 }
+
+/** Id of a key and the minute of its last use. */
+type Use = [keyId: string, minute: number]

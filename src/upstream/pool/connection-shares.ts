@@ -1,4 +1,3 @@
-import { ChurningMap } from '../../domain/churning-map.ts'
 import { fairShareOf } from '../../domain/fair-share.ts'
 
 /** How long a workspace below its share waits until another has to give up a connection for it, ms. */
@@ -27,7 +26,7 @@ export interface ConnectionRequest {
 interface Share<Request> {
   held: number
   /** Its waiting requests in order of arrival, each with the time of its arrival. Null until one waits. */
-  waiting: ChurningMap<Request, number> | null
+  waiting: Map<Request, number> | null
 }
 
 const NOTHING: Readonly<Share<never>> = { held: 0, waiting: null }
@@ -45,9 +44,9 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   readonly #limits: ConnectionLimits
   readonly #fairShare: number
   readonly #graceMs: number
-  readonly #shares = new ChurningMap<string, Share<Request>>()
+  readonly #shares = new Map<string, Share<Request>>()
   /** The workspaces with waiting requests; the one that was served last stands last. */
-  readonly #waiting = new ChurningMap<string, Share<Request>>()
+  readonly #waiting = new Map<string, Share<Request>>()
   #held = 0
   #queued = 0
   #reserve = 0
@@ -106,7 +105,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   displacedFor(workspaceId: string): Request | undefined {
     if (!this.isQueueFull) return undefined
     const own = this.#waiting.get(workspaceId)?.waiting?.size ?? 0
-    let longest: ChurningMap<Request, number> | undefined
+    let longest: Map<Request, number> | undefined
     for (const [, { waiting }] of this.#waiting.entries()) {
       if (waiting !== null && waiting.size > Math.max(own + 1, longest?.size ?? 0)) longest = waiting
     }
@@ -116,7 +115,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   enqueue(request: Request, nowMs: number): void {
     const { workspaceId } = request
     const share = this.#shareOf(workspaceId)
-    share.waiting ??= new ChurningMap()
+    share.waiting ??= new Map()
     if (share.waiting.size === 0) this.#waiting.set(workspaceId, share)
     share.waiting.set(request, nowMs)
     this.#queued += 1

@@ -19,8 +19,8 @@ const TICK_MS = 25
 export class DeadlineClock {
   readonly nowMs: () => number
   /**
-   * In no order, each knowing its place: a Set would make old what comes and goes, as `ChurningMap` tells; here it was
-   * 7 % of all that was allocated.
+   * In no order, each knowing its place. The table of a Set outlives what comes and goes: it was 7 % of all that was
+   * allocated.
    */
   readonly #bounded: Bounded[] = []
   #interval: NodeJS.Timeout | null = null

@@ -1,6 +1,5 @@
 import type { FastifyReply } from 'fastify'
 import type { Permit } from '../../domain/authorize.ts'
-import { ChurningMap } from '../../domain/churning-map.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { ForwardContext } from '../forward.ts'
@@ -40,7 +39,7 @@ export class SharedAnswers {
   readonly #questionOf: Question
   readonly #parts: Omit<FlightParts, 'landed' | 'keeping'>
   /** As many as requests are in flight at most. */
-  readonly #flights = new ChurningMap<string, Flight>()
+  readonly #flights = new Map<string, Flight>()
 
   constructor(deps: SharingDeps) {
     const { judge, refuse, metrics, askAlone, dispatcher } = deps

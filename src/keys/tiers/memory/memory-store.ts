@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { KeyGrant } from '../../../domain/key-record.ts'
 import type { Lookup } from '../../../domain/lookup.ts'
 import {
@@ -6,8 +7,7 @@ import {
   type Metrics,
   REMOVAL_CAUSES,
 } from '../../../observability/metrics.ts'
-import { GRANT_BYTES, GRANT_NUMBERS, PackedGrants } from './packed-grants.ts'
-import { NO_ROW, PackedRows } from './packed-rows.ts'
+import { ShardedCache } from './sharded-cache.ts'
 
 /** Now, and what memory is worth now. */
 export interface Moment {
@@ -40,45 +40,41 @@ const TTL_SPREAD = 0.1
 /** Of the trust while deaf: keys that were verified in one tick spread over the next seconds, not all at once in each. */
 const DEAF_SPREAD = 0.3
 
-/** Columns of a record, after those of its grant. The time to live is already spread in the last two. */
-const VERIFIED_AT = GRANT_NUMBERS
-const EPOCH = GRANT_NUMBERS + 1
-const FRESH_UNTIL = GRANT_NUMBERS + 2
-/** The same, for while nothing is heard. */
-const DEAF_UNTIL = GRANT_NUMBERS + 3
-const RECORD_NUMBERS = GRANT_NUMBERS + 4
-/** Columns of "no such key". */
-const ABSENT_SINCE = 0
-const ABSENT_EPOCH = 1
-const ABSENT_SHAPE = { maxRows: MAX_ABSENT, numbers: 2, bytes: 0 }
+/** More lists of scopes than a configuration has reasons for; a grant with one beyond them keeps its own. */
+const MAX_SCOPE_LISTS = 1_000
+
+interface HeldRecord {
+  readonly grant: KeyGrant
+  readonly verifiedAtMs: number
+  readonly epoch: number
+  /** From 0 to 1: how much of the spread of its life this record gives up. */
+  readonly spread: number
+}
 
 /** Records and refusals that were verified a while ago. Being read never lengthens a life. */
 export class MemoryStore {
   readonly #settings: MemorySettings
   readonly #random: () => number
   readonly #removals: Readonly<Record<(typeof REMOVAL_CAUSES)[number], CounterHandle>>
-  readonly #records: PackedRows
-  readonly #grants: PackedGrants
-  readonly #absent = new PackedRows(ABSENT_SHAPE)
+  readonly #records: ShardedCache<HeldRecord>
+  readonly #absent = new LRUCache<string, Verified>({ max: MAX_ABSENT })
+  readonly #scopeLists = new Map<string, readonly string[]>()
 
   constructor(settings: MemorySettings, deps: { metrics: Metrics; random?: () => number }) {
     const { metrics } = deps
     this.#settings = settings
     this.#random = deps.random ?? Math.random
     this.#removals = handlesBy(REMOVAL_CAUSES, cause => metrics.cacheRemovals.handle({ cause }))
-    const shape = { maxRows: settings.maxEntries, numbers: RECORD_NUMBERS, bytes: GRANT_BYTES }
-    this.#records = new PackedRows(shape, row => this.#leaves(row, 'size'))
-    this.#grants = new PackedGrants(this.#records)
+    this.#records = new ShardedCache(settings.maxEntries, () => this.#removals.size.inc())
     metrics.cacheCapacity.set(settings.maxEntries)
     metrics.cacheEntries.onCollect(gauge => gauge.set(this.#records.size))
   }
 
   /** What may be used without asking anybody. */
   fresh(digest: string, moment: Moment): Lookup | null {
-    const row = this.#records.find(digest)
-    if (row === NO_ROW) return this.#isAbsent(digest, moment) ? { kind: 'absent', tier: 'memory' } : null
-    this.#records.touch(row)
-    return this.#isFresh(row, moment) ? this.#found(row) : null
+    const record = this.#records.shardOf(digest).get(digest)
+    if (record !== undefined) return this.#isFresh(record, moment) ? found(record) : null
+    return this.#isAbsent(digest, moment) ? { kind: 'absent', tier: 'memory' } : null
   }
 
   /**
@@ -86,11 +82,10 @@ export class MemoryStore {
    * @param maxAgeMs since it was last verified; 0 allows none
    */
   stale(digest: string, nowMs: number, maxAgeMs: number): Lookup | null {
-    const row = this.#records.find(digest)
-    if (row === NO_ROW || maxAgeMs <= 0) return null
-    this.#records.touch(row)
-    if (nowMs - this.#records.number(row, VERIFIED_AT) <= maxAgeMs) return this.#found(row)
-    this.#remove(row, 'ttl')
+    const record = this.#records.shardOf(digest).get(digest)
+    if (record === undefined || maxAgeMs <= 0) return null
+    if (nowMs - record.verifiedAtMs <= maxAgeMs) return found(record)
+    this.#remove(digest, 'ttl')
     return null
   }
 
@@ -99,90 +94,63 @@ export class MemoryStore {
    * @param verifiedSinceMs what was last verified before that is no floor
    */
   versionOf(digest: string, verifiedSinceMs = Number.NEGATIVE_INFINITY): number {
-    const row = this.#records.find(digest)
-    if (row === NO_ROW || this.#records.number(row, VERIFIED_AT) < verifiedSinceMs) return 0
-    return this.#grants.version(row)
+    const record = this.#records.shardOf(digest).peek(digest)
+    return record === undefined || record.verifiedAtMs < verifiedSinceMs ? 0 : record.grant.version
   }
 
   /** @param verified when the look-up began, and in which epoch */
   remember(digest: string, grant: KeyGrant, { verifiedAtMs, epoch }: Verified): void {
-    const share = this.#random()
-    this.#forgetAbsent(digest)
-    const records = this.#records
-    const row = records.claim(digest)
-    this.#grants.write(row, grant)
-    records.setNumber(row, VERIFIED_AT, verifiedAtMs)
-    records.setNumber(row, EPOCH, epoch)
-    records.setNumber(row, FRESH_UNTIL, verifiedAtMs + this.#settings.ttlMs * (1 - TTL_SPREAD * share))
-    records.setNumber(row, DEAF_UNTIL, verifiedAtMs + DEAF_TRUST_MS * (1 - DEAF_SPREAD * share))
+    this.#absent.delete(digest)
+    const shared = { ...grant, scopes: this.#sharedList(grant.scopes) }
+    this.#records.shardOf(digest).set(digest, { grant: shared, verifiedAtMs, epoch, spread: this.#random() })
   }
 
-  rememberAbsent(digest: string, { verifiedAtMs, epoch }: Verified): void {
-    this.#forgetRecord(digest)
-    const row = this.#absent.claim(digest)
-    this.#absent.setNumber(row, ABSENT_SINCE, verifiedAtMs)
-    this.#absent.setNumber(row, ABSENT_EPOCH, epoch)
+  rememberAbsent(digest: string, verified: Verified): void {
+    this.#remove(digest, 'invalidated')
+    this.#absent.set(digest, verified)
   }
 
   /** Whether a record is held, or that there is none. */
   holds(digest: string): boolean {
-    return this.#records.find(digest) !== NO_ROW || this.#absent.find(digest) !== NO_ROW
+    return this.#records.shardOf(digest).has(digest) || this.#absent.has(digest)
   }
 
   /** Forgets a record of an older version, and that there is none. */
   evictOlder(digest: string, version: number): EvictionResult {
-    const row = this.#records.find(digest)
-    if (row === NO_ROW) return this.#forgetAbsent(digest) ? 'evicted' : 'unknown_key'
-    if (this.#grants.version(row) >= version) return 'current'
-    this.#remove(row, 'invalidated')
+    const record = this.#records.shardOf(digest).peek(digest)
+    if (record === undefined) return this.#absent.delete(digest) ? 'evicted' : 'unknown_key'
+    if (record.grant.version >= version) return 'current'
+    this.#remove(digest, 'invalidated')
     return 'evicted'
   }
 
-  flush(): void {
-    this.#removals.flush.inc(this.#records.size)
-    this.#records.clear()
-    this.#grants.clear()
-    this.#absent.clear()
-  }
-
-  #found(row: number): Lookup {
-    return { kind: 'found', grant: this.#grants.read(row), tier: 'memory' }
-  }
-
-  #isFresh(row: number, { nowMs, hearing, epoch }: Moment): boolean {
-    const records = this.#records
-    if (records.number(row, EPOCH) !== epoch || nowMs >= records.number(row, FRESH_UNTIL)) return false
-    return hearing || nowMs <= records.number(row, DEAF_UNTIL)
+  #isFresh({ verifiedAtMs, epoch, spread }: HeldRecord, moment: Moment): boolean {
+    const ageMs = moment.nowMs - verifiedAtMs
+    if (epoch !== moment.epoch || ageMs >= this.#settings.ttlMs * (1 - TTL_SPREAD * spread)) return false
+    return moment.hearing || ageMs <= DEAF_TRUST_MS * (1 - DEAF_SPREAD * spread)
   }
 
   #isAbsent(digest: string, { nowMs, hearing, epoch }: Moment): boolean {
-    const row = this.#absent.find(digest)
-    if (row === NO_ROW) return false
-    this.#absent.touch(row)
-    if (this.#absent.number(row, ABSENT_EPOCH) !== epoch) return false
-    const ageMs = nowMs - this.#absent.number(row, ABSENT_SINCE)
+    const denial = this.#absent.get(digest)
+    if (denial === undefined || denial.epoch !== epoch) return false
+    const ageMs = nowMs - denial.verifiedAtMs
     return ageMs < this.#settings.absentTtlMs && (hearing || ageMs <= DEAF_TRUST_MS)
   }
 
-  #forgetAbsent(digest: string): boolean {
-    const row = this.#absent.find(digest)
-    if (row === NO_ROW) return false
-    this.#absent.remove(row)
-    return true
+  /** Most keys have one of a few lists of scopes: a list of its own would add a quarter to the size of a record. */
+  #sharedList(scopes: readonly string[]): readonly string[] {
+    const name = scopes.join(' ')
+    const known = this.#scopeLists.get(name)
+    if (known !== undefined) return known
+    if (this.#scopeLists.size < MAX_SCOPE_LISTS) this.#scopeLists.set(name, scopes)
+    return scopes
   }
 
-  #forgetRecord(digest: string): void {
-    const row = this.#records.find(digest)
-    if (row !== NO_ROW) this.#remove(row, 'invalidated')
+  #remove(digest: string, cause: (typeof REMOVAL_CAUSES)[number]): void {
+    if (this.#records.shardOf(digest).delete(digest)) this.#removals[cause].inc()
   }
+}
 
-  #remove(row: number, cause: (typeof REMOVAL_CAUSES)[number]): void {
-    this.#leaves(row, cause)
-    this.#records.remove(row)
-  }
-
-  #leaves(row: number, cause: (typeof REMOVAL_CAUSES)[number]): void {
-    this.#grants.forget(row)
-    this.#removals[cause].inc()
-  }
+function found({ grant }: HeldRecord): Lookup {
+  return { kind: 'found', grant, tier: 'memory' }
 }

@@ -39,4 +39,4 @@ for (let number = 0; number < count; number++) {
 }
 process.stdout.write(String((bytesInUse() - before) / count))
 // Until here it is in use.
-memory.flush()
+memory.holds('0'.repeat(64))

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest'
+import { ShardedCache } from '../../../../src/keys/tiers/memory/sharded-cache.ts'
+import { digestNo } from '../../../support/key-records.ts'
+
+const MAX_ENTRIES = 100_000
+
+test('many entries are divided among shards that are too small to pause when they grow', () => {
+  const cache = new ShardedCache<object>(MAX_ENTRIES, () => {})
+  const shards = new Set(Array.from({ length: 1_000 }, (_, number) => cache.shardOf(digestNo(number))))
+  expect(shards.size).toBe(8)
+  for (const shard of shards) expect(shard.max).toBeLessThanOrEqual(16_384)
+})
+
+test('shards together hold no more entries than were allowed, and report each that makes room', () => {
+  let evicted = 0
+  const cache = new ShardedCache<object>(MAX_ENTRIES, () => evicted++)
+  for (let number = 0; number < MAX_ENTRIES * 1.2; number++) {
+    const digest = digestNo(number)
+    cache.shardOf(digest).set(digest, {})
+  }
+  expect(cache.size).toBe(MAX_ENTRIES)
+  expect(evicted).toBe(MAX_ENTRIES * 0.2)
+})
+
+test('entries spread so evenly that a full cache loses few of them early', () => {
+  let evicted = 0
+  const cache = new ShardedCache<object>(MAX_ENTRIES, () => evicted++)
+  for (let number = 0; number < MAX_ENTRIES; number++) {
+    const digest = digestNo(number)
+    cache.shardOf(digest).set(digest, {})
+  }
+  expect(evicted).toBeLessThan(MAX_ENTRIES / 100)
+})
+
+test('what is no digest has no shard', () => {
+  const cache = new ShardedCache<object>(MAX_ENTRIES, () => {})
+  expect(() => cache.shardOf('')).toThrow(RangeError)
+})
