@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { formats } from '../config/formats.ts'
-import { reasonOf } from '../config/load.ts'
+import { fileErrorText } from '../config/setting-files.ts'
 import { EXIT } from '../run/host.ts'
 import { CliError } from './cli-error.ts'
 
@@ -61,7 +61,7 @@ function readToken({ spelling, text }: Given): string {
   try {
     return readFileSync(text, 'utf8').trim()
   } catch (error) {
-    throw usage(`${spelling} names a file that cannot be read: ${reasonOf(error)}`)
+    throw usage(`${spelling} names a file that cannot be read: ${fileErrorText(error)}`)
   }
 }
 

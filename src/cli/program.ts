@@ -1,16 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
-import { ConfigError, configOrThrow } from '../config/config-error.ts'
-import { type LoadedConfig, loadConfig } from '../config/load.ts'
-import { printConfig } from '../config/print.ts'
+import { ConfigError } from '../config/config-error.ts'
+import { configOrThrow, type LoadedConfig, loadConfig } from '../config/load-config.ts'
+import { printConfig } from '../config/print-config.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema.ts'
-import { settings } from '../config/settings.ts'
-import { spellings } from '../config/sources.ts'
+import { settings, spellingsOf } from '../config/settings.ts'
 import { describeApi } from '../domain/describe-api.ts'
 import { EXIT, type Host } from '../run/host.ts'
 import { StartError } from '../run/listen.ts'
-import { settingsToRun } from '../run/run-settings.ts'
+import { loadRunSettings } from '../run/run-settings.ts'
 import { CliError } from './cli-error.ts'
 import { addKeysCommand } from './keys-command.ts'
 
@@ -83,12 +82,12 @@ function describeProgram(host: Host, version: string): Command {
     },
   )
   command(program, 'gateway', 'the data plane: checks keys and forwards').action(async (_, self) => {
-    const settings = settingsToRun(() => load(host, self, ['gateway']))
+    const settings = loadRunSettings(() => load(host, self, ['gateway']))
     const { runGateway } = await import('../run/run-gateway.ts')
     await runGateway(host, version, settings)
   })
   command(program, 'console', 'the control plane: issues, lists and revokes keys').action(async (_, self) => {
-    const settings = settingsToRun(() => load(host, self, ['console']))
+    const settings = loadRunSettings(() => load(host, self, ['console']))
     const { runConsole } = await import('../run/run-console.ts')
     await runConsole(host, version, settings)
   })
@@ -129,7 +128,7 @@ function command(parent: Command, name: string, description: string): Command {
 function addSettings(made: Command): void {
   made.option('--config <file>', 'file of settings')
   for (const setting of settings) {
-    for (const [flag] of spellings(setting, 'flag')) {
+    for (const { name: flag } of spellingsOf(setting, 'flag')) {
       const help =
         flag.endsWith('-file') && !setting.flag.endsWith('-file')
           ? 'File that holds it'

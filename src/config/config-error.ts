@@ -1,12 +1,18 @@
-import type { LoadedConfig } from './load.ts'
-import type { Config } from './schema.ts'
+/** Something wrong with the settings. */
+export interface ConfigProblem {
+  /** The setting as it was written: `POSTERN_OPS_PORT`, `--ops-port`, `ops.port (in postern.yaml)`. */
+  readonly spelling: string
+  /** Never repeats a value, which may be secret. */
+  readonly problem: string
+  /** The setting or section concerned; empty for a whole file, absent for an unknown name. */
+  readonly path?: string
+}
 
-/** Settings that cannot be started with; its message names every mistake, a line each. */
-export class ConfigError extends Error {}
-
-export function configOrThrow(loaded: LoadedConfig): Config {
-  if (loaded.ok) return loaded.config
-  const lines = loaded.mistakes.map(({ spelling, problem }) => `  ${spelling}: ${problem}\n`)
-  const count = lines.length === 1 ? 'One setting is' : `${lines.length} settings are`
-  throw new ConfigError(`${count} wrong:\n${lines.join('')}`)
+/** Settings that a process cannot start with. The message names every problem, one a line. */
+export class ConfigError extends Error {
+  constructor(problems: readonly ConfigProblem[]) {
+    const lines = problems.map(({ spelling, problem }) => `  ${spelling}: ${problem}\n`)
+    const count = lines.length === 1 ? 'One setting is' : `${lines.length} settings are`
+    super(`${count} wrong:\n${lines.join('')}`)
+  }
 }

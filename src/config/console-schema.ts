@@ -1,99 +1,152 @@
-import { Type } from 'typebox'
 import {
   bearerToken,
   file,
   host,
   httpUrl,
+  integer,
+  list,
   milliseconds,
   optional,
   port,
   seconds,
-  secret,
+  secretText,
   section,
-} from './schema-parts.ts'
-import { webhook } from './webhook-schema.ts'
+  text,
+} from './schema-builders.ts'
 
-const claim = (description: string) => Type.String({ minLength: 1, maxLength: 256, description })
-
-const oidc = section({
-  issuer: optional(httpUrl('OpenID Connect provider at which people sign in; its issuer identifier')),
-  clientId: optional(
-    Type.String({ minLength: 1, maxLength: 512, description: 'What the provider calls this console' }),
-  ),
-  clientSecret: optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 1024,
-      description: 'Its secret there; none for a public client',
-      ...secret,
-    }),
-  ),
-  scopes: Type.Array(Type.String({ format: 'scope' }), {
-    maxItems: 32,
-    description: 'What is asked of the provider, beside `openid`',
-  }),
-  workspacesClaim: claim(
-    'Claim that names a person’s workspaces: a list, or a text parted by spaces; dots lead into nested claims',
-  ),
-  administratorClaim: optional(
-    claim('Claim that makes an administrator, who sees every workspace; without it nobody is one'),
-  ),
-  administratorValue: claim('What that claim must be, or hold, for it'),
-  caFile: optional(file('Certificate authority of the provider (PEM)')),
-  timeoutMs: milliseconds('Time after which a request to the provider is given up', 100),
-})
+const THIRTY_DAYS_SECONDS = 2_592_000
 
 const internal = section({
-  host: host('Address that the internal listener of the console listens on, where gateways look keys up'),
-  port: port('Port of the internal listener; 0 takes a free one'),
+  host: host(
+    '0.0.0.0',
+    'Address of the internal listener, where gateways look up keys; only they should reach it',
+  ),
+  port: port(8082, 'Port of the internal listener'),
   tls: section({
     certFile: optional(
       file('Certificate of the internal listener (PEM); without it the listener speaks plain HTTP'),
     ),
-    keyFile: optional(file('Its private key (PEM)')),
+    keyFile: optional(file('Private key of that certificate (PEM)')),
     clientCaFile: optional(
-      file('Certificate authority of the gateways (PEM); with it, a client certificate is required'),
+      file('Certificate authority of the gateways (PEM); if it is set, each must present a certificate'),
     ),
   }),
 })
 
-export const consolePlane = section({
-  host: host('Address that the console listens on'),
-  port: port('Port of the console; 0 takes a free one'),
+const oidc = section({
+  issuer: optional(
+    httpUrl(
+      'Issuer identifier of the OpenID Connect provider; register `{console.publicUrl}/sign-in/callback` there as redirect URI',
+    ),
+  ),
+  clientId: optional(
+    text({ minLength: 1, maxLength: 512, description: 'Client id of the console at the provider' }),
+  ),
+  clientSecret: optional(
+    secretText({ description: 'Client secret; none for a public client (PKCE is always used)' }),
+  ),
+  scopes: list(text({ format: 'scope' }), {
+    default: ['profile', 'email'],
+    maxItems: 32,
+    description: 'Scopes requested from the provider in addition to `openid`',
+  }),
+  workspacesClaim: text({
+    default: 'workspaces',
+    minLength: 1,
+    maxLength: 256,
+    description:
+      'Claim that lists a person’s workspaces, as a list or separated by spaces; dots select nested claims, as in `resource_access.postern.workspaces`',
+  }),
+  administratorClaim: optional(
+    text({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'Claim that makes a person an administrator, who sees every workspace; without it there are none',
+    }),
+  ),
+  administratorValue: text({
+    default: 'true',
+    minLength: 1,
+    maxLength: 256,
+    description: 'Value that the administrator claim must equal or contain',
+  }),
+  caFile: optional(file('Certificate authority of the provider (PEM)')),
+  timeoutMs: milliseconds({
+    default: 5000,
+    minimum: 100,
+    description: 'Time after which a request to the provider fails',
+  }),
+})
+
+const webhook = section({
+  url: optional(
+    httpUrl('Receives an event when a key is issued, rotated, revoked, about to expire or expired'),
+  ),
+  secret: optional(
+    text({
+      format: 'webhook-secret',
+      secret: true,
+      description: 'Signs the events: base64 of 24 to 64 bytes, with or without `whsec_`',
+    }),
+  ),
+  timeoutMs: milliseconds({
+    default: 5000,
+    minimum: 100,
+    description: 'Time for the receiver to acknowledge an event',
+  }),
+  caFile: optional(file('Certificate authority of the receiver (PEM)')),
+})
+
+export const consoleSettings = section({
+  host: host('0.0.0.0', 'Address of the console'),
+  port: port(8081, 'Port of the console'),
   internal,
   adminToken: optional(
-    Type.String({
-      ...bearerToken,
-      description: 'Bearer token for programs that use the admin API; 32 random characters are a good one',
+    bearerToken({
       environment: 'POSTERN_ADMIN_TOKEN',
-      ...secret,
+      description: 'Bearer token of programs that use the admin API; use at least 32 random characters',
     }),
   ),
   gatewayUrl: optional(
-    httpUrl('Address of the public API for integrators, which pages put into commands and the reference'),
+    httpUrl('Address of the public API, for the commands and the reference that the pages show'),
   ),
   publicUrl: optional(
     httpUrl(
-      'Address of the console in browsers, such as `https://console.example.com`; no other is answered',
+      'Address of the console in browsers, such as `https://console.example.com`; requests to any other are rejected. http only on this machine',
     ),
   ),
-  trustedProxies: Type.Array(Type.String({ format: 'cidr' }), {
+  trustedProxies: list(text({ format: 'cidr' }), {
+    default: [],
     maxItems: 256,
     description:
-      'Addresses or CIDRs of proxies whose `X-Forwarded-For` names the client, for the audit log and the limit on sign-ins',
+      'Addresses or CIDRs of proxies whose `X-Forwarded-For` names the client, in the audit log and for the sign-in limit',
   }),
-  signInsPerMinute: Type.Integer({
+  signInsPerMinute: integer({
+    default: 60,
     minimum: 1,
     maximum: 100_000,
-    description: 'Attempts to sign in that one address may make in a minute, at each console',
+    description: 'Sign-in attempts that one client address may make in a minute, at each console',
   }),
   session: section({
-    idleSeconds: seconds('Time without a request after which a session ends', 60, 2_592_000),
-    absoluteSeconds: seconds('Time after which a session ends in any case', 60, 2_592_000),
-    maxPerPerson: Type.Integer({
+    idleSeconds: seconds({
+      default: 3600,
+      minimum: 60,
+      maximum: THIRTY_DAYS_SECONDS,
+      description: 'Time without a request after which a session ends',
+    }),
+    absoluteSeconds: seconds({
+      default: 43_200,
+      minimum: 60,
+      maximum: THIRTY_DAYS_SECONDS,
+      description:
+        'Time after which a session ends in any case; changed claims of a person take effect by then',
+    }),
+    maxPerPerson: integer({
+      default: 20,
       minimum: 1,
       maximum: 1000,
-      description: 'Sessions that a person may have at once; the one begun first ends',
+      description: 'Sessions that a person may have at once; a further one ends the oldest',
     }),
   }),
   oidc,

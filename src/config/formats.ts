@@ -9,10 +9,7 @@ interface Format {
 }
 
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/
-/**
- * What is never copied in either direction: credentials, fields that belong to one connection (RFC 9110, 7.6.1), and
- * what tells a stranger which software answers.
- */
+/** Credentials, fields of one connection (RFC 9110, section 7.6.1), and fields that reveal which software runs. */
 const NEVER_FORWARDED = new Set([
   'authorization',
   'connection',
@@ -33,7 +30,7 @@ const NEVER_FORWARDED = new Set([
   'x-powered-by',
 ])
 
-/** Every format that `schema.ts` names. */
+/** The formats that settings use, by name. */
 export const formats: Readonly<Record<string, Format>> = {
   'http-url': {
     accepts: isHttpUrl,
@@ -60,7 +57,7 @@ export const formats: Readonly<Record<string, Format>> = {
   scope: { accepts: isScope, expectation: '1 to 64 visible characters without quote or backslash' },
   'counted-workspace': {
     accepts: text => isWorkspaceId(text) && text !== OTHER_WORKSPACES,
-    expectation: `the id of a workspace (and not ${OTHER_WORKSPACES}, which stands for all that are not named)`,
+    expectation: `a workspace id (not ${OTHER_WORKSPACES}, which stands for all others)`,
   },
   'signing-secret': {
     accepts: isSigningSecret,
@@ -69,13 +66,13 @@ export const formats: Readonly<Record<string, Format>> = {
   'webhook-secret': {
     accepts: isWebhookSecret,
     expectation:
-      'base64 of 24 to 64 bytes (openssl rand -base64 32 makes one), with or without whsec_ before it',
+      'base64 of 24 to 64 bytes (openssl rand -base64 32 makes one), with or without the prefix whsec_',
   },
   'forwardable-header': {
     accepts: text =>
       HEADER_NAME.test(text) && !NEVER_FORWARDED.has(text.toLowerCase()) && !/^x-postern-/i.test(text),
     expectation:
-      'the name of a header that may be copied (no credential, no hop-by-hop field, none of our own)',
+      'the name of a header that may be copied (no credentials, no hop-by-hop field, no X-Postern- header)',
   },
   'path-template': {
     accepts: text =>
@@ -90,7 +87,7 @@ export function isSigningSecret(text: string): boolean {
   return Buffer.from(text, 'base64').length >= 32
 }
 
-/** As the Standard Webhooks specification bounds it. */
+/** The length is that of the Standard Webhooks specification. */
 function isWebhookSecret(text: string): boolean {
   const [, base64] = /^(?:whsec_)?([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? []
   const { length } = Buffer.from(base64 ?? '', 'base64')
@@ -108,9 +105,9 @@ function hasProtocol(text: string, protocols: readonly string[]): boolean {
 }
 
 function isHostAndPort(text: string): boolean {
-  const place = /^(?:\[([0-9a-fA-F:.]+)\]|[A-Za-z0-9._-]+):(\d{1,5})$/.exec(text)
-  if (place === null || (place[1] !== undefined && isIP(place[1]) !== 6)) return false
-  return Number(place[2]) > 0 && Number(place[2]) < 65_536
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|[A-Za-z0-9._-]+):(\d{1,5})$/.exec(text)
+  if (match === null || (match[1] !== undefined && isIP(match[1]) !== 6)) return false
+  return Number(match[2]) > 0 && Number(match[2]) < 65_536
 }
 
 function isRedisNode(text: string): boolean {

@@ -1,35 +1,36 @@
-import type { Given, Mistake } from './sources.ts'
+import type { ConfigProblem } from './config-error.ts'
+import type { GivenValue, Layer } from './settings.ts'
 
-/** Settings of entries by name, to which each layer adds its own. */
-const MERGED: ReadonlySet<string> = new Set(['routes', 'scopes'])
+/** Settings whose entries have names: each layer adds to them. */
+const MERGED_SETTINGS: ReadonlySet<string> = new Set(['routes', 'scopes'])
 
 /**
- * A later layer's value of a setting over an earlier one's. Where entries have names, the later ones are added; one of the
- * same name replaces the earlier one whole, and null removes it. Any other value replaces the earlier one.
+ * The value of a setting in a later layer over that in an earlier one. If entries have names, the later ones are added: one of
+ * the same name replaces the earlier one, and null removes it. Any other value replaces the earlier one.
  */
 export function mergeByName(
   path: string,
-  earlier: Given | undefined,
-  later: Given,
-  mistakes: Mistake[],
-): Given {
-  const added = MERGED.has(path) ? entriesOf(later.value) : null
+  earlier: GivenValue | undefined,
+  later: GivenValue,
+  problems: ConfigProblem[],
+): GivenValue {
+  const added = MERGED_SETTINGS.has(path) ? entriesOf(later.value) : null
   if (added === null) return later
   const entries = new Map(entriesOf(earlier?.value) ?? [])
   const names = added.map(([name]) => name)
   for (const [index, [name, entry]] of added.entries()) {
     if (names.indexOf(name) < index) {
-      mistakes.push({ spelling: later.spelling, problem: `has two entries of the name ${name}`, path })
+      problems.push({ spelling: later.spelling, problem: `has two entries of the name ${name}`, path })
     } else if (entry !== null) entries.set(name, entry)
     else if (!entries.delete(name)) {
-      const problem = 'is null, which removes an entry of this name, and there is none'
-      mistakes.push({ spelling: `${later.spelling}, at ${name}`, problem, path })
+      const problem = 'is null, which removes an entry of this name, but there is none'
+      problems.push({ spelling: `${later.spelling}, at ${name}`, problem, path })
     }
   }
   return { spelling: later.spelling, value: Object.fromEntries(entries) }
 }
 
-/** A map by name, or a list of entries that hold theirs. @returns null where it is neither */
+/** A map by name, or a list whose entries hold their names. @returns null if it is neither */
 function entriesOf(value: unknown): [name: string, entry: unknown][] | null {
   if (isMap(value)) return Object.entries(value)
   if (!Array.isArray(value) || value.length === 0) return null
@@ -41,15 +42,11 @@ function entriesOf(value: unknown): [name: string, entry: unknown][] | null {
   return entries.length === value.length ? entries : null
 }
 
-/** @returns the names that stood in the defaults and are gone, for each setting of entries by name */
-export function removedNames(
-  defaults: ReadonlyMap<string, Given>,
-  given: ReadonlyMap<string, Given>,
-): ReadonlyMap<string, readonly string[]> {
-  const namesIn = (layer: ReadonlyMap<string, Given>, path: string) =>
-    Object.keys(Object(layer.get(path)?.value))
+/** @returns the names of default entries that are gone, for each setting whose entries have names */
+export function removedNames(defaults: Layer, given: Layer): ReadonlyMap<string, readonly string[]> {
+  const namesIn = (layer: Layer, path: string) => Object.keys(Object(layer.get(path)?.value))
   return new Map(
-    [...MERGED].map(path => {
+    [...MERGED_SETTINGS].map(path => {
       const left = new Set(namesIn(given, path))
       return [path, namesIn(defaults, path).filter(name => !left.has(name))]
     }),

@@ -1,77 +1,101 @@
 import { parseTemplate, type RouteConfig, WORKSPACE_PARAMETER } from '../domain/route.ts'
-import type { Rule } from './rule.ts'
-import type { Mistake } from './sources.ts'
+import type { ConfigProblem } from './config-error.ts'
+import type { Config } from './schema.ts'
 
-export const routeRules: readonly Rule[] = [
-  { about: ['routes'], check: ({ routes }) => [...routes.flatMap(checkRoute), ...checkUnique(routes)] },
-  {
-    about: ['routes', 'scopes'],
-    check: ({ routes, scopes }) =>
-      routes.flatMap(({ name, scope }) =>
-        scope === undefined || Object.hasOwn(scopes, scope)
-          ? []
-          : [mistake(`routes.${name}.scope`, `is ${scope}, which scopes does not name`)],
-      ),
-  },
-]
+const NO_EFFECT = 'has no effect on a route that the gateway answers itself'
 
-function checkRoute(route: RouteConfig): Mistake[] {
+export function findRouteProblems({ routes }: Config): ConfigProblem[] {
+  const forms = duplicatesIn(routes.map(route => route.path.replace(/\{[^{}]*\}/g, '{}')))
+  return [
+    ...routes.flatMap(findProblemsIn),
+    ...forms.map(form => ({
+      spelling: 'routes',
+      problem: `has two entries that match the same paths: ${form}`,
+    })),
+  ]
+}
+
+export function findUnknownScopes({ routes, scopes }: Config): ConfigProblem[] {
+  return routes.flatMap(({ name, scope }) =>
+    scope === undefined || Object.hasOwn(scopes, scope)
+      ? []
+      : [{ spelling: `routes.${name}.scope`, problem: `is ${scope}, which is not in scopes` }],
+  )
+}
+
+function findProblemsIn(route: RouteConfig): ConfigProblem[] {
   const at = `routes.${route.name}`
-  const mistakes: Mistake[] = []
+  const problems: ConfigProblem[] = []
   const parameters = parametersOf(route.path)
   if (new Set(parameters).size !== parameters.length) {
-    mistakes.push(mistake(`${at}.path`, 'names one parameter twice'))
+    problems.push({ spelling: `${at}.path`, problem: 'names one parameter twice' })
   }
-  if (route.answeredBy === 'gateway') {
-    if (route.upstreamPath !== undefined) {
-      mistakes.push(mistake(`${at}.upstreamPath`, 'has no meaning where the gateway itself answers'))
+  if (route.answeredBy !== 'gateway') problems.push(...findForwardingProblems(route, parameters))
+  else {
+    for (const field of ['upstreamPath', 'shareAnswers'] as const) {
+      if (route[field] !== undefined) problems.push({ spelling: `${at}.${field}`, problem: NO_EFFECT })
     }
-    if (route.shareAnswers !== undefined) {
-      mistakes.push(mistake(`${at}.shareAnswers`, 'has no meaning where the gateway itself answers'))
-    }
-  } else mistakes.push(...checkForwarded(route, parameters))
+  }
   for (const [name, rule] of Object.entries(route.query ?? {})) {
     if (rule.type === 'integer' && rule.minimum > rule.maximum) {
-      mistakes.push(mistake(`${at}.query.${name}`, 'has a minimum above its maximum'))
+      problems.push({ spelling: `${at}.query.${name}`, problem: 'has a minimum above its maximum' })
     }
   }
-  return mistakes
+  return problems
 }
 
-/** Whatever reaches the upstream is about the key's own workspace: a path that does not name it cannot be bound to it. */
-function checkForwarded(route: RouteConfig, parameters: readonly string[]): Mistake[] {
-  const mistakes: Mistake[] = []
-  const bound = `{${WORKSPACE_PARAMETER}}`
+/** A key is bound to one workspace: a path that does not name the workspace could not be checked against it. */
+function findForwardingProblems(route: RouteConfig, parameters: readonly string[]): ConfigProblem[] {
+  const at = `routes.${route.name}`
+  const problems: ConfigProblem[] = []
+  const workspace = `{${WORKSPACE_PARAMETER}}`
   if (!parameters.includes(WORKSPACE_PARAMETER)) {
-    mistakes.push(
-      mistake(`routes.${route.name}.path`, `must have ${bound} in it: keys are bound to a workspace`),
-    )
+    problems.push({
+      spelling: `${at}.path`,
+      problem: `must have ${workspace} in it: keys are bound to a workspace`,
+    })
   }
-  if (route.upstreamPath === undefined) return mistakes
-  const upstream = parametersOf(route.upstreamPath)
-  const unknown = upstream.filter(parameter => !parameters.includes(parameter))
-  if (!upstream.includes(WORKSPACE_PARAMETER)) {
-    mistakes.push(mistake(`routes.${route.name}.upstreamPath`, `must have ${bound} in it`))
+  if (route.upstreamPath === undefined) return problems
+  const spelling = `${at}.upstreamPath`
+  const upstreamParameters = parametersOf(route.upstreamPath)
+  if (!upstreamParameters.includes(WORKSPACE_PARAMETER)) {
+    problems.push({ spelling, problem: `must have ${workspace} in it` })
   }
+  const unknown = upstreamParameters.filter(parameter => !parameters.includes(parameter))
   for (const parameter of unknown) {
-    mistakes.push(mistake(`routes.${route.name}.upstreamPath`, `has {${parameter}}, which path has not`))
+    problems.push({ spelling, problem: `has {${parameter}}, which is not in path` })
   }
-  return mistakes
+  return problems
 }
 
-function checkUnique(routes: readonly RouteConfig[]): Mistake[] {
-  const forms = duplicatesOf(routes.map(route => route.path.replace(/\{[^{}]*\}/g, '{}')))
-  return forms.map(form => mistake('routes', `has two entries that match the same paths: ${form}`))
+/** A limit on a route or scope that no request has would never apply. */
+export function findLimitProblems({ limits, routes, scopes }: Config): ConfigProblem[] {
+  return limits.policies.flatMap(({ name, route, scope }, index) => {
+    const spelling = `limits.policies.${name}`
+    const problems: ConfigProblem[] = []
+    if (limits.policies.findIndex(other => other.name === name) < index) {
+      problems.push({ spelling, problem: 'is the name of two policies' })
+    }
+    if (route !== undefined && scope !== undefined) {
+      const problem = 'names a route and a scope: set one of the two, or neither for all routes'
+      problems.push({ spelling, problem })
+    }
+    if (route !== undefined && !routes.some(other => other.name === route)) {
+      problems.push({ spelling: `${spelling}.route`, problem: `is ${route}, which is not in routes` })
+    }
+    if (scope !== undefined && !Object.hasOwn(scopes, scope)) {
+      problems.push({ spelling: `${spelling}.scope`, problem: `is ${scope}, which is not in scopes` })
+    } else if (scope !== undefined && !routes.some(other => other.scope === scope)) {
+      problems.push({ spelling: `${spelling}.scope`, problem: `is ${scope}, which no route requires` })
+    }
+    return problems
+  })
 }
 
 function parametersOf(template: string): string[] {
   return parseTemplate(template).flatMap(segment => ('parameter' in segment ? [segment.parameter] : []))
 }
 
-function duplicatesOf(texts: readonly string[]): string[] {
+function duplicatesIn(texts: readonly string[]): string[] {
   return [...new Set(texts.filter((text, index) => texts.indexOf(text) !== index))]
-}
-
-function mistake(spelling: string, problem: string): Mistake {
-  return { spelling, problem }
 }

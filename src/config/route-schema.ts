@@ -1,28 +1,123 @@
-import { Type } from 'typebox'
-import { mapOf, optional, section } from './schema-parts.ts'
+import {
+  anyOf,
+  boolean,
+  constant,
+  integer,
+  list,
+  mapOf,
+  oneOf,
+  optional,
+  section,
+  text,
+  type ValueOf,
+} from './schema-builders.ts'
 
-const queryRule = Type.Union([
-  section({
-    type: Type.Literal('integer'),
-    minimum: Type.Integer({ minimum: 0, maximum: 999_999_999_999_999 }),
-    maximum: Type.Integer({ minimum: 0, maximum: 999_999_999_999_999 }),
+/** Each policy costs four metric series, and one Redis command for each request that it applies to. */
+const MAX_POLICIES = 16
+const NAME_PATTERN = /^[a-z][a-z0-9-]{0,31}$/
+
+const policy = section({
+  name: text({
+    pattern: NAME_PATTERN.source,
+    description: 'Name in the `RateLimit` response fields and in metrics',
   }),
-  section({ type: Type.Literal('token'), maxLength: Type.Integer({ minimum: 1, maximum: 1024 }) }),
-  section({
-    type: Type.Literal('choice'),
-    values: Type.Array(Type.String({ pattern: '^[A-Za-z0-9._~-]{1,128}$' }), { minItems: 1, maxItems: 64 }),
+  per: oneOf(['workspace', 'key'], {
+    description: 'What each window counts: all keys of a workspace, or one key',
   }),
-])
+  route: optional(text({ pattern: NAME_PATTERN.source, description: 'The one route that is limited' })),
+  scope: optional(
+    text({
+      format: 'scope',
+      description: 'Limits the routes that require this scope; without both, all routes',
+    }),
+  ),
+  requests: integer({ minimum: 1, maximum: 1_000_000_000, description: 'Requests that a window allows' }),
+  windowSeconds: integer({
+    minimum: 1,
+    maximum: 86_400,
+    description: 'Length of a window, which begins with its first request',
+  }),
+})
 
-export const ROUTE_NAME = '^[a-z][a-z0-9-]{0,31}$'
+export const limits = section({
+  policies: list(policy, {
+    default: [],
+    maxItems: MAX_POLICIES,
+    description: 'Rate limits per workspace or per key; requests above them get 429 `rate_limited`',
+  }),
+  replicas: integer({
+    default: 1,
+    minimum: 1,
+    maximum: 10_000,
+    description:
+      'Number of gateways; each enforces its share of a limit if Redis, where they count together, is unavailable',
+  }),
+})
 
-/** One entry of `routes`. */
+const queryRule = anyOf(
+  section({
+    type: constant('integer'),
+    minimum: integer({ minimum: 0, maximum: 999_999_999_999_999 }),
+    maximum: integer({ minimum: 0, maximum: 999_999_999_999_999 }),
+  }),
+  section({ type: constant('token'), maxLength: integer({ minimum: 1, maximum: 1024 }) }),
+  section({
+    type: constant('choice'),
+    values: list(text({ pattern: '^[A-Za-z0-9._~-]{1,128}$' }), { minItems: 1, maxItems: 64 }),
+  }),
+)
+
+/** An entry of `routes`, without its name. */
 export const route = section({
-  summary: optional(Type.String({ maxLength: 200 })),
-  path: Type.String({ format: 'path-template' }),
-  answeredBy: optional(Type.Union([Type.Literal('gateway'), Type.Literal('upstream')])),
-  scope: optional(Type.String({ format: 'scope' })),
-  upstreamPath: optional(Type.String({ format: 'path-template' })),
-  query: optional(mapOf('^[A-Za-z][A-Za-z0-9_-]{0,63}$', queryRule)),
-  shareAnswers: optional(Type.Boolean()),
+  summary: optional(text({ maxLength: 200, description: 'One line for the API reference' })),
+  path: text({
+    format: 'path-template',
+    description: 'Template; `{workspaceId}` is required in it, and must be the key’s own',
+  }),
+  answeredBy: optional(
+    oneOf(['gateway', 'upstream'], { description: '`upstream` by default; `gateway` describes the key' }),
+  ),
+  scope: optional(
+    text({ format: 'scope', description: 'Scope that the key must have; without it any valid key will do' }),
+  ),
+  upstreamPath: optional(
+    text({
+      format: 'path-template',
+      description: 'Path at the upstream, if it differs; the same parameters',
+    }),
+  ),
+  query: optional({
+    ...mapOf(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, queryRule),
+    description:
+      'Parameters that are forwarded: `integer` (`minimum`, `maximum`), `token` (`maxLength`), `choice` (`values`)',
+  }),
+  shareAnswers: optional(
+    boolean({
+      description:
+        'Whether concurrent requests of one workspace with the same scopes may share one upstream response',
+    }),
+  ),
+})
+
+export const DEFAULT_ROUTES: Record<string, ValueOf<typeof route>> = {
+  auth: { summary: 'What this key is', path: '/api/v1/auth', answeredBy: 'gateway' },
+  workspace: {
+    summary: "The key's workspace",
+    path: '/api/v1/workspaces/{workspaceId}',
+    scope: 'workspace:read',
+  },
+  files: {
+    summary: "Files of the key's workspace",
+    path: '/api/v1/workspaces/{workspaceId}/files',
+    scope: 'files:read',
+    query: { limit: { type: 'integer', minimum: 1, maximum: 1000 } },
+  },
+}
+
+export const routes = mapOf(NAME_PATTERN, route, {
+  default: DEFAULT_ROUTES,
+  minProperties: 1,
+  maxProperties: 200,
+  description:
+    'Endpoints of the public API, by name. Routes of your own are merged with the defaults: the same name replaces one, and `name: null` removes it',
 })

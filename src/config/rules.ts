@@ -1,173 +1,220 @@
 import { redisTopologyOf } from '../domain/redis-topology.ts'
-import { checkLimits } from './limit-rules.ts'
-import { redisRules } from './redis-rules.ts'
-import { routeRules } from './route-rules.ts'
-import { mistakeIf, type Plane, type Rule } from './rule.ts'
+import type { ConfigProblem } from './config-error.ts'
+import { findLimitProblems, findRouteProblems, findUnknownScopes } from './route-rules.ts'
 import type { Config } from './schema.ts'
-import { signInRules } from './sign-in-rules.ts'
-import type { Mistake } from './sources.ts'
+import { isSet, valueAt } from './settings.ts'
 import { isObviouslyWeak } from './weak-secret.ts'
 
-export type { Plane } from './rule.ts'
+/** What runs in a process: it decides which settings are required. */
+export type Plane = 'gateway' | 'console'
 
-/** Rules between settings, each mistake a sentence that says what to set. */
-const RULES: readonly Rule[] = [
-  {
-    about: ['keys.format', 'keys.signingSecrets'],
-    check: ({ keys }, planes) =>
-      mistakeIf(
-        planes.length > 0 && keys.format !== 'opaque' && keys.signingSecrets.length === 0,
-        'keys.signingSecrets',
-        'is required (POSTERN_KEYS_SIGNING_SECRETS): base64 of at least 32 bytes',
-      ),
-  },
-  {
-    about: ['keys.signingSecrets'],
-    check: ({ keys }) =>
-      mistakeIf(
-        keys.signingSecrets.some(isObviouslyWeak),
-        'keys.signingSecrets',
-        'holds one that is obviously not random (openssl rand -base64 32 makes a good one)',
-      ),
-  },
-  {
-    plane: 'gateway',
-    about: ['upstream.url'],
-    check: ({ upstream }) =>
-      mistakeIf(
-        upstream.url === undefined,
-        'upstream.url',
-        'is required (POSTERN_UPSTREAM_URL): the address of the service behind',
-      ),
-  },
-  {
-    plane: 'gateway',
-    about: ['upstream.cache.maxBytes', 'routes'],
-    check: ({ upstream, routes }) =>
-      mistakeIf(
-        upstream.cache.maxBytes > 0 && !routes.some(({ shareAnswers }) => shareAnswers),
-        'upstream.cache.maxBytes',
-        'has no meaning where no route has shareAnswers: true',
-      ),
-  },
-  {
-    plane: 'gateway',
-    about: ['redis.url', 'redis.sentinel', 'redis.cluster', 'keyService.url'],
-    check: ({ redis, keyService }) =>
-      mistakeIf(
-        redisTopologyOf(redis) === null && keyService.url === undefined,
-        'redis.url, keyService.url',
-        'at least one is required: nobody could say which keys are good',
-      ),
-  },
-  {
-    plane: 'gateway',
-    about: ['keyService.url', 'keyService.token'],
-    check: ({ keyService }) =>
-      mistakeIf(
-        keyService.url !== undefined && keyService.token === undefined,
-        'keyService.token',
-        'is required with keyService.url (POSTERN_KEY_SERVICE_TOKEN)',
-      ),
-  },
-  {
-    plane: 'gateway',
-    about: ['keyService.url', 'keyService.tls'],
-    check: ({ keyService: { url, tls } }) =>
-      mistakeIf(
-        url?.startsWith('http:') === true && Object.values(tls).some(file => file !== undefined),
-        'keyService.tls',
-        'has no effect with a plain http: address: set keyService.url to https:',
-      ),
-  },
-  pairRule('gateway', 'upstream.tls', ({ upstream }) => upstream.tls),
-  pairRule('gateway', 'keyService.tls', ({ keyService }) => keyService.tls),
-  pairRule('console', 'console.internal.tls', ({ console }) => console.internal.tls),
-  {
-    plane: 'console',
-    about: ['console.internal.tls'],
-    check: ({ console: { internal } }) =>
-      mistakeIf(
-        internal.tls.clientCaFile !== undefined && internal.tls.certFile === undefined,
-        'console.internal.tls.clientCaFile',
-        'requires TLS: set console.internal.tls.certFile and console.internal.tls.keyFile as well',
-      ),
-  },
-  {
-    plane: 'console',
-    about: ['console.webhook.url', 'console.webhook.secret'],
-    check: ({ console: { webhook } }) =>
-      mistakeIf(
-        (webhook.url === undefined) !== (webhook.secret === undefined),
-        'console.webhook.url, console.webhook.secret',
-        'belong together: set both or neither',
-      ),
-  },
-  {
-    plane: 'console',
-    about: ['keys.format', 'keys.signingSecrets'],
-    // With any other format they are required of every plane, by the first rule.
-    check: ({ keys }) =>
-      mistakeIf(
-        keys.format === 'opaque' && keys.signingSecrets.length === 0,
-        'keys.signingSecrets',
-        'is required for the console: it signs the keys that it issues',
-      ),
-  },
-  ...signInRules,
-  ...redisRules,
-  portRule('gateway', 'console'),
-  portRule('gateway', 'console.internal'),
-  portRule('console', 'console.internal'),
-  portRule('gateway', 'ops'),
-  portRule('console', 'ops'),
-  portRule('console.internal', 'ops'),
-  ...routeRules,
-  { about: ['limits.policies', 'routes', 'scopes'], check: checkLimits },
-]
-
-/** @param isSound whether a setting, or all of a section, is right by itself */
-export function checkRules(
-  config: Config,
-  planes: readonly Plane[],
-  isSound: (path: string) => boolean,
-): Mistake[] {
-  return RULES.filter(({ plane }) => plane === undefined || planes.includes(plane))
-    .filter(({ about }) => about.every(isSound))
-    .flatMap(({ check }) => check(config, planes))
+/** A rule between settings. */
+type Rule = (SingleRule | SearchRule) & {
+  /** Settings and sections that the rule reads. It is checked only where each of them is valid by itself. */
+  readonly reads: readonly string[]
+  /** The rule applies only where this plane runs; without one, always. */
+  readonly plane?: Plane
 }
 
-/** A certificate and its key. */
-function pairRule(
-  plane: Plane,
-  at: string,
-  tlsOf: (config: Config) => { readonly certFile?: string; readonly keyFile?: string },
-): Rule {
-  return {
-    plane,
-    about: [`${at}.certFile`, `${at}.keyFile`],
-    check: config => {
-      const { certFile, keyFile } = tlsOf(config)
-      return mistakeIf(
-        (certFile === undefined) !== (keyFile === undefined),
-        `${at}.certFile, ${at}.keyFile`,
-        'belong together: set both or neither',
-      )
-    },
-  }
+interface SingleRule {
+  readonly setting: string
+  readonly problem: string
+  isBroken(config: Config, planes: readonly Plane[]): boolean
+}
+
+/** A rule that can be broken in several places. */
+interface SearchRule {
+  findProblems(config: Config, planes: readonly Plane[]): ConfigProblem[]
 }
 
 type Listener = Plane | 'console.internal' | 'ops'
 
-/** Two listeners of one process cannot have one port; 0 is any that is free. */
+const LISTENERS: readonly Listener[] = ['gateway', 'console', 'console.internal', 'ops']
+const THIS_MACHINE = new Set(['localhost', '127.0.0.1', '[::1]'])
+const HTTPS_FOR_COOKIES =
+  'must be https: over http a session can be stolen on the way (http only on this machine)'
+
+const GATEWAY_RULES = onPlane('gateway', [
+  {
+    reads: ['upstream.url'],
+    setting: 'upstream.url',
+    problem: 'is required (POSTERN_UPSTREAM_URL): the address of the upstream',
+    isBroken: ({ upstream }) => upstream.url === undefined,
+  },
+  {
+    reads: ['upstream.cache.maxBytes', 'routes'],
+    setting: 'upstream.cache.maxBytes',
+    problem: 'has no effect: no route has shareAnswers: true',
+    isBroken: ({ upstream, routes }) =>
+      upstream.cache.maxBytes > 0 && !routes.some(({ shareAnswers }) => shareAnswers),
+  },
+  {
+    reads: ['redis.url', 'redis.sentinel', 'redis.cluster', 'keyService.url'],
+    setting: 'redis.url, keyService.url',
+    problem: 'at least one is required: without them the gateway cannot verify any key',
+    isBroken: ({ redis, keyService }) => redisTopologyOf(redis) === null && keyService.url === undefined,
+  },
+  needsRule('keyService.url', 'keyService.token', 'the token that both ends share'),
+  {
+    reads: ['keyService.url', 'keyService.tls'],
+    setting: 'keyService.tls',
+    problem: 'has no effect with a plain http: address: set keyService.url to https:',
+    isBroken: ({ keyService: { url, tls } }) =>
+      url?.startsWith('http:') === true && Object.values(tls).some(file => file !== undefined),
+  },
+  pairRule('upstream.tls.certFile', 'upstream.tls.keyFile'),
+  pairRule('keyService.tls.certFile', 'keyService.tls.keyFile'),
+])
+
+const CONSOLE_RULES = onPlane('console', [
+  {
+    // Where the format is not opaque, every plane needs them.
+    reads: ['keys.format', 'keys.signingSecrets'],
+    setting: 'keys.signingSecrets',
+    problem: 'is required for the console, which signs the keys that it issues',
+    isBroken: ({ keys }) => keys.format === 'opaque' && keys.signingSecrets.length === 0,
+  },
+  pairRule('console.internal.tls.certFile', 'console.internal.tls.keyFile'),
+  pairRule('console.webhook.url', 'console.webhook.secret'),
+  {
+    reads: ['console.internal.tls'],
+    setting: 'console.internal.tls.clientCaFile',
+    problem: 'requires TLS: set console.internal.tls.certFile and console.internal.tls.keyFile as well',
+    isBroken: ({ console: { internal } }) =>
+      internal.tls.clientCaFile !== undefined && internal.tls.certFile === undefined,
+  },
+  {
+    reads: ['console.publicUrl'],
+    setting: 'console.publicUrl',
+    problem: HTTPS_FOR_COOKIES,
+    isBroken: ({ console: { publicUrl } }) => publicUrl !== undefined && !isProtected(publicUrl),
+  },
+  {
+    reads: ['console.publicUrl'],
+    setting: 'console.publicUrl',
+    problem: 'must have no path',
+    isBroken: ({ console: { publicUrl } }) => publicUrl !== undefined && new URL(publicUrl).pathname !== '/',
+  },
+  {
+    reads: ['console.oidc.issuer'],
+    setting: 'console.oidc.issuer',
+    problem: 'must be https (http only on this machine)',
+    isBroken: ({ console: { oidc } }) => oidc.issuer !== undefined && !isProtected(oidc.issuer),
+  },
+  needsRule('console.oidc.issuer', 'console.oidc.clientId', 'the name of the console there'),
+  needsRule('console.oidc.clientId', 'console.oidc.issuer', 'the provider at which people sign in'),
+  needsRule('console.oidc.issuer', 'console.publicUrl', 'the provider sends people back to it'),
+  {
+    reads: ['console.session.idleSeconds', 'console.session.absoluteSeconds'],
+    setting: 'console.session.idleSeconds',
+    problem: 'is longer than console.session.absoluteSeconds',
+    isBroken: ({ console: { session } }) => session.idleSeconds > session.absoluteSeconds,
+  },
+])
+
+const REDIS_RULES: readonly Rule[] = [
+  {
+    reads: ['redis.url', 'redis.sentinel.name', 'redis.sentinel.urls', 'redis.cluster.urls'],
+    findProblems: findRedisContradiction,
+  },
+  needsRule('redis.sentinel.name', 'redis.sentinel.urls', 'the addresses of the Sentinels'),
+  needsRule('redis.sentinel.urls', 'redis.sentinel.name', 'the name of the primary (often mymaster)'),
+  ...(['sentinel', 'cluster'] as const).map(kind => ({
+    reads: [`redis.${kind}.urls`],
+    setting: `redis.${kind}.urls`,
+    problem: 'must be rediss: addresses all of them, or none',
+    // Servers discovered from these nodes have no scheme of their own: one answer must hold for all.
+    isBroken: ({ redis }: Config) => new Set(redis[kind].urls.map(url => url.startsWith('rediss:'))).size > 1,
+  })),
+]
+
+const RULES: readonly Rule[] = [
+  {
+    reads: ['keys.format', 'keys.signingSecrets'],
+    setting: 'keys.signingSecrets',
+    problem: 'is required (POSTERN_KEYS_SIGNING_SECRETS): base64 of at least 32 bytes',
+    isBroken: ({ keys }, planes) =>
+      planes.length > 0 && keys.format !== 'opaque' && keys.signingSecrets.length === 0,
+  },
+  {
+    reads: ['keys.signingSecrets'],
+    setting: 'keys.signingSecrets',
+    problem: 'holds one that is obviously not random (openssl rand -base64 32 makes a good one)',
+    isBroken: ({ keys }) => keys.signingSecrets.some(isObviouslyWeak),
+  },
+  ...GATEWAY_RULES,
+  ...CONSOLE_RULES,
+  ...REDIS_RULES,
+  ...LISTENERS.flatMap((one, index) => LISTENERS.slice(index + 1).map(other => portRule(one, other))),
+  { reads: ['routes'], findProblems: findRouteProblems },
+  { reads: ['routes', 'scopes'], findProblems: findUnknownScopes },
+  { reads: ['limits.policies', 'routes', 'scopes'], findProblems: findLimitProblems },
+]
+
+/** @param isValid whether a setting, or all of a section, is valid by itself */
+export function checkRules(
+  config: Config,
+  planes: readonly Plane[],
+  isValid: (path: string) => boolean,
+): ConfigProblem[] {
+  return RULES.filter(({ plane }) => plane === undefined || planes.includes(plane))
+    .filter(({ reads }) => reads.every(isValid))
+    .flatMap(rule => {
+      if ('findProblems' in rule) return rule.findProblems(config, planes)
+      return rule.isBroken(config, planes) ? [{ spelling: rule.setting, problem: rule.problem }] : []
+    })
+}
+
+function onPlane(plane: Plane, rules: readonly Rule[]): Rule[] {
+  return rules.map(rule => ({ ...rule, plane }))
+}
+
+function isProtected(address: string): boolean {
+  const { protocol, hostname } = new URL(address)
+  return protocol === 'https:' || THIS_MACHINE.has(hostname)
+}
+
+/** Two settings, each of which is useless without the other. */
+function pairRule(one: string, other: string): Rule {
+  return {
+    reads: [one, other],
+    setting: `${one}, ${other}`,
+    problem: 'belong together: set both or neither',
+    isBroken: config => isSet(valueAt(config, one)) !== isSet(valueAt(config, other)),
+  }
+}
+
+/** @param meaning of the setting that is needed */
+function needsRule(given: string, needed: string, meaning: string): Rule {
+  return {
+    reads: [given, needed],
+    setting: needed,
+    problem: `is required with ${given}: ${meaning}`,
+    isBroken: config => isSet(valueAt(config, given)) && !isSet(valueAt(config, needed)),
+  }
+}
+
+function findRedisContradiction({ redis: { url, sentinel, cluster } }: Config): ConfigProblem[] {
+  const places = [
+    ...(url === undefined ? [] : ['redis.url']),
+    ...(sentinel.name === undefined && sentinel.urls.length === 0 ? [] : ['redis.sentinel']),
+    ...(cluster.urls.length === 0 ? [] : ['redis.cluster.urls']),
+  ]
+  if (places.length < 2) return []
+  const problem =
+    'contradict each other: set redis.url for a single server, redis.sentinel.name and redis.sentinel.urls for Sentinel, or redis.cluster.urls for Redis Cluster'
+  return [{ spelling: places.join(', '), problem }]
+}
+
+/** Two listeners of one process cannot share a port; 0 is any free one. */
 function portRule(one: Listener, other: Listener): Rule {
   return {
-    about: [`${one}.port`, `${other}.port`],
-    check: (config, planes) => {
+    reads: [`${one}.port`, `${other}.port`],
+    findProblems: (config, planes) => {
       const port = portOf(config, other)
-      const both = listens(one, planes) && listens(other, planes)
-      const taken = both && port !== 0 && port === portOf(config, one)
-      return mistakeIf(taken, `${other}.port`, `is ${port}, which ${one}.port takes already`)
+      if (!listens(one, planes) || !listens(other, planes)) return []
+      if (port === 0 || port !== portOf(config, one)) return []
+      return [{ spelling: `${other}.port`, problem: `is ${port}, which ${one}.port already uses` }]
     },
   }
 }

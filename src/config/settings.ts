@@ -1,10 +1,7 @@
-import type { TSchema } from 'typebox'
-// What schema.ts declares, as `npm run docs` wrote it down: its library is several times the gateway, and only declares.
-import configSchema from './settings-schema.json' with { type: 'json' }
+import { configSchema } from './schema.ts'
+import type { Schema } from './schema-builders.ts'
 
-export { configSchema }
-
-/** One setting: its one name, and the spellings of it that follow by rule. */
+/** One setting: its name, and the spellings of it that follow by rule. */
 export interface Setting {
   /** `upstream.headersTimeoutMs` */
   readonly path: string
@@ -12,26 +9,8 @@ export interface Setting {
   readonly environment: string
   /** `--upstream-headers-timeout-ms` */
   readonly flag: string
-  readonly schema: SettingSchema
+  readonly schema: Schema
   readonly secret: boolean
-}
-
-/** The part of JSON Schema that settings use. */
-export interface SettingSchema {
-  readonly type?: string
-  readonly description?: string
-  readonly format?: string
-  readonly pattern?: string
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly items?: SettingSchema
-  readonly anyOf?: readonly { readonly const?: unknown }[]
-  readonly properties?: Readonly<Record<string, SettingSchema>>
-  readonly additionalProperties?: boolean
-  readonly secret?: boolean
-  readonly environment?: string
 }
 
 /** Every setting of the schema, in its order. */
@@ -41,21 +20,22 @@ export const settingByPath: ReadonlyMap<string, Setting> = new Map(
   settings.map(setting => [setting.path, setting]),
 )
 
-/** Names of groups, such as `keys.memory`: neither a setting nor a mistake. */
+/** Settings that name a file whose content is used, beside the files of secrets. */
+export const fileSettings: readonly Setting[] = settings.filter(({ path }) => path.endsWith('File'))
+
+/** Names of groups, such as `keys.memory`. */
 export const sectionPaths: ReadonlySet<string> = new Set(
   settings.flatMap(({ path }) => path.split('.').map((_, index, parts) => parts.slice(0, index).join('.'))),
 )
 
-function listSettings(schema: TSchema | SettingSchema, prefix: string): Setting[] {
-  // TypeBox schemas are plain JSON Schema; the cast names the part of it that is read here.
-  const { properties } = schema as SettingSchema
-  return Object.entries(properties ?? {}).flatMap(([name, child]) => {
+function listSettings({ properties = {} }: Schema, prefix: string): Setting[] {
+  return Object.entries(properties).flatMap(([name, child]) => {
     const path = prefix === '' ? name : `${prefix}.${name}`
     return child.properties !== undefined ? listSettings(child, path) : [toSetting(path, child)]
   })
 }
 
-function toSetting(path: string, schema: SettingSchema): Setting {
+function toSetting(path: string, schema: Schema): Setting {
   const words = path.replace(/[A-Z]/g, letter => `.${letter}`).split('.')
   return {
     path,
@@ -66,32 +46,39 @@ function toSetting(path: string, schema: SettingSchema): Setting {
   }
 }
 
-/** Completes the sentence "must be …", for people. */
-export function expectationOf(
-  schema: SettingSchema,
-  formats: Readonly<Record<string, { expectation: string }>>,
-): string {
-  if (schema.format !== undefined) return formats[schema.format]?.expectation ?? schema.format
-  if (schema.anyOf?.every(option => option.const !== undefined)) {
-    return `one of ${schema.anyOf.map(option => String(option.const)).join(', ')}`
-  }
-  switch (schema.type) {
-    case 'integer':
-      return `a whole number from ${schema.minimum} to ${schema.maximum}`
-    case 'number':
-      return `a number from ${schema.minimum} to ${schema.maximum}`
-    case 'boolean':
-      return 'true or false'
-    case 'array':
-      return `a list, each of it ${schema.items === undefined ? 'a value' : expectationOf(schema.items, formats)}`
-    case 'string':
-      return expectedText(schema)
-    default:
-      return 'of the form that config/default.yaml shows'
-  }
+/** A name that a value can be given under: the setting's own, or that of the file that holds a secret. */
+export interface SettingSpelling {
+  readonly name: string
+  /** `keyService.token`, or `keyService.tokenFile` */
+  readonly path: string
+  readonly setting: Setting
 }
 
-function expectedText(schema: SettingSchema): string {
-  const length = `a text of ${schema.minLength ?? 0} to ${schema.maxLength ?? 'any number of'} characters`
-  return schema.pattern === undefined ? length : `${length} of the form ${schema.pattern}`
+export function spellingsOf(setting: Setting, kind: 'environment' | 'flag'): SettingSpelling[] {
+  const own = { name: setting[kind], path: setting.path, setting }
+  if (!setting.secret) return [own]
+  const suffix = kind === 'flag' ? '-file' : '_FILE'
+  return [own, { name: own.name + suffix, path: `${setting.path}File`, setting }]
+}
+
+/** A value, and the name under which it was written. */
+export interface GivenValue {
+  readonly spelling: string
+  readonly value: unknown
+}
+
+/** The values of one source, by path; `keyService.tokenFile` stands beside `keyService.token`. */
+export type Layer = ReadonlyMap<string, GivenValue>
+
+export function valueAt(config: unknown, path: string): unknown {
+  return path.split('.').reduce<unknown>((value, name) => propertyOf(value, name), config)
+}
+
+function propertyOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+}
+
+/** An empty list or map counts as not set. */
+export function isSet(value: unknown): boolean {
+  return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : value !== undefined
 }

@@ -1,15 +1,15 @@
 import type { Logger } from 'pino'
-import { takeOver } from '../config/live-settings.ts'
-import type { LoadedConfig } from '../config/load.ts'
+import type { LoadedConfig } from '../config/load-config.ts'
+import { type ReloadedSettings, reloadSettings } from '../config/reload-settings.ts'
 import type { Follow, Prepare } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics.ts'
-import { differing, type Fingerprints, repeatedly } from './file-watch.ts'
+import { type Fingerprints, findChangedFiles, repeatedly } from './file-watch.ts'
 
 export interface ReloaderParts {
   readonly config: Config
-  /** What stood behind these settings when they were read. */
+  /** The files behind these settings, as they were when they were read. */
   readonly files: Fingerprints
   /** Reads all settings again. */
   readonly load: () => LoadedConfig
@@ -19,76 +19,78 @@ export interface ReloaderParts {
 }
 
 /**
- * Settings that change while the process runs: all that changed is taken over by everybody at once, or nothing by nobody.
- * What cannot be read or used is told of, and the last good settings stay.
+ * Reloads settings while the process runs. Either every part takes over all changes, or none does: if the new settings cannot
+ * be read or used, the last good ones stay, and a log line and a metric say so.
  */
 export class Reloader {
   readonly #parts: ReloaderParts
-  readonly #followers: Prepare<Config>[] = []
+  readonly #prepares: Prepare<Config>[] = []
   #config: Config
-  #changed = false
+  #hasReloaded = false
   #files: Fingerprints
 
   constructor(parts: ReloaderParts) {
     this.#parts = parts
     this.#config = parts.config
     this.#files = parts.files
-    this.#tell(true)
+    this.#report(true)
   }
 
-  /** Who joins late, while the process is still being built, catches up. */
+  /** A part that registers late, while the process is being built, gets the current settings at once. */
   readonly follow: Follow<Config> = prepare => {
-    this.#followers.push(prepare)
-    if (this.#changed) prepare(this.#config)()
+    this.#prepares.push(prepare)
+    if (this.#hasReloaded) prepare(this.#config)()
   }
 
-  /** Looks at the files every so often; 0 is never. */
+  /** Checks the files at this interval; 0 disables it. */
   start(everyMs: number): void {
-    // Whatever fails in it is told of there.
-    if (everyMs > 0) void repeatedly(everyMs, () => this.look())
+    // reload() reports its own failures.
+    if (everyMs > 0) void repeatedly(everyMs, () => this.checkFiles())
   }
 
-  /** Reads all again where a file holds something else than it did. */
-  async look(): Promise<void> {
-    const changed = await differing(this.#files)
+  /** Reloads if the content of a file has changed. */
+  async checkFiles(): Promise<void> {
+    const changed = await findChangedFiles(this.#files)
     if (changed.size === 0) return
-    // Also where they are of no use: that is told once, and not with each look.
+    // Recorded before the reload: if it fails, it is reported once and not at each check.
     this.#files = new Map([...this.#files, ...changed])
     this.reload({ files: [...changed.keys()] })
   }
 
-  /** @param why for the log */
-  reload(why: Readonly<Record<string, unknown>>): void {
+  /** @param cause for the log */
+  reload(cause: Readonly<Record<string, unknown>>): void {
     const { logger } = this.#parts
     try {
-      const { changed, held } = this.#takeOver()
-      logger.info({ ...why, changed }, 'settings read again')
-      if (held.length > 0) logger.warn({ settings: held }, 'these settings changed, and wait for a restart')
-      this.#tell(true)
+      const { changed, needRestart } = this.#apply()
+      logger.info({ ...cause, changed }, 'settings reloaded')
+      if (needRestart.length > 0)
+        logger.warn({ settings: needRestart }, 'changed settings take effect after a restart')
+      this.#report(true)
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error)
-      logger.error({ ...why, problem }, 'settings could not be read again: the last good ones stay in use')
-      this.#tell(false)
+      logger.error({ ...cause, problem }, 'settings reload failed, keeping the last good settings')
+      this.#report(false)
     }
   }
 
-  #takeOver(): { changed: readonly string[]; held: readonly string[] } {
+  #apply(): ReloadedSettings {
     const loaded = this.#parts.load()
     if (!loaded.ok) {
-      throw new Error(loaded.mistakes.map(({ spelling, problem }) => `${spelling}: ${problem}`).join('; '))
+      throw new Error(loaded.problems.map(({ spelling, problem }) => `${spelling}: ${problem}`).join('; '))
     }
-    const { config, changed, held } = takeOver(this.#config, loaded.config)
-    const commits = this.#followers.map(prepare => prepare(config))
+    const reloaded = reloadSettings(this.#config, loaded.config)
+    // Preparing may throw, and changes nothing yet.
+    const commits = this.#prepares.map(prepare => prepare(reloaded.config))
     for (const commit of commits) commit()
-    this.#config = config
-    this.#changed = true
+    this.#config = reloaded.config
+    this.#hasReloaded = true
     this.#files = loaded.files
-    return { changed, held }
+    return reloaded
   }
 
-  #tell(success: boolean): void {
+  #report(isSuccess: boolean): void {
     const { metrics, clock } = this.#parts
-    metrics.configReloadSuccess.set(success ? 1 : 0)
+    metrics.configReloadSuccess.set(isSuccess ? 1 : 0)
     metrics.configReloadTimestamp.set(clock.wallMs() / 1000)
   }
 }

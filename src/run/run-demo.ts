@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { loadConfig } from '../config/load.ts'
+import { loadConfig } from '../config/load-config.ts'
 import type { Config } from '../config/schema.ts'
 import { createInProcessAnnouncer } from '../control/registry/announcing/announcer.ts'
 import { createOneTimeLink } from '../control/sign-in/one-time-link.ts'
@@ -11,7 +11,7 @@ import { EXIT, type Host } from './host.ts'
 import { StartError } from './listen.ts'
 import { startConsole } from './run-console.ts'
 import { startGateway } from './run-gateway.ts'
-import { type RunSettings, settingsToRun } from './run-settings.ts'
+import { loadRunSettings, type RunSettings } from './run-settings.ts'
 import { createFrame, runUntilSignal } from './run-until-signal.ts'
 import { createSampleUpstream } from './sample-upstream.ts'
 
@@ -107,7 +107,7 @@ async function configureDemo(
     ['--console-port', consolePort],
     ['--console-internal-port', internalPort],
   ])
-  return settingsToRun(() =>
+  return loadRunSettings(() =>
     loadConfig({ environment: host.environment, flags: own, configFile, planes: ['gateway', 'console'] }),
   )
 }

@@ -77,8 +77,8 @@ test.each([
   expect(await statusWith(null)).not.toBe(200)
   expect(await statusWith(deriveRecordKey(SECRET))).toBe(200)
   const said = gateway.process.log.findLast(({ level }) => level === 50)
-  expect(said).toMatchObject({ msg: 'settings could not be read again: the last good ones stay in use' })
-  expect(said?.['problem']).toMatch(/signingSecrets.*(?:is given, and empty|is gone)/)
+  expect(said).toMatchObject({ msg: 'settings reload failed, keeping the last good settings' })
+  expect(said?.['problem']).toMatch(/signingSecrets.*(?:is set but empty|is gone)/)
 
   files.swap(good)
   expect(await reload()).toBe(true)

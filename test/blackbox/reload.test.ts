@@ -171,7 +171,7 @@ describe('what cannot be used changes nothing', () => {
       const line = await until('it is said', () =>
         process.log.slice(saidBefore.get(process)).findLast(({ level }) => level === 50),
       )
-      expect(line).toMatchObject({ msg: 'settings could not be read again: the last good ones stay in use' })
+      expect(line).toMatchObject({ msg: 'settings reload failed, keeping the last good settings' })
       expect(line['problem']).toContain(named)
       for (const text of Object.values(broken)) {
         if (text !== '') expect(process.lines.join('\n')).not.toContain(text.trim())

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { DEFAULTS_FILE } from '../../src/config/load.ts'
+import type { ConfigProblem } from '../../src/config/config-error.ts'
+import { layerOfDefaults, layerOfFile } from '../../src/config/layers.ts'
 import { settings } from '../../src/config/settings.ts'
-import { layerOfFile, type Mistake } from '../../src/config/sources.ts'
+import { DEFAULTS_FILE, defaultSettings } from '../docs/default-settings.ts'
+import { configOf } from './examples.ts'
 
 const TEXT = readFileSync(DEFAULTS_FILE, 'utf8')
 
@@ -24,18 +26,32 @@ function namesIn(text: string): Set<string> {
 describe('config/default.yaml', () => {
   const names = namesIn(TEXT)
 
+  it('holds the defaults of the schema: npm run docs writes it', () => {
+    expect(TEXT).toBe(defaultSettings())
+  })
+
   it.each(settings.map(({ path }) => [path]))('shows %s, as a value or as a comment', path => {
     expect(names).toContain(path)
   })
 
-  it('holds settings only, and none of them a secret', () => {
-    const mistakes: Mistake[] = []
-    const layer = layerOfFile(TEXT, 'config/default.yaml', mistakes)
-    expect(mistakes).toEqual([])
+  it('as a configuration file gives the settings that none gives, and holds no secret', () => {
+    const problems: ConfigProblem[] = []
+    const layer = layerOfFile(TEXT, 'config/default.yaml', problems)
+    expect(problems).toEqual([])
+    const valuesOf = (given: typeof layer) => [...given].map(([path, { value }]) => [path, value])
+    expect(valuesOf(layer)).toEqual(valuesOf(layerOfDefaults()))
+    expect(configOf({ file: TEXT })).toEqual(configOf())
     for (const { path, secret } of settings) {
       const value = layer.get(path)?.value
       const harmless = path === 'database.url' || value === undefined || JSON.stringify(value).length === 2
       if (secret) expect(harmless, path).toBe(true)
     }
+  })
+
+  it('is not shared between two loads: a process may change the settings that it runs with', () => {
+    configOf().routes.pop()
+    configOf().gateway.requestHeaders.push('X-Other')
+    expect(configOf().routes).toHaveLength(3)
+    expect(configOf().gateway.requestHeaders).not.toContain('X-Other')
   })
 })

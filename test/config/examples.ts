@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
-import { type LoadedConfig, loadConfig } from '../../src/config/load.ts'
+import { type LoadedConfig, loadConfig } from '../../src/config/load-config.ts'
 import type { Plane } from '../../src/config/rules.ts'
 import type { Config } from '../../src/config/schema.ts'
 
@@ -45,14 +45,14 @@ export function load({
 
 export function configOf(sources?: Sources): Config {
   const loaded = load(sources)
-  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes))
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems))
   return loaded.config
 }
 
 /** Each mistake as a person reads it. */
 export function mistakesOf(sources?: Sources): string[] {
   const loaded = load(sources)
-  return loaded.ok ? [] : loaded.mistakes.map(({ spelling, problem }) => `${spelling} ${problem}`)
+  return loaded.ok ? [] : loaded.problems.map(({ spelling, problem }) => `${spelling} ${problem}`)
 }
 
 let directory: string | undefined

@@ -18,9 +18,7 @@ describe('an endpoint', () => {
   it('that shares its answers is what a cache is for: without one there is nothing to keep', () => {
     const environment = { POSTERN_UPSTREAM_CACHE_MAX_BYTES: '1000' }
     expect(mistakesOf({ environment })).toEqual([
-      expect.stringMatching(
-        /^POSTERN_UPSTREAM_CACHE_MAX_BYTES has no meaning where no route has shareAnswers/,
-      ),
+      expect.stringMatching(/^POSTERN_UPSTREAM_CACHE_MAX_BYTES has no effect: no route has shareAnswers/),
     ])
     const routes = JSON.stringify([{ name: 'x', path: '/{workspaceId}', shareAnswers: true }])
     expect(mistakesOf({ environment: { ...environment, POSTERN_ROUTES: routes } })).toEqual([])
@@ -51,7 +49,7 @@ describe('an endpoint', () => {
 
   it.each([
     ['/other', /upstreamPath must have \{workspaceId\}/],
-    ['/{workspaceId}/{fileId}', /upstreamPath has \{fileId\}, which path has not/],
+    ['/{workspaceId}/{fileId}', /upstreamPath has \{fileId\}, which is not in path/],
   ])('at the upstream must be bound to it there, too: %s', (upstreamPath, problem) => {
     expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', upstreamPath })).toEqual([
       expect.stringMatching(problem),
@@ -62,9 +60,9 @@ describe('an endpoint', () => {
     expect(mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway' })).toEqual([])
     expect(
       mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', upstreamPath: '/{workspaceId}' }),
-    ).toEqual([expect.stringMatching(/upstreamPath has no meaning/)])
+    ).toEqual([expect.stringMatching(/upstreamPath has no effect/)])
     expect(mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', shareAnswers: true })).toEqual([
-      expect.stringMatching(/^routes\.x\.shareAnswers has no meaning/),
+      expect.stringMatching(/^routes\.x\.shareAnswers has no effect/),
     ])
   })
 
@@ -72,7 +70,7 @@ describe('an endpoint', () => {
     'needs a scope that is named under scopes: %s is none',
     scope => {
       expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', scope })).toEqual([
-        expect.stringMatching(/^routes\.x\.scope is .*, which scopes does not name$/),
+        expect.stringMatching(/^routes\.x\.scope is .*, which is not in scopes$/),
       ])
     },
   )
@@ -117,7 +115,7 @@ describe('an endpoint', () => {
 
   it('has no field of another name', () => {
     expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', scopes: ['files:read'] })).toEqual([
-      'POSTERN_ROUTES, at x holds an unknown name: scopes',
+      'POSTERN_ROUTES, at x has an unknown field: scopes',
     ])
   })
 
@@ -306,10 +304,10 @@ describe('a rate limit', () => {
       POSTERN_SCOPES: JSON.stringify({ 'files:read': 'x', 'workspace:read': 'x', 'members:read': 'x' }),
     }
     expect(mistakesOf({ environment })).toEqual([
-      'limits.policies.minute.route is fils, which routes does not name',
+      'limits.policies.minute.route is fils, which is not in routes',
       'limits.policies.both names a route and a scope: set one of the two, or neither for all routes',
-      'limits.policies.scope.scope is constructor, which scopes does not name',
-      'limits.policies.unused.scope is members:read, which no route needs',
+      'limits.policies.scope.scope is constructor, which is not in scopes',
+      'limits.policies.unused.scope is members:read, which no route requires',
       'limits.policies.minute is the name of two policies',
     ])
   })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { parse } from 'yaml'
 import { formats } from '../../src/config/formats.ts'
-import { printConfig } from '../../src/config/print.ts'
+import { printConfig } from '../../src/config/print-config.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
 import { configOf, fileWith, mistakesOf, SIGNING_SECRET, signingSecret } from './examples.ts'
 
@@ -196,7 +196,7 @@ describe('a secret that is given but empty is refused', () => {
           { environment: clean, file: yamlOf(`${path}File`, fileWith(text)) },
         ]
         for (const way of ways) {
-          const mistakes = mistakesOf(way).filter(mistake => mistake.includes('is given, and empty'))
+          const mistakes = mistakesOf(way).filter(mistake => mistake.includes('is set but empty'))
           expect(mistakes, JSON.stringify(way)).toHaveLength(1)
         }
       }
@@ -208,16 +208,16 @@ describe('a secret that is given but empty is refused', () => {
     for (const planes of [[], ['gateway'], ['console']] as const) {
       const opaque = 'keys: { format: opaque, signingSecrets: [] }'
       expect(mistakesOf({ environment, file: opaque, planes })).toEqual([
-        expect.stringMatching(/^keys\.signingSecrets .* is given, and empty/),
+        expect.stringMatching(/^keys\.signingSecrets .* is set but empty/),
       ])
     }
     const commas = {
       POSTERN_KEYS_SIGNING_SECRETS: undefined,
       POSTERN_KEYS_SIGNING_SECRETS_FILE: fileWith(',\n,'),
     }
-    expect(mistakesOf({ environment: commas })).toEqual([expect.stringMatching(/is given, and empty/)])
+    expect(mistakesOf({ environment: commas })).toEqual([expect.stringMatching(/is set but empty/)])
     expect(mistakesOf({ file: `upstream: { headers: { X-T: { file: '${fileWith(' ')}' } } }` })).toEqual([
-      expect.stringMatching(/^upstream\.headers\.X-T is given, and empty/),
+      expect.stringMatching(/^upstream\.headers\.X-T is set but empty/),
     ])
   })
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { printConfig } from '../../src/config/print.ts'
+import { printConfig } from '../../src/config/print-config.ts'
 import { configOf, fileWith, mistakesOf } from './examples.ts'
 
 /** The least with which people can sign in. */
@@ -48,7 +48,7 @@ describe('signing in', () => {
       { POSTERN_CONSOLE_PUBLIC_URL: 'http://keys.example.com' },
       /must be https/,
     ],
-    ['below a path', { POSTERN_CONSOLE_PUBLIC_URL: 'https://example.com/keys' }, /must be without a path/],
+    ['below a path', { POSTERN_CONSOLE_PUBLIC_URL: 'https://example.com/keys' }, /must have no path/],
     ['at a provider over http', { POSTERN_CONSOLE_OIDC_ISSUER: 'http://login.example.com' }, /must be https/],
     [
       'with a session that is idle for longer than it lasts',
@@ -85,6 +85,6 @@ describe('signing in', () => {
 
   test('no setting makes a way in without a provider', () => {
     for (const name of ['POSTERN_CONSOLE_ONE_TIME_LINK', 'POSTERN_CONSOLE_DEMO', 'POSTERN_DEMO'])
-      expect(mistakes({ [name]: 'true' })).toEqual([`${name} is no setting`])
+      expect(mistakes({ [name]: 'true' })).toEqual([`${name} is not a setting`])
   })
 })

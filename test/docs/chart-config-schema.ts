@@ -1,8 +1,5 @@
-import { readFileSync } from 'node:fs'
-import { DEFAULTS_FILE } from '../../src/config/load.ts'
 import { configSchema } from '../../src/config/schema.ts'
 import { settingByPath, settings } from '../../src/config/settings.ts'
-import { type Layer, layerOfFile } from '../../src/config/sources.ts'
 import { isAddress } from './chart-settings.ts'
 
 /** JSON Schema as plain data. */
@@ -27,10 +24,11 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   'webhook-secret': '^(whsec_)?[A-Za-z0-9+/]+={0,2}$',
 }
 
+const OUR_KEYWORDS: ReadonlySet<string> = new Set(['secret', 'environment', 'optional'])
+
 /** Where settings may stand in values: every one optional, no other, secrets only as the name of a file or an address. */
 export function configValuesSchema(): JsonSchema {
-  const defaults = layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', [])
-  return section(plain(configSchema), '', defaults)
+  return section(plain(configSchema), '')
 }
 
 /** The same tree with a reference to a Secret in place of each secret and each file. */
@@ -73,13 +71,13 @@ export const referenceDefinitions: JsonSchema = {
   }),
 }
 
-function section(schema: JsonSchema, prefix: string, defaults: Layer): JsonSchema {
+function section(schema: JsonSchema, prefix: string): JsonSchema {
   const properties: JsonSchema = {}
   for (const [name, child] of Object.entries(propertiesOf(schema))) {
     const path = prefix === '' ? name : `${prefix}.${name}`
     const setting = settingByPath.get(path)
     // Every child of a schema is one.
-    if (setting === undefined) properties[name] = section(child as JsonSchema, path, defaults)
+    if (setting === undefined) properties[name] = section(child as JsonSchema, path)
     else if (setting.secret && path !== 'upstream.headers') {
       // A secret itself is refused by a guard of the chart, in a sentence that no schema could say.
       properties[name] = isAddress(setting)
@@ -90,13 +88,7 @@ function section(schema: JsonSchema, prefix: string, defaults: Layer): JsonSchem
         minLength: 1,
         description: `File that holds ${path}, mounted by other means than \`secrets\``,
       }
-    } else {
-      const byDefault = defaults.get(path)?.value
-      properties[name] = {
-        ...byName(path, inChart(child as JsonSchema)),
-        ...(byDefault === undefined ? {} : { default: byDefault }),
-      }
-    }
+    } else properties[name] = byName(path, inChart(child as JsonSchema))
   }
   return closed(prefix === '' ? 'Settings of the program' : `Settings below ${prefix}`, properties)
 }
@@ -104,13 +96,13 @@ function section(schema: JsonSchema, prefix: string, defaults: Layer): JsonSchem
 /** Entries by name, of which null removes one; routes may also be a list with a name in each. */
 function byName(path: string, schema: JsonSchema): JsonSchema {
   if (path !== 'routes' && path !== 'scopes') return schema
-  const { description, ...map } = schema
+  const { description, default: byDefault, ...map } = schema
   const patterns = schema['patternProperties'] as JsonSchema
   const orNull = Object.fromEntries(
     Object.entries(patterns).map(([name, entry]) => [name, { anyOf: [entry, { type: 'null' }] }]),
   )
   const named = { ...map, patternProperties: orNull, minProperties: 0 }
-  if (path === 'scopes') return { description, ...named }
+  if (path === 'scopes') return { description, default: byDefault, ...named }
   const [[pattern, entry] = []] = Object.entries(patterns)
   const { properties, required } = entry as { properties: JsonSchema; required: string[] }
   const item = {
@@ -118,13 +110,13 @@ function byName(path: string, schema: JsonSchema): JsonSchema {
     properties: { name: { type: 'string', pattern }, ...properties },
     required: ['name', ...required],
   }
-  return { description, anyOf: [named, { type: 'array', minItems: 1, items: item }] }
+  return { description, default: byDefault, anyOf: [named, { type: 'array', minItems: 1, items: item }] }
 }
 
 /** Our own keywords left out, our own formats as patterns. */
 function inChart(schema: JsonSchema): JsonSchema {
   const kept = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
-    if (keyword === 'secret' || keyword === 'environment') return []
+    if (OUR_KEYWORDS.has(keyword)) return []
     if (keyword === 'format') {
       const pattern = PATTERNS[String(value)]
       if (pattern === undefined) throw new Error(`PATTERNS lacks the format ${String(value)}`)
@@ -155,7 +147,7 @@ function propertiesOf(schema: JsonSchema): JsonSchema {
   return schema['properties'] as JsonSchema
 }
 
-/** Without what TypeBox keeps beside the schema. */
+/** As plain data. */
 function plain(schema: unknown): JsonSchema {
   return JSON.parse(JSON.stringify(schema)) as JsonSchema
 }

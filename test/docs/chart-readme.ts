@@ -1,9 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml'
-import { formats } from '../../src/config/formats.ts'
-import { DEFAULTS_FILE } from '../../src/config/load.ts'
-import { expectationOf, settings } from '../../src/config/settings.ts'
-import { layerOfFile } from '../../src/config/sources.ts'
+import { settings } from '../../src/config/settings.ts'
+import { describeSetting } from './default-settings.ts'
 
 /** One value of the chart, with the comment that stands above it in `values.yaml`. */
 export interface DocumentedValue {
@@ -63,19 +60,14 @@ export function chartReadme(readme: string, valuesYaml: string): string {
 }
 
 function settingRows(): string[][] {
-  const defaults = layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', [])
   return settings.map(({ path, secret, schema }) => {
-    const byDefault = defaults.get(path)?.value
+    const byDefault = schema.default
     const rich = path === 'routes' || path === 'scopes'
-    const bounds =
-      schema.type === 'integer' || schema.type === 'number' || schema.anyOf !== undefined
-        ? `; ${expectationOf(schema, formats)}`
-        : ''
     return [
       `\`${path}\``,
       secret ? 'yes' : path.endsWith('File') ? 'Secret or ConfigMap' : '',
       rich ? 'as `config/default.yaml` shows' : byDefault === undefined ? 'none' : show(byDefault),
-      `${schema.description ?? ''}${bounds}`,
+      describeSetting(schema),
     ]
   })
 }

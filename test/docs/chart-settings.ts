@@ -1,8 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { stringify } from 'yaml'
-import { DEFAULTS_FILE } from '../../src/config/load.ts'
+import { layerOfDefaults } from '../../src/config/layers.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
-import { layerOfFile } from '../../src/config/sources.ts'
 
 /** Defaults that templates of the chart reckon with; all others are the program's own business. */
 const READ_BY_TEMPLATES = [
@@ -17,7 +15,7 @@ const READ_BY_TEMPLATES = [
 
 /** What the chart's templates must know of the settings, as the text of `helm/files/settings.yaml`. */
 export function chartSettings(): string {
-  const byDefault = layerOfFile(readFileSync(DEFAULTS_FILE, 'utf8'), 'config/default.yaml', [])
+  const byDefault = layerOfDefaults()
   const defaults: Record<string, unknown> = {}
   for (const path of READ_BY_TEMPLATES) put(defaults, path.split('.'), byDefault.get(path)?.value)
   const secrets = settings

@@ -1,8 +1,6 @@
-import { readFileSync } from 'node:fs'
-import { parse } from 'yaml'
-import { DEFAULTS_FILE } from '../../src/config/load.ts'
+import { DEFAULT_ROUTES } from '../../src/config/route-schema.ts'
 import type { KeyGrant, KeyRecord } from '../../src/domain/key-record.ts'
-import { compileRoutes, type Route, type RouteConfig, type RouteMatch } from '../../src/domain/route.ts'
+import { compileRoutes, type Route, type RouteMatch } from '../../src/domain/route.ts'
 import { importSigningSecret } from '../../src/domain/secret.ts'
 
 export const NOW_MS = Date.UTC(2026, 10, 20, 9)
@@ -12,11 +10,8 @@ export const SIGNING_KEY = importSigningSecret(Buffer.alloc(32, 1))
 export const OTHER_SIGNING_KEY = importSigningSecret(Buffer.alloc(32, 2))
 
 /** The routes as they are shipped. */
-const { routes: SHIPPED } = parse(readFileSync(DEFAULTS_FILE, 'utf8')) as {
-  routes: Record<string, Omit<RouteConfig, 'name'>>
-}
 export const ROUTES: readonly Route[] = compileRoutes(
-  Object.entries(SHIPPED).map(([name, route]) => ({ name, ...route })),
+  Object.entries(DEFAULT_ROUTES).map(([name, route]) => ({ name, ...route })),
 )
 
 export function routeNamed(name: string): Route {

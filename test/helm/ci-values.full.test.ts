@@ -52,7 +52,7 @@ describe.skipIf(!has(HELM))('each example of values', () => {
     expect(planes).not.toEqual([])
     for (const plane of planes) {
       const loaded = loadRendered(render({}, { files: [file] }), plane, contentsOf)
-      expect(loaded.ok ? [] : loaded.mistakes).toEqual([])
+      expect(loaded.ok ? [] : loaded.problems).toEqual([])
     }
   })
 

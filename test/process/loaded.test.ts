@@ -22,6 +22,7 @@ const ALWAYS = [
   'lru-cache',
   'pino',
   'prom-client',
+  'typebox',
   'undici',
   'yaml',
 ]
@@ -56,6 +57,8 @@ test('a gateway loads no package of the console, of other commands, or of a feat
     loaded.filter(url => /\/(?:src|dist)\/control\/|\/cli\/(?:admin|keys-(?!command))/.test(url)),
   ).toEqual([])
   expect(loaded).not.toContain('node:sqlite')
+  // Settings are plain JSON Schema: the type builder would cost more than the validator.
+  expect(loaded.filter(url => url.includes('/typebox/build/type/'))).toEqual([])
 })
 
 test('a feature that is on brings its package', async () => {

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/load.ts'
+import { loadConfig } from '../../src/config/load-config.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { Reloader } from '../../src/run/reloader.ts'
@@ -23,7 +23,7 @@ function startReloader() {
   }
   const load = () => loadConfig({ environment, planes: ['gateway'] })
   const loaded = load()
-  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes))
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems))
   const log: Record<string, unknown>[] = []
   const logger = pino({}, { write: (line: string) => void log.push(JSON.parse(line)) })
   const metrics = createMetrics()
@@ -45,19 +45,19 @@ describe('whoever follows the settings of a process', () => {
   test('is told of what changed, and not of what did not', async () => {
     const { reloader, change, tokens, follow, log } = startReloader()
     reloader.follow(follow)
-    await reloader.look()
+    await reloader.checkFiles()
     expect([tokens, log]).toEqual([[], []])
     change('second-token-of-the-tests')
-    await reloader.look()
-    await reloader.look()
+    await reloader.checkFiles()
+    await reloader.checkFiles()
     expect(tokens).toEqual(['second-token-of-the-tests'])
-    expect(log).toMatchObject([{ msg: 'settings read again', changed: ['keyService.token'] }])
+    expect(log).toMatchObject([{ msg: 'settings reloaded', changed: ['keyService.token'] }])
   })
 
   test('and comes late, while the process is still being built, has what changed before', async () => {
     const { reloader, change, tokens, follow } = startReloader()
     change('second-token-of-the-tests')
-    await reloader.look()
+    await reloader.checkFiles()
     reloader.follow(follow)
     expect(tokens).toEqual(['second-token-of-the-tests'])
   })
@@ -70,22 +70,22 @@ describe('whoever follows the settings of a process', () => {
       return () => {}
     })
     change('second-token-of-the-tests')
-    await reloader.look()
+    await reloader.checkFiles()
     expect([tokens, await isGood()]).toEqual([[], 0])
     expect(log.at(-1)).toMatchObject({ level: 50, problem: 'keyService.token: is of no use' })
     change('third-token-of-the-tests')
-    await reloader.look()
+    await reloader.checkFiles()
     expect([tokens, await isGood()]).toEqual([['third-token-of-the-tests'], 1])
   })
 
   test('is not told again and again of a file that stays broken', async () => {
     const { reloader, change, log, isGood } = startReloader()
     change('two\nlines')
-    for (let look = 0; look < 3; look++) await reloader.look()
+    for (let look = 0; look < 3; look++) await reloader.checkFiles()
     expect([log.length, await isGood()]).toEqual([1, 0])
     // Put back as it was, it is read again: nobody has to change it into something else.
     change('first-token-of-the-tests')
-    await reloader.look()
+    await reloader.checkFiles()
     expect(await isGood()).toBe(1)
   })
 })

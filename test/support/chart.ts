@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parse, parseAllDocuments, stringify } from 'yaml'
-import { type LoadedConfig, loadConfig } from '../../src/config/load.ts'
+import { type LoadedConfig, loadConfig } from '../../src/config/load-config.ts'
 import type { Plane } from '../../src/config/rules.ts'
 import { at, listAt, type Manifest, textAt } from './manifests.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { loadConfig } from '../../src/config/load.ts'
+import { loadConfig } from '../../src/config/load-config.ts'
 import { settings } from '../../src/config/settings.ts'
 import { configOf, fileWith, mistakesOf, SIGNING_SECRET, signingSecret } from './examples.ts'
 
@@ -167,7 +167,7 @@ routes:
       expect.stringMatching(/^routes \(in .*\), at fiels is null, which removes an entry of this name/),
     ])
     expect(mistakesOf({ file: 'scopes: { "files:read": null }' })).toEqual([
-      'routes.files.scope is files:read, which scopes does not name',
+      'routes.files.scope is files:read, which is not in scopes',
     ])
     expect(mistakesOf({ file: 'scopes: { __proto__: null }' })).toHaveLength(1)
   })
@@ -195,11 +195,11 @@ describe('mistakes', () => {
       /^--gateway-port must be a whole number from 0 to 65535$/,
       /^--log-level must be one of trace, debug, info, warn, error, fatal, silent$/,
       /^POSTERN_OPS_PORT must be a whole number from 0 to 65535$/,
-      /^POSTERN_GATEWAY_MAX_INFLIGHT is no setting$/,
+      /^POSTERN_GATEWAY_MAX_INFLIGHT is not a setting$/,
       /^POSTERN_DRAIN_DELAY_MS must be a whole number from 0 to 3600000$/,
       /^POSTERN_REDIS_BEATS must be true or false$/,
-      /^gatway \(in .*settings\.yaml\) is no setting$/,
-      /^upstream\.timeout \(in .*\) is no setting$/,
+      /^gatway \(in .*settings\.yaml\) is not a setting$/,
+      /^upstream\.timeout \(in .*\) is not a setting$/,
       /^keys \(in .*\) must hold settings by name$/,
       /^redis\.commandTimeoutMs \(in .*\) must be a whole number from 1 to 3600000$/,
     ]
@@ -279,19 +279,19 @@ describe('mistakes', () => {
 
   it('between settings are named as their writer spelled them, too', () => {
     expect(mistakesOf({ environment: { POSTERN_OPS_PORT: '8081' } })).toEqual([
-      'POSTERN_OPS_PORT is 8081, which console.port takes already',
+      'POSTERN_OPS_PORT is 8081, which console.port already uses',
     ])
     expect(mistakesOf({ file: 'console: { port: 8080 }' })).toEqual([
       expect.stringMatching(
-        /^console\.port \(in .*settings\.yaml\) is 8080, which gateway\.port takes already$/,
+        /^console\.port \(in .*settings\.yaml\) is 8080, which gateway\.port already uses$/,
       ),
     ])
     expect(mistakesOf({ flags: { '--console-internal-port': '8081' } })).toEqual([
-      '--console-internal-port is 8081, which console.port takes already',
+      '--console-internal-port is 8081, which console.port already uses',
     ])
     expect(mistakesOf({ flags: { '--console-internal-port': '8080' }, planes: ['gateway'] })).toEqual([])
     expect(mistakesOf({ flags: { '--ops-port': '8080' } })).toEqual([
-      expect.stringMatching(/^--ops-port is 8080, which gateway\.port takes already$/),
+      expect.stringMatching(/^--ops-port is 8080, which gateway\.port already uses$/),
     ])
     expect(mistakesOf({ environment: { POSTERN_GATEWAY_PORT: '0', POSTERN_OPS_PORT: '0' } })).toEqual([])
   })
@@ -313,11 +313,11 @@ describe('mistakes', () => {
 
   it('of a file are its own: one that is no YAML, no map, or cannot be read', () => {
     expect(mistakesOf({ file: 'gateway: { port: 1' })).toEqual([
-      expect.stringMatching(/settings\.yaml is not YAML: .*line 1/),
+      expect.stringMatching(/settings\.yaml is not valid YAML: .*line 1/),
     ])
     expect(mistakesOf({ file: '- 1' })).toEqual([expect.stringMatching(/must hold settings by name/)])
     expect(mistakesOf({ file: 'ops: { port: 1 }\nops: { port: 2 }' })).toEqual([
-      expect.stringMatching(/is not YAML/),
+      expect.stringMatching(/is not valid YAML/),
     ])
     expect(mistakesOf({ environment: { POSTERN_CONFIG: '/nowhere/postern.yaml' } })).toEqual([
       expect.stringMatching(/^\/nowhere\/postern\.yaml cannot be read/),
@@ -426,7 +426,7 @@ describe('a secret from a file', () => {
   it('and as a value in the same place contradict each other', () => {
     const environment = { POSTERN_KEY_SERVICE_TOKEN: token, POSTERN_KEY_SERVICE_TOKEN_FILE: fileWith(token) }
     expect(mistakesOf({ environment })).toEqual([
-      'POSTERN_KEY_SERVICE_TOKEN is given twice: also as POSTERN_KEY_SERVICE_TOKEN_FILE',
+      'POSTERN_KEY_SERVICE_TOKEN is set twice: also as POSTERN_KEY_SERVICE_TOKEN_FILE',
     ])
   })
 
@@ -448,10 +448,10 @@ describe('a secret from a file', () => {
 
   it('is there for secrets only', () => {
     expect(mistakesOf({ environment: { POSTERN_GATEWAY_PORT_FILE: '/x' } })).toEqual([
-      'POSTERN_GATEWAY_PORT_FILE is no setting',
+      'POSTERN_GATEWAY_PORT_FILE is not a setting',
     ])
     expect(mistakesOf({ file: 'gateway: { portFile: /x }' })).toEqual([
-      expect.stringMatching(/is no setting/),
+      expect.stringMatching(/is not a setting/),
     ])
   })
 })

@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { FILE_SETTINGS, LIVE_SETTINGS, takeOver } from '../../src/config/live-settings.ts'
-import { settings } from '../../src/config/settings.ts'
+import { RELOADABLE_SETTINGS, reloadSettings } from '../../src/config/reload-settings.ts'
+import { fileSettings, settings } from '../../src/config/settings.ts'
 import { configOf, signingSecret } from './examples.ts'
-
-/** Secrets and files that only a restart changes; each with its reason in the README. */
-const WAITING: readonly string[] = []
 
 const base = {
   POSTERN_UPSTREAM_URL: 'http://files',
@@ -13,31 +10,28 @@ const base = {
 }
 const read = (more: Record<string, string> = {}) => configOf({ environment: { ...base, ...more } })
 
-describe('of settings that were read again a running process takes', () => {
-  it('every secret and every file, unless it is named as one that waits', () => {
-    const expected = [
-      ...settings.filter(({ secret }) => secret).map(({ path }) => path),
-      ...FILE_SETTINGS,
-    ].filter(path => !WAITING.includes(path))
-    expect(expected.filter(path => !LIVE_SETTINGS.has(path))).toEqual([])
+describe('a reload takes over', () => {
+  it('every secret and every file', () => {
+    const expected = [...settings.filter(({ secret }) => secret), ...fileSettings].map(({ path }) => path)
+    expect(expected.filter(path => !RELOADABLE_SETTINGS.has(path))).toEqual([])
     const known = settings.map(({ path }) => path)
-    expect([...LIVE_SETTINGS].filter(path => !known.includes(path))).toEqual([])
+    expect([...RELOADABLE_SETTINGS].filter(path => !known.includes(path))).toEqual([])
   })
 
-  it('nothing where nothing changed', () => {
-    expect(takeOver(read(), read())).toEqual({ config: read(), changed: [], held: [] })
+  it('nothing if nothing changed', () => {
+    expect(reloadSettings(read(), read())).toEqual({ config: read(), changed: [], needRestart: [] })
   })
 
-  it('what can change, and names what waits for a restart', () => {
+  it('what can change, and names what needs a restart', () => {
     const next = {
       POSTERN_KEY_SERVICE_TOKEN: 'new-token-of-the-tests',
       POSTERN_KEYS_SIGNING_SECRETS: signingSecret(7),
       POSTERN_GATEWAY_MAX_IN_FLIGHT: '7',
       POSTERN_UPSTREAM_URL: 'http://elsewhere',
     }
-    const { config, changed, held } = takeOver(read(), read(next))
+    const { config, changed, needRestart } = reloadSettings(read(), read(next))
     expect(changed).toEqual(['keyService.token', 'keys.signingSecrets'])
-    expect(held).toEqual(['gateway.maxInFlight', 'upstream.url'])
+    expect(needRestart).toEqual(['gateway.maxInFlight', 'upstream.url'])
     expect(config).toEqual(
       read({
         POSTERN_KEY_SERVICE_TOKEN: 'new-token-of-the-tests',
@@ -48,7 +42,7 @@ describe('of settings that were read again a running process takes', () => {
 
   it('another user and password in an address', () => {
     const url = 'redis://other:two@redis:6379/1'
-    expect(takeOver(read(), read({ POSTERN_REDIS_URL: url })).config.redis.url).toBe(url)
+    expect(reloadSettings(read(), read({ POSTERN_REDIS_URL: url })).config.redis.url).toBe(url)
   })
 
   it.each([
@@ -58,7 +52,7 @@ describe('of settings that were read again a running process takes', () => {
     ['database.url', { POSTERN_DATABASE_URL: 'postgres://console:one@db/other' }],
     ['database.url', { POSTERN_DATABASE_URL: 'sqlite:postern.db' }],
   ])('nothing at all where %s leads elsewhere: %o', (path, next) => {
-    expect(() => takeOver(read(), read(next))).toThrow(`${path}: only user and password can change`)
+    expect(() => reloadSettings(read(), read(next))).toThrow(`${path}: only user and password can change`)
   })
 })
 
@@ -88,15 +82,15 @@ describe('a running process never goes from some secrets to none', () => {
     const empties = path === 'keys.signingSecrets' ? [[]] : path === 'upstream.headers' ? [{}] : [undefined]
     for (const empty of empties) {
       Reflect.set(Object(section), name, empty)
-      expect(() => takeOver(running, read)).toThrow(path)
+      expect(() => reloadSettings(running, read)).toThrow(path)
     }
   })
 
   it('but from some to others, and from none to some', () => {
     const token = { POSTERN_ADMIN_TOKEN: 'x'.repeat(20) }
-    expect(takeOver(read(), read(token)).config.console.adminToken).toBe('x'.repeat(20))
+    expect(reloadSettings(read(), read(token)).config.console.adminToken).toBe('x'.repeat(20))
     const two = { POSTERN_KEYS_SIGNING_SECRETS: `${signingSecret(7)},${signingSecret(8)}` }
     const fewer = { POSTERN_KEYS_SIGNING_SECRETS: signingSecret(8) }
-    expect(takeOver(read(two), read(fewer)).changed).toEqual(['keys.signingSecrets'])
+    expect(reloadSettings(read(two), read(fewer)).changed).toEqual(['keys.signingSecrets'])
   })
 })

@@ -5,19 +5,19 @@ import { settings } from './settings.ts'
 export const HIDDEN = '[hidden]'
 
 /**
- * The effective settings as YAML that could be read again, secrets hidden.
- * @param removed what they remove of the defaults, by setting
+ * The effective settings as YAML that could be loaded again, with secrets hidden.
+ * @param removed names of default entries that the settings remove, by setting
  */
 export function printConfig(
   config: Config,
   removed: ReadonlyMap<string, readonly string[]> = new Map(),
 ): string {
   const routes = Object.fromEntries(config.routes.map(({ name, ...route }) => [name, route]))
-  // A copy as plain data: values are replaced in it.
+  // Secrets are replaced in a copy.
   const copy: Record<string, unknown> = structuredClone({ ...config, routes })
   for (const [path, names] of removed) {
-    const nothing = Object.fromEntries(names.map(name => [name, null]))
-    copy[path] = { ...Object(copy[path]), ...nothing }
+    const nulls = Object.fromEntries(names.map(name => [name, null]))
+    copy[path] = { ...Object(copy[path]), ...nulls }
   }
   for (const { path, secret, schema } of settings) {
     if (secret) hide(copy, path.split('.'), schema.format?.endsWith('-url') ? hiddenAddress : hidden)
@@ -38,21 +38,21 @@ function hide(
   else parent[name] = hider(value)
 }
 
-/** Lists and maps keep their shape; a list of none is left out, which could not be read again. */
+/** Lists and maps keep their shape. An empty list is left out: loaded again, it would count as an empty secret. */
 function hidden(value: unknown): unknown {
   if (Array.isArray(value)) return value.length === 0 ? undefined : value.map(() => HIDDEN)
   if (typeof value !== 'object' || value === null) return HIDDEN
   return Object.fromEntries(Object.keys(value).map(name => [name, HIDDEN]))
 }
 
-/** An address stays readable without its password and query, as the parser that its user will use finds them. */
+/** Hides the password and the query of an address, as the parser that clients use finds them. */
 function hiddenAddress(value: unknown): string {
   const text = String(value)
   if (text.startsWith('sqlite:')) return text.replace(/\?[\s\S]*$/, `?${HIDDEN}`)
   if (!URL.canParse(text)) return HIDDEN
   const { protocol, username, password, host, pathname, search, hash } = new URL(text)
   const login = password === '' ? username : `${username}:${HIDDEN}`
-  // An @ behind the host is most likely a password that was not encoded.
+  // An @ after the host probably belongs to a password that was not percent-encoded.
   const path = pathname.includes('@') ? `/${HIDDEN}` : pathname
   const rest = search === '' && hash === '' ? path : `${path}?${HIDDEN}`
   return `${protocol}//${login === '' ? '' : `${login}@`}${host}${rest}`

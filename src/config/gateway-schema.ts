@@ -1,0 +1,158 @@
+import {
+  anyOf,
+  circuit,
+  file,
+  host,
+  httpUrl,
+  integer,
+  list,
+  mapOf,
+  milliseconds,
+  optional,
+  port,
+  section,
+  text,
+} from './schema-builders.ts'
+
+export const gateway = section({
+  host: host('0.0.0.0', 'Address of the public API'),
+  port: port(8080, 'Port of the public API'),
+  maxInFlight: integer({
+    default: 1000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description:
+      'Requests in flight above which new ones get 503 `overloaded`; the last quarter is for workspaces that hold less than a quarter',
+  }),
+  maxLoopDelayMs: milliseconds({
+    default: 20,
+    description:
+      'Mean duration of an event loop turn above which fewer requests are admitted, though never fewer than `upstream.connections`; the rest get 503 `overloaded`',
+  }),
+  maxHeapPercent: integer({
+    default: 90,
+    minimum: 10,
+    maximum: 100,
+    description:
+      'Share of the heap limit, in use by long-lived objects, above which one request at a time is admitted (%)',
+  }),
+  maxConnections: integer({
+    default: 10_000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'Client connections above which new ones are closed at once',
+  }),
+  trustedProxies: list(text({ format: 'cidr' }), {
+    default: [],
+    maxItems: 256,
+    description: 'Addresses or CIDRs of proxies whose `X-Forwarded-*` headers are trusted',
+  }),
+  headersTimeoutMs: milliseconds({
+    default: 10_000,
+    minimum: 100,
+    description:
+      'Time for a client to send the head of a request, and in which it must read something of its responses',
+  }),
+  keepAliveTimeoutMs: milliseconds({
+    default: 75_000,
+    minimum: 100,
+    description:
+      'Idle time after which a client connection closes; must exceed the idle time of the load balancer in front (often 60 s)',
+  }),
+  requestHeaders: list(text({ format: 'forwardable-header' }), {
+    default: [
+      'Accept',
+      'Accept-Encoding',
+      'Accept-Language',
+      'If-None-Match',
+      'If-Modified-Since',
+      'User-Agent',
+      'traceparent',
+      'tracestate',
+    ],
+    maxItems: 64,
+    description: 'Request headers that are forwarded to the upstream; all others are dropped',
+  }),
+  responseHeaders: list(text({ format: 'forwardable-header' }), {
+    default: [
+      'Content-Type',
+      'Content-Encoding',
+      'Content-Length',
+      'ETag',
+      'Last-Modified',
+      'Vary',
+      'Cache-Control',
+      'Link',
+      'Retry-After',
+    ],
+    maxItems: 64,
+    description: 'Response headers that are forwarded to the client; all others are dropped',
+  }),
+})
+
+const headerValue = anyOf(
+  text({ pattern: '^[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?$' }),
+  section({ file: text({ minLength: 1 }) }),
+)
+
+export const upstream = section({
+  url: optional(
+    httpUrl(
+      'Address of the upstream, required for the gateway; its path is prepended to the path of each route',
+    ),
+  ),
+  headers: mapOf(/^[A-Za-z0-9-]{1,128}$/, headerValue, {
+    default: {},
+    secret: true,
+    description:
+      'Headers added to each request to the upstream, such as its service token; each has a value, or `{ file: … }`',
+  }),
+  addresses: list(text({ format: 'host-and-port' }), {
+    default: [],
+    maxItems: 64,
+    description:
+      'Servers of the upstream as `host:port`, if they differ from `upstream.url`, whose host name is still sent and verified; a name with several addresses needs no list',
+  }),
+  connections: integer({
+    default: 128,
+    minimum: 1,
+    maximum: 10_000,
+    description:
+      'Maximum number of connections to the upstream; a workspace that holds more than a quarter of them gives way to others that wait',
+  }),
+  queue: section({
+    maxRequests: integer({
+      default: 384,
+      minimum: 0,
+      maximum: 1_000_000,
+      description:
+        'Requests that may wait for a connection; beyond that, requests of the workspace with the most waiting get 503 `overloaded` first',
+    }),
+    maxWaitMs: milliseconds({ default: 5000, description: 'Time that a request may wait for a connection' }),
+  }),
+  connectTimeoutMs: milliseconds({ default: 1000, description: 'Time to establish a connection' }),
+  headersTimeoutMs: milliseconds({
+    default: 10_000,
+    description: 'Time until the response headers arrive, including the wait for a connection',
+  }),
+  bodyIdleTimeoutMs: milliseconds({
+    default: 10_000,
+    description: 'Time without data after which a response body is aborted',
+  }),
+  totalTimeoutMs: milliseconds({ default: 60_000, description: 'Time for the whole response' }),
+  circuit: circuit('the upstream', { failures: 10, openMs: 500, maxOpenMs: 3_600_000 }),
+  cache: section({
+    maxBytes: integer({
+      default: 0,
+      minimum: 0,
+      maximum: 16_000_000_000,
+      description:
+        'Size of the response cache for routes with `shareAnswers`, within the upstream’s `Cache-Control`; a workspace gets at most a quarter, and 0 disables it (bytes)',
+    }),
+  }),
+  tls: section({
+    caFile: optional(file('Certificate authority of the upstream (PEM)')),
+    certFile: optional(file('Client certificate for the upstream (PEM)')),
+    keyFile: optional(file('Private key of that certificate (PEM)')),
+  }),
+})

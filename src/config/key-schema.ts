@@ -1,0 +1,145 @@
+import {
+  bearerToken,
+  boolean,
+  circuit,
+  file,
+  httpUrl,
+  integer,
+  list,
+  milliseconds,
+  oneOf,
+  optional,
+  seconds,
+  secretText,
+  section,
+  text,
+} from './schema-builders.ts'
+
+/** Short: the revocation guarantee counts from the key service's recovery, not from when a gateway notices it. */
+const MAX_KEY_SERVICE_OPEN_MS = 500
+
+const redisNodes = (description: string) =>
+  list(text({ format: 'redis-node' }), { default: [], maxItems: 64, description })
+const userName = (description: string) => text({ minLength: 1, maxLength: 256, description })
+
+export const redis = section({
+  url: optional(
+    text({
+      format: 'redis-url',
+      secret: true,
+      description:
+        'Shared cache of key records: a single server, `redis://` or `rediss://`. Instead of it, set Sentinels or a cluster; with none of the three, gateways use memory and the key service only',
+    }),
+  ),
+  sentinel: section({
+    name: optional(
+      text({
+        minLength: 1,
+        maxLength: 256,
+        pattern: '^[A-Za-z0-9._-]+$',
+        description: 'Name under which the Sentinels monitor the primary, often `mymaster`',
+      }),
+    ),
+    urls: redisNodes(
+      'The Sentinels, such as `redis-0:26379`; `rediss:` means TLS to them and to the servers they name',
+    ),
+    username: optional(userName('ACL user at the Sentinels')),
+    password: optional(secretText({ description: 'Password at the Sentinels' })),
+  }),
+  cluster: section({
+    urls: redisNodes('Some nodes of a Redis Cluster; the others are discovered from them'),
+  }),
+  username: optional(userName('ACL user at the servers that hold the records')),
+  password: optional(secretText({ description: 'Password of that user' })),
+  caFile: optional(file('Certificate authority of Redis (PEM), for `rediss:` addresses')),
+  beats: boolean({
+    default: true,
+    description:
+      'Whether the key service publishes heartbeats; without them the revocation guarantee does not cover its losing Redis',
+  }),
+  circuit: circuit('Redis', { failures: 5, openMs: 500, maxOpenMs: 60_000 }),
+  commandTimeoutMs: milliseconds({ default: 100, description: 'Time after which a command fails' }),
+  connectTimeoutMs: milliseconds({ default: 1000, description: 'Time to establish a connection' }),
+})
+
+export const keyService = section({
+  url: optional(
+    httpUrl(
+      'The key service, where gateways look up keys that Redis does not know: the internal listener of the console, or a service of your own',
+    ),
+  ),
+  token: optional(
+    bearerToken({ description: 'Bearer token between gateway and key service, the same at both ends' }),
+  ),
+  circuit: circuit('the key service', { failures: 5, openMs: 250, maxOpenMs: MAX_KEY_SERVICE_OPEN_MS }),
+  timeoutMs: milliseconds({ default: 1000, description: 'Time after which a lookup fails' }),
+  tls: section({
+    caFile: optional(file('Certificate authority of the key service (PEM)')),
+    certFile: optional(file('Client certificate for the key service (PEM)')),
+    keyFile: optional(file('Private key of that certificate (PEM)')),
+  }),
+})
+
+export const keys = section({
+  format: oneOf(['signed', 'opaque'], {
+    default: 'signed',
+    description:
+      '`signed`: keys hold a MAC that rejects forged ones without a lookup. `opaque`: no check of form and MAC, for keys that another service issued',
+  }),
+  prefix: text({
+    default: 'wsk_',
+    pattern: '^[A-Za-z][A-Za-z0-9_-]{0,31}$',
+    description: 'Prefix of every key',
+  }),
+  signingSecrets: list(text({ format: 'signing-secret' }), {
+    default: [],
+    maxItems: 8,
+    secret: true,
+    description:
+      'Base64 of at least 32 random bytes each (`openssl rand -base64 32`); the first signs, all verify. Required unless the format is `opaque`',
+  }),
+  memory: section({
+    ttlSeconds: seconds({
+      default: 30,
+      minimum: 0,
+      maximum: 3600,
+      description:
+        'Time that a record in memory is trusted before it is verified again; revocations do not wait for it',
+    }),
+    absentTtlSeconds: seconds({
+      default: 5,
+      minimum: 0,
+      maximum: 60,
+      description: 'Time that an unknown key is remembered as unknown',
+    }),
+    maxEntries: integer({
+      default: 100_000,
+      minimum: 1,
+      maximum: 10_000_000,
+      description: 'Maximum number of records in memory',
+    }),
+  }),
+  staleSeconds: seconds({
+    default: 300,
+    minimum: 0,
+    maximum: 86_400,
+    description:
+      'Time that a good record stays usable after its last verification while neither Redis nor the key service answers',
+  }),
+  usageSeconds: seconds({
+    default: 60,
+    minimum: 0,
+    maximum: 3600,
+    description:
+      'Interval at which gateways report to the key service when keys were last used; 0 disables it',
+  }),
+})
+
+export const database = section({
+  url: text({
+    format: 'database-url',
+    default: 'sqlite:postern.db',
+    secret: true,
+    description: 'The console’s system of record: `sqlite:FILE`, or `postgres://…` for more than one console',
+  }),
+})

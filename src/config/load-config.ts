@@ -1,0 +1,174 @@
+import { readFileSync } from 'node:fs'
+import { ConfigError, type ConfigProblem } from './config-error.ts'
+import {
+  layerOfDefaults,
+  layerOfEnvironment,
+  layerOfFile,
+  layerOfFlags,
+  overlay,
+  parseText,
+} from './layers.ts'
+import { removedNames } from './merge-by-name.ts'
+import { checkRules, type Plane } from './rules.ts'
+import type { Config } from './schema.ts'
+import { fileErrorText, SettingFiles } from './setting-files.ts'
+import { fileSettings, type GivenValue, type Layer, settings, valueAt } from './settings.ts'
+import { validate } from './validate.ts'
+
+export type LoadedConfig =
+  | {
+      readonly ok: true
+      readonly config: Config
+      /** The files that the settings name, each with a fingerprint of what it held. */
+      readonly files: ReadonlyMap<string, string>
+      /** Names of default routes and scopes that these settings remove, by setting. */
+      readonly removed: ReadonlyMap<string, readonly string[]>
+    }
+  | { readonly ok: false; readonly problems: readonly ConfigProblem[] }
+
+export interface ConfigSources {
+  readonly environment: NodeJS.ProcessEnv
+  readonly flags?: ReadonlyMap<string, string>
+  readonly configFile?: string | undefined
+  /** What is about to run, which decides what is required. */
+  readonly planes: readonly Plane[]
+}
+
+const EMPTY_SECRET = 'is set but empty: set the secret, or remove it'
+
+/**
+ * The effective settings: flags before environment before the configuration file before the defaults.
+ * @returns the settings, or every problem at once, each with the name that was written
+ */
+export function loadConfig(sources: ConfigSources): LoadedConfig {
+  const problems: ConfigProblem[] = []
+  const files = new SettingFiles(problems)
+  const defaults = layerOfDefaults()
+  const layers = [
+    defaults,
+    layerOfConfigFile(sources.configFile ?? sources.environment['POSTERN_CONFIG'], problems),
+    layerOfEnvironment(sources.environment, problems),
+    layerOfFlags(sources.flags ?? new Map()),
+  ]
+  const given = overlay(layers, problems)
+  readSecretFiles(given, files)
+  problems.push(...findEmptySecrets(given, defaults))
+  const candidate = assemble(given)
+  readHeaderFiles(candidate, files, problems)
+  const known = new Set(problems.map(({ path }) => path))
+  problems.push(...validate(candidate, given).filter(({ path }) => !known.has(path)))
+  const isValid = validityOf(problems)
+  if (isValid('routes')) nameRoutes(candidate)
+  // A rule reads only what is valid: of that part the schema has accepted the candidate.
+  const config = candidate as unknown as Config
+  const broken = checkRules(config, sources.planes, isValid)
+  problems.push(...broken.map(problem => withSpelling(problem, given)))
+  if (problems.length > 0) return { ok: false, problems }
+  for (const { path } of fileSettings) {
+    const file = valueAt(config, path)
+    if (typeof file === 'string') files.watch(file)
+  }
+  return { ok: true, config, files: files.fingerprints, removed: removedNames(defaults, given) }
+}
+
+/** @throws ConfigError, which names every problem */
+export function configOrThrow(loaded: LoadedConfig): Config {
+  if (!loaded.ok) throw new ConfigError(loaded.problems)
+  return loaded.config
+}
+
+function layerOfConfigFile(file: string | undefined, problems: ConfigProblem[]): Layer {
+  if (file === undefined || file === '') return new Map()
+  try {
+    return layerOfFile(readFileSync(file, 'utf8'), file, problems)
+  } catch (error) {
+    problems.push({ spelling: file, problem: `cannot be read: ${fileErrorText(error)}`, path: '' })
+    return new Map()
+  }
+}
+
+function readSecretFiles(given: Map<string, GivenValue>, files: SettingFiles): void {
+  for (const setting of settings) {
+    const { path, secret } = setting
+    const named = given.get(`${path}File`)
+    if (!secret || named === undefined) continue
+    given.delete(`${path}File`)
+    // An empty file name counts as an empty secret.
+    const text = isEmpty(named.value) ? '' : files.readText(named, String(named.value), path)
+    if (text !== null) given.set(path, { spelling: named.spelling, value: parseText(setting, path, text) })
+  }
+}
+
+/**
+ * An empty secret was probably lost on the way, and must not open what it protects. Defaults may be empty; a map without
+ * entries is deliberate.
+ */
+function findEmptySecrets(given: Layer, defaults: Layer): ConfigProblem[] {
+  return settings.flatMap(({ path, secret }) => {
+    const value = given.get(path)
+    if (!secret || value === undefined || value === defaults.get(path) || !isEmpty(value.value)) return []
+    return [{ spelling: value.spelling, problem: EMPTY_SECRET, path }]
+  })
+}
+
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0
+  return value === null || (typeof value === 'string' && value.trim() === '')
+}
+
+function readHeaderFiles(
+  candidate: Record<string, unknown>,
+  files: SettingFiles,
+  problems: ConfigProblem[],
+): void {
+  const path = 'upstream.headers'
+  const upstream = candidate['upstream'] as { headers?: unknown }
+  if (typeof upstream.headers !== 'object' || upstream.headers === null || Array.isArray(upstream.headers))
+    return
+  const headers: Record<string, unknown> = { ...upstream.headers }
+  for (const [name, value] of Object.entries(headers)) {
+    const file = valueAt(value, 'file')
+    if (typeof file !== 'string') continue
+    const spelling = `${path}.${name}`
+    const text = files.readText({ spelling, value: file }, file, path)
+    if (text === '') problems.push({ spelling, problem: EMPTY_SECRET, path })
+    else if (text !== null) headers[name] = text
+  }
+  upstream.headers = headers
+}
+
+/** Turns the map of routes into a list, each with its name. */
+function nameRoutes(candidate: Record<string, unknown>): void {
+  // The schema has accepted them.
+  const routes = candidate['routes'] as Record<string, object>
+  candidate['routes'] = Object.entries(routes).map(([name, route]) => ({ name, ...route }))
+}
+
+function assemble(given: Layer): Record<string, unknown> {
+  const root: Record<string, unknown> = {}
+  for (const { path } of settings) {
+    const parts = path.split('.')
+    const leaf = parts.pop() ?? path
+    let parent = root
+    for (const part of parts) {
+      parent[part] ??= {}
+      // Only sections are made here, one line above.
+      parent = parent[part] as Record<string, unknown>
+    }
+    const value = given.get(path)
+    if (value !== undefined) parent[leaf] = value.value
+  }
+  return root
+}
+
+/** @returns whether a setting, and all of a section, is free of problems; the path of a whole file is empty */
+function validityOf(problems: readonly ConfigProblem[]): (path: string) => boolean {
+  const invalid = problems.flatMap(({ path }) => path ?? [])
+  const contains = (section: string, path: string) => section === '' || `${path}.`.startsWith(`${section}.`)
+  return path => !invalid.some(wrong => contains(wrong, path) || contains(path, wrong))
+}
+
+/** Names the setting as it was written. */
+function withSpelling(problem: ConfigProblem, given: Layer): ConfigProblem {
+  return { ...problem, spelling: given.get(problem.spelling)?.spelling ?? problem.spelling }
+}

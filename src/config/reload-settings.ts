@@ -1,0 +1,93 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Config } from './schema.ts'
+import { isSet, settings, valueAt } from './settings.ts'
+
+/** Settings that change while a process runs: secrets, TLS material and the log level. All others need a restart. */
+export const RELOADABLE_SETTINGS: ReadonlySet<string> = new Set([
+  'console.adminToken',
+  'console.internal.tls.certFile',
+  'console.internal.tls.keyFile',
+  'console.internal.tls.clientCaFile',
+  'console.oidc.clientSecret',
+  'console.oidc.caFile',
+  'console.webhook.secret',
+  'console.webhook.caFile',
+  'upstream.headers',
+  'upstream.tls.caFile',
+  'upstream.tls.certFile',
+  'upstream.tls.keyFile',
+  'redis.url',
+  'redis.username',
+  'redis.password',
+  'redis.sentinel.username',
+  'redis.sentinel.password',
+  'redis.caFile',
+  'keyService.token',
+  'keyService.tls.caFile',
+  'keyService.tls.certFile',
+  'keyService.tls.keyFile',
+  'keys.signingSecrets',
+  'database.url',
+  'log.level',
+])
+
+/** Addresses that may hold a password. Only user and password of them are reloadable. */
+const ADDRESSES = ['redis.url', 'database.url']
+
+export interface ReloadedSettings {
+  /** The settings to run with from now on. */
+  readonly config: Config
+  /** Paths of what changed and takes effect now. */
+  readonly changed: readonly string[]
+  /** Paths of what changed and takes effect after a restart. */
+  readonly needRestart: readonly string[]
+}
+
+/**
+ * The running settings with the reloadable ones of those that were read anew.
+ * @throws if an address leads elsewhere now, which would split records and keys between two places; and if a secret is
+ * gone, which would open what it protects
+ */
+export function reloadSettings(running: Config, read: Config): ReloadedSettings {
+  for (const path of ADDRESSES) requireSameTarget(path, valueAt(running, path), valueAt(read, path))
+  for (const { path, secret } of settings) if (secret) requireStillSet(path, running, read)
+  const different = settings
+    .map(({ path }) => path)
+    .filter(path => !isDeepStrictEqual(valueAt(running, path), valueAt(read, path)))
+  const changed = different.filter(path => RELOADABLE_SETTINGS.has(path))
+  const config = structuredClone(running)
+  for (const path of changed) setAt(config, path, valueAt(read, path))
+  return { config, changed, needRestart: different.filter(path => !RELOADABLE_SETTINGS.has(path)) }
+}
+
+function setAt(config: Config, path: string, value: unknown): void {
+  const names = path.split('.')
+  const last = names.pop() ?? path
+  // Sections are objects, and always present.
+  const section = valueAt(config, names.join('.')) as object
+  if (value === undefined) Reflect.deleteProperty(section, last)
+  else Reflect.set(section, last, value)
+}
+
+function requireSameTarget(path: string, before: unknown, after: unknown): void {
+  if (withoutLogin(before) === withoutLogin(after)) return
+  throw new Error(
+    `${path}: only user and password can change while a process runs; restart it for a new address`,
+  )
+}
+
+function requireStillSet(path: string, running: Config, read: Config): void {
+  if (!isSet(valueAt(running, path)) || isSet(valueAt(read, path))) return
+  throw new Error(
+    `${path}: is gone; a running process keeps its secrets, so restart it to run without this one`,
+  )
+}
+
+function withoutLogin(address: unknown): string {
+  if (typeof address !== 'string') return ''
+  if (!URL.canParse(address)) return address
+  const url = new URL(address)
+  url.username = ''
+  url.password = ''
+  return url.href
+}

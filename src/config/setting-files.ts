@@ -1,0 +1,51 @@
+import { hash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { ConfigProblem } from './config-error.ts'
+import type { GivenValue } from './settings.ts'
+
+/** The files that settings name: reads them, and records a fingerprint of each by which a change is noticed. */
+export class SettingFiles {
+  readonly fingerprints = new Map<string, string>()
+  readonly #problems: ConfigProblem[]
+
+  constructor(problems: ConfigProblem[]) {
+    this.#problems = problems
+  }
+
+  /** @returns null where the file cannot be read, which is then noted as a problem */
+  readText({ spelling }: GivenValue, file: string, path: string): string | null {
+    try {
+      const bytes = readFileSync(file)
+      this.fingerprints.set(file, fingerprintOf(bytes))
+      return bytes.toString('utf8').trim()
+    } catch (error) {
+      const problem = `names a file that cannot be read: ${fileErrorText(error)}`
+      this.#problems.push({ spelling, problem, path })
+      return null
+    }
+  }
+
+  /** For a file that is read later, by what uses it. */
+  watch(file: string): void {
+    try {
+      this.fingerprints.set(file, fingerprintOf(readFileSync(file)))
+    } catch (error) {
+      this.fingerprints.set(file, fingerprintOfFailure(error))
+    }
+  }
+}
+
+export function fingerprintOf(bytes: Uint8Array): string {
+  return hash('sha256', bytes, 'hex')
+}
+
+/** A file that cannot be read counts as changed once it can. */
+export function fingerprintOfFailure(error: unknown): string {
+  return `unreadable: ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}`
+}
+
+/** Without the path: by mistake it may be the secret itself. */
+export function fileErrorText(error: unknown): string {
+  const message = error instanceof Error ? error.message : ''
+  return /^[A-Z]+: [^,]*/.exec(message)?.[0] ?? 'it is not a file name'
+}

@@ -1,0 +1,97 @@
+import { Format } from 'typebox/format'
+import { Errors } from 'typebox/schema'
+import { Settings } from 'typebox/system'
+import type { ConfigProblem } from './config-error.ts'
+import { formats } from './formats.ts'
+import { configSchema } from './schema.ts'
+import type { Schema } from './schema-builders.ts'
+import { type Layer, settingByPath } from './settings.ts'
+
+type SchemaError = ReturnType<typeof Errors>[1][number]
+
+/** Many times the number of settings: every problem is named in one run. */
+const MAX_ERRORS = 1000
+
+for (const [name, format] of Object.entries(formats)) Format.Set(name, format.accepts)
+Settings.Set({ maxErrors: MAX_ERRORS })
+
+/** A schema violation. */
+interface Violation {
+  /** Name by name from the root; items of a list by number. */
+  readonly location: readonly string[]
+  readonly problem: string
+}
+
+/** @returns one problem for each setting, or part of a setting, that contradicts the schema, in the schema's order */
+export function validate(candidate: unknown, given: Layer): ConfigProblem[] {
+  const [, errors] = Errors(configSchema, candidate)
+  const problems = errors.flatMap(violationsIn).map(violation => toProblem(violation, given))
+  return [...new Map(problems.map(problem => [problem.spelling, problem])).values()]
+}
+
+function violationsIn(error: SchemaError): Violation[] {
+  const location = error.instancePath.split('/').slice(1).map(unescapePointer)
+  switch (error.keyword) {
+    case 'required':
+      return error.params.requiredProperties.map(name => ({
+        location: [...location, name],
+        problem: 'is missing',
+      }))
+    case 'additionalProperties':
+      return error.params.additionalProperties.map(name => ({
+        location,
+        problem: `has an unknown field: ${name}`,
+      }))
+    case 'boolean':
+      // Repeats `additionalProperties` for each unknown name.
+      return []
+    case 'format':
+      return [{ location, problem: `must be ${formats[error.params.format]?.expectation}` }]
+    default:
+      return [{ location, problem: error.message }]
+  }
+}
+
+/** RFC 6901, section 4. */
+function unescapePointer(name: string): string {
+  return name.replaceAll('~1', '/').replaceAll('~0', '~')
+}
+
+/** Names the setting as it was written, and where in its value the violation is. */
+function toProblem({ location, problem }: Violation, given: Layer): ConfigProblem {
+  for (let length = location.length; length > 0; length--) {
+    const path = location.slice(0, length).join('.')
+    const setting = settingByPath.get(path)
+    if (setting === undefined) continue
+    const spelling = given.get(path)?.spelling ?? path
+    const within = location.slice(length).join('.')
+    if (within === '') return { spelling, problem: `must be ${expectationOf(setting.schema)}`, path }
+    return { spelling: `${spelling}, at ${within}`, problem, path }
+  }
+  return { spelling: location.join('.'), problem }
+}
+
+/** Completes the sentence "must be …". */
+export function expectationOf(schema: Schema): string {
+  if (schema.format !== undefined) return formats[schema.format]?.expectation ?? schema.format
+  if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`
+  switch (schema.type) {
+    case 'integer':
+      return `a whole number from ${schema.minimum} to ${schema.maximum}`
+    case 'number':
+      return `a number from ${schema.minimum} to ${schema.maximum}`
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return `a list, each of it ${schema.items === undefined ? 'a value' : expectationOf(schema.items)}`
+    case 'string':
+      return textExpectationOf(schema)
+    default:
+      return 'of the form that config/default.yaml shows'
+  }
+}
+
+function textExpectationOf(schema: Schema): string {
+  const length = `a text of ${schema.minLength ?? 0} to ${schema.maxLength ?? 'any number of'} characters`
+  return schema.pattern === undefined ? length : `${length} of the form ${schema.pattern}`
+}
