@@ -2,7 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import type { AdminAnswer, AdminClient } from './admin-client.ts'
 
-/** What of the admin API's answers is shown to people. Fields that a newer console adds are no mistake. */
+/** The parts of the admin API's responses that the commands show. Fields that a newer console adds are ignored. */
 const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
 const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
 
@@ -20,7 +20,7 @@ const key = Type.Object({
 })
 export type ShownKey = Static<typeof key>
 
-/** The secret is null where an earlier answer had it: in the answer to a retry. */
+/** The secret is null in the response to a retry: the first response held it. */
 export const issuedAnswer = Type.Object({ key, secret: nullable(Type.String()) })
 export const keyAnswer = Type.Object({ key })
 const gateways = Type.Object({
@@ -30,7 +30,7 @@ const gateways = Type.Object({
   silent: Type.Array(Type.Object({ name: Type.String(), lastSeenAt: instant })),
 })
 export type ShownGateways = Static<typeof gateways>
-/** How far a change has come that ends a key. An older console says less. */
+/** Which gateways have confirmed that a key ended. An older console leaves these fields out. */
 const progress = { announced: Type.Optional(Type.Boolean()), gateways: Type.Optional(nullable(gateways)) }
 export const revokedAnswer = Type.Object({ key, ...progress })
 export const rotatedAnswer = Type.Object({

@@ -2,37 +2,37 @@ import { randomUUID } from 'node:crypto'
 import { EXIT } from '../run/host.ts'
 import { CliError } from './cli-error.ts'
 import type { ConsoleAccess } from './console-access.ts'
-import { plainText } from './plain-text.ts'
+import { plainText } from './text.ts'
 
 const DEADLINE_MS = 15_000
-/** What a connection dies of that somebody in between, or the console as it stopped, has cut. */
+/** The connection was cut by a proxy, or by a console that stopped. The request may have been processed. */
 const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
-/** Before a connection stands, nothing was asked. */
+/** Failures before a connection was established: the request was not sent. */
 const NEVER_SENT: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nobody listens there',
-  ENOTFOUND: 'its name is not known',
-  EAI_AGAIN: 'its name could not be looked up',
-  EHOSTUNREACH: 'there is no way to it',
-  ENETUNREACH: 'there is no way to it',
-  UND_ERR_CONNECT_TIMEOUT: 'no connection was made in time',
+  ECONNREFUSED: 'connection refused',
+  ENOTFOUND: 'unknown host name',
+  EAI_AGAIN: 'the host name lookup failed',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to the network',
+  UND_ERR_CONNECT_TIMEOUT: 'the connection timed out',
 }
 const CERTIFICATE_CODE = /CERT|SIGNATURE|ISSUER|ERR_TLS/
 
-/** An answer of success. */
+/** A successful response. */
 export interface AdminAnswer {
-  /** The body as it came. */
+  /** The unparsed body. */
   readonly text: string
   readonly json: unknown
 }
 
-/** The console gave no answer. */
+/** The console did not respond. */
 export class NoAnswerError extends CliError {
-  /** Whether it may have done all the same what it was asked. */
-  readonly mayHaveHappened: boolean
+  /** Whether the console may have processed the request all the same. */
+  readonly mayHaveBeenProcessed: boolean
 
-  constructor(message: string, mayHaveHappened: boolean) {
+  constructor(message: string, mayHaveBeenProcessed: boolean) {
     super(message, EXIT.unavailable)
-    this.mayHaveHappened = mayHaveHappened
+    this.mayHaveBeenProcessed = mayHaveBeenProcessed
   }
 }
 
@@ -41,12 +41,12 @@ export interface AdminCall {
   /** Below `/admin/v1`. */
   readonly path: string
   readonly body?: Readonly<Record<string, unknown>>
-  /** Whether to do it twice would be a mistake: the console is then told which of two requests are one. */
+  /** Sends an idempotency key, so that a retry does not repeat the call. */
   readonly once?: boolean
   readonly deadlineMs?: number
 }
 
-/** The admin API, as a program uses it. Whatever is not an answer of success is thrown, said in a sentence. */
+/** A client of the admin API. Anything but success is thrown as an error whose message is for people. */
 export class AdminClient {
   readonly url: string
   readonly #token: string
@@ -57,8 +57,8 @@ export class AdminClient {
   }
 
   /**
-   * One deadline over both tries. The second is safe: reading, revoking and writing records anew may be done twice, and
-   * the idempotency key makes a second issue or rotation the first one's answer.
+   * Retries once if the connection is reset; one deadline covers both attempts. The retry is safe: reads, revocations and syncs
+   * may be repeated, and the idempotency key covers issuing and rotating.
    */
   async ask(call: AdminCall): Promise<AdminAnswer> {
     const { deadlineMs = DEADLINE_MS } = call
@@ -75,9 +75,9 @@ export class AdminClient {
     }
   }
 
-  /** The answer is success, but not what this version understands. */
+  /** For a successful response that this version does not understand. */
   notUnderstood(): CliError {
-    const message = `The console at ${this.url} answered in a form that this version does not know: are both of one version?`
+    const message = `The response of the console at ${this.url} is not understood: are console and command line of the same version?`
     return new CliError(message, EXIT.unavailable)
   }
 
@@ -88,7 +88,7 @@ export class AdminClient {
     }
     if (once === true) headers['idempotency-key'] = randomUUID()
     if (body !== undefined) headers['content-type'] = 'application/json'
-    // A redirect would carry the request to an address that nobody named.
+    // A redirect could send the token to another server.
     const request = { method, headers, signal, redirect: 'manual' as const }
     return body === undefined ? request : { ...request, body: JSON.stringify(body) }
   }
@@ -104,12 +104,12 @@ export class AdminClient {
   #refusal(status: number, json: unknown): CliError {
     const said = refusalOf(json)
     if (said === null) {
-      const message = `What answers at ${this.url} is no console of Postern (status ${status}): is --url or POSTERN_CONSOLE_URL right?`
+      const message = `The server at ${this.url} is not a Postern console (status ${status}): check --url or POSTERN_CONSOLE_URL`
       return new CliError(message, EXIT.unavailable)
     }
     const words = `${plainText(said.error)} (${status} ${plainText(said.code)})`
     if (status === 401) {
-      const message = `The console at ${this.url} does not accept the admin token: ${words}. Is it that console’s own?`
+      const message = `The console at ${this.url} rejected the admin token: ${words}. Does the token belong to this console?`
       return new CliError(message, EXIT.forbidden)
     }
     if (status === 403) {
@@ -132,11 +132,11 @@ export class AdminClient {
       return new NoAnswerError(message, true)
     }
     if (CERTIFICATE_CODE.test(code)) {
-      const message = `The certificate of ${this.url} is not trusted (${code}): NODE_EXTRA_CA_CERTS may name its authority`
+      const message = `The certificate of ${this.url} is not trusted (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority`
       return new NoAnswerError(message, false)
     }
     const why = unsent ?? `the connection failed (${code === '' ? causeOf(error) : code})`
-    const message = `The console at ${this.url} cannot be reached: ${why}. Is it running, and the address right?`
+    const message = `The console at ${this.url} cannot be reached: ${why}. Check the address, and that the console is running`
     return new NoAnswerError(message, unsent === undefined)
   }
 }
@@ -155,13 +155,13 @@ function refusalOf(json: unknown): { code: string; error: string } | null {
   return typeof code === 'string' && typeof error === 'string' ? { code, error } : null
 }
 
-/** The innermost words there are. */
+/** The message of the innermost cause. */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause === undefined ? error.message : causeOf(error.cause)
 }
 
-/** fetch hides what happened in the cause of its own error; of several addresses tried, in the first one's. */
+/** fetch wraps the error in a cause; if several addresses were tried, the first one's error counts. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return ''
   if (error.cause !== undefined) return codeOf(error.cause)

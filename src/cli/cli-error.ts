@@ -1,4 +1,4 @@
-/** A command that could not do its work: what a person is told of it, and the exit code that a script sees. */
+/** A command failed: the message is for people, the exit code for scripts. */
 export class CliError extends Error {
   readonly exitCode: number
 

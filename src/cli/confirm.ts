@@ -2,14 +2,14 @@ import { createInterface } from 'node:readline'
 import { EXIT, type HostStreams } from '../run/host.ts'
 import { CliError } from './cli-error.ts'
 
-/** Whether a person can be asked: they see the question, and what they type comes here. */
+/** Whether a person is at the terminal, to see the question and to type the answer. */
 export function canAsk({ input, errors }: HostStreams): boolean {
   return input.isTTY === true && errors.isTTY === true
 }
 
 /**
- * Asks at the terminal; whatever is not a clear yes, the end of input among it, is a no.
- * @throws where it is answered with Ctrl-C
+ * Asks at the terminal. Anything but a clear yes, including the end of input, counts as no.
+ * @throws on Ctrl-C
  */
 export async function confirm({ input, errors }: HostStreams, question: string): Promise<boolean> {
   const { promise, resolve, reject } = Promise.withResolvers<boolean>()

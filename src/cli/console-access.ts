@@ -4,9 +4,9 @@ import { fileErrorText } from '../config/setting-files.ts'
 import { EXIT } from '../run/host.ts'
 import { CliError } from './cli-error.ts'
 
-/** Where the admin API is, and what opens it. */
+/** The address of the admin API, and its token. */
 export interface ConsoleAccess {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly url: string
   readonly token: string
 }
@@ -17,19 +17,20 @@ export interface AccessOptions {
   readonly tokenFile?: string
 }
 
-/** A text and where it came from, as its writer spelled it. */
-interface Given {
+/** A value, and the flag or variable that it came from. */
+interface GivenText {
   readonly spelling: string
   readonly text: string
 }
 
-/** What the console itself would take for a token. Whatever else would be refused by fetch, with the token in the message. */
+/** What the console accepts as a token. fetch would reject anything else with the token in its message. */
 const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/
-const NO_URL = 'No console is named: give --url or POSTERN_CONSOLE_URL, such as http://127.0.0.1:8081'
+const NO_URL =
+  'The address of the console is missing: set --url or POSTERN_CONSOLE_URL, for example to http://127.0.0.1:8081'
 const NO_TOKEN =
-  'No admin token is given: set POSTERN_ADMIN_TOKEN or POSTERN_ADMIN_TOKEN_FILE, or give --token or --token-file'
+  'The admin token is missing: set POSTERN_ADMIN_TOKEN, POSTERN_ADMIN_TOKEN_FILE, --token or --token-file'
 
-/** Flags before the environment. These commands need no other setting, and so look at no other. */
+/** Flags take precedence over the environment. These commands read no other settings. */
 export function readConsoleAccess(options: AccessOptions, environment: NodeJS.ProcessEnv): ConsoleAccess {
   const flag = (spelling: string, text: string | undefined) => given(spelling, text)
   const variable = (name: string) => given(name, environment[name])
@@ -42,22 +43,23 @@ export function readConsoleAccess(options: AccessOptions, environment: NodeJS.Pr
     throw usage(`${url.spelling} must be ${formats['http-url']?.expectation}`)
   }
   if (token === null) throw usage(NO_TOKEN)
-  if (!TOKEN.test(token.text)) throw usage(`${token.spelling} holds no token: letters, digits and ._~+/-=`)
+  if (!TOKEN.test(token.text))
+    throw usage(`${token.spelling} is not a token: only letters, digits and ._~+/-= are allowed`)
   return { url: url.text.replace(/(?<!\/)\/+$/, ''), token: token.text }
 }
 
-/** An empty one is not set. */
-function given(spelling: string, text: string | undefined): Given | null {
+/** An empty text counts as not set. */
+function given(spelling: string, text: string | undefined): GivenText | null {
   return text === undefined || text === '' ? null : { spelling, text }
 }
 
-function either(own: Given | null, file: Given | null): Given | null {
+function either(own: GivenText | null, file: GivenText | null): GivenText | null {
   if (own !== null && file !== null)
-    throw usage(`The admin token is given twice: ${own.spelling} and ${file.spelling}`)
+    throw usage(`The admin token is set twice: by ${own.spelling} and ${file.spelling}`)
   return file === null ? own : { spelling: file.spelling, text: readToken(file) }
 }
 
-function readToken({ spelling, text }: Given): string {
+function readToken({ spelling, text }: GivenText): string {
   try {
     return readFileSync(text, 'utf8').trim()
   } catch (error) {

@@ -1,11 +1,10 @@
 import { styleText } from 'node:util'
 import type { Host } from '../run/host.ts'
-import type { ShownKey } from './admin-answers.ts'
-import { plainText } from './plain-text.ts'
-import { minuteOf, relativeTime } from './times.ts'
+import type { ShownGateways, ShownKey } from './admin-answers.ts'
+import { minuteOf, plainText, relativeTime } from './text.ts'
 
 type Colour = 'green' | 'yellow' | 'red' | 'gray' | 'bold'
-/** Text in a colour, or as it was. */
+/** Returns the text in a colour, or unchanged. */
 export type Paint = (colour: Colour, text: string) => string
 
 const STATE_COLOURS: Readonly<Record<string, Colour>> = {
@@ -15,7 +14,7 @@ const STATE_COLOURS: Readonly<Record<string, Colour>> = {
   revoked: 'red',
 }
 
-/** Colour where a terminal is and nobody declined it (https://no-color.org). */
+/** Colours only at a terminal, unless they are switched off (https://no-color.org). */
 export function paintFor(stream: NodeJS.WriteStream, { environment }: Host): Paint {
   const declined = (environment['NO_COLOR'] ?? '') !== '' || environment['TERM'] === 'dumb'
   if (stream.isTTY !== true || declined) return (_, text) => text
@@ -26,7 +25,7 @@ export function stateText({ state }: ShownKey, paint: Paint): string {
   return paint(STATE_COLOURS[state] ?? 'bold', plainText(state))
 }
 
-/** A key in half a line, for sentences. */
+/** Identifies a key within a sentence. */
 export function nameOf({ id, hint, name }: ShownKey): string {
   return `${plainText(id)} (${plainText(hint)}, ${plainText(name)})`
 }
@@ -41,4 +40,23 @@ export function lastUseText({ lastUsedAt }: ShownKey, nowMs: number): string {
 
 export function scopesText({ scopes }: ShownKey): string {
   return scopes.map(plainText).join(' ')
+}
+
+export const UNANNOUNCED =
+  'The gateways could not be notified yet: the console keeps trying, and each rejects the key at its next lookup'
+const NONE_KNOWN = 'No gateway has reported to the console within the last minute, so none can confirm it.'
+
+/** Which gateways have confirmed a revocation. */
+export function gatewaysText({ known, confirmed, verifying, silent }: ShownGateways): string {
+  if (known === 0) return NONE_KNOWN
+  const parts = [`${confirmed} of ${known} ${known === 1 ? 'gateway has' : 'gateways have'} confirmed it`]
+  if (verifying > 0) {
+    const checks = verifying === 1 ? 'is disconnected and checks' : 'are disconnected and check'
+    parts.push(`${verifying} ${checks} each key with the console before accepting it`)
+  }
+  if (silent.length > 0) {
+    const names = silent.map(({ name }) => plainText(name)).join(', ')
+    parts.push(`no answer within a second from ${names}`)
+  }
+  return `${parts.join('; ')}.`
 }

@@ -6,26 +6,26 @@ import { CliError } from './cli-error.ts'
 import { type AccessOptions, readConsoleAccess } from './console-access.ts'
 import { parseDuration } from './duration.ts'
 
-/** What each of the commands has in hand. */
+/** What every subcommand works with. */
 export interface KeysCommand {
   readonly host: Host
   readonly client: AdminClient
-  /** Print the admin API's own answer, for programs. */
+  /** Print the response of the admin API, for programs. */
   readonly json: boolean
 }
 
 type CommonOptions = AccessOptions & { readonly json?: boolean }
 
-/** Adds `keys` and all below it: the registry through its admin API, from a shell. */
+/** Adds `keys` and its subcommands, which manage keys through the admin API. */
 export function addKeysCommand(program: Command, host: Host): void {
   const keys = program.command('keys').description('issue, list, rotate and revoke keys, through the console')
   keys.helpCommand(false).exitOverride(error => {
-    // commander has printed its message; help is no failure.
+    // commander has printed its message already.
     throw error.exitCode === 0 ? error : new CliError('', EXIT.usage)
   })
   const begin: Begin = async self => {
     const options = self.opts<CommonOptions>()
-    // Only where it is used: it knows the form of every answer, and a gateway that starts has to describe this command.
+    // Loaded only when it runs: a gateway that starts describes this command as well.
     const { AdminClient } = await import('./admin-client.ts')
     const client = new AdminClient(readConsoleAccess(options, host.environment))
     return { host, client, json: options.json === true }
@@ -42,10 +42,10 @@ type Begin = (self: Command) => Promise<KeysCommand>
 function addIssue(keys: Command, begin: Begin): void {
   const issue = keys
     .command('issue')
-    .description('make a new key; its secret is printed once, alone on standard output')
-    .requiredOption('--workspace <id>', 'the one workspace it is for')
-    .requiredOption('--scope <scope>', 'what it may do; once for each scope', collect)
-    .option('--name <name>', 'what people will know it by (default: "cli" and the time)')
+    .description('issue a new key; its secret is printed once, alone on standard output')
+    .requiredOption('--workspace <id>', 'workspace of the key')
+    .requiredOption('--scope <scope>', 'scope of the key; repeat for more', collect)
+    .option('--name <name>', 'name of the key (default: "cli" and the time)')
     .addOption(expiresIn())
   type Options = { workspace: string; scope: string[]; name?: string; expiresIn?: number }
   withAccess(issue).action(async (options: Options, self: Command) => {
@@ -57,8 +57,8 @@ function addIssue(keys: Command, begin: Begin): void {
 function addList(keys: Command, begin: Begin): void {
   const list = keys
     .command('list')
-    .description('show the keys of a workspace, newest first')
-    .requiredOption('--workspace <id>', 'the workspace')
+    .description('list the keys of a workspace, newest first')
+    .requiredOption('--workspace <id>', 'workspace of the keys')
   withAccess(list).action(async (options: { workspace: string }, self: Command) => {
     const { listKeys } = await import('./keys-list.ts')
     await listKeys(await begin(self), checkWorkspace(options.workspace))
@@ -68,11 +68,11 @@ function addList(keys: Command, begin: Begin): void {
 function addRotate(keys: Command, begin: Begin): void {
   const rotate = keys
     .command('rotate')
-    .description('make a successor with the same scopes; the old key works until the overlap ends')
+    .description('replace a key by one with the same scopes; the old key works until the overlap ends')
     .argument('<id>', 'the key’s id (key_…)')
     .option(
       '--overlap <duration>',
-      'how long the old key still works (default: 24h); 0 revokes it at once',
+      'how long the old key keeps working (default: 24h); 0 revokes it at once',
       parseDuration,
     )
     .addOption(expiresIn())
@@ -86,9 +86,9 @@ function addRotate(keys: Command, begin: Begin): void {
 function addRevoke(keys: Command, begin: Begin): void {
   const revoke = keys
     .command('revoke')
-    .description('refuse a key from now on, for good')
+    .description('revoke a key, for good')
     .argument('<id>', 'the key’s id (key_…)')
-    .option('--yes', 'do not ask')
+    .option('--yes', 'do not ask for confirmation')
   withAccess(revoke).action(async (id: string, options: { yes?: boolean }, self: Command) => {
     const { revokeKey } = await import('./keys-revoke.ts')
     await revokeKey(await begin(self), { id: checkKeyId(id), confirmed: options.yes === true })
@@ -96,7 +96,7 @@ function addRevoke(keys: Command, begin: Begin): void {
 }
 
 function addSync(keys: Command, begin: Begin): void {
-  const sync = keys.command('sync').description('write every record in Redis anew, from the database')
+  const sync = keys.command('sync').description('rewrite every record in Redis from the database')
   withAccess(sync).action(async (_, self: Command) => {
     const { syncKeys } = await import('./keys-sync.ts')
     await syncKeys(await begin(self))
@@ -107,19 +107,17 @@ function collect(value: string, before: readonly string[] = []): string[] {
   return [...before, value]
 }
 
-/** What all of them take, after what each takes for itself. */
+/** Adds the options that all subcommands share, after their own. */
 function withAccess(command: Command): Command {
   return command
-    .option('--json', 'print what the admin API answers')
-    .option('--url <address>', 'the console (POSTERN_CONSOLE_URL)')
-    .option('--token <token>', 'admin token; others can see it here: prefer POSTERN_ADMIN_TOKEN')
-    .option('--token-file <file>', 'file that holds it (POSTERN_ADMIN_TOKEN_FILE)')
+    .option('--json', 'print the response of the admin API')
+    .option('--url <address>', 'address of the console (POSTERN_CONSOLE_URL)')
+    .option('--token <token>', 'admin token; visible to other users: prefer POSTERN_ADMIN_TOKEN')
+    .option('--token-file <file>', 'file that contains the token (POSTERN_ADMIN_TOKEN_FILE)')
 }
 
 function expiresIn(): Option {
-  return new Option('--expires-in <duration>', 'how long it will work (default: 90d)').argParser(
-    parseDuration,
-  )
+  return new Option('--expires-in <duration>', 'lifetime of the key (default: 90d)').argParser(parseDuration)
 }
 
 function checkWorkspace(text: string): string {
@@ -128,9 +126,9 @@ function checkWorkspace(text: string): string {
   throw new CliError(`--workspace must be ${expected}`, EXIT.usage)
 }
 
-/** Whoever pastes the key itself here must not find it in an error, an address or the console's log. */
+/** A secret pasted here by mistake must not reach an error message, a URL or the console's log. */
 function checkKeyId(text: string): string {
   if (/^key_[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) return text
-  const message = 'This is no id of a key: it begins with key_, and `postern keys list` shows it'
+  const message = 'This is not the id of a key: ids begin with key_, and `postern keys list` shows them'
   throw new CliError(message, EXIT.usage)
 }

@@ -5,7 +5,7 @@ import { CliError } from './cli-error.ts'
 import { expiryText, nameOf, scopesText } from './key-text.ts'
 import type { KeysCommand } from './keys-command.ts'
 import { showSecret } from './show-secret.ts'
-import { minuteOf } from './times.ts'
+import { minuteOf } from './text.ts'
 
 const DAY_SECONDS = 86_400
 
@@ -27,7 +27,7 @@ export async function issueKey(command: KeysCommand, options: IssueOptions): Pro
   const answer = await command.client
     .ask({ method: 'POST', path, body, once: true })
     .catch((error: unknown) => {
-      throw explainSilence(error, workspace)
+      throw explainNoAnswer(error, workspace)
     })
   const { key, secret } = readAnswer(command.client, issuedAnswer, answer)
   showSecret(command, answer.text, key, secret, [
@@ -35,10 +35,10 @@ export async function issueKey(command: KeysCommand, options: IssueOptions): Pro
   ])
 }
 
-/** @returns the error, with what to do where nobody knows whether there is a new key now */
-export function explainSilence(error: unknown, workspace: string | null): unknown {
-  if (!(error instanceof NoAnswerError) || !error.mayHaveHappened) return error
+/** @returns the error, with advice if the key may have been issued all the same */
+export function explainNoAnswer(error: unknown, workspace: string | null): unknown {
+  if (!(error instanceof NoAnswerError) || !error.mayHaveBeenProcessed) return error
   const place = workspace === null ? 'of its workspace' : `--workspace ${workspace}`
-  const advice = `. Whether there is a new key is not known: look with \`postern keys list ${place}\`, and revoke one whose secret nobody has`
+  const advice = `. A key may have been issued: check with \`postern keys list ${place}\`, and revoke it, since its secret is lost`
   return new CliError(error.message + advice, error.exitCode)
 }

@@ -5,7 +5,7 @@ import { keysTable } from './keys-table.ts'
 
 const PAGE_SIZE = 200
 
-/** `postern keys list`: every page of it. */
+/** `postern keys list`: all pages. */
 export async function listKeys({ client, host, json }: KeysCommand, workspace: string): Promise<void> {
   const keys: ShownKey[] = []
   let cursor: string | undefined
@@ -14,7 +14,7 @@ export async function listKeys({ client, host, json }: KeysCommand, workspace: s
     const path = `/workspaces/${encodeURIComponent(workspace)}/keys?${query}`
     const page = readAnswer(client, keysAnswer, await client.ask({ method: 'GET', path }))
     keys.push(...page.keys)
-    // A page without end would be a fault of the console; to ask for the same one for ever, one of ours.
+    // The same cursor again would loop for ever.
     if (page.cursor === cursor && cursor !== undefined) throw client.notUnderstood()
     cursor = page.cursor
   } while (cursor !== undefined)

@@ -3,13 +3,19 @@ import { EXIT } from '../run/host.ts'
 import { keyAnswer, readAnswer, revokedAnswer, type ShownKey } from './admin-answers.ts'
 import { CliError } from './cli-error.ts'
 import { canAsk, confirm } from './confirm.ts'
-import { gatewaysText, UNANNOUNCED } from './gateways-text.ts'
-import { lastUseText, nameOf, paintFor, scopesText, stateText } from './key-text.ts'
+import {
+  gatewaysText,
+  lastUseText,
+  nameOf,
+  paintFor,
+  scopesText,
+  stateText,
+  UNANNOUNCED,
+} from './key-text.ts'
 import type { KeysCommand } from './keys-command.ts'
-import { plainText } from './plain-text.ts'
-import { minuteOf } from './times.ts'
+import { minuteOf, plainText } from './text.ts'
 
-const UNCONFIRMED = 'Nobody is here to confirm it: to revoke a key without a terminal, add --yes'
+const UNCONFIRMED = 'There is no terminal to confirm at: add --yes to revoke a key without one'
 
 /** `postern keys revoke` */
 export async function revokeKey(
@@ -28,7 +34,7 @@ export async function revokeKey(
 async function askFirst({ client, host }: KeysCommand, id: string): Promise<void> {
   if (!canAsk(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
   const { key } = readAnswer(client, keyAnswer, await client.ask({ method: 'GET', path: `/keys/${id}` }))
-  // Nobody can use it: there is nothing to break, and nothing to ask.
+  // The key does not work any more: there is nothing to confirm.
   if (key.state === 'revoked' || key.state === 'expired') return
   const paint = paintFor(host.streams.errors, host)
   const facts = [
@@ -40,7 +46,7 @@ async function askFirst({ client, host }: KeysCommand, id: string): Promise<void
   ]
   host.complain(`${key.id} (${plainText(key.hint)}) would be revoked, for good:\n`)
   for (const [label = '', fact] of facts) host.complain(`  ${paint('bold', label.padEnd(10))} ${fact}\n`)
-  host.complain('Whatever still uses it is refused within a second.\n')
+  host.complain('Clients that still use it are rejected within a second.\n')
   if (await confirm(host.streams, 'Revoke it? [y/N] ')) return
   throw new CliError('Nothing was revoked', EXIT.failure)
 }

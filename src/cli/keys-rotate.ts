@@ -1,9 +1,8 @@
 import { systemClock } from '../domain/clock.ts'
 import { readAnswer, rotatedAnswer, type ShownKey } from './admin-answers.ts'
-import { gatewaysText, UNANNOUNCED } from './gateways-text.ts'
-import { expiryText, nameOf, scopesText } from './key-text.ts'
+import { expiryText, gatewaysText, nameOf, scopesText, UNANNOUNCED } from './key-text.ts'
 import type { KeysCommand } from './keys-command.ts'
-import { explainSilence } from './keys-issue.ts'
+import { explainNoAnswer } from './keys-issue.ts'
 import { showSecret } from './show-secret.ts'
 
 const DAY_SECONDS = 86_400
@@ -22,12 +21,12 @@ export async function rotateKey(command: KeysCommand, options: RotateOptions): P
     ...(overlap === undefined ? {} : { overlapSeconds: overlap }),
     ...(expiresIn === undefined ? {} : { expiresInDays: expiresIn / DAY_SECONDS }),
   }
-  // To wait means something where there is no overlap: the old key is revoked then.
+  // Without an overlap the old key is revoked: wait until the gateways confirm it.
   const path = `/keys/${id}/rotate?wait=1`
   const answer = await command.client
     .ask({ method: 'POST', path, body, once: true })
     .catch((error: unknown) => {
-      throw explainSilence(error, null)
+      throw explainNoAnswer(error, null)
     })
   const { key, secret, replaced, announced, gateways } = readAnswer(command.client, rotatedAnswer, answer)
   const nowMs = systemClock.wallMs()

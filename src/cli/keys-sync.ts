@@ -2,10 +2,10 @@ import { readAnswer, syncAnswer } from './admin-answers.ts'
 import type { KeysCommand } from './keys-command.ts'
 import { createProgress } from './progress.ts'
 
-/** A page is many writes to Redis. */
+/** A page takes many writes to Redis. */
 const PAGE_DEADLINE_MS = 60_000
 
-/** `postern keys sync`: page by page, so that none takes long, and whoever waits sees how far it is. */
+/** `postern keys sync`: page by page, so that no request takes long and progress can be shown. */
 export async function syncKeys({ client, host, json }: KeysCommand): Promise<void> {
   const progress = createProgress(host.streams.errors, json)
   let synced = 0
@@ -26,8 +26,6 @@ export async function syncKeys({ client, host, json }: KeysCommand): Promise<voi
     progress.end()
   }
   host.write(
-    json
-      ? `${JSON.stringify({ synced, total })}\n`
-      : `Redis holds ${synced} keys as the database has them.\n`,
+    json ? `${JSON.stringify({ synced, total })}\n` : `Wrote ${synced} keys from the database to Redis.\n`,
   )
 }

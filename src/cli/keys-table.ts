@@ -3,8 +3,7 @@ import Table from 'cli-table3'
 import type { Host } from '../run/host.ts'
 import type { ShownKey } from './admin-answers.ts'
 import { lastUseText, type Paint, paintFor, scopesText, stateText } from './key-text.ts'
-import { plainText } from './plain-text.ts'
-import { minuteOf, relativeTime } from './times.ts'
+import { minuteOf, plainText, relativeTime } from './text.ts'
 
 const HEAD = ['ID', 'HINT', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES (UTC)', 'LAST USED']
 const NO_BORDERS = {
@@ -24,10 +23,10 @@ const NO_BORDERS = {
   'right-mid': '',
   middle: '  ',
 }
-/** No colour of the library's own: where there is any is decided once, in `paintFor`. */
+/** No colours of the library: `paintFor` decides about them. */
 const PLAIN = { head: [], border: [], 'padding-left': 0, 'padding-right': 0, compact: true }
 
-/** A line for each key; where the terminal is too narrow for that, a block. */
+/** One line per key, or one block per key if the terminal is too narrow. */
 export function keysTable(keys: readonly ShownKey[], nowMs: number, host: Host): string {
   const { output } = host.streams
   const paint = paintFor(output, host)
@@ -55,7 +54,7 @@ function blockOf(cells: readonly string[], paint: Paint): string[] {
   return linesOf(cells.map((cell, index) => [paint('bold', HEAD[index] ?? ''), cell]))
 }
 
-/** The library fills the last column up with spaces. */
+/** Without the spaces with which the library pads the last column. */
 function linesOf(rows: readonly string[][]): string[] {
   const table = new Table({ chars: NO_BORDERS, style: PLAIN })
   table.push(...rows)

@@ -14,20 +14,20 @@ import { CliError } from './cli-error.ts'
 import { addKeysCommand } from './keys-command.ts'
 
 const PLANES: readonly Plane[] = ['gateway', 'console']
-/** Commands that go on for whom they serve, whether or not anybody reads what they say. */
-const SERVING: ReadonlySet<string> = new Set(['demo', 'gateway', 'console'])
-/** Words that may stand in place of the flag, anywhere before the first option. */
+/** Commands that keep running after their output is closed. */
+const SERVERS: ReadonlySet<string> = new Set(['demo', 'gateway', 'console'])
+/** Words that stand for a flag, anywhere before the first option. */
 const WORDS_FOR_FLAGS: ReadonlyMap<string, string> = new Map([
   ['help', '--help'],
   ['version', '--version'],
 ])
 const HELP_FLAGS: ReadonlySet<string> = new Set(['-h', '--help'])
 
-/** Reads the command line, does what it says, and ends with the exit code that fits. */
+/** Runs the command line, and exits with a code that says how it went. */
 export async function runProgram(host: Host): Promise<void> {
   const version = readVersion()
   const program = describeProgram(host, version)
-  if (!SERVING.has(host.argv[0] ?? '')) endQuietlyWhereNobodyReads(host)
+  if (!SERVERS.has(host.argv[0] ?? '')) exitWhenOutputCloses(host)
   try {
     await program.parseAsync(argumentsOf(program, host.argv), { from: 'user' })
   } catch (error) {
@@ -35,19 +35,19 @@ export async function runProgram(host: Host): Promise<void> {
   }
 }
 
-/** `postern keys list | head -1` is no fault. */
-function endQuietlyWhereNobodyReads(host: Host): void {
+/** `postern keys list | head -1` closes the pipe early, which is not an error. */
+function exitWhenOutputCloses(host: Host): void {
   host.streams.output.on('error', () => host.exit(EXIT.unread))
 }
 
-/** `postern help keys list`, `postern keys help` and `postern version` as flags; what is asked about must be a command. */
+/** Turns `postern help keys list`, `postern keys help` and `postern version` into flags. Unknown commands are refused. */
 function argumentsOf(program: Command, argv: readonly string[]): string[] {
   const firstOption = argv.findIndex(word => word.startsWith('-'))
   const words = firstOption === -1 ? argv : argv.slice(0, firstOption)
   const at = words.findIndex(word => WORDS_FOR_FLAGS.has(word))
   const flag = WORDS_FOR_FLAGS.get(words[at] ?? '')
   const given = flag === undefined ? [...argv] : [...argv.toSpliced(at, 1), flag]
-  // commander would show its own help where that of an unknown command is asked for.
+  // For an unknown command commander would print the help of its parent.
   if (given.some(word => HELP_FLAGS.has(word)))
     requireCommand(
       program,
@@ -65,58 +65,64 @@ function requireCommand(parent: Command, [word, ...more]: readonly string[]): vo
 
 function describeProgram(host: Host, version: string): Command {
   const program = new Command('postern')
-    .description('API-key gateway in front of a workspace/files service')
+    .description('API key gateway in front of your service')
     .helpCommand(false)
     .configureOutput({
       writeOut: text => host.write(text),
       writeErr: text => host.complain(text),
-      // `--tokn=…` is repeated without what follows the name: it may be secret.
+      // The value in `--tokn=…` may be secret.
       outputError: (text, write) => write(text.replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")),
     })
     .exitOverride()
 
-  command(program, 'demo', 'gateway, console and a sample service in one process, in memory').action(
+  command(program, 'demo', 'run gateway, console and a sample upstream in one process, in memory').action(
     async (_, self) => {
       const { runDemo } = await import('../run/run-demo.ts')
       await runDemo(host, version, flagsOf(self), configFileOf(self))
     },
   )
-  command(program, 'gateway', 'the data plane: checks keys and forwards').action(async (_, self) => {
-    const settings = loadRunSettings(() => load(host, self, ['gateway']))
-    const { runGateway } = await import('../run/run-gateway.ts')
-    await runGateway(host, version, settings)
-  })
-  command(program, 'console', 'the control plane: issues, lists and revokes keys').action(async (_, self) => {
-    const settings = loadRunSettings(() => load(host, self, ['console']))
-    const { runConsole } = await import('../run/run-console.ts')
-    await runConsole(host, version, settings)
-  })
+  command(program, 'gateway', 'run the data plane, which verifies keys and forwards requests').action(
+    async (_, self) => {
+      const settings = loadRunSettings(() => load(host, self, ['gateway']))
+      const { runGateway } = await import('../run/run-gateway.ts')
+      await runGateway(host, version, settings)
+    },
+  )
+  command(program, 'console', 'run the control plane, which issues, lists and revokes keys').action(
+    async (_, self) => {
+      const settings = loadRunSettings(() => load(host, self, ['console']))
+      const { runConsole } = await import('../run/run-console.ts')
+      await runConsole(host, version, settings)
+    },
+  )
   addKeysCommand(program, host)
-  const configuration = program.command('config').description('look at settings')
-  command(configuration, 'check', 'name every mistake in the settings at once')
-    .argument('[plane]', 'only what this plane needs: gateway or console')
+  const configuration = program.command('config').description('inspect the settings')
+  command(configuration, 'check', 'report every problem in the settings at once')
+    .argument('[plane]', 'check only what this plane needs: gateway or console')
     .action(async (plane: string | undefined, _, self) => {
-      loadOrEnd(host, self, planesOf(plane, self))
+      loadOrThrow(host, self, planesOf(plane, self))
       host.write('The settings are valid.\n')
     })
-  command(configuration, 'print', 'print the effective settings, secrets hidden').action(async (_, self) => {
-    const loaded = load(host, self, [])
-    host.write(printConfig(configOrThrow(loaded), loaded.ok ? loaded.removed : undefined))
-  })
+  command(configuration, 'print', 'print the effective settings, with secrets hidden').action(
+    async (_, self) => {
+      const loaded = load(host, self, [])
+      host.write(printConfig(configOrThrow(loaded), loaded.ok ? loaded.removed : undefined))
+    },
+  )
   command(program, 'openapi', 'print the public API as an OpenAPI 3.1 document').action(async (_, self) => {
-    host.write(`${JSON.stringify(describeApi(loadOrEnd(host, self, []), version), null, 2)}\n`)
+    host.write(`${JSON.stringify(describeApi(loadOrThrow(host, self, []), version), null, 2)}\n`)
   })
-  describeItself(program, version)
+  addHelpAndVersion(program, version)
   return program
 }
 
-/** Help and version, of every command. */
-function describeItself(described: Command, version: string): void {
+/** Adds help and version to every command. */
+function addHelpAndVersion(described: Command, version: string): void {
   described.helpOption('-h, --help', 'print this help').version(version, '-V, --version', 'print the version')
-  for (const child of described.commands) describeItself(child, version)
+  for (const child of described.commands) addHelpAndVersion(child, version)
 }
 
-/** A command that takes every setting as a flag; they are described where it is the one that is asked for. */
+/** A command that takes every setting as a flag. The flags are added only to the command that runs: there are many. */
 function command(parent: Command, name: string, description: string): Command {
   const made = parent.command(name).description(description)
   parent.hook('preSubcommand', (_, asked) => {
@@ -126,12 +132,12 @@ function command(parent: Command, name: string, description: string): Command {
 }
 
 function addSettings(made: Command): void {
-  made.option('--config <file>', 'file of settings')
+  made.option('--config <file>', 'configuration file')
   for (const setting of settings) {
     for (const { name: flag } of spellingsOf(setting, 'flag')) {
       const help =
         flag.endsWith('-file') && !setting.flag.endsWith('-file')
-          ? 'File that holds it'
+          ? 'File that contains it'
           : setting.schema.description
       made.addOption(new Option(`${flag} <value>`, help))
     }
@@ -151,8 +157,8 @@ function configFileOf(self: Command): string | undefined {
   return typeof file === 'string' ? file : undefined
 }
 
-/** Settings that are about to be used; where they are wrong, all mistakes and the end. */
-function loadOrEnd(host: Host, self: Command, planes: readonly Plane[]): Config {
+/** @throws ConfigError, which names every problem */
+function loadOrThrow(host: Host, self: Command, planes: readonly Plane[]): Config {
   return configOrThrow(load(host, self, planes))
 }
 
@@ -168,7 +174,9 @@ function load(host: Host, self: Command, planes: readonly Plane[]): LoadedConfig
 function planesOf(plane: string | undefined, self: Command): readonly Plane[] {
   if (plane === undefined) return PLANES
   const known = PLANES.find(name => name === plane)
-  return known === undefined ? self.error(`error: there is no plane ${plane}: gateway or console`) : [known]
+  return known === undefined
+    ? self.error(`error: unknown plane ${plane}: it must be gateway or console`)
+    : [known]
 }
 
 function exitCodeOf(error: unknown, host: Host): number {
@@ -177,7 +185,7 @@ function exitCodeOf(error: unknown, host: Host): number {
     return error.exitCode === 0 ? EXIT.ok : EXIT.usage
   }
   if (error instanceof CliError) {
-    // Where it is silent, commander or the person at the terminal has said it already.
+    // Without a message, commander has printed one, or the user pressed Ctrl-C.
     if (error.message !== '') host.complain(`${error.message}\n`)
     return error.exitCode
   }

@@ -6,17 +6,17 @@ export interface Progress {
 }
 
 const FORMAT = '{bar} {percentage} % | {value} of {total} | {eta_formatted} left'
-/** How often a log is told, in parts of the whole. */
-const PARTS_TOLD = 10
+/** Number of lines that a log gets. */
+const LOG_LINES = 10
 
-/** A bar where a person looks on, a few plain lines in a log, and for programs nothing. */
+/** A bar at a terminal, a few plain lines in a log, and nothing for programs. */
 export function createProgress(stream: NodeJS.WriteStream, forProgram: boolean): Progress {
   if (stream.isTTY === true) return createBar(stream)
   return forProgram ? { show() {}, end() {} } : createLines(stream)
 }
 
 function createBar(stream: NodeJS.WriteStream): Progress {
-  // Ctrl-C is to end the program, and not only the bar; so nothing of the terminal is changed that would stay so.
+  // Ctrl-C must end the program: the bar installs no handler, and changes no terminal mode that would need restoring.
   const options = { stream, format: FORMAT, gracefulExit: false, linewrap: true }
   const bar = new bars.SingleBar(options, bars.Presets.shades_classic)
   let started = false
@@ -32,12 +32,12 @@ function createBar(stream: NodeJS.WriteStream): Progress {
 }
 
 function createLines(stream: NodeJS.WriteStream): Progress {
-  let told = 0
+  let linesWritten = 0
   return {
     show(done, total) {
-      const part = total === 0 ? PARTS_TOLD : Math.floor((done / total) * PARTS_TOLD)
-      if (part <= told) return
-      told = part
+      const part = total === 0 ? LOG_LINES : Math.floor((done / total) * LOG_LINES)
+      if (part <= linesWritten) return
+      linesWritten = part
       stream.write(`${done} of ${total} keys written\n`)
     },
     end() {},

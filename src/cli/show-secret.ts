@@ -4,12 +4,12 @@ import { CliError } from './cli-error.ts'
 import type { KeysCommand } from './keys-command.ts'
 
 const ONCE =
-  'Its secret is the line on standard output: shown this once and kept nowhere. Store it before you go on.'
+  'The secret is the line on standard output. It is shown only once and stored nowhere: save it now.'
 
 /**
- * The secret, alone on standard output; what is to be said of it goes to the other stream, so that
+ * Prints the secret alone on standard output and everything else on standard error, so that
  * `secret=$(postern keys issue …)` is just the secret.
- * @param text the answer as it came, for `--json`
+ * @param text the unparsed response, for `--json`
  * @param lines what happened, for people
  */
 export function showSecret(
@@ -21,14 +21,14 @@ export function showSecret(
 ): void {
   if (json) host.write(`${text}\n`)
   else for (const line of lines) host.complain(`${line}\n`)
-  if (secret === null) throw lost(key)
+  if (secret === null) throw lostSecretError(key)
   if (json) return
   host.complain(`${ONCE}\n`)
   host.write(`${secret}\n`)
 }
 
-/** The first answer had it, and was lost with its connection; the answer to the retry has not. */
-function lost({ id }: ShownKey): CliError {
-  const message = `The connection broke before the secret of ${id} arrived, and it is shown only once: nobody has it. Get another with \`postern keys rotate ${id} --overlap 0s\`, or revoke it`
+/** The first response held the secret and was lost with its connection; the response to the retry does not hold it. */
+function lostSecretError({ id }: ShownKey): CliError {
+  const message = `The connection broke before the secret of ${id} arrived, and it is shown only once. Replace it with \`postern keys rotate ${id} --overlap 0s\`, or revoke the key`
   return new CliError(message, EXIT.failure)
 }

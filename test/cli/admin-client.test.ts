@@ -22,7 +22,7 @@ test('a console that does not answer is given up, and what was asked may have ha
     error => error,
   )
   expect(error.message).toBe(`The console at ${admin.url} did not answer within 0.05 seconds`)
-  expect([error.exitCode, error.mayHaveHappened]).toEqual([69, true])
+  expect([error.exitCode, error.mayHaveBeenProcessed]).toEqual([69, true])
 })
 
 test('nor is a body awaited for ever', async () => {

@@ -61,7 +61,9 @@ describe('help and version work everywhere', () => {
   })
 
   test('and a value that reads so is one', async () => {
-    expect((await run('keys list --workspace help')).errors).toContain('No console is named')
+    expect((await run('keys list --workspace help')).errors).toContain(
+      'The address of the console is missing',
+    )
   })
 })
 

@@ -24,7 +24,7 @@ describe('issue', () => {
     const exit = await postern(...ISSUE)
     expect(exit).toMatchObject({ code: 0, stdout: SECRET })
     expect(exit.stderr).toContain(`${ID} (wsk_…x7Qf, billing importer) for workspace ws_1`)
-    expect(exit.stderr).toContain('shown this once')
+    expect(exit.stderr).toContain('shown only once')
     expect(exit.stderr).not.toContain(SECRET)
   })
 
@@ -179,7 +179,7 @@ describe('rotate', () => {
     expect(exit).toMatchObject({ code: 0, stdout: SECRET })
     expect(exit.stderr).toContain(`It replaces ${ID} (wsk_…x7Qf, billing importer), which is revoked.`)
     expect(exit.stderr).toContain('2 of 2 gateways')
-    expect(exit.stderr).toContain('could not be told yet')
+    expect(exit.stderr).toContain('could not be notified yet')
   })
 
   test('of a key that is not active is refused, in the console’s words', async () => {
@@ -218,7 +218,7 @@ describe('revoke', () => {
     ],
     [
       { known: 0, confirmed: 0, verifying: 0, silent: [] },
-      'No gateway is known: none has reported to the console within the last minute, so none can confirm it.',
+      'No gateway has reported to the console within the last minute, so none can confirm it.',
     ],
     [
       {
@@ -248,11 +248,11 @@ describe('revoke', () => {
     ])
   })
 
-  test('says where gateways could not be told yet', async () => {
+  test('says where gateways could not be notified yet', async () => {
     admin.answers(says(200, { ...revoked, announced: false }))
     const exit = await postern('keys', 'revoke', ID, '--yes', '--json')
     expect(JSON.parse(exit.stdout)).toEqual({ ...revoked, announced: false })
-    expect(exit).toMatchObject({ code: 0, stderr: expect.stringContaining('could not be told yet') })
+    expect(exit).toMatchObject({ code: 0, stderr: expect.stringContaining('could not be notified yet') })
   })
 
   test('of a key that had expired says so', async () => {
@@ -281,7 +281,7 @@ describe('sync', () => {
     ])
     expect(exit).toEqual({
       code: 0,
-      stdout: 'Redis holds 100 keys as the database has them.',
+      stdout: 'Wrote 100 keys from the database to Redis.',
       stderr: '40 of 100 keys written\n80 of 100 keys written\n100 of 100 keys written\n',
     })
   })
@@ -328,14 +328,14 @@ describe('what goes wrong is said in a sentence, with an exit code', () => {
     expect(exit.stderr.trim().split('\n')).toHaveLength(1)
   })
 
-  test('nobody listens', async () => {
+  test('the connection is refused', async () => {
     const gone = await ScriptedAdmin.start()
     const { env, url } = gone
     await gone.stop()
     const exit = await runPostern(LIST, env)
     expect(exit).toMatchObject({ code: 69, stdout: '' })
     expect(exit.stderr).toBe(
-      `The console at ${url} cannot be reached: nobody listens there. Is it running, and the address right?\n`,
+      `The console at ${url} cannot be reached: connection refused. Check the address, and that the console is running\n`,
     )
   })
 
@@ -347,18 +347,18 @@ describe('what goes wrong is said in a sentence, with an exit code', () => {
       (_: unknown, response: import('node:http').ServerResponse) =>
         response.writeHead(302, { location: '/elsewhere' }).end(),
     ],
-  ])('what answers is no console: %s', async (_, script) => {
+  ])('the server is not a console: %s', async (_, script) => {
     admin.answers(script)
     const exit = await postern(...LIST)
     expect(exit).toMatchObject({ code: 69, stdout: '' })
-    expect(exit.stderr).toContain('is no console of Postern')
+    expect(exit.stderr).toContain('is not a Postern console')
     expect(admin.requests).toHaveLength(1)
   })
 
   test('an answer that this version does not know', async () => {
     admin.answers(says(200, { keys: [{ id: 1 }] }))
     const exit = await postern(...LIST)
-    expect(exit).toMatchObject({ code: 69, stderr: expect.stringContaining('of one version?') })
+    expect(exit).toMatchObject({ code: 69, stderr: expect.stringContaining('of the same version?') })
   })
 
   test('the console’s words cannot do anything to the terminal', async () => {
@@ -442,7 +442,7 @@ describe('where the console is, and what opens it', () => {
     [
       'a token that no header can hold',
       { POSTERN_ADMIN_TOKEN: 'canary\ncanary' },
-      /^POSTERN_ADMIN_TOKEN holds no token/,
+      /^POSTERN_ADMIN_TOKEN is not a token/,
     ],
     ['a token twice', { POSTERN_ADMIN_TOKEN_FILE: '/canary' }, /twice/],
     [

@@ -1,8 +1,7 @@
 import { InvalidArgumentError } from 'commander'
 import { describe, expect, it, test } from 'vitest'
 import { parseDuration } from '../../src/cli/duration.ts'
-import { plainText } from '../../src/cli/plain-text.ts'
-import { minuteOf, relativeTime } from '../../src/cli/times.ts'
+import { minuteOf, plainText, relativeTime } from '../../src/cli/text.ts'
 
 describe('a duration', () => {
   it.each([

@@ -1,3 +1,11 @@
+/** Control characters, and those that change the direction of text: a terminal would act on them. */
+const UNPRINTABLE = /[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+
+/** Text from the console, safe to show at a terminal. */
+export function plainText(text: string): string {
+  return text.replace(UNPRINTABLE, '\u{fffd}')
+}
+
 const UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ['day', 86_400_000],
   ['hour', 3_600_000],
@@ -5,7 +13,7 @@ const UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
 ]
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 
-/** `in 89 days`, `3 minutes ago`; never more than has passed or is left. */
+/** `in 89 days`, `3 minutes ago`; rounded towards now. */
 export function relativeTime(instant: string, nowMs: number): string {
   const differenceMs = Date.parse(instant) - nowMs
   for (const [unit, unitMs] of UNITS) {
@@ -15,7 +23,7 @@ export function relativeTime(instant: string, nowMs: number): string {
   return differenceMs < 0 ? 'just now' : 'in under a minute'
 }
 
-/** `2027-02-18 09:00`, in UTC as everything that the console says. */
+/** `2027-02-18 09:00`, in UTC. */
 export function minuteOf(instant: string): string {
   return instant.slice(0, 16).replace('T', ' ')
 }
