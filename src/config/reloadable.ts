@@ -1,35 +1,35 @@
 /**
- * Takes part in a change of settings: makes ready for new ones, or throws why they cannot be used. What it returns puts them
- * to use; it cannot fail and does not wait. So either everybody changes or nobody does.
+ * Prepares for new settings, or throws if they cannot be used. Only the function that it returns applies them; that one must
+ * not fail or wait. So either every part takes over a change, or none does.
  */
-export type Prepare<Settings> = (settings: Settings) => () => void
+export type PrepareReload<Settings> = (settings: Settings) => () => void
 
-/** How a part asks to be told when settings change while it runs. */
-export type Follow<Settings> = (prepare: Prepare<Settings>) => void
+/** Registers a part for changes of settings at run time. */
+export type OnReload<Settings> = (prepare: PrepareReload<Settings>) => void
 
-/** For parts whose settings stay as they are. */
-export const unchanging = (): void => {}
+/** For parts whose settings never change. */
+export const neverReloads = (): void => {}
 
-/** What is made of the settings, and made anew when they change: who uses it asks for it each time. */
-export function following<Settings, Value>(
+/** A value made from settings, and replaced when they change: read `value` each time. */
+export function reloadable<Settings, Value>(
   settings: Settings,
-  follow: Follow<Settings>,
+  onReload: OnReload<Settings>,
   make: (settings: Settings) => Value,
 ): { readonly value: Value } {
-  const made = { value: make(settings) }
-  follow(next => {
+  const current = { value: make(settings) }
+  onReload(next => {
     const value = make(next)
     return () => {
-      made.value = value
+      current.value = value
     }
   })
-  return made
+  return current
 }
 
-/** The same for a part that knows only its own share of the settings. */
-export function followingPart<Whole, Part>(
-  follow: Follow<Whole>,
+/** For a part that knows only some of the settings. */
+export function onReloadOf<Whole, Part>(
+  onReload: OnReload<Whole>,
   partOf: (whole: Whole) => Part,
-): Follow<Part> {
-  return prepare => follow(whole => prepare(partOf(whole)))
+): OnReload<Part> {
+  return prepare => onReload(whole => prepare(partOf(whole)))
 }

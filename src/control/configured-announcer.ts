@@ -1,4 +1,4 @@
-import { type Follow, followingPart, unchanging } from '../config/reloadable.ts'
+import { neverReloads, type OnReload, onReloadOf } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { ControlLogger } from '../observability/control-logger.ts'
@@ -12,12 +12,12 @@ interface Parts {
   readonly config: Config
   readonly metrics: Metrics
   readonly logger: ControlLogger
-  readonly follow?: Follow<Config>
+  readonly onReload?: OnReload<Config>
 }
 
 /** Tells gateways through the Redis that is configured, or nobody where none is. */
 export function createConfiguredAnnouncer(
-  { config, metrics, logger, follow = unchanging }: Parts,
+  { config, metrics, logger, onReload = neverReloads }: Parts,
   secrets: { readonly value: ConsoleSecrets },
 ): Announcer {
   if (redisTopologyOf(config.redis) === null) return createSilentAnnouncer()
@@ -25,7 +25,7 @@ export function createConfiguredAnnouncer(
     config: config.redis,
     metrics,
     logger,
-    follow: followingPart(follow, (next: Config) => next.redis),
+    onReload: onReloadOf(onReload, (next: Config) => next.redis),
   })
   const { commandTimeoutMs } = config.redis
   return createRedisAnnouncer({

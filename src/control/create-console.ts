@@ -1,6 +1,6 @@
 import formbody from '@fastify/formbody'
 import type { FastifyInstance } from 'fastify'
-import { type Follow, following, followingPart, unchanging } from '../config/reloadable.ts'
+import { neverReloads, type OnReload, onReloadOf, reloadable } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import { describeApi } from '../domain/describe-api.ts'
@@ -52,7 +52,7 @@ export interface ConsoleParts {
   /** Told when the console cannot start yet for want of something. */
   readonly onWaiting?: (part: 'database') => void
   /** How settings are heard of that change while it runs. */
-  readonly follow?: Follow<Config>
+  readonly onReload?: OnReload<Config>
 }
 
 export interface ConsoleHealth {
@@ -75,14 +75,22 @@ export interface Console {
 
 /** The control plane, wired: the database is open and up to date, nothing listens, nothing is announced yet. */
 export async function createConsole(parts: ConsoleParts): Promise<Console> {
-  const { config, metrics, logger, clock, randomBytes, timers = systemTimers, follow = unchanging } = parts
-  const secrets = following(config, follow, importSecrets)
+  const {
+    config,
+    metrics,
+    logger,
+    clock,
+    randomBytes,
+    timers = systemTimers,
+    onReload = neverReloads,
+  } = parts
+  const secrets = reloadable(config, onReload, importSecrets)
   const random = () => (randomBytes(1)[0] ?? 0) / 256
   const announcer = parts.announcer ?? createConfiguredAnnouncer(parts, secrets)
   const me = Buffer.from(randomBytes(4)).toString('hex')
-  const urlFollow = followingPart(follow, (next: Config) => next.database.url)
-  const url = following(config.database.url, urlFollow, current => current)
-  const database = await untilReachable(() => openDatabase(url.value, urlFollow), {
+  const onUrlReload = onReloadOf(onReload, (next: Config) => next.database.url)
+  const url = reloadable(config.database.url, onUrlReload, current => current)
+  const database = await untilReachable(() => openDatabase(url.value, onUrlReload), {
     clock,
     timers,
     logger,
@@ -95,7 +103,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const webhook = createWebhook(config.console.webhook, {
     notices,
     newNoticeId,
-    follow: followingPart(follow, next => next.console.webhook),
+    onReload: onReloadOf(onReload, next => next.console.webhook),
     clock,
     timers,
     metrics,
@@ -126,7 +134,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const { oneTimeLink = null } = parts
   const signIn = createSignIn({
     config: config.console,
-    follow: followingPart(follow, next => next.console),
+    onReload: onReloadOf(onReload, next => next.console),
     database,
     oneTimeLink,
     clock,
@@ -148,7 +156,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const internal = createInternalServer({
     ...server,
     settings: config.console.internal,
-    follow: followingPart(follow, next => next.console.internal),
+    onReload: onReloadOf(onReload, next => next.console.internal),
     clock,
     token: () => secrets.value.keyServiceToken,
     calls: keyServiceCalls({

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { type Follow, followingPart } from '../config/reloadable.ts'
+import { type OnReload, onReloadOf } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import { TroubleLog } from '../observability/trouble-log.ts'
@@ -13,7 +13,7 @@ type InternalSettings = Config['console']['internal']
 
 export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 'randomBytes' | 'keyPrefix'> {
   readonly settings: InternalSettings
-  readonly follow: Follow<InternalSettings>
+  readonly onReload: OnReload<InternalSettings>
   readonly clock: Clock
   /** The bearer token of gateways as it is now; without one every call is refused. */
   readonly token: () => string | undefined
@@ -22,7 +22,7 @@ export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 
 
 /** The listener of gateways: it serves `/internal/v1` and nothing else. It does not listen yet. */
 export function createInternalServer(parts: InternalParts): FastifyInstance {
-  const { settings, follow, clock, logger, metrics, randomBytes, keyPrefix, token, calls } = parts
+  const { settings, onReload, clock, logger, metrics, randomBytes, keyPrefix, token, calls } = parts
   const tls = tlsOptionsOf(settings.tls)
   // Gateways speak to it directly: no proxy is believed about an address.
   const app = createConsoleServer({
@@ -34,8 +34,8 @@ export function createInternalServer(parts: InternalParts): FastifyInstance {
     trustedProxies: [],
     tls,
   })
-  const followTls = followingPart(follow, next => next.tls)
-  followTls(refuseSwitching(settings.tls))
+  const onTlsReload = onReloadOf(onReload, next => next.tls)
+  onTlsReload(refuseSwitching(settings.tls))
   if (tls !== null) {
     const trouble = new TroubleLog('internal TLS handshake', logger, clock)
     const handshakes = {
@@ -45,7 +45,7 @@ export function createInternalServer(parts: InternalParts): FastifyInstance {
         trouble.failed(error)
       },
     }
-    watchTls(app, followTls, handshakes)
+    watchTls(app, onTlsReload, handshakes)
   }
   const admit = requireBearer(token)
   mountCalls(app, { prefix: '/internal/v1', admit, unknownPath: 'unknown_path' }, calls)

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import { type Follow, followingPart } from '../config/reloadable.ts'
+import { type OnReload, onReloadOf } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import { denialRow } from '../domain/denial.ts'
@@ -39,7 +39,7 @@ export interface GatewayDeps {
   /** Bytes of what lives long at which the process would end. */
   readonly heapLimitBytes: number
   /** How settings are heard of that change while it runs. */
-  readonly follow: Follow<Config>
+  readonly onReload: OnReload<Config>
 }
 
 /** The data plane, built apart from listening. */
@@ -57,7 +57,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   const admission = admissionOf(app, deps, observer)
   const gateway = {
     routes: compileRoutes(config.routes),
-    keyCheck: createKeyCheck(config, deps.follow),
+    keyCheck: createKeyCheck(config, deps.onReload),
     keys: deps.keys,
     limits: deps.limits,
     used: deps.used,
@@ -116,7 +116,7 @@ function createAnswer(app: FastifyInstance, deps: GatewayDeps, refuse: Answer['r
   const trusted = compileProxies(config.gateway.trustedProxies)
   const forward = registerForwarding(app, {
     settings: upstreamSettingsOf(config),
-    follow: followingPart(deps.follow, upstreamSettingsOf),
+    onReload: onReloadOf(deps.onReload, upstreamSettingsOf),
     requestHeaders: config.gateway.requestHeaders,
     responseHeaders: config.gateway.responseHeaders,
     metrics,

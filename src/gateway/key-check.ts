@@ -1,4 +1,4 @@
-import { type Follow, following } from '../config/reloadable.ts'
+import { type OnReload, reloadable } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import { importSigningSecret, type KeyFormat } from '../domain/secret.ts'
 
@@ -7,8 +7,8 @@ export interface KeyCheck {
   readonly format: KeyFormat
 }
 
-export function createKeyCheck(config: Config, follow: Follow<Config>): KeyCheck {
-  const format = following(config, follow, ({ keys }) => keyFormatOf(keys))
+export function createKeyCheck(config: Config, onReload: OnReload<Config>): KeyCheck {
+  const format = reloadable(config, onReload, ({ keys }) => keyFormatOf(keys))
   return {
     get format() {
       return format.value

@@ -1,6 +1,6 @@
 import { type KeyObject, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { type Follow, following, followingPart, unchanging } from '../config/reloadable.ts'
+import { neverReloads, type OnReload, onReloadOf, reloadable } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
@@ -29,7 +29,7 @@ export interface KeyStoreSettings {
   readonly logger: Log
   readonly clock?: Clock
   /** How settings are heard of that change while it runs. */
-  readonly follow?: Follow<SettingsOfKeys>
+  readonly onReload?: OnReload<SettingsOfKeys>
 }
 
 export interface KeyStoreHealth {
@@ -55,7 +55,7 @@ export interface RunningKeyStore {
   health(): KeyStoreHealth
 }
 
-type Deps = KeyStoreSettings & { readonly clock: Clock; readonly follow: Follow<SettingsOfKeys> }
+type Deps = KeyStoreSettings & { readonly clock: Clock; readonly onReload: OnReload<SettingsOfKeys> }
 
 /** How often deafness is noticed where no request notices it. */
 const WATCH_EVERY_MS = 250
@@ -68,10 +68,10 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const deps: Deps = {
     ...settings,
     clock: settings.clock ?? systemClock,
-    follow: settings.follow ?? unchanging,
+    onReload: settings.onReload ?? neverReloads,
   }
   const { config, metrics, clock } = deps
-  const verifying = following(config, deps.follow, ({ keys }) => verifyingKeysOf(keys))
+  const verifying = reloadable(config, deps.onReload, ({ keys }) => verifyingKeysOf(keys))
   const { beats } = config.redis
   const changes = new Changes({ clock, metrics, beats, messageKeys: () => verifying.value.messages })
   const memory = createMemory(deps)
@@ -159,7 +159,7 @@ function createRedis(
   changes: Changes,
   recordKeys: () => VerifyingKeys['records'],
 ): RedisSide | null {
-  const { config, follow } = deps
+  const { config, onReload } = deps
   const { redis } = config
   if (redisTopologyOf(redis) === null) return null
   return new RedisSide({
@@ -167,7 +167,7 @@ function createRedis(
     settings: redis,
     recordKeys,
     changes,
-    follow: followingPart(follow, next => next.redis),
+    onReload: onReloadOf(onReload, next => next.redis),
   })
 }
 
@@ -179,13 +179,13 @@ interface KeyServiceSide {
   readonly confirmer: ChangeConfirmer
 }
 
-function createKeyService({ config, logger, clock, follow }: Deps): KeyServiceSide | null {
+function createKeyService({ config, logger, clock, onReload }: Deps): KeyServiceSide | null {
   const { keyService, keys } = config
   const { url, timeoutMs } = keyService
   if (url === undefined) return null
   const client = new KeyServiceClient(
     { ...keyService, url },
-    followingPart(follow, next => ({ ...next.keyService, url })),
+    onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
   const trouble = new TroubleLog('usage report', logger, clock)
   const periodMs = keys.usageSeconds * 1000

@@ -1,4 +1,4 @@
-import { type Follow, followingPart, unchanging } from '../config/reloadable.ts'
+import { neverReloads, type OnReload, onReloadOf } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -20,7 +20,7 @@ export interface RateLimitSettings {
   readonly logger: Log
   readonly clock: Clock
   /** How a new password at Redis is heard of. */
-  readonly follow?: Follow<Pick<Config, 'redis'>>
+  readonly onReload?: OnReload<Pick<Config, 'redis'>>
 }
 
 export interface RunningRateLimits {
@@ -55,11 +55,11 @@ interface RedisLimits {
 
 /** A connection of its own: what is counted must not wait behind what is looked up, nor the other way round. */
 async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
-  const { config, metrics, logger, clock, follow = unchanging } = settings
+  const { config, metrics, logger, clock, onReload = neverReloads } = settings
   const trouble = new TroubleLog('redis rate limits', logger, clock)
   const client = createCommandClient(
     config.redis,
-    followingPart(follow, next => next.redis),
+    onReloadOf(onReload, next => next.redis),
   )
   const connection = new RedisConnection(client, {
     onTrouble: error => trouble.failed(error),

@@ -5,9 +5,9 @@ import type { Metrics } from '../observability/metrics.ts'
 import {
   createClusterClient,
   createServerClient,
-  type FollowRedis,
   findServer,
   nodesOf,
+  type OnRedisReload,
   type RedisClient,
 } from './clients.ts'
 import { isSameServer } from './endpoint.ts'
@@ -18,7 +18,7 @@ export interface RedisConnectionParts {
   readonly config: RedisSettings
   readonly metrics: Metrics
   readonly logger: ControlLogger
-  readonly follow?: FollowRedis
+  readonly onReload?: OnRedisReload
 }
 
 /** As much of ioredis as announcing needs. In a cluster two clients stand behind it. */
@@ -69,9 +69,9 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
 }
 
 function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents): Connections {
-  const { config, follow } = parts
+  const { config, onReload } = parts
   if (topologyOf(config).kind === 'cluster') return connectToCluster(parts, events)
-  const client = createServerClient(config, findServer(config, undefined, follow), follow)
+  const client = createServerClient(config, findServer(config, undefined, onReload), onReload)
   // A primary that became a replica may keep its connections, and takes no record any more: who is the primary now?
   client.options.reconnectOnError = error => error.message.startsWith('READONLY ')
   const connection = new RedisConnection(client, events)
@@ -82,11 +82,11 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
  * All is published at one node while that is there, changes and beats: what a beat says is true only for those who heard
  * each change that went the same way.
  */
-function connectToCluster({ config, follow }: RedisConnectionParts, events: ConnectionEvents): Connections {
-  const cluster = createClusterClient(config, follow)
+function connectToCluster({ config, onReload }: RedisConnectionParts, events: ConnectionEvents): Connections {
+  const cluster = createClusterClient(config, onReload)
   const find = findServer(config, () => nodesOf(cluster))
   const records = new RedisConnection(cluster, events)
-  const publisher = new RedisConnection(createServerClient(config, find, follow), events)
+  const publisher = new RedisConnection(createServerClient(config, find, onReload), events)
   // A node that is none of the cluster any more would publish to nobody.
   cluster.on('-node', (node: Redis) => {
     const { host = '', port = 0 } = node.options

@@ -1,5 +1,5 @@
 import { Cluster, Redis } from 'ioredis'
-import { type Follow, following, unchanging } from '../config/reloadable.ts'
+import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts'
 import { connectorTo } from './connector.ts'
 import { type Endpoint, type FindServer, parseEndpoint, REDIS_PORT } from './endpoint.ts'
 import {
@@ -17,7 +17,7 @@ import { findPrimary } from './sentinels.ts'
 export type RedisClient = Redis | Cluster
 
 /** User, password and authorities can change while a client lives. */
-export type FollowRedis = Follow<RedisSettings>
+export type OnRedisReload = OnReload<RedisSettings>
 
 /** A frozen node closes nothing: that another has taken its place is seen only by looking. */
 const TOPOLOGY_EVERY_MS = 2_000
@@ -33,7 +33,7 @@ const MAX_REDIRECTIONS = 3
 export function findServer(
   settings: RedisSettings,
   known: () => readonly Endpoint[] = () => [],
-  follow: FollowRedis = unchanging,
+  onReload: OnRedisReload = neverReloads,
 ): FindServer {
   const topology = topologyOf(settings)
   switch (topology.kind) {
@@ -42,7 +42,7 @@ export function findServer(
       return () => server
     }
     case 'sentinel': {
-      const access = following(settings, follow, sentinelAccess)
+      const access = reloadable(settings, onReload, sentinelAccess)
       return findPrimary(topology.name, topology.urls, settings, () => access.value)
     }
     case 'cluster':
@@ -54,21 +54,24 @@ export function findServer(
 }
 
 /** For commands on keys, whichever kind of Redis it is. Not connected yet. */
-export function createCommandClient(settings: RedisSettings, follow: FollowRedis = unchanging): RedisClient {
-  if (topologyOf(settings).kind === 'cluster') return createClusterClient(settings, follow)
-  return createServerClient(settings, findServer(settings, undefined, follow), follow)
+export function createCommandClient(
+  settings: RedisSettings,
+  onReload: OnRedisReload = neverReloads,
+): RedisClient {
+  if (topologyOf(settings).kind === 'cluster') return createClusterClient(settings, onReload)
+  return createServerClient(settings, findServer(settings, undefined, onReload), onReload)
 }
 
 /** A connection to one server. Not connected yet. */
 export function createServerClient(
   settings: RedisSettings,
   find: FindServer,
-  follow: FollowRedis = unchanging,
+  onReload: OnRedisReload = neverReloads,
 ): Redis {
   const access = serverAccess(settings)
   const Connector = connectorTo(find, () => client.options.tls ?? null, settings.commandTimeoutMs)
   const client: Redis = new Redis({ ...safeOptions(settings, access), Connector })
-  follow(next => {
+  onReload(next => {
     const renewed = serverAccess(next)
     return () => renew(client, renewed)
   })
@@ -86,8 +89,11 @@ function renew({ options }: Redis, { username, password, tls }: Access): void {
  * Connections to the nodes of a cluster. Not for subscribing: the subscriber that is built into ioredis moves to
  * another node without a word, and what was published meanwhile is lost.
  */
-export function createClusterClient(settings: RedisSettings, follow: FollowRedis = unchanging): Cluster {
-  const access = following(settings, follow, serverAccess)
+export function createClusterClient(
+  settings: RedisSettings,
+  onReload: OnRedisReload = neverReloads,
+): Cluster {
+  const access = reloadable(settings, onReload, serverAccess)
   const topology = topologyOf(settings)
   const start = topology.kind === 'cluster' ? topology.urls : []
   const cluster = new PatientCluster(
@@ -113,7 +119,7 @@ export function createClusterClient(settings: RedisSettings, follow: FollowRedis
     renew(node, access.value)
     if (node.options.readOnly !== true) node.connect().catch(() => {})
   })
-  follow(() => () => {
+  onReload(() => () => {
     for (const node of cluster.nodes()) renew(node, access.value)
   })
   return cluster

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { LoadedConfig } from '../config/load-config.ts'
 import { type ReloadedSettings, reloadSettings } from '../config/reload-settings.ts'
-import type { Follow, Prepare } from '../config/reloadable.ts'
+import type { OnReload, PrepareReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics.ts'
@@ -24,7 +24,7 @@ export interface ReloaderParts {
  */
 export class Reloader {
   readonly #parts: ReloaderParts
-  readonly #prepares: Prepare<Config>[] = []
+  readonly #prepares: PrepareReload<Config>[] = []
   #config: Config
   #hasReloaded = false
   #files: Fingerprints
@@ -37,7 +37,7 @@ export class Reloader {
   }
 
   /** A part that registers late, while the process is being built, gets the current settings at once. */
-  readonly follow: Follow<Config> = prepare => {
+  readonly onReload: OnReload<Config> = prepare => {
     this.#prepares.push(prepare)
     if (this.#hasReloaded) prepare(this.#config)()
   }

@@ -27,7 +27,7 @@ export async function startConsole(
     logger,
     clock: systemClock,
     randomBytes,
-    follow: reloader.follow,
+    onReload: reloader.onReload,
     onWaiting: part => frame.lacking.set(part, 'failed'),
     ...own,
   })

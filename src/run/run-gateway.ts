@@ -30,10 +30,10 @@ export interface GatewayRun extends PlaneRun {
 export async function startGateway(frame: Frame): Promise<GatewayRun> {
   const { logger, metrics, drain, version } = frame
   const config = withinOpenFiles(frame)
-  const { follow } = frame.reloader
+  const { onReload } = frame.reloader
   const tracing = await createTracing(config.tracing, version, parentTrustOf(config))
-  const store = createKeyStore({ config, metrics, logger, clock: systemClock, follow })
-  const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock, follow })
+  const store = createKeyStore({ config, metrics, logger, clock: systemClock, onReload })
+  const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock, onReload })
   const app = await createGateway({
     config,
     metrics,
@@ -46,7 +46,7 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
     tracing,
     drainPhase: () => drain.phase,
     heapLimitBytes: readHeapLimit(frame.host.environment),
-    follow,
+    onReload,
   })
   store.start()
   return {

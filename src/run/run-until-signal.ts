@@ -92,7 +92,7 @@ export function createFrame(
   describeCertificates(metrics, planes, config)
   const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
   const reloader = new Reloader({ config, files, load, logger, metrics, clock: systemClock })
-  reloader.follow(next => () => {
+  reloader.onReload(next => () => {
     logger.level = next.log.level
     describeConfig(metrics, planes, hashOf(next))
     describeCertificates(metrics, planes, next)

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import replyFrom, { type FastifyReplyFromHooks } from '@fastify/reply-from'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Dispatcher } from 'undici'
-import { type Follow, following, unchanging } from '../config/reloadable.ts'
+import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts'
 import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import { type DenialReason, denied } from '../domain/denial.ts'
@@ -24,7 +24,7 @@ import { compileJudge, type JudgeAnswer } from './response-policy.ts'
 export interface ForwardingDeps {
   readonly settings: UpstreamSettings
   /** How changed ones are heard of; fixed headers and TLS can change. */
-  readonly follow?: Follow<UpstreamSettings>
+  readonly onReload?: OnReload<UpstreamSettings>
   /** Names of the headers that pass, each way. */
   readonly requestHeaders: readonly string[]
   readonly responseHeaders: readonly string[]
@@ -67,7 +67,7 @@ declare module 'node:http' {
 /** The only user of @fastify/reply-from. Everything in it that decides anything is replaced by ours. */
 export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): Forward {
   const dispatcher = new UpstreamDispatcher(deps)
-  const buildHeaders = following(deps.settings, deps.follow ?? unchanging, ({ headers }) =>
+  const buildHeaders = reloadable(deps.settings, deps.onReload ?? neverReloads, ({ headers }) =>
     compileRequestHeaders(deps.requestHeaders, headers),
   )
   const { origin, pathname } = new URL(deps.settings.url)
@@ -115,12 +115,12 @@ export function registerForwarding(app: FastifyInstance, deps: ForwardingDeps): 
 }
 
 /** @returns null where none is wanted */
-function createCache({ settings, follow, metrics }: ForwardingDeps): AnswerCache | null {
+function createCache({ settings, onReload, metrics }: ForwardingDeps): AnswerCache | null {
   const { maxBytes } = settings.cache
   if (maxBytes === 0) return null
   const cache = new AnswerCache(maxBytes, metrics)
   // What the upstream answered to other fixed headers is forgotten.
-  follow?.(() => () => cache.clear())
+  onReload?.(() => () => cache.clear())
   return cache
 }
 

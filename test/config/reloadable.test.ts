@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { following, followingPart, type Prepare, unchanging } from '../../src/config/reloadable.ts'
+import { neverReloads, onReloadOf, type PrepareReload, reloadable } from '../../src/config/reloadable.ts'
 
 interface Settings {
   readonly token: string
 }
 
-function announced() {
-  const prepared: Prepare<Settings>[] = []
+function createReloads() {
+  const prepared: PrepareReload<Settings>[] = []
   return {
-    follow: (prepare: Prepare<Settings>) => void prepared.push(prepare),
+    onReload: (prepare: PrepareReload<Settings>) => void prepared.push(prepare),
     change: (next: Settings) => {
       const commits = prepared.map(prepare => prepare(next))
       for (const commit of commits) commit()
@@ -21,32 +21,32 @@ const strict = ({ token }: Settings) => {
   return `Bearer ${token}`
 }
 
-describe('what follows settings', () => {
-  it('is made of those there are, and of new ones when they come', () => {
-    const { follow, change } = announced()
-    const header = following({ token: 'a' }, follow, strict)
+describe('a value made from settings', () => {
+  it('is made from the current settings, and replaced when they change', () => {
+    const { onReload, change } = createReloads()
+    const header = reloadable({ token: 'a' }, onReload, strict)
     expect(header.value).toBe('Bearer a')
     change({ token: 'b' })
     expect(header.value).toBe('Bearer b')
   })
 
-  it('stays as it is, and so does everybody else, where one cannot use the new ones', () => {
-    const { follow, change } = announced()
-    const length = following({ token: 'a' }, follow, ({ token }) => token.length)
-    const header = following({ token: 'a' }, follow, strict)
+  it('stays, like all others, if one of them cannot use the new settings', () => {
+    const { onReload, change } = createReloads()
+    const length = reloadable({ token: 'a' }, onReload, ({ token }) => token.length)
+    const header = reloadable({ token: 'a' }, onReload, strict)
     expect(() => change({ token: '' })).toThrow('token: is empty')
     expect([length.value, header.value]).toEqual([1, 'Bearer a'])
   })
 
-  it('need know no more of them than its own part', () => {
-    const { follow, change } = announced()
-    const own = followingPart(follow, ({ token }) => token)
-    const shouted = following('a', own, token => token.toUpperCase())
+  it('can depend on a part of the settings', () => {
+    const { onReload, change } = createReloads()
+    const own = onReloadOf(onReload, ({ token }) => token)
+    const upper = reloadable('a', own, token => token.toUpperCase())
     change({ token: 'b' })
-    expect(shouted.value).toBe('B')
+    expect(upper.value).toBe('B')
   })
 
-  it('never changes where nobody tells it', () => {
-    expect(following({ token: 'a' }, unchanging, strict).value).toBe('Bearer a')
+  it('never changes without reloads', () => {
+    expect(reloadable({ token: 'a' }, neverReloads, strict).value).toBe('Bearer a')
   })
 })

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { connect as connectTls } from 'node:tls'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import type { Prepare } from '../../src/config/reloadable.ts'
+import type { PrepareReload } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { makeCertificates } from '../support/certificates.ts'
@@ -37,9 +37,9 @@ async function start(options: { clientCa: boolean }) {
   onTestFinished(() => files.remove())
   const tls = { certFile: files.file('cert'), keyFile: files.file('key') }
   const internal = { tls: options.clientCa ? { ...tls, clientCaFile: files.file('ca') } : tls }
-  const preparing: Prepare<Config>[] = []
+  const preparing: PrepareReload<Config>[] = []
   const metrics = createMetrics()
-  const parts = { metrics, follow: (prepare: Prepare<Config>) => void preparing.push(prepare) }
+  const parts = { metrics, onReload: (prepare: PrepareReload<Config>) => void preparing.push(prepare) }
   const console = await startConsole({ internal, parts })
   const url = new URL(await console.internal.listen({ host: '127.0.0.1', port: 0 }))
   return {

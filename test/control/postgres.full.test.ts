@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Prepare } from '../../src/config/reloadable.ts'
+import type { PrepareReload } from '../../src/config/reloadable.ts'
 import { openDatabase } from '../../src/control/registry/database/database.ts'
 import { digestOf } from '../../src/domain/secret.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
@@ -65,7 +65,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     const role = `console_${randomBytes(4).toString('hex')}`
     await sql`create role ${sql.id(role)} login superuser password 'the first'`.execute(admin.writer)
     Object.assign(url, { username: role, password: 'the first' })
-    const prepared: Prepare<string>[] = []
+    const prepared: PrepareReload<string>[] = []
     const database = await openDatabase(url.href, prepare => prepared.push(prepare))
     const who = async () => {
       const { rows } = await sql<{ name: string }>`select current_user as name`.execute(database.reader)

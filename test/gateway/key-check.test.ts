@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Prepare } from '../../src/config/reloadable.ts'
+import type { PrepareReload } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { mintSecret } from '../../src/domain/secret.ts'
 import { readCredential } from '../../src/gateway/credential.ts'
@@ -15,12 +15,12 @@ function configOf(...signingSecrets: string[]): Config {
 }
 
 test('a removed signing secret ends the keys that it signed with the request after the reload, whatever memory holds', () => {
-  const followers: Prepare<Config>[] = []
-  const check = createKeyCheck(configOf(SECRET), prepare => followers.push(prepare))
+  const prepares: PrepareReload<Config>[] = []
+  const check = createKeyCheck(configOf(SECRET), prepare => prepares.push(prepare))
   const key = mintSecret('wsk_', Buffer.alloc(32, 3), SIGNING_KEY).reveal()
   const kind = () => readCredential([`Bearer ${key}`], check.format).kind
   expect(kind()).toBe('key')
-  const commits = followers.map(prepare => prepare(configOf(OTHER_SECRET)))
+  const commits = prepares.map(prepare => prepare(configOf(OTHER_SECRET)))
   expect(kind()).toBe('key')
   for (const commit of commits) commit()
   expect(kind()).toBe('malformed')

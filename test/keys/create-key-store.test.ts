@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type Follow, type Prepare, unchanging } from '../../src/config/reloadable.ts'
+import { neverReloads, type OnReload, type PrepareReload } from '../../src/config/reloadable.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { createKeyStore, type RunningKeyStore, verifyingKeysOf } from '../../src/keys/create-key-store.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
@@ -59,11 +59,11 @@ function start(changes: ConfigChanges = {}): RunningKeyStore {
 
 function startWith(
   config: ReturnType<typeof keyStoreConfig>,
-  follow: Follow<typeof config> = unchanging,
+  onReload: OnReload<typeof config> = neverReloads,
 ): RunningKeyStore {
   metrics = createMetrics()
   log = new LogSpy()
-  running = createKeyStore({ config, metrics, logger: log, clock, follow })
+  running = createKeyStore({ config, metrics, logger: log, clock, onReload })
   running.start()
   return running
 }
@@ -223,7 +223,7 @@ describe('while signing secrets are rotated', () => {
   test('takes the new list while it runs: what it does not know yet counts as soon as it does', async () => {
     const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
     const other = Buffer.alloc(32, 8).toString('base64')
-    const prepares: Prepare<typeof config>[] = []
+    const prepares: PrepareReload<typeof config>[] = []
     const old = { ...config, keys: { ...config.keys, signingSecrets: [other] } }
     startWith(old, prepare => void prepares.push(prepare))
     await until('heartbeats arrive', async () => (await count('unverified')) > 3)

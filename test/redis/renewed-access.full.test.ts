@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Prepare } from '../../src/config/reloadable.ts'
+import type { PrepareReload } from '../../src/config/reloadable.ts'
 import { redisKeyOf } from '../../src/domain/wire.ts'
 import { createCommandClient } from '../../src/redis/clients.ts'
 import type { RedisSettings } from '../../src/redis/options.ts'
@@ -46,7 +46,7 @@ describe.each([
   afterAll(() => group?.stop())
 
   test('is used for each connection that is made from then on, wherever it leads', async () => {
-    const prepared: Prepare<RedisSettings>[] = []
+    const prepared: PrepareReload<RedisSettings>[] = []
     const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER })
     const client = createCommandClient(redis, prepare => void prepared.push(prepare))
     const connection = new RedisConnection(client, {})

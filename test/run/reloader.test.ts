@@ -11,7 +11,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
-/** Settings with one secret in a file, and who reads them again. */
+/** Settings with one secret in a file, and a reloader of them. */
 function startReloader() {
   const file = join(temporaryDirectory(), 'token')
   writeFileSync(file, 'first-token-of-the-tests')
@@ -30,21 +30,21 @@ function startReloader() {
   const { config, files } = loaded
   const reloader = new Reloader({ config, files, load, logger, metrics, clock: new ManualClock() })
   const tokens: (string | undefined)[] = []
-  const follow = (config: Config) => () => void tokens.push(config.keyService.token)
+  const onReload = (config: Config) => () => void tokens.push(config.keyService.token)
   return {
     reloader,
     log,
     tokens,
-    follow,
+    onReload,
     change: (text: string) => writeFileSync(file, text),
     isGood: () => metricValue(metrics.configReloadSuccess),
   }
 }
 
-describe('whoever follows the settings of a process', () => {
-  test('is told of what changed, and not of what did not', async () => {
-    const { reloader, change, tokens, follow, log } = startReloader()
-    reloader.follow(follow)
+describe('a part of a process that registers for reloads', () => {
+  test('gets what changed, and is not called when nothing did', async () => {
+    const { reloader, change, tokens, onReload, log } = startReloader()
+    reloader.onReload(onReload)
     await reloader.checkFiles()
     expect([tokens, log]).toEqual([[], []])
     change('second-token-of-the-tests')
@@ -54,18 +54,18 @@ describe('whoever follows the settings of a process', () => {
     expect(log).toMatchObject([{ msg: 'settings reloaded', changed: ['keyService.token'] }])
   })
 
-  test('and comes late, while the process is still being built, has what changed before', async () => {
-    const { reloader, change, tokens, follow } = startReloader()
+  test('late, while the process is being built, gets what changed before', async () => {
+    const { reloader, change, tokens, onReload } = startReloader()
     change('second-token-of-the-tests')
     await reloader.checkFiles()
-    reloader.follow(follow)
+    reloader.onReload(onReload)
     expect(tokens).toEqual(['second-token-of-the-tests'])
   })
 
-  test('is left with what it has where another one cannot use it, and hears of the next that all can use', async () => {
-    const { reloader, change, tokens, follow, log, isGood } = startReloader()
-    reloader.follow(follow)
-    reloader.follow(({ keyService }) => {
+  test('keeps its settings if another part cannot use the new ones, and gets the next that all can use', async () => {
+    const { reloader, change, tokens, onReload, log, isGood } = startReloader()
+    reloader.onReload(onReload)
+    reloader.onReload(({ keyService }) => {
       if (keyService.token === 'second-token-of-the-tests') throw new Error('keyService.token: is of no use')
       return () => {}
     })

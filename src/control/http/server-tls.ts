@@ -3,7 +3,7 @@ import type { Server, ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import { createSecureContext, type TLSSocket } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
-import type { Follow, Prepare } from '../../config/reloadable.ts'
+import type { OnReload, PrepareReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 
@@ -29,7 +29,7 @@ export function tlsOptionsOf(files: TlsFiles): ServerOptions | null {
  * Refuses a change of the settings that would turn TLS, or the demand for client certificates, on or off: a listener has
  * them from its start or not at all.
  */
-export function refuseSwitching(running: TlsFiles): Prepare<TlsFiles> {
+export function refuseSwitching(running: TlsFiles): PrepareReload<TlsFiles> {
   return next => {
     for (const name of ['certFile', 'clientCaFile'] as const) {
       if ((next[name] === undefined) === (running[name] === undefined)) continue
@@ -43,7 +43,7 @@ export function refuseSwitching(running: TlsFiles): Prepare<TlsFiles> {
  * Keeps the certificates of a listener as new as their files. A connection made with the old ones ends with its next
  * answer, and an idle one at once, so that a client is soon held to the authority that is in use now.
  */
-export function watchTls(app: FastifyInstance, follow: Follow<TlsFiles>, handshakes: HandshakeLog): void {
+export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, handshakes: HandshakeLog): void {
   // Fastify names the type of a plain server; `tlsOptionsOf` has made it one of TLS.
   const server = app.server as unknown as Server
   const peers = new Set<string>()
@@ -63,7 +63,7 @@ export function watchTls(app: FastifyInstance, follow: Follow<TlsFiles>, handsha
   app.addHook('onRequest', async ({ raw }, reply) => {
     if (peersBefore.has(peerOf(raw.socket))) void reply.header('connection', 'close')
   })
-  follow(files => {
+  onReload(files => {
     const material = readMaterial(files)
     if (material === null) return () => {}
     // Throws what it cannot use, here, where the change can still be refused.

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyInstance } from 'fastify'
-import { type Follow, unchanging } from '../../config/reloadable.ts'
+import { neverReloads, type OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
@@ -27,7 +27,7 @@ export interface SignIn {
 export interface SignInSources {
   readonly config: Config['console']
   /** How a new client secret, and new authorities of the provider, are heard of. */
-  readonly follow?: Follow<Config['console']>
+  readonly onReload?: OnReload<Config['console']>
   readonly database: Database
   readonly oneTimeLink: OneTimeLink | null
   readonly clock: Clock
@@ -67,13 +67,13 @@ export function createSignIn(sources: SignInSources): SignIn {
 }
 
 function configuredProvider(site: Site, sources: SignInSources): Provider | null {
-  const { config, follow = unchanging, clock, logger } = sources
+  const { config, onReload = neverReloads, clock, logger } = sources
   const { issuer, clientId } = config.oidc
   if (issuer === undefined || clientId === undefined) return null
   const parts = { redirectUri: `${site.origin}/sign-in/callback`, clock, logger }
   const providerOf = (oidc: Config['console']['oidc']) => createProvider({ ...oidc, issuer, clientId }, parts)
   let current = { oidc: config.oidc, provider: providerOf(config.oidc) }
-  follow(({ oidc }) => {
+  onReload(({ oidc }) => {
     // What the provider has said of itself is kept while nothing changes how it is asked.
     if (oidc.caFile === undefined && isDeepStrictEqual(oidc, current.oidc)) return () => {}
     const next = { oidc, provider: providerOf(oidc) }

@@ -1,4 +1,4 @@
-import type { Follow } from '../../config/reloadable.ts'
+import type { OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema.ts'
 import { Courier, type CourierParts } from './dispatcher.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
@@ -12,7 +12,7 @@ export interface Webhook {
 type Parts = Omit<CourierParts, 'sender' | 'timeoutMs'> & {
   readonly newNoticeId: (nowMs: number) => string
   /** Of another secret and certificate authority. */
-  readonly follow: Follow<Config['console']['webhook']>
+  readonly onReload: OnReload<Config['console']['webhook']>
 }
 
 export function isWebhookOn(webhook: Config['console']['webhook']): webhook is WebhookSettings {
@@ -23,7 +23,7 @@ export function isWebhookOn(webhook: Config['console']['webhook']): webhook is W
 export function createWebhook(settings: Config['console']['webhook'], parts: Parts): Webhook | null {
   if (!isWebhookOn(settings)) return null
   const { timeoutMs } = settings
-  const courier = new Courier({ ...parts, sender: createSender(settings, parts.follow), timeoutMs })
+  const courier = new Courier({ ...parts, sender: createSender(settings, parts.onReload), timeoutMs })
   let stopWatch = () => {}
   return {
     start() {

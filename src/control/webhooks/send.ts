@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Agent } from 'undici'
-import { type Follow, following, unchanging } from '../../config/reloadable.ts'
+import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema.ts'
 import { signDelivery } from './sign.ts'
 
@@ -19,13 +19,13 @@ export interface Sender {
 
 const MAX_ANSWER_BYTES = 64 * 1024
 
-/** @param follow of the secret and the certificate authority; the address and the time stay as they are */
+/** @param onReload of the secret and the certificate authority; the address and the time stay as they are */
 export function createSender(
   { url, timeoutMs, ...secrets }: WebhookSettings,
-  follow: Follow<Partial<WebhookSettings>> = unchanging,
+  onReload: OnReload<Partial<WebhookSettings>> = neverReloads,
 ): Sender {
   const { origin, pathname } = new URL(url)
-  const current = following<Partial<WebhookSettings>, Access>(secrets, follow, next =>
+  const current = reloadable<Partial<WebhookSettings>, Access>(secrets, onReload, next =>
     accessOf(next, timeoutMs),
   )
   return {

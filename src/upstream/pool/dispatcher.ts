@@ -1,5 +1,5 @@
 import type { buildConnector } from 'undici'
-import { type Follow, following, unchanging } from '../../config/reloadable.ts'
+import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
 import { Circuit } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics.ts'
@@ -20,7 +20,7 @@ import { placesOf } from './targets.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
-  readonly follow?: Follow<UpstreamSettings>
+  readonly onReload?: OnReload<UpstreamSettings>
   readonly metrics: Metrics
   readonly clock: Clock
   readonly logger: Log
@@ -57,7 +57,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     const { settings } = deps
     const connecting = { count: 0 }
     this.#circuit = new Circuit(settings.circuit)
-    const connector = following(settings, deps.follow ?? unchanging, buildUpstreamConnector)
+    const connector = reloadable(settings, deps.onReload ?? neverReloads, buildUpstreamConnector)
     this.#shares = new ConnectionShares(settings)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     const nowMs = () => deps.clock.monotonicMs()

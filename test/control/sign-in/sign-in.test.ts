@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import type { Prepare } from '../../../src/config/reloadable.ts'
+import type { PrepareReload } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema.ts'
 import { BrowserDouble } from '../../support/browser-double.ts'
 import { type Certificates, makeCertificates } from '../../support/certificates.ts'
@@ -336,11 +336,11 @@ describe('a provider in trouble', () => {
   })
 
   test('knows the console by a new secret as soon as the console has read it', async () => {
-    const prepared: Prepare<Config>[] = []
-    const follow = (prepare: Prepare<Config>) => void prepared.push(prepare)
+    const prepared: PrepareReload<Config>[] = []
+    const onReload = (prepare: PrepareReload<Config>) => void prepared.push(prepare)
     const world = await startSignIn({
       signIn: { oidc: { clientSecret: 'another one' } },
-      parts: { follow },
+      parts: { onReload },
     })
     await expectNobody(world, world.browser(), START, 502, 'unavailable')
     const next = consoleConfig(trusting(world.provider))

@@ -35,7 +35,8 @@ async function start(script: Script, settings: Partial<UpstreamSettings> = {}) {
     {
       shareAnswers: true,
       clock,
-      follow: prepare => prepared.push(() => prepare({ ...settings, url: upstream.url } as UpstreamSettings)),
+      onReload: prepare =>
+        prepared.push(() => prepare({ ...settings, url: upstream.url } as UpstreamSettings)),
     },
   )
   reload = () => {

@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
-import type { Follow } from '../../../config/reloadable.ts'
+import type { OnReload } from '../../../config/reloadable.ts'
 import type { Database } from './database.ts'
 import { DatabaseUnreachable } from './database-unreachable.ts'
 import { migrate } from './migrations.ts'
@@ -18,7 +18,7 @@ const OLDEST_VERSION = 15
 const BIGINT = pg.types.builtins.INT8
 
 /** For more than one console: each holds a few connections, and all that must hold among them is done by locks. */
-export async function openPostgres(url: string, follow: Follow<string>): Promise<Database> {
+export async function openPostgres(url: string, onReload: OnReload<string>): Promise<Database> {
   await prepare(url)
   const timeouts = {
     statement_timeout: STATEMENT_TIMEOUT_MS,
@@ -28,7 +28,7 @@ export async function openPostgres(url: string, follow: Follow<string>): Promise
   const writers = createPool(url, { max: MAX_WRITERS, ...timeouts })
   const readers = createPool(url, { max: MAX_READERS, ...timeouts })
   // Asked for with each connection that is made: those that there are live on.
-  follow(next => () => {
+  onReload(next => () => {
     for (const { options } of [writers, readers]) options.connectionString = next
   })
   const [writer, reader] = [kyselyOver(writers), kyselyOver(readers)]

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { buildConnector, Pool } from 'undici'
-import { type Follow, following, unchanging } from '../../../config/reloadable.ts'
+import { neverReloads, type OnReload, reloadable } from '../../../config/reloadable.ts'
 import type { Config } from '../../../config/schema.ts'
 import { requireAuthorities, requirePair } from '../../../domain/pem.ts'
 
@@ -36,10 +36,10 @@ export class KeyServiceClient {
   readonly #basePath: string
   readonly #headers: { readonly value: Readonly<Record<string, string>> }
 
-  /** @param follow how a new token and new certificates are heard of */
-  constructor(settings: KeyServiceSettings, follow: Follow<KeyServiceSettings> = unchanging) {
+  /** @param onReload how a new token and new certificates are heard of */
+  constructor(settings: KeyServiceSettings, onReload: OnReload<KeyServiceSettings> = neverReloads) {
     const url = new URL(settings.url)
-    const connector = following(settings, follow, connectorFor)
+    const connector = reloadable(settings, onReload, connectorFor)
     this.#pool = new Pool(url.origin, {
       connections: KEY_SERVICE_CONNECTIONS,
       connect: (...asked) => connector.value(...asked),
@@ -48,7 +48,7 @@ export class KeyServiceClient {
       bodyTimeout: 0,
     })
     this.#basePath = `${url.pathname.replace(/(?<!\/)\/+$/, '')}/internal/v1`
-    this.#headers = following(settings, follow, ({ token }) => ({
+    this.#headers = reloadable(settings, onReload, ({ token }) => ({
       accept: 'application/json',
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     }))

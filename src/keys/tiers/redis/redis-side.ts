@@ -6,9 +6,9 @@ import { type Log, TroubleLog } from '../../../observability/trouble-log.ts'
 import {
   createClusterClient,
   createServerClient,
-  type FollowRedis,
   findServer,
   nodesOf,
+  type OnRedisReload,
 } from '../../../redis/clients.ts'
 import { type Endpoint, type FindServer, isSameServer } from '../../../redis/endpoint.ts'
 import { type RedisSettings, topologyOf } from '../../../redis/options.ts'
@@ -22,7 +22,7 @@ import { NotAsked, RedisStore } from './redis-store.ts'
 export interface RedisSideParts {
   readonly settings: RedisSettings
   readonly recordKeys: () => readonly KeyObject[] | null
-  readonly follow: FollowRedis
+  readonly onReload: OnRedisReload
   readonly changes: Changes
   readonly clock: Clock
   readonly metrics: Metrics
@@ -55,7 +55,7 @@ export class RedisSide {
         this.#sentTo = await find()
         return this.#sentTo
       },
-      parts.follow,
+      parts.onReload,
     )
     this.#subscriber = new RedisConnection(subscriber, this.#eventsOf('redis subscriber', this.#source))
     this.#source.attach(this.#subscriber)
@@ -84,7 +84,7 @@ export class RedisSide {
 
   /** Any node hears what is published at any other; which of them there are is what the reader has learnt. */
   #readNodes(): { find: FindServer; reader: RedisConnection } {
-    const cluster = createClusterClient(this.#parts.settings, this.#parts.follow)
+    const cluster = createClusterClient(this.#parts.settings, this.#parts.onReload)
     return {
       find: findServer(this.#parts.settings, () => nodesOf(cluster)),
       reader: new RedisConnection(cluster, this.#eventsOf('redis reader')),
@@ -93,9 +93,9 @@ export class RedisSide {
 
   /** Where changes are heard is where records are read. */
   #readOneServer(): { find: FindServer; reader: RedisConnection } {
-    const { settings, follow } = this.#parts
-    const find = findServer(settings, undefined, follow)
-    const client = createServerClient(settings, () => this.#heardAt() ?? find(), follow)
+    const { settings, onReload } = this.#parts
+    const find = findServer(settings, undefined, onReload)
+    const client = createServerClient(settings, () => this.#heardAt() ?? find(), onReload)
     return { find, reader: new RedisConnection(client, this.#eventsOf('redis reader')) }
   }
 
