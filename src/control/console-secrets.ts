@@ -3,9 +3,9 @@ import type { Config } from '../config/schema.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { importSigningSecret } from '../domain/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
-import type { RecordKeys } from './registry/announcing/projection.ts'
+import type { RecordKeys } from './registry/announcing/write-record.ts'
 
-/** What the console signs with and is asked for, as it is now. */
+/** The console's secrets in the form they are used. */
 export interface ConsoleSecrets {
   readonly signingKey: KeyObject
   readonly recordKeys: RecordKeys
@@ -19,7 +19,7 @@ export interface ConsoleSecrets {
 export function importSecrets({ keys, console, keyService }: Config): ConsoleSecrets {
   const [first, ...others] = keys.signingSecrets.map(secret => Buffer.from(secret, 'base64'))
   if (first === undefined) {
-    throw new Error('keys.signingSecrets: the console needs at least one, to sign the keys that it issues')
+    throw new Error('keys.signingSecrets: the console needs at least one to sign the keys it issues')
   }
   return {
     signingKey: importSigningSecret(first),

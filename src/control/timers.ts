@@ -1,10 +1,10 @@
-/** Waiting comes in as a value too, so that a test decides what time it is. Each call answers how to call it off. */
+/** Timers as a value, so that tests control time. Each call returns its cancellation. */
 export interface Timers {
   after(delayMs: number, run: () => void): () => void
   every(periodMs: number, run: () => void): () => void
 }
 
-/** None of them keeps the process alive. */
+/** These timers do not keep the process alive. */
 export const systemTimers: Timers = {
   after(delayMs, run) {
     const timer = setTimeout(run, delayMs).unref()
@@ -20,8 +20,8 @@ const FIRST_BACKOFF_MS = 50
 const MAX_BACKOFF_MS = 1000
 
 /**
- * How long to wait before the next attempt: doubling, at most a second, jittered so that replicas don't march in step.
- * @param failures how many attempts have failed, from 1
+ * Exponential back-off up to a second, with jitter so that replicas do not retry in step.
+ * @param failures failed attempts so far, from 1
  * @param random from 0 to 1
  */
 export function backoffMs(failures: number, random: number): number {

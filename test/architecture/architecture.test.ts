@@ -3,6 +3,7 @@ import { isBuiltin } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { functionsOf } from './functions.ts'
 import { codeOf, importsOf } from './source-text.ts'
 
 const ROOT = fileURLToPath(new URL('../../src/', import.meta.url))
@@ -99,6 +100,32 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
   },
 }
 
+/** Cycles to be removed: the edges that close them. Nothing may be added here. */
+const KNOWN_CYCLE_EDGES: readonly string[] = [
+  'cli/keys-issue.ts -> cli/keys-command.ts',
+  'cli/keys-list.ts -> cli/keys-command.ts',
+  'cli/keys-revoke.ts -> cli/keys-command.ts',
+  'cli/keys-rotate.ts -> cli/keys-command.ts',
+  'cli/keys-sync.ts -> cli/keys-command.ts',
+  'cli/show-secret.ts -> cli/keys-command.ts',
+  'observability/console-metrics.ts -> observability/metrics.ts',
+  'observability/process-metrics.ts -> observability/metrics.ts',
+  'observability/access-log.ts -> observability/request-observer.ts',
+  'observability/request-counters.ts -> observability/request-observer.ts',
+  'observability/open-telemetry.ts -> observability/tracing.ts',
+  'upstream/pool/exchange-parties.ts -> upstream/pool/exchange.ts',
+  'upstream/response-cache/coalesce.ts -> upstream/forward.ts',
+]
+
+/** Files that may still import ioredis outside `redis/`. Nothing may be added here. */
+const KNOWN_IOREDIS_USERS: readonly string[] = [
+  'keys/invalidation/redis-subscription.ts',
+  'keys/tiers/redis/redis-side.ts',
+]
+
+/** Functions still to be split. Nothing may be added here. */
+const KNOWN_LONG_FUNCTIONS: readonly string[] = ['keys/create-key-store.ts createKeyStore']
+
 function within(target: string, allowed: readonly string[]): boolean {
   return allowed.some(place => (place.endsWith('/') ? target.startsWith(place) : target === place))
 }
@@ -157,6 +184,14 @@ describe('the parts know of each other only what they must', () => {
     expect(makers).not.toEqual([])
   })
 
+  it('ioredis is imported in redis alone, types too', () => {
+    const users = EDGES.filter(
+      ({ from, to }) =>
+        to === 'ioredis' && from.layer !== 'redis' && !KNOWN_IOREDIS_USERS.includes(from.path),
+    )
+    expect(users.map(say)).toEqual([])
+  })
+
   it('only one file forwards, and only the metrics know their library', () => {
     const users = (name: string) => [
       ...new Set(EDGES.filter(edge => edge.to === name).map(edge => edge.from.path)),
@@ -174,16 +209,16 @@ describe('the parts know of each other only what they must', () => {
     expect(makers.map(edge => edge.from.path)).toEqual(['run/run-demo.ts'])
   })
 
-  it('no file imports itself in a circle of values', () => {
+  it('no import cycle exists, type imports included', () => {
     const next = Map.groupBy(
-      EDGES.filter(edge => edge.ours && !edge.typeOnly),
+      EDGES.filter(edge => edge.ours && !KNOWN_CYCLE_EDGES.includes(say(edge))),
       edge => edge.from.path,
     )
     const done = new Set<string>()
-    const circles: string[] = []
+    const cycles: string[] = []
     function visit(path: string, way: readonly string[]): void {
       if (way.includes(path)) {
-        circles.push([...way.slice(way.indexOf(path)), path].join(' -> '))
+        cycles.push([...way.slice(way.indexOf(path)), path].join(' -> '))
         return
       }
       if (done.has(path)) return
@@ -191,7 +226,7 @@ describe('the parts know of each other only what they must', () => {
       done.add(path)
     }
     for (const file of FILES) visit(file.path, [])
-    expect(circles).toEqual([])
+    expect(cycles).toEqual([])
   })
 
   it('every import of ours names a file that is there', () => {
@@ -210,6 +245,15 @@ describe('every file can be read at a sitting', () => {
 
   it('none has more than 250 lines', () => {
     expect(sizes.filter(({ lines }) => lines > 250)).toEqual([])
+  })
+
+  it('no function has more than 60 lines', () => {
+    const long = FILES.flatMap(({ path, text }) =>
+      functionsOf(text, path.endsWith('.ts') ? 'ts' : 'js')
+        .filter(({ name, lines }) => lines > 60 && !KNOWN_LONG_FUNCTIONS.includes(`${path} ${name}`))
+        .map(({ name, line, lines }) => `${path}:${line} ${name} has ${lines} lines`),
+    )
+    expect(long).toEqual([])
   })
 
   it('half of them have 100 lines or fewer', () => {

@@ -47,5 +47,5 @@ test('people stay signed in while the console is replaced, and no log says what 
 
   for (const secret of [cookie?.value, ada.csrf, CLIENT_SECRET]) expect(stdout).not.toContain(secret)
   expect(stdout).not.toMatch(/code=|state=|postern-session=/)
-  expect(stdout).toContain('a person signed in')
+  expect(stdout).toContain('person signed in')
 })

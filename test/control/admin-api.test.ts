@@ -423,7 +423,7 @@ test('a fault of ours is 500 without any detail, and logged with the cause', asy
   expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
   expect(text).not.toMatch(/sqlite|table/i)
   expect(
-    log.some(line => line['msg'] === 'a request failed' && JSON.stringify(line).includes('no such table')),
+    log.some(line => line['msg'] === 'request failed' && JSON.stringify(line).includes('no such table')),
   ).toBe(true)
   expect(await health()).toMatchObject({ ready: false, checks: { database: 'failed' } })
 })

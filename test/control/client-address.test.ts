@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { clientAddressOf } from '../../src/control/http/client-address.ts'
+import { clientAddressOf } from '../../src/control/http/request-context.ts'
 import { BrowserDouble } from '../support/browser-double.ts'
 import { startConsole } from '../support/console.ts'
 import { startSignIn } from '../support/signed-in.ts'

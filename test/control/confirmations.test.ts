@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import {
+  createDisabledAnnouncer,
   createInProcessAnnouncer,
-  createSilentAnnouncer,
 } from '../../src/control/registry/announcing/announcer.ts'
-import { GATEWAY_LIFE_MS, judge } from '../../src/control/registry/announcing/confirmations.ts'
+import {
+  GATEWAY_EXPIRY_MS,
+  summarizeConfirmations,
+} from '../../src/control/registry/announcing/confirmations.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { readMessage } from '../support/messages.ts'
@@ -11,12 +14,12 @@ import { NOW_MS } from '../support/stored-keys.ts'
 import { until } from '../support/until.ts'
 
 /** At most so long it waits between two looks at the gateways. */
-const ASK_EVERY_MS = 25
+const POLL_INTERVAL_MS = 25
 
 describe('of a gateway that lives', () => {
-  const gateway = { name: 'pod-1', seenAtMs: NOW_MS, deafAtMs: NOW_MS - 60_000, confirmed: false }
+  const gateway = { name: 'pod-1', seenAtMs: NOW_MS, disconnectedAtMs: NOW_MS - 60_000, confirmed: false }
   const judged = (changes: Partial<typeof gateway>) =>
-    judge([{ ...gateway, ...changes }], NOW_MS - 10, NOW_MS)
+    summarizeConfirmations([{ ...gateway, ...changes }], NOW_MS - 10, NOW_MS)
 
   test('it is known that it refuses the key once it has confirmed', () => {
     expect(judged({ confirmed: true })).toEqual({ known: 1, confirmed: 1, verifying: 0, silent: [] })
@@ -24,18 +27,23 @@ describe('of a gateway that lives', () => {
 
   test('it is known that it asks for the key where it was deaf at some time after the commit', () => {
     const verifying = { known: 1, confirmed: 0, verifying: 1, silent: [] }
-    expect(judged({ deafAtMs: NOW_MS - 10 })).toEqual(verifying)
+    expect(judged({ disconnectedAtMs: NOW_MS - 10 })).toEqual(verifying)
   })
 
   test('it is named as silent where it was deaf only before, or never', () => {
     const silent = [{ name: 'pod-1', lastSeenAtMs: NOW_MS }]
-    expect(judged({ deafAtMs: NOW_MS - 11 })).toEqual({ known: 1, confirmed: 0, verifying: 0, silent })
+    expect(judged({ disconnectedAtMs: NOW_MS - 11 })).toEqual({
+      known: 1,
+      confirmed: 0,
+      verifying: 0,
+      silent,
+    })
   })
 
   test('it is named until nothing was heard of it for a minute', () => {
-    expect(judged({ seenAtMs: NOW_MS - GATEWAY_LIFE_MS + 1 }).silent).toHaveLength(1)
+    expect(judged({ seenAtMs: NOW_MS - GATEWAY_EXPIRY_MS + 1 }).silent).toHaveLength(1)
     const noneKnown = { known: 0, confirmed: 0, verifying: 0, silent: [] }
-    expect(judged({ seenAtMs: NOW_MS - GATEWAY_LIFE_MS })).toEqual(noneKnown)
+    expect(judged({ seenAtMs: NOW_MS - GATEWAY_EXPIRY_MS })).toEqual(noneKnown)
   })
 })
 
@@ -115,7 +123,7 @@ describe('the answer to a revocation', () => {
       const asked = () =>
         until('the gateways were looked at, and none or not all had confirmed', () => {
           const { nextDelayMs } = timers
-          return isAnswered || (nextDelayMs !== null && nextDelayMs > 0 && nextDelayMs <= ASK_EVERY_MS)
+          return isAnswered || (nextDelayMs !== null && nextDelayMs > 0 && nextDelayMs <= POLL_INTERVAL_MS)
         })
       await asked()
       return {
@@ -123,7 +131,7 @@ describe('the answer to a revocation', () => {
         answer: async () => {
           await until('it is answered', async () => {
             await asked()
-            if (!isAnswered) timers.advance(ASK_EVERY_MS)
+            if (!isAnswered) timers.advance(POLL_INTERVAL_MS)
             return isAnswered
           })
           return (await answer).body.gateways
@@ -173,7 +181,7 @@ describe('the answer to a revocation', () => {
   })
 
   test('waits for no disconnected gateway where the change could not be announced', async () => {
-    const announcer = createSilentAnnouncer()
+    const announcer = createDisabledAnnouncer()
     const running = await startConsole({ parts: { announcer, timers: new ManualTimers() } })
     const body = { name: 'k', scopes: ['files:read'] }
     const { key } = (await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', body)).body

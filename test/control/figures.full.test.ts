@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openDatabase } from '../../src/control/registry/database/database.ts'
 import { rowOf } from '../../src/control/registry/database/key-rows.ts'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { residentMegabytes } from '../support/memory-of.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'

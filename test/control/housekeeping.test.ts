@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { openDatabase } from '../../src/control/registry/database/database.ts'
-import { startHousekeeping } from '../../src/control/registry/database/housekeeping.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { startHousekeeping } from '../../src/control/registry/housekeeping.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
@@ -34,7 +34,7 @@ test('what is still to be announced is counted every five seconds', async () => 
   for (let keys = 0; keys < 3; keys++) await insert(repository, someKey())
   timers.advance(5000)
   await until('it is counted', async () => (await metricValue(metrics.outboxPending)) === 3)
-  await repository.forgetChanges(await repository.claimChanges(10))
+  await repository.deletePendingChanges(await repository.claimChanges(10))
   timers.advance(5000)
   await until('it is counted again', async () => (await metricValue(metrics.outboxPending)) === 0)
   stop()

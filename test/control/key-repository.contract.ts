@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Database, openDatabase } from '../../src/control/registry/database/database.ts'
+import type { Database } from '../../src/control/registry/database/database.ts'
 import { KEY_FILTERS } from '../../src/control/registry/database/key-filter.ts'
 import type { Change, KeyRepository, StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import type { AuditEntry } from '../../src/control/registry/operations/audit.ts'
 import { keyState } from '../../src/domain/key-record.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
@@ -58,28 +59,30 @@ export function describeKeyRepository(
       expect(revocation).toEqual({ digest: key.digest, version: 2, atMs: NOW_MS + 5 })
       expect(more).toEqual([])
       expect(await repository.pendingSpan()).toEqual({ oldestMs: NOW_MS, newestMs: NOW_MS + 5 })
-      await repository.forgetChanges([{ digest: key.digest, version: 1, atMs: NOW_MS }])
+      await repository.deletePendingChanges([{ digest: key.digest, version: 1, atMs: NOW_MS }])
       expect(await repository.pendingChangesOf(key.digest)).toHaveLength(1)
-      await repository.forgetChanges([{ digest: key.digest, version: 2, atMs: NOW_MS + 5 }])
+      await repository.deletePendingChanges([{ digest: key.digest, version: 2, atMs: NOW_MS + 5 }])
       expect(await repository.pendingChangesOf(key.digest)).toEqual([])
       expect(await repository.pendingSpan()).toBeNull()
     })
 
     test('keeps what a gateway confirmed for an hour, and knows gateways that were heard of since', async () => {
       const change = { digest: 'd'.repeat(64), version: 3 }
-      const report = { id: 'g1', name: 'pod-1', hearing: true, leaving: false }
-      await repository.noteGateway({ ...report, confirmed: [change] })
-      await repository.noteGateway({ ...report, confirmed: [change] })
-      const known = { name: 'pod-1', seenAtMs: NOW_MS, deafAtMs: NOW_MS, confirmed: true }
-      expect(await repository.gatewaysHearing(change)).toEqual([known])
-      expect(await repository.gatewaysHearing({ ...change, version: 2 })).toEqual([known])
-      expect(await repository.gatewaysHearing({ ...change, version: 4 })).toMatchObject([
+      const report = { id: 'g1', name: 'pod-1', isConnected: true, isLeaving: false }
+      await repository.recordGateway({ ...report, confirmed: [change] })
+      await repository.recordGateway({ ...report, confirmed: [change] })
+      const known = { name: 'pod-1', seenAtMs: NOW_MS, disconnectedAtMs: NOW_MS, confirmed: true }
+      expect(await repository.listGatewayStatuses(change)).toEqual([known])
+      expect(await repository.listGatewayStatuses({ ...change, version: 2 })).toEqual([known])
+      expect(await repository.listGatewayStatuses({ ...change, version: 4 })).toMatchObject([
         { confirmed: false },
       ])
       nowMs += 3_600_001
-      await repository.noteGateway({ ...report, id: 'g2', hearing: false, confirmed: [] })
+      await repository.recordGateway({ ...report, id: 'g2', isConnected: false, confirmed: [] })
       await repository.purge()
-      expect(await repository.gatewaysHearing(change)).toMatchObject([{ seenAtMs: nowMs, confirmed: false }])
+      expect(await repository.listGatewayStatuses(change)).toMatchObject([
+        { seenAtMs: nowMs, confirmed: false },
+      ])
     })
 
     test('stores nothing and notes nothing where a live key of the workspace shows the same hint', async () => {
@@ -116,9 +119,9 @@ export function describeKeyRepository(
       const noted = await Promise.all(keys.slice(0, 20).map(key => insert(repository, key)))
       const announced = noted.filter(change => change !== null)
       await Promise.all([
-        repository.forgetChanges(announced),
+        repository.deletePendingChanges(announced),
         ...keys.slice(20).map(key => insert(repository, key)),
-        repository.forgetChanges(announced.slice(0, 3)),
+        repository.deletePendingChanges(announced.slice(0, 3)),
       ])
       const left = (await repository.claimChanges(1000)).map(change => change.digest)
       expect(left.toSorted()).toEqual(
@@ -286,20 +289,20 @@ export function describeKeyRepository(
     })
 
     test('keeps an answer for a day, and no longer', async () => {
-      const repetition = { id: 'a', request: 'r' }
+      const idempotency = { id: 'a', request: 'r' }
       const keep = {
         issued: null,
         replaced: null,
         audit: [],
-        answer: { ...repetition, outcome: '{"x":1}' },
+        answer: { ...idempotency, outcome: '{"x":1}' },
       }
       await repository.commit(keep)
       nowMs += DAY_MS - 1
       await repository.purge()
-      expect(await repository.findAnswer(repetition)).toEqual({ kind: 'same_request', outcome: '{"x":1}' })
+      expect(await repository.findAnswer(idempotency)).toEqual({ kind: 'same_request', outcome: '{"x":1}' })
       expect(await repository.findAnswer({ id: 'a', request: 'x' })).toEqual({ kind: 'other_request' })
       nowMs += 1
-      expect(await repository.findAnswer(repetition)).toBeNull()
+      expect(await repository.findAnswer(idempotency)).toBeNull()
       await repository.purge()
       expect(await repository.commit(keep)).toMatchObject({ kind: 'committed' })
     })
@@ -311,10 +314,10 @@ export function describeKeyRepository(
       nowMs += 1000
       const since = nowMs
       await replace(repository, revoked(late))
-      await repository.forgetChanges(await repository.claimChanges(1000))
+      await repository.deletePendingChanges(await repository.claimChanges(1000))
       await replace(repository, revoked(pending))
       nowMs += 1000
-      await repository.noteChangesSince(since)
+      await repository.requeueChangesSince(since)
       expect(await repository.claimChanges(1000)).toEqual([
         { digest: pending.digest, version: 2, atMs: since },
         { digest: late.digest, version: 2, atMs: nowMs },
@@ -370,9 +373,13 @@ export function describeKeyRepository(
       for (let round = 0; round < 5; round++) {
         const keys = Array.from({ length: 150 }, () => someKey())
         const notes = (await Promise.all(keys.map(key => insert(a, key)))).filter(note => note !== null)
-        await Promise.all([a.forgetChanges(notes), b.forgetChanges(notes.toReversed()), b.claimChanges(500)])
+        await Promise.all([
+          a.deletePendingChanges(notes),
+          b.deletePendingChanges(notes.toReversed()),
+          b.claimChanges(500),
+        ])
         // Whatever one passed over because the other held it.
-        await a.forgetChanges(notes)
+        await a.deletePendingChanges(notes)
         expect(await b.countPending()).toBe(0)
       }
     })

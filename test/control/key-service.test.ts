@@ -8,14 +8,14 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const request = { name: 'build server', scopes: ['workspace:read'] }
-const lookUp = (digest: string) => `/internal/v1/keys/${digest}`
+const lookUpKey = (digest: string) => `/internal/v1/keys/${digest}`
 
 describe('the key service', () => {
   test('answers the record as it would stand in Redis', async () => {
     const { ask } = await startConsole()
     const { body: issued } = await ask('POST', KEYS, request)
     const digest = digestOf(issued.secret)
-    const { status, headers, text } = await ask('GET', lookUp(digest))
+    const { status, headers, text } = await ask('GET', lookUpKey(digest))
     expect(status).toBe(200)
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
     expect(headers['cache-control']).toBe('no-store')
@@ -27,13 +27,13 @@ describe('the key service', () => {
     const { ask } = await startConsole()
     const { body: issued } = await ask('POST', KEYS, request)
     await ask('POST', `/admin/v1/keys/${issued.key.id}/revoke`)
-    const { body } = await ask('GET', lookUp(digestOf(issued.secret)))
+    const { body } = await ask('GET', lookUpKey(digestOf(issued.secret)))
     expect(body).toMatchObject({ version: 2, revokedAt: expect.any(String) })
   })
 
   test('says that there is no such key, where there is none', async () => {
     const { ask } = await startConsole()
-    const { status, body } = await ask('GET', lookUp('0'.repeat(64)))
+    const { status, body } = await ask('GET', lookUpKey('0'.repeat(64)))
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
   })
 
@@ -41,7 +41,7 @@ describe('the key service', () => {
     'never says so of what is no digest: %s',
     async digest => {
       const { ask } = await startConsole()
-      const { status, body } = await ask('GET', lookUp(digest))
+      const { status, body } = await ask('GET', lookUpKey(digest))
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
     },
   )
@@ -50,22 +50,24 @@ describe('the key service', () => {
     'tells nothing to who holds “%s”',
     async authorization => {
       const { ask } = await startConsole()
-      const { status, body } = await ask('GET', lookUp('0'.repeat(64)), undefined, {
+      const { status, body } = await ask('GET', lookUpKey('0'.repeat(64)), undefined, {
         headers: { authorization },
       })
       expect({ status, code: body.code }).toEqual({ status: 401, code: 'unauthenticated' })
     },
   )
 
-  test.each(['/nothing', '/v2/keys/0', `/internal/v1/key/${'0'.repeat(64)}`, `/x${lookUp('0'.repeat(64))}`])(
-    'never says so to a gateway that was given a wrong address: %s',
-    async path => {
-      const { ask } = await startConsole()
-      const headers = { authorization: `Bearer ${KEY_SERVICE_TOKEN}` }
-      const { status, body } = await ask('GET', path, undefined, { headers })
-      expect({ status, code: body.code }).toEqual({ status: 404, code: 'unknown_path' })
-    },
-  )
+  test.each([
+    '/nothing',
+    '/v2/keys/0',
+    `/internal/v1/key/${'0'.repeat(64)}`,
+    `/x${lookUpKey('0'.repeat(64))}`,
+  ])('never says so to a gateway that was given a wrong address: %s', async path => {
+    const { ask } = await startConsole()
+    const headers = { authorization: `Bearer ${KEY_SERVICE_TOKEN}` }
+    const { status, body } = await ask('GET', path, undefined, { headers })
+    expect({ status, code: body.code }).toEqual({ status: 404, code: 'unknown_path' })
+  })
 
   test('never says so where the database does not answer: that is 500', async () => {
     const file = join(temporaryDirectory(), 'keys.db')
@@ -73,7 +75,7 @@ describe('the key service', () => {
     const other = new DatabaseSync(file)
     other.exec('DROP TABLE keys')
     other.close()
-    const { status, body } = await ask('GET', lookUp('0'.repeat(64)))
+    const { status, body } = await ask('GET', lookUpKey('0'.repeat(64)))
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
   })
 

@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from 'vitest'
 import { Outbox } from '../../src/control/registry/announcing/outbox.ts'
 import type { KeyRepository } from '../../src/control/registry/database/key-repository.ts'
-import { type Attempt, perform } from '../../src/control/registry/operations/operation.ts'
-import { encodeOutcome } from '../../src/control/registry/operations/repetition.ts'
+import { encodeOutcome } from '../../src/control/registry/operations/idempotency.ts'
+import { type PlannedChange, runOperation } from '../../src/control/registry/operations/run-operation.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf } from '../support/messages.ts'
 import { insert, openRepository } from '../support/repository.ts'
@@ -11,8 +11,8 @@ import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 const clock = { wallMs: () => NOW_MS, monotonicMs: () => NOW_MS }
-const repetition = { id: 'a', request: 'r' }
-const asked = { caller: { actor: 'a', address: '::1', requestId: '1' }, repetition }
+const idempotency = { id: 'a', request: 'r' }
+const context = { caller: { actor: 'a', address: '::1', requestId: '1' }, idempotency }
 let repository: KeyRepository
 let outbox: Outbox
 
@@ -29,17 +29,17 @@ test('what stands in the way of a repeated request may be the work of the first:
   const plan = async () => {
     // The first request is committed between the two looks at what was answered before.
     const outcome = encodeOutcome({ record: old.record, replaced: null })
-    await repository.commit({ issued: null, replaced: null, audit: [], answer: { ...repetition, outcome } })
+    await repository.commit({ issued: null, replaced: null, audit: [], answer: { ...idempotency, outcome } })
     return { kind: 'not_active', state: 'retiring' } as const
   }
-  const result = await perform({ repository, outbox, clock, noticesOf: () => [] }, asked, plan)
+  const result = await runOperation({ repository, outbox, clock, createEvents: () => [] }, context, plan)
   expect(result).toMatchObject({ kind: 'done', record: old.record, secret: null, replayed: true })
 })
 
 test('a plan that somebody else overtakes is made anew, from what is stored by then', async () => {
   const key = someKey()
   await insert(repository, key)
-  const plans: Attempt[] = []
+  const plans: PlannedChange[] = []
   const plan = async () => {
     const stored = (await repository.findById(key.record.id)) ?? key
     const replaced = revoked(stored, NOW_MS + plans.length)
@@ -50,9 +50,9 @@ test('a plan that somebody else overtakes is made anew, from what is stored by t
     }
     return plans.at(-1) ?? { kind: 'unknown_key' as const }
   }
-  const result = await perform(
-    { repository, outbox, clock, noticesOf: () => [] },
-    { ...asked, repetition: null },
+  const result = await runOperation(
+    { repository, outbox, clock, createEvents: () => [] },
+    { ...context, idempotency: null },
     plan,
   )
   expect(plans).toHaveLength(2)
@@ -65,7 +65,7 @@ test('an operation that others overtake for ever ends in a fault, and not never'
   const late = revoked(revoked(key))
   const attempt = { kind: 'planned', issued: null, replaced: late, record: late.record } as const
   const plan = async () => ({ ...attempt, digest: key.digest, audit: [], secret: null })
-  await expect(perform({ repository, outbox, clock, noticesOf: () => [] }, asked, plan)).rejects.toThrow(
-    /8 attempts.*others kept changing/,
-  )
+  await expect(
+    runOperation({ repository, outbox, clock, createEvents: () => [] }, context, plan),
+  ).rejects.toThrow(/8 attempts.*kept changing/)
 })

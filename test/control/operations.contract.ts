@@ -404,7 +404,7 @@ export function describeOperations(
   })
 
   describe(`a look-up of many keys, in ${database}`, () => {
-    const lookUp = ({ ask }: RunningConsole, digests: unknown) =>
+    const lookUpKey = ({ ask }: RunningConsole, digests: unknown) =>
       ask('POST', '/internal/v1/lookups', { digests })
 
     test('answers for each what a look-up of one does, and null where there is no such key', async () => {
@@ -412,7 +412,7 @@ export function describeOperations(
       const digests = [digestOf((await issue(running)).secret), digestOf((await issue(running)).secret)]
       const unknown = '0'.repeat(64)
       const single = async (digest: string) => (await running.ask('GET', `/internal/v1/keys/${digest}`)).body
-      const { status, headers, body } = await lookUp(running, [...digests, unknown, unknown])
+      const { status, headers, body } = await lookUpKey(running, [...digests, unknown, unknown])
       expect(status).toBe(200)
       expect(headers['content-type']).toBe('application/json; charset=utf-8')
       const [first = '', second = ''] = digests
@@ -428,7 +428,7 @@ export function describeOperations(
       ['0'.repeat(64)],
       [Array.from({ length: 257 }, (_, index) => String(index).padStart(64, '0'))],
     ])('is refused where the list is not one of 1 to 256 digests', async digests => {
-      const { status, body } = await lookUp(await started(), digests)
+      const { status, body } = await lookUpKey(await started(), digests)
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
     })
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { isAllAnnounced, startBeats } from '../../src/control/registry/announcing/heartbeats.ts'
+import { isAllAnnounced, startHeartbeats } from '../../src/control/registry/announcing/heartbeats.ts'
 import { Outbox } from '../../src/control/registry/announcing/outbox.ts'
 import type { KeyRepository, StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
@@ -79,7 +79,7 @@ describe('a committed change', () => {
     announcer.refusesPublishing = true
     const key = someKey()
     await insert(repository, key)
-    outbox.kick()
+    outbox.requestDrain()
     const pauses: number[] = []
     for (let attempt = 0; attempt < 7; attempt++) {
       const pause = await until('a retry is planned', () => timers.nextDelayMs)
@@ -111,7 +111,7 @@ describe('a committed change', () => {
     await insert(repository, key)
     nowMs++
     await replace(repository, revoked(key))
-    outbox.kick()
+    outbox.requestDrain()
     await nothingPending()
     expect(messages('change')).toEqual([change(key, 1), change(key, 2, NOW_MS + 1)])
     expect(announcer.puts).toEqual([revoked(key)])
@@ -133,7 +133,7 @@ describe('a beat', () => {
   let stop: () => void
   beforeEach(() => {
     const parts = { repository, announcer, outbox, clock, timers, logger: silentLogger }
-    stop = startBeats({ ...parts, messages: messagesOf(clock) })
+    stop = startHeartbeats({ ...parts, messages: messagesOf(clock) })
   })
   afterEach(() => stop())
 
@@ -191,7 +191,7 @@ describe('a beat', () => {
     const broken = { ...repository, pendingSpan: () => Promise.reject(new Error('disk I/O error')) }
     stop()
     const parts = { announcer, outbox, clock, timers, logger: silentLogger, messages: messagesOf(clock) }
-    stop = startBeats({ ...parts, repository: broken })
+    stop = startHeartbeats({ ...parts, repository: broken })
     await letPass(300)
     expect(announcer.told).toEqual([])
   })

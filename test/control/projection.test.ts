@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createRedisAnnouncer } from '../../src/control/registry/announcing/redis-announcer.ts'
 import {
   mustReplace,
-  project,
   type RecordKeys,
-  type RecordSlots,
-} from '../../src/control/registry/announcing/projection.ts'
-import { createRedisAnnouncer } from '../../src/control/registry/announcing/redis-announcer.ts'
+  type RecordStore,
+  writeRecord,
+} from '../../src/control/registry/announcing/write-record.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
@@ -60,16 +60,16 @@ test('in whatever order writers read and write, the newest version is what stays
   const versions = fc.uniqueArray(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 6 })
   await fc.assert(
     fc.asyncProperty(fc.scheduler(), versions, foreign, async (scheduler, numbers, held) => {
-      const slots = new ScheduledSlots(scheduler, Buffer.from(held))
-      const writers = numbers.map(number => project(slots, version(number), recordKeys))
+      const store = new ScheduledSlots(scheduler, Buffer.from(held))
+      const writers = numbers.map(number => writeRecord(store, version(number), recordKeys))
       await scheduler.waitFor(Promise.all(writers))
-      expect(slots.text).toBe(textOf(version(Math.max(...numbers))))
+      expect(store.text).toBe(textOf(version(Math.max(...numbers))))
     }),
   )
 })
 
 /** One slot in memory; fast-check decides who gets to read or write next. */
-class ScheduledSlots implements RecordSlots {
+class ScheduledSlots implements RecordStore {
   text: string
   readonly #scheduler: fc.Scheduler
   #bytes: Uint8Array
@@ -95,8 +95,8 @@ class ScheduledSlots implements RecordSlots {
 }
 
 test('gives up on an entry that others keep changing, so that it is tried again later', async () => {
-  const busy: RecordSlots = { read: async () => Buffer.from('other'), compareAndSet: async () => false }
-  await expect(project(busy, key, recordKeys)).rejects.toThrow(/kept changing/)
+  const busy: RecordStore = { read: async () => Buffer.from('other'), compareAndSet: async () => false }
+  await expect(writeRecord(busy, key, recordKeys)).rejects.toThrow(/kept changing/)
 })
 
 describe('a record in a real Redis', () => {

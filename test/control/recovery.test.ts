@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { startBeats } from '../../src/control/registry/announcing/heartbeats.ts'
+import { startHeartbeats } from '../../src/control/registry/announcing/heartbeats.ts'
 import { Outbox } from '../../src/control/registry/announcing/outbox.ts'
 import type { KeyRepository, StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import { digestOf } from '../../src/domain/secret.ts'
@@ -20,7 +20,7 @@ describe('when Redis is there again', () => {
   let repository: KeyRepository
   let announcer: ScriptedAnnouncer
   let outbox: Outbox
-  let stopBeats: () => void
+  let stopHeartbeats: () => void
   const timers = new ManualTimers()
   const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
 
@@ -30,10 +30,10 @@ describe('when Redis is there again', () => {
     const messages = messagesOf(clock)
     const parts = { repository, announcer, messages, clock, timers, logger: silentLogger }
     outbox = new Outbox({ ...parts, random: () => 0 })
-    stopBeats = startBeats({ ...parts, outbox })
+    stopHeartbeats = startHeartbeats({ ...parts, outbox })
   })
   afterEach(async () => {
-    stopBeats()
+    stopHeartbeats()
     await outbox.stop()
     await repository.close()
   })

@@ -31,7 +31,7 @@ describe('a sync', () => {
     const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
     const repository = await openRepository(databaseUrl, clock)
     for (const key of keys) await insert(repository, key)
-    await repository.forgetChanges(await repository.claimChanges(10_000))
+    await repository.deletePendingChanges(await repository.claimChanges(10_000))
     await repository.close()
     const running = await startConsole({ databaseUrl, redisUrl: redis.url })
     await until('it is connected', async () => (await running.health()).checks.announcer === 'ready')

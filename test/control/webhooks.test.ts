@@ -3,16 +3,16 @@ import { readFileSync } from 'node:fs'
 import pino from 'pino'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { openDatabase } from '../../src/control/registry/database/database.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { createIds } from '../../src/control/registry/operations/ids.ts'
-import { createNotices } from '../../src/control/webhooks/deliveries.ts'
-import { Courier } from '../../src/control/webhooks/dispatcher.ts'
-import { expirySpans, noteExpiries } from '../../src/control/webhooks/expiry-watch.ts'
-import { waitAfter } from '../../src/control/webhooks/retry.ts'
-import { createSender } from '../../src/control/webhooks/send.ts'
-import { WARNING_DAYS } from '../../src/control/webhooks/webhook-event.ts'
+import { WARNING_DAYS } from '../../src/control/webhooks/create-events.ts'
+import { expirySpans, recordExpiries } from '../../src/control/webhooks/expiry-watch.ts'
+import { retryDelayMs } from '../../src/control/webhooks/retry-delay.ts'
+import { createSender } from '../../src/control/webhooks/sender.ts'
+import { createWebhookDeliveries } from '../../src/control/webhooks/webhook-deliveries.ts'
+import { WebhookDispatcher } from '../../src/control/webhooks/webhook-dispatcher.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
@@ -50,33 +50,34 @@ async function deliveries({ ask }: RunningConsole): Promise<Record<string, unkno
   return JSON.parse(text).deliveries
 }
 
-/** Notices over a database with keys, and what brings them to the webhook, in time that passes when a test says so. */
-async function startCourier(keys: readonly StoredKey[] = []) {
+/** A dispatcher over a database with keys, on a clock that only the test moves. */
+async function startDispatcher(keys: readonly StoredKey[] = []) {
   const database = await openDatabase('sqlite::memory:')
   onTestFinished(() => database.close())
   let nowMs = NOW_MS
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
   const repository = createKeyRepository(database, clock, 'console-1')
   for (const key of keys) await insert(repository, key)
-  const notices = createNotices(database, clock)
+  const webhookDeliveries = createWebhookDeliveries(database, clock)
   const metrics = createMetrics()
   const lines: string[] = []
   const logger = pino({ level: 'debug' }, { write: line => void lines.push(line) })
   const sender = createSender({ ...webhook(), timeoutMs: 2_000 })
   const timers = new ManualTimers()
-  const parts = { notices, clock, timers, logger, metrics, random: () => 0 }
-  const courier = new Courier({ ...parts, sender, timeoutMs: 2_000 })
-  onTestFinished(() => courier.stop())
-  const newNoticeId = createIds('msg', randomBytes)
+  const parts = { deliveries: webhookDeliveries, clock, timers, logger, metrics, random: () => 0 }
+  const dispatcher = new WebhookDispatcher({ ...parts, sender, timeoutMs: 2_000 })
+  onTestFinished(() => dispatcher.stop())
+  const newEventId = createIds('msg', randomBytes)
   /** A while passes in steps, after each of which is done what a console does. */
   const pass = async (ms: number, stepMs: number) => {
     for (const endMs = nowMs + ms; nowMs < endMs; ) {
       nowMs += stepMs
-      await noteExpiries({ ...parts, newNoticeId })
-      await courier.deliver()
+      await recordExpiries({ ...parts, newEventId })
+      await dispatcher.deliver()
     }
   }
-  const log = async () => (await notices.list({ workspaceId: 'ws_1', limit: 50, afterId: null })).deliveries
+  const log = async () =>
+    (await webhookDeliveries.list({ workspaceId: 'ws_1', limit: 50, afterId: null })).deliveries
   return { pass, log, metrics, lines }
 }
 
@@ -150,7 +151,7 @@ describe('a webhook', () => {
   })
 
   test('that was down is told later, under the same id', async () => {
-    const { pass, log } = await startCourier([EXPIRED])
+    const { pass, log } = await startDispatcher([EXPIRED])
     receiver.answer = (response, number) => response.writeHead(number < 3 ? 500 : 204).end()
     await pass(70_000, 1_000)
     expect(receiver.received).toHaveLength(3)
@@ -161,19 +162,19 @@ describe('a webhook', () => {
   })
 
   test('is given up after nine attempts, which is logged and counted', async () => {
-    const { pass, log, metrics, lines } = await startCourier([EXPIRED])
+    const { pass, log, metrics, lines } = await startDispatcher([EXPIRED])
     receiver.answer = response => response.writeHead(503).end('not now')
     await pass(40 * HOUR_MS, HOUR_MS / 2)
     expect(receiver.received).toHaveLength(9)
     const given = {
       attempts: 9,
       lastStatus: 503,
-      lastError: 'It answered 503',
+      lastError: 'Response status 503',
       deliveredAtMs: null,
       nextAttemptAtMs: null,
     }
     expect(await log()).toMatchObject([given])
-    expect(lines.join()).toContain('a webhook delivery was given up')
+    expect(lines.join()).toContain('webhook delivery given up')
     expect(await metricValue(metrics.webhookDeliveries, { outcome: 'given_up' })).toBe(1)
     expect(await metricValue(metrics.webhookDeliveries, { outcome: 'failed' })).toBe(8)
   })
@@ -191,7 +192,7 @@ describe('a webhook', () => {
     receiver.answer = () => {}
     await issue(running)
     await until('it failed', async () => {
-      return (await deliveries(running))[0]?.['lastError'] === 'No answer within 100 ms'
+      return (await deliveries(running))[0]?.['lastError'] === 'No response within 100 ms'
     })
   })
 
@@ -218,7 +219,7 @@ describe('a webhook', () => {
 
 describe('of a key that expires', () => {
   test('a webhook is told 14, 3 and 1 days before, and when it has expired, each once', async () => {
-    const { pass } = await startCourier([someKey({ expiresAtMs: NOW_MS + 20 * DAY_MS })])
+    const { pass } = await startDispatcher([someKey({ expiresAtMs: NOW_MS + 20 * DAY_MS })])
     await pass(25 * DAY_MS, HOUR_MS)
     const told = receiver.received.map(({ body }) => JSON.parse(body))
     expect(told.map(({ type, data }) => [type, data.withinDays])).toEqual([
@@ -240,7 +241,7 @@ describe('of a key that expires', () => {
     ['was revoked', { expiresAtMs: NOW_MS + 20 * DAY_MS, revokedAtMs: NOW_MS }, []],
     ['expired long ago', { expiresAtMs: NOW_MS - 2 * DAY_MS, createdAtMs: NOW_MS - 60 * DAY_MS }, []],
   ])('and %s, nobody is warned who needs no warning', async (_, key, types) => {
-    const { pass } = await startCourier([someKey(key)])
+    const { pass } = await startDispatcher([someKey(key)])
     await pass(25 * DAY_MS, HOUR_MS)
     expect(receiver.types).toEqual(types)
   })
@@ -264,7 +265,7 @@ describe.each([
   ['SQLite', true],
   ['PostgreSQL', has(POSTGRES)],
 ])('several consoles on one database (%s)', (name, isThere) => {
-  /** Two consoles' views of notices, over a database with a key that is about to expire. */
+  /** Two consoles' views of webhook events, over a database with a key that is about to expire. */
   async function open() {
     const url = name === 'SQLite' ? `sqlite:${temporaryDirectory()}/a.db` : await freshPostgres()
     const databases = [await openDatabase(url), await openDatabase(url)] as const
@@ -284,9 +285,9 @@ describe.each([
       clock,
       timers: new ManualTimers(),
       logger: silentLogger,
-      newNoticeId: () => `msg_${++ids}`,
+      newEventId: () => `msg_${++ids}`,
     }
-    const consoles = [createNotices(first, clock), createNotices(second, clock)] as const
+    const consoles = [createWebhookDeliveries(first, clock), createWebhookDeliveries(second, clock)] as const
     return { consoles, parts, pass: (ms: number) => (nowMs += ms) }
   }
 
@@ -299,16 +300,16 @@ describe.each([
   test.skipIf(!isThere)('note one warning, send it once, and take over what another died over', async () => {
     const { consoles, parts, pass } = await open()
     const [one, other] = consoles
-    await Promise.all(consoles.map(notices => noteExpiries({ ...parts, notices })))
+    await Promise.all(consoles.map(deliveries => recordExpiries({ ...parts, deliveries })))
     const claimed = [...(await one.claim(10, 5_000)), ...(await other.claim(10, 5_000))]
     expect(claimed).toHaveLength(1)
     pass(5_000)
     const [takenOver] = await other.claim(10, 5_000)
     expect(takenOver?.id).toBe(claimed[0]?.id)
-    if (takenOver !== undefined) await other.noteAttempt(takenOver, { kind: 'delivered', status: 200 })
+    if (takenOver !== undefined) await other.recordAttempt(takenOver, { kind: 'delivered', status: 200 })
     pass(DAY_MS)
     expect(await one.claim(10, 5_000)).toEqual([])
-    await noteExpiries({ ...parts, notices: one })
+    await recordExpiries({ ...parts, deliveries: one })
     expect(await one.claim(10, 5_000)).toEqual([])
   })
 
@@ -316,15 +317,15 @@ describe.each([
     'forget after thirty days what was delivered, and never what is still to be told',
     async () => {
       const { consoles, parts, pass } = await open()
-      const [notices] = consoles
-      await noteExpiries({ ...parts, notices })
+      const [first] = consoles
+      await recordExpiries({ ...parts, deliveries: first })
       pass(31 * DAY_MS)
-      await notices.purge()
-      const [due] = await notices.claim(10, 5_000)
+      await first.purge()
+      const [due] = await first.claim(10, 5_000)
       expect(due).toBeDefined()
-      if (due !== undefined) await notices.noteAttempt(due, { kind: 'delivered', status: 200 })
-      await notices.purge()
-      expect((await notices.list({ workspaceId: 'ws_1', limit: 10, afterId: null })).deliveries).toEqual([])
+      if (due !== undefined) await first.recordAttempt(due, { kind: 'delivered', status: 200 })
+      await first.purge()
+      expect((await first.list({ workspaceId: 'ws_1', limit: 10, afterId: null })).deliveries).toEqual([])
     },
   )
 })
@@ -338,9 +339,9 @@ test('spans of warnings touch and never overlap: a console that was away warns o
 })
 
 test('attempts are spread over a day and a bit, so that a receiver may be down for a night', () => {
-  const waits = Array.from({ length: 9 }, (_, failed) => waitAfter(failed + 1, 0))
+  const waits = Array.from({ length: 9 }, (_, failed) => retryDelayMs(failed + 1, 0))
   expect(waits.at(-1)).toBeNull()
   const totalMs = waits.reduce<number>((sum, wait) => sum + (wait ?? 0), 0)
   expect(totalMs).toBeGreaterThan(24 * HOUR_MS)
-  expect(waitAfter(1, 1)).toBeLessThanOrEqual(5_500)
+  expect(retryDelayMs(1, 1)).toBeLessThanOrEqual(5_500)
 })

@@ -5,9 +5,9 @@ import { fastify } from 'fastify'
 import { expect, test } from 'vitest'
 import { parseDuration } from '../../src/cli/duration.ts'
 import { plainText } from '../../src/cli/text.ts'
-import { decodeAttempt } from '../../src/control/sign-in/attempt.ts'
 import { personOf } from '../../src/control/sign-in/claims.ts'
 import { localPath } from '../../src/control/sign-in/local-path.ts'
+import { decodeSignInAttempt } from '../../src/control/sign-in/sign-in-attempt.ts'
 import { isKeyName, planExpiry } from '../../src/domain/issue-key.ts'
 import { isWorkspaceId } from '../../src/domain/key-record.ts'
 import { parseQuery } from '../../src/domain/query.ts'
@@ -94,7 +94,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'the path': text => matchRoute(ROUTES, text),
   'the query': text => parseQuery(routeNamed('files'), text),
   'the cookies': text => app.parseCookie(text),
-  'the cookie of a sign-in': text => decodeAttempt(text, 0),
+  'the cookie of a sign-in': text => decodeSignInAttempt(text, 0),
   'the address to return to': localPath,
   'the claims of a person': text =>
     personOf(

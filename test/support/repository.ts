@@ -1,4 +1,3 @@
-import { openDatabase } from '../../src/control/registry/database/database.ts'
 import type {
   Change,
   KeyRepository,
@@ -6,6 +5,7 @@ import type {
   StoredKey,
 } from '../../src/control/registry/database/key-repository.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 
 const NOTHING: Change = { issued: null, replaced: null, audit: [], answer: null }
@@ -26,5 +26,5 @@ export function replace(repository: KeyRepository, replaced: StoredKey): Promise
 
 async function commit(repository: KeyRepository, change: Partial<Change>): Promise<PendingChange | null> {
   const outcome = await repository.commit({ ...NOTHING, ...change })
-  return outcome.kind === 'committed' ? (outcome.notes[0] ?? null) : null
+  return outcome.kind === 'committed' ? (outcome.pending[0] ?? null) : null
 }

@@ -6,7 +6,7 @@ import { ApiError } from './api-error.ts'
 const CHALLENGE = { 'www-authenticate': 'Bearer realm="postern"' }
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i
 
-/** Lets nobody pass but who holds the token, or is signed in; of whom nobody is where nobody is known. */
+/** Admits requests with the token or of a signed-in person. */
 export function requireBearerOrPerson(token: () => string | undefined): onRequestHookHandler {
   const isBearer = requireBearer(token)
   return async function (request, reply) {
@@ -14,7 +14,7 @@ export function requireBearerOrPerson(token: () => string | undefined): onReques
   }
 }
 
-/** Lets nobody pass but who holds the token; nobody at all where none is set. It may change. */
+/** Admits requests with the current token; without one, none. */
 export function requireBearer(token: () => string | undefined): onRequestHookHandler {
   return async request => {
     const current = token()
@@ -26,7 +26,7 @@ export function requireBearer(token: () => string | undefined): onRequestHookHan
   }
 }
 
-/** Node keeps the first of two Authorization headers without a word; whoever sends two is told no. */
+/** Node silently keeps the first of two Authorization headers; a request with two is refused. */
 function bearerTokenOf({ rawHeaders }: IncomingMessage): string | null {
   const isAuthorization = (text: string, index: number) =>
     index % 2 === 0 && text.toLowerCase() === 'authorization'
@@ -35,7 +35,7 @@ function bearerTokenOf({ rawHeaders }: IncomingMessage): string | null {
   return BEARER.exec(rawHeaders[at + 1] ?? '')?.[1] ?? null
 }
 
-/** Digests have one length, so that comparing them in constant time tells nothing of the token's. */
+/** Digests have one length, so that the constant-time comparison does not reveal the token's. */
 function sha256(text: string): Buffer {
   return hash('sha256', text, 'buffer')
 }

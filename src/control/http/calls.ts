@@ -1,7 +1,14 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods } from 'fastify'
-import { ApiError } from './api-error.ts'
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  HTTPMethods,
+  onRequestHookHandler,
+} from 'fastify'
+import { ApiError, type ApiErrorCode } from './api-error.ts'
 
-/** What a request is called in logs and metrics: a closed set. */
+/** The name of a request in logs and metrics: a closed set. */
 export type Operation =
   | 'issue'
   | 'list'
@@ -15,7 +22,7 @@ export type Operation =
   | 'lookups'
   | 'usage'
   | 'confirmations'
-  /** For people. */
+  /** A page of the console. */
   | 'page'
   | 'other'
 
@@ -24,21 +31,22 @@ declare module 'fastify' {
     operation?: Operation
   }
   interface FastifyRequest {
-    /** Set once a record was found or made, so that a log line never holds what a caller put into a path. */
+    /** Set once a record was found or created, so that no log line holds text from the caller's path. */
     keyId: string | null
   }
 }
 
+/** One route of a JSON API. */
 export interface Call {
   readonly method: 'GET' | 'POST'
   readonly url: string
   readonly operation: Operation
   readonly schema?: FastifySchema
-  /** 64 KiB where it says nothing. */
+  /** Default: 64 KiB. */
   readonly bodyLimitBytes?: number
   /**
-   * Whether people may call it who are no administrators; it then itself refuses what is not of their workspaces. A call
-   * that says nothing is for programs and administrators.
+   * Open to people who are not administrators; the handler must check their workspaces itself. Default: only programs
+   * and administrators.
    */
   readonly forPeople?: true
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
@@ -46,15 +54,32 @@ export interface Call {
 
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
-/** Routes for the calls, and for each of their paths the refusal of every other method. */
-export function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
+/** Registers the calls under a prefix, behind one authentication hook. */
+export function mountCalls(
+  app: FastifyInstance,
+  { prefix, admit, unknownPath }: { prefix: string; admit: onRequestHookHandler; unknownPath: ApiErrorCode },
+  calls: readonly Call[],
+): void {
+  const plugin = async (scope: FastifyInstance) => {
+    scope.addHook('onRequest', admit)
+    // Without its own handler, a caller without a token could tell which paths exist.
+    scope.setNotFoundHandler(() => {
+      throw new ApiError(unknownPath, 'No resource at this path')
+    })
+    registerCalls(scope, calls)
+  }
+  void app.register(plugin, { prefix })
+}
+
+/** Routes for the calls, and a 405 for every other method on their paths. */
+function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
   for (const { method, url, operation, schema, bodyLimitBytes, forPeople, handle } of calls) {
     app.route({
       method,
       url,
       config: { operation },
       handler: handle,
-      ...(forPeople === true ? {} : { onRequest: refuseMostPeople }),
+      ...(forPeople === true ? {} : { onRequest: requireAdministrator }),
       ...(schema === undefined ? {} : { schema }),
       ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
     })
@@ -68,17 +93,17 @@ export function registerCalls(app: FastifyInstance, calls: readonly Call[]): voi
   }
 }
 
-async function refuseMostPeople({ person }: FastifyRequest): Promise<void> {
+async function requireAdministrator({ person }: FastifyRequest): Promise<void> {
   if (person !== null && !person.administrator) {
-    throw new ApiError('forbidden', 'This is for administrators, and for programs with the admin token')
+    throw new ApiError('forbidden', 'This call requires an administrator or the admin token')
   }
 }
 
-/** On the request and not in a handler, so that no body is read for it. */
+/** In onRequest, so that no body is read first. */
 function refuseOtherMethods(app: FastifyInstance, url: string, allowed: readonly string[]): void {
   const allow = allowed.join(', ')
   const refuse = async () => {
-    throw new ApiError('method_not_allowed', `This path takes only ${allow}`, { allow })
+    throw new ApiError('method_not_allowed', `This path accepts only ${allow}`, { allow })
   }
   const method = METHODS.filter(other => !allowed.includes(other))
   app.route({ method, url, config: { operation: 'other' }, onRequest: refuse, handler: refuse })

@@ -14,8 +14,7 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
 import { ApiError } from './api-error.ts'
-import { explainError } from './explain-error.ts'
-import { answerUnreadable } from './unreadable-request.ts'
+import { explainError, explainFault } from './explain-error.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 const MAX_PARAMETER_LENGTH = 512
@@ -39,18 +38,18 @@ export interface ServerParts {
   readonly logger: ControlLogger
   readonly metrics: Metrics
   readonly randomBytes: RandomBytes
-  /** What keys begin with: no log or audit entry is to hold one. */
+  /** The prefix of keys: no log line or audit entry may hold a key. */
   readonly keyPrefix: string
-  /** Addresses and CIDRs; `clientAddressOf` reads the `X-Forwarded-For` of these alone. */
+  /** Addresses and CIDRs whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: readonly string[]
   /** Null: plain HTTP. */
   readonly tls: ServerOptions | null
 }
 
-/** A server without routes whose every answer, also the framework's own, is ours in form. It doesn't listen. */
+/** A server without routes, not listening. Every answer has our form, also the framework's own. */
 export function createConsoleServer(parts: ServerParts): FastifyInstance {
   const refuse = createRefusal(parts)
-  // The type of a server without TLS, which is a part of that of one with it, is the one that all callers share.
+  // Typed without TLS: the part that both kinds of server share.
   const app: FastifyInstance = fastify({
     ...{ http: HTTP_OPTIONS },
     https: parts.tls === null ? null : { ...HTTP_OPTIONS, ...parts.tls },
@@ -59,7 +58,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     exposeHeadRoutes: false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
-    // Fastify's defaults drop unknown fields and turn "1" into 1: a caller's mistake would pass unnoticed.
+    // Fastify's defaults drop unknown fields and turn "1" into 1, which would hide a caller's mistakes.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: false } },
     trustProxy: parts.trustedProxies.length === 0 ? false : [...parts.trustedProxies],
     requestIdHeader: false,
@@ -69,7 +68,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   app.server.maxHeadersCount = MAX_HEADERS
   guardConnections(app.server, {
     stallTimeoutMs: REQUEST_TIMEOUT_MS,
-    answerTo: fault => answerUnreadable(fault, randomId(parts.randomBytes)),
+    answerTo: fault => explainFault(fault, randomId(parts.randomBytes)),
   })
   app.decorateRequest('keyId', null)
   app.decorateRequest('person', null)
@@ -78,11 +77,11 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(request, reply)
     const startedAtMs = performance.now()
-    finished(reply.raw, () => account(request, reply, performance.now() - startedAtMs, parts))
+    finished(reply.raw, () => recordRequest(request, reply, performance.now() - startedAtMs, parts))
   })
   app.setErrorHandler(refuse)
   app.setNotFoundHandler(() => {
-    throw new ApiError('unknown_path', 'There is nothing at this path')
+    throw new ApiError('unknown_path', 'No resource at this path')
   })
   return app
 }
@@ -90,7 +89,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
 function createRefusal({ logger }: ServerParts) {
   return (error: FastifyError | ApiError, request: FastifyRequest, reply: FastifyReply): void => {
     const refusal = explainError(error)
-    if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'a request failed')
+    if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'request failed')
     setCommonHeaders(request, reply)
     void reply.code(refusal.status).headers(refusal.headers).send(refusal.body)
   }
@@ -104,7 +103,7 @@ function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
   })
 }
 
-/** An empty body is no body, also where a client announces JSON before sending none. */
+/** An empty body counts as none, also with a JSON content type. */
 function readJsonOnly(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
@@ -114,7 +113,7 @@ function readJsonOnly(app: FastifyInstance): void {
   })
 }
 
-/** The client's own, unless it holds a key or the token of this request: it stands in logs and in the audit trail. */
+/** The client's own id, unless it holds a key or this request's token: it goes to logs and the audit log. */
 function requestIdOf(request: RawRequest, { keyPrefix, randomBytes }: ServerParts): string {
   const sent = request.headers['x-request-id']
   const keys = strayKeysOf(request.rawHeaders, keyPrefix)
@@ -127,8 +126,8 @@ function randomId(randomBytes: RandomBytes): string {
   return Buffer.from(randomBytes(16)).toString('hex')
 }
 
-/** Also called where the client left early. */
-function account(
+/** Called for aborted requests too. */
+function recordRequest(
   request: FastifyRequest,
   reply: FastifyReply,
   elapsedMs: number,
@@ -141,7 +140,7 @@ function account(
   const labels = { operation, code: String(status) }
   if (listener === 'internal') {
     metrics.internalRequests.inc(labels)
-    logger.debug(line, 'request of a gateway')
+    logger.debug(line, 'internal request')
     return
   }
   metrics.adminRequests.inc(labels)

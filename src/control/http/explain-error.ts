@@ -1,17 +1,18 @@
 import type { FastifyError, FastifySchemaValidationError } from 'fastify'
+import type { ConnectionFault } from '../../http/guard-connections.ts'
+import { rawAnswer } from '../../http/raw-answer.ts'
+import { EXPECTED } from '../admin-api/admin-schemas.ts'
 import { AuditWriteError } from '../registry/database/audit-rows.ts'
-import { EXPECTED } from './admin-schemas.ts'
 import { ApiError, invalidField } from './api-error.ts'
 
-/** A field's name is repeated to whoever sent it only if it looks like one: a key pasted there does not. */
+/** A field name is echoed only if it looks like one: a key pasted in its place does not. */
 const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/
 
-/** Of a database that breaks off while it commits nobody knows what it did. */
+/** A connection that breaks during the commit leaves the outcome unknown. */
 const UNCONFIRMED =
-  'The database did not confirm the change: it was not made, or only its confirmation was lost. The console’s log ' +
-  'says why under the request id'
+  'The database did not confirm the change; it may or may not have been made. See the console log under this request id'
 
-/** What a failure looks like from outside. Whatever is not known to be the caller's is a fault of ours. */
+/** Turns any failure into an answer. Whatever is not known to be the caller's fault is an internal error. */
 export function explainError(error: FastifyError | ApiError): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof AuditWriteError) return new ApiError('database_unavailable', UNCONFIRMED)
@@ -19,17 +20,17 @@ export function explainError(error: FastifyError | ApiError): ApiError {
   if (violation !== undefined) return explainViolation(violation, error.validationContext ?? 'body')
   switch (error.statusCode) {
     case 403:
-      return new ApiError('forbidden', 'The token against forged requests is missing or not of this session')
+      return new ApiError('forbidden', 'The CSRF token is missing or belongs to another session')
     case 413:
-      return new ApiError('request_too_large', 'The body is too large')
+      return new ApiError('request_too_large', 'The request body is too large')
     case 414:
-      return new ApiError('invalid_request', 'A part of the path is too long')
+      return new ApiError('invalid_request', 'A path segment is too long')
     case 415:
-      return new ApiError('unsupported_media_type', 'The body must be application/json')
+      return new ApiError('unsupported_media_type', 'The request body must be application/json')
     case 400:
-      return new ApiError('invalid_request', 'The request cannot be read: its path or its body is malformed')
+      return new ApiError('invalid_request', 'The path or the request body is malformed')
     default:
-      return new ApiError('internal_error', 'The console failed; its log says why under the request id')
+      return new ApiError('internal_error', 'Internal console error; see its log under this request id')
   }
 }
 
@@ -45,4 +46,26 @@ function unknownField(name: string, context: string): ApiError {
   const kind = context === 'querystring' ? 'query parameter' : 'field'
   const shown = PLAIN_NAME.test(name) ? ` ${name}` : ''
   return new ApiError('invalid_request', `Unknown ${kind}${shown}`)
+}
+
+const FAULT_ANSWERS: Readonly<
+  Record<ConnectionFault, readonly [status: number, code: string, text: string]>
+> = {
+  malformed_request: [400, 'invalid_request', 'This is not a well-formed HTTP request'],
+  unknown_route: [404, 'not_found', 'No resource at this path'],
+  request_timeout: [408, 'invalid_request', 'The request was not received in time'],
+  url_too_long: [414, 'request_too_large', 'The URL is too long'],
+  headers_too_large: [431, 'headers_too_large', 'The headers are too large'],
+}
+
+/** The answer to bytes that never become a request. */
+export function explainFault(fault: ConnectionFault, requestId: string): string {
+  const [status, code, error] = FAULT_ANSWERS[fault]
+  const headers = {
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'x-request-id': requestId,
+  }
+  return rawAnswer(status, headers, JSON.stringify({ code, error }))
 }

@@ -1,13 +1,13 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
 import type { Timers } from '../timers.ts'
-import type { Notice } from '../webhooks/webhook-event.ts'
+import type { WebhookEvent } from '../webhooks/webhook-event.ts'
 import type { Outbox } from './announcing/outbox.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 import type { RandomBytes } from './operations/ids.ts'
-import type { Attempt } from './operations/operation.ts'
+import type { PlannedChange } from './operations/run-operation.ts'
 
-/** What the operations on keys are made of. */
+/** What operations on keys need. */
 export interface Registry {
   readonly repository: KeyRepository
   readonly outbox: Outbox
@@ -19,6 +19,6 @@ export interface Registry {
   readonly keyPrefix: string
   readonly signingKey: KeyObject
   readonly knownScopes: readonly string[]
-  /** What the webhook is told of a change; nothing where there is none. */
-  readonly noticesOf: (attempt: Attempt) => readonly Notice[]
+  /** The webhook events of a change; none without a webhook. */
+  readonly createEvents: (change: PlannedChange) => readonly WebhookEvent[]
 }

@@ -15,7 +15,7 @@ export interface ClaimNames {
   readonly administratorValue: string
 }
 
-/** @returns null where the provider does not say who it is */
+/** @returns null without a valid subject */
 export function personOf(claims: Claims, names: ClaimNames): Person | null {
   const subject = claims['sub']
   if (typeof subject !== 'string' || !SUBJECT.test(subject)) return null
@@ -29,13 +29,13 @@ export function personOf(claims: Claims, names: ClaimNames): Person | null {
   }
 }
 
-/** Whether every claim that decides something is there: where not, the provider may tell it elsewhere. */
+/** Whether the token has every claim that grants rights; otherwise the userinfo endpoint may have them. */
 export function hasClaims(claims: Claims, { workspacesClaim, administratorClaim }: ClaimNames): boolean {
   const names = administratorClaim === undefined ? [workspacesClaim] : [workspacesClaim, administratorClaim]
   return names.every(name => claimAt(claims, name) !== undefined)
 }
 
-/** The claim of this name, which may have dots in it, or else one within another. */
+/** The claim of this name; dots belong to the name or separate nested claims. */
 function claimAt(claims: unknown, path: string): unknown {
   if (typeof claims !== 'object' || claims === null || Array.isArray(claims)) return undefined
   const own = new Map<string, unknown>(Object.entries(claims))
@@ -47,14 +47,14 @@ function claimAt(claims: unknown, path: string): unknown {
   return undefined
 }
 
-/** A list, or texts parted by spaces, or a single yes. */
+/** A list, a space-separated text, or a boolean. */
 function textsOf(claim: unknown): string[] {
   if (Array.isArray(claim)) return claim.filter(item => typeof item === 'string')
   if (typeof claim === 'string') return claim.split(' ').filter(text => text !== '')
   return typeof claim === 'boolean' ? [String(claim)] : []
 }
 
-/** One line, without what would turn or hide the text around it. */
+/** One line, without control characters that could hide or reverse surrounding text. */
 function nameOf(claims: Claims): string | null {
   const found = NAME_CLAIMS.map(name => claims[name]).find(
     text => typeof text === 'string' && text.trim() !== '',

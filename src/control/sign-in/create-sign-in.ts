@@ -7,26 +7,26 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { Database } from '../registry/database/database.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
+import { authenticatePeople } from './authenticate-people.ts'
 import type { OneTimeLink } from './one-time-link.ts'
-import { usePeople } from './people.ts'
 import { createProvider, type Provider } from './provider.ts'
 import { createSessions, type Sessions } from './sessions.ts'
-import { createSignInLimit } from './sign-in-limits.ts'
+import { createSignInLimit } from './sign-in-limit.ts'
 import { signInRoutes } from './sign-in-routes.ts'
 import { type Site, siteOf } from './site.ts'
 
 export interface SignIn {
   readonly sessions: Sessions
-  /** Makes of a scope one in which people are known. */
-  recognise(scope: FastifyInstance): Promise<void>
-  /** The way in and out, in such a scope, where forms are read. */
-  routes(scope: FastifyInstance): void
+  /** Identifies signed-in people in this scope. */
+  authenticate(scope: FastifyInstance): Promise<void>
+  /** Routes for signing in and out; the scope must identify people and parse forms. */
+  registerRoutes(scope: FastifyInstance): void
   stop(): Promise<void>
 }
 
 export interface SignInSources {
   readonly config: Config['console']
-  /** How a new client secret, and new authorities of the provider, are heard of. */
+  /** Reports a new client secret or certificate authority. */
   readonly onReload?: OnReload<Config['console']>
   readonly database: Database
   readonly oneTimeLink: OneTimeLink | null
@@ -36,19 +36,18 @@ export interface SignInSources {
   readonly logger: ControlLogger
 }
 
-/** Signing in as it is configured. */
 export function createSignIn(sources: SignInSources): SignIn {
   const { config, database, oneTimeLink, clock, randomBytes, metrics, logger } = sources
   const site = config.publicUrl === undefined ? null : siteOf(config.publicUrl)
   const sessions = createSessions({ database, clock, randomBytes, limits: config.session })
   const provider = site === null ? null : configuredProvider(site, sources)
   if (provider === null && oneTimeLink === null && config.adminToken === undefined) {
-    logger.warn('nobody can use this console: neither console.adminToken nor console.oidc.issuer is set')
+    logger.warn('no way to sign in: set console.adminToken or console.oidc.issuer')
   }
   return {
     sessions,
-    recognise: scope => usePeople(scope, { sessions, site }),
-    routes: scope =>
+    authenticate: scope => authenticatePeople(scope, { sessions, site }),
+    registerRoutes: scope =>
       signInRoutes(scope, {
         site,
         sessions,
@@ -74,16 +73,16 @@ function configuredProvider(site: Site, sources: SignInSources): Provider | null
   const providerOf = (oidc: Config['console']['oidc']) => createProvider({ ...oidc, issuer, clientId }, parts)
   let current = { oidc: config.oidc, provider: providerOf(config.oidc) }
   onReload(({ oidc }) => {
-    // What the provider has said of itself is kept while nothing changes how it is asked.
+    // Keep the provider's cached metadata while nothing changes how it is fetched.
     if (oidc.caFile === undefined && isDeepStrictEqual(oidc, current.oidc)) return () => {}
     const next = { oidc, provider: providerOf(oidc) }
-    // The connections of the one before end by themselves, once nobody needs them.
+    // Connections of the previous provider close once they are idle.
     return () => {
       current = next
     }
   })
   return {
-    begin: goal => current.provider.begin(goal),
+    begin: returnPath => current.provider.begin(returnPath),
     finish: (address, attempt) => current.provider.finish(address, attempt),
     stop: () => current.provider.stop(),
   }

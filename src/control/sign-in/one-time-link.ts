@@ -5,11 +5,11 @@ import type { Person } from './person.ts'
 
 const LIFE_MS = 3_600_000
 
-/** Signing in without a provider, for `postern demo` alone: whoever holds the link is the person, once, for an hour. */
+/** Signing in without a provider, only for `postern demo`: the link works once, for an hour. */
 export interface OneTimeLink {
-  /** Path and query, to be printed where only the one who started the demo reads. */
+  /** Path and query, printed only to the terminal of the demo. */
   readonly path: string
-  /** @returns null where it is another token, or was taken before, or too late */
+  /** @returns null for a wrong, used or expired token */
   take(token: unknown): Person | null
 }
 

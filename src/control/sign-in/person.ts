@@ -1,20 +1,20 @@
-/** Somebody who signed in: what their claims said at that moment. */
+/** A signed-in person, as described by the claims at that moment. */
 export interface Person {
-  /** Who they are at the provider, forever: `sub`. */
+  /** The permanent id at the provider: `sub`. */
   readonly subject: string
-  /** For other people; not unique, and theirs to choose. */
+  /** Display name: not unique, and chosen by the person. */
   readonly name: string
   readonly workspaces: readonly string[]
-  /** Whether every workspace is theirs to see and to change. */
+  /** May see and change every workspace. */
   readonly administrator: boolean
 }
 
-/** Whether a workspace is there for this person. Where it is not, they are told what a wrong name would be told. */
+/** Other workspaces are answered like unknown ones. */
 export function maySee(person: Person, workspaceId: string): boolean {
   return person.administrator || person.workspaces.includes(workspaceId)
 }
 
-/** Who acted, in the audit trail and in records: never the name of a program, and the same whatever they are called. */
+/** The actor in audit entries and records: stable across name changes, and never equal to a program's. */
 export function actorOf({ subject }: Pick<Person, 'subject'>): string {
   return `person:${subject}`
 }

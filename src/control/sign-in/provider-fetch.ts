@@ -11,7 +11,7 @@ export interface ProviderFetch {
   stop(): Promise<void>
 }
 
-/** HTTP to the provider: by its own authority where one is named, bounded in time and in size. */
+/** HTTP to the provider, with its own CA if configured, bounded in time and size. */
 export function createProviderFetch(settings: {
   readonly caFile?: string | undefined
   readonly timeoutMs: number
@@ -26,7 +26,7 @@ export function createProviderFetch(settings: {
     maxResponseSize: MAX_ANSWER_BYTES,
   })
   return {
-    // The Response of the package and that of Node are the same thing with two declarations, and so are their options.
+    // undici and Node declare the same Response and options twice.
     fetch: async (url, options) =>
       (await fetch(url, { ...(options as RequestInit), dispatcher: agent })) as unknown as Response,
     stop: () => agent.destroy(),

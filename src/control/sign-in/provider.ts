@@ -1,15 +1,15 @@
 import * as oidc from 'openid-client'
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { Attempt } from './attempt.ts'
 import { type ClaimNames, type Claims, hasClaims, personOf } from './claims.ts'
 import type { Person } from './person.ts'
 import { createProviderFetch, type ProviderFetch } from './provider-fetch.ts'
-import { explainProviderError, providerIsAway, SignInError } from './sign-in-error.ts'
+import type { SignInAttempt } from './sign-in-attempt.ts'
+import { explainProviderError, SignInError, throwProviderUnavailable } from './sign-in-error.ts'
 
-/** What the provider says of itself is asked for anew after this; its keys are, as soon as an unknown one is used. */
+/** Lifetime of cached metadata. Keys are fetched again as soon as an unknown one is used. */
 const METADATA_TTL_MS = 3_600_000
-/** By how much its clock may differ from ours. */
+/** Tolerated difference between the provider's clock and ours. */
 const CLOCK_TOLERANCE_SECONDS = 30
 
 export interface ProviderSettings extends ClaimNames {
@@ -23,38 +23,38 @@ export interface ProviderSettings extends ClaimNames {
 
 export interface Provider {
   /**
-   * Where to send somebody who wants to sign in, and what their browser has to bring back.
-   * @param goal a path of our own, to go to afterwards
+   * Starts signing in: where to redirect the browser, and what it must bring back.
+   * @param returnPath a path of our own, to go to afterwards
    */
-  begin(goal: string): Promise<{ readonly address: string; readonly attempt: Attempt }>
+  begin(returnPath: string): Promise<{ readonly address: string; readonly attempt: SignInAttempt }>
   /**
-   * Who came back.
-   * @param address the whole of it, as the browser asked for it, under the public address
+   * Completes signing in.
+   * @param address the callback URL as requested by the browser, under the public URL
    * @throws SignInError
    */
-  finish(address: URL, attempt: Attempt): Promise<Person>
+  finish(address: URL, attempt: SignInAttempt): Promise<Person>
   stop(): Promise<void>
 }
 
-/** Nothing is asked of the provider before somebody wants to sign in: the console starts without it. */
+/** Sends nothing to the provider before the first sign-in: the console starts without it. */
 export function createProvider(
   settings: ProviderSettings,
   parts: { readonly redirectUri: string; readonly clock: Clock; readonly logger: ControlLogger },
 ): Provider {
   const { redirectUri, clock, logger } = parts
   const http = createProviderFetch(settings)
-  const known = rememberMetadata(() => discover(settings, http), clock, logger)
+  const known = cacheMetadata(() => discover(settings, http), clock, logger)
   const scope = [...new Set(['openid', ...settings.scopes])].join(' ')
 
   return {
-    async begin(goal) {
-      const config = await known().catch(providerIsAway)
+    async begin(returnPath) {
+      const config = await known().catch(throwProviderUnavailable)
       const verifier = oidc.randomPKCECodeVerifier()
       const attempt = {
         state: oidc.randomState(),
         nonce: oidc.randomNonce(),
         verifier,
-        goal,
+        returnPath,
         startedAtMs: clock.wallMs(),
       }
       const address = oidc.buildAuthorizationUrl(config, {
@@ -68,11 +68,10 @@ export function createProvider(
       return { address: address.href, attempt }
     },
     async finish(address, attempt) {
-      const config = await known().catch(providerIsAway)
+      const config = await known().catch(throwProviderUnavailable)
       const claims = await redeem(config, address, attempt, settings).catch(explainProviderError)
       const person = personOf(claims, settings)
-      if (person === null)
-        throw new SignInError('invalid', 'the provider named nobody: its sub is of no known form')
+      if (person === null) throw new SignInError('invalid', 'the id token has no valid sub')
       return person
     },
     stop: () => http.stop(),
@@ -81,7 +80,7 @@ export function createProvider(
 
 function discover(settings: ProviderSettings, { fetch }: ProviderFetch): Promise<oidc.Configuration> {
   const { issuer, clientId, clientSecret, timeoutMs } = settings
-  // Also of what came over TLS: a provider's answers may pass through somebody who ends that.
+  // Verify signatures also over TLS: a proxy in between may terminate it.
   const execute = [oidc.enableNonRepudiationChecks]
   if (issuer.startsWith('http:')) execute.push(oidc.allowInsecureRequests)
   return oidc.discovery(
@@ -93,7 +92,7 @@ function discover(settings: ProviderSettings, { fetch }: ProviderFetch): Promise
   )
 }
 
-/** As the provider says it wants it; HTTP Basic where it does not say (OpenID Connect Discovery 1.0, section 3). */
+/** As the provider's metadata says; by default HTTP Basic (OpenID Connect Discovery 1.0, section 3). */
 function authenticationWith(secret: string | undefined): oidc.ClientAuth {
   if (secret === undefined) return oidc.None()
   const [basic, post] = [oidc.ClientSecretBasic(secret), oidc.ClientSecretPost(secret)]
@@ -106,7 +105,7 @@ function authenticationWith(secret: string | undefined): oidc.ClientAuth {
 async function redeem(
   config: oidc.Configuration,
   address: URL,
-  { state, nonce, verifier }: Attempt,
+  { state, nonce, verifier }: SignInAttempt,
   names: ClaimNames,
 ): Promise<Claims> {
   const tokens = await oidc.authorizationCodeGrant(config, address, {
@@ -122,8 +121,8 @@ async function redeem(
   return { ...more, ...claims }
 }
 
-/** One question at a time, and the answer kept for a while; for longer where a new one cannot be had. */
-function rememberMetadata(
+/** Caches metadata with one fetch at a time; a failed refresh keeps the old metadata. */
+function cacheMetadata(
   ask: () => Promise<oidc.Configuration>,
   clock: Clock,
   logger: ControlLogger,
@@ -138,10 +137,7 @@ function rememberMetadata(
       return config
     } catch (error) {
       if (kept === null) throw error
-      logger.warn(
-        { cause: causeOf(error) },
-        'the provider did not say anew what it is; taking what it said before',
-      )
+      logger.warn({ cause: causeOf(error) }, 'provider metadata refresh failed, using cached metadata')
       return kept.config
     } finally {
       asking = null

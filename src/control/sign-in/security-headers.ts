@@ -1,32 +1,32 @@
 import type { FastifyHelmetOptions } from '@fastify/helmet'
 import type { Site } from './site.ts'
 
-const NOBODY = ["'none'"]
-const OURSELVES = ["'self'"]
+const NONE = ["'none'"]
+const SELF = ["'self'"]
 const HALF_A_YEAR_SECONDS = 15_552_000
 
-/** Nothing inline and nothing from elsewhere: what somebody smuggles into a page stays text. */
+/** Nothing inline and nothing from other origins: injected markup stays inert. */
 export function securityHeaders(site: Site | null): FastifyHelmetOptions {
   return {
     contentSecurityPolicy: {
       useDefaults: false,
       directives: {
-        defaultSrc: NOBODY,
-        scriptSrc: OURSELVES,
-        styleSrc: OURSELVES,
-        imgSrc: OURSELVES,
-        fontSrc: OURSELVES,
-        connectSrc: OURSELVES,
-        manifestSrc: OURSELVES,
-        formAction: OURSELVES,
-        baseUri: NOBODY,
-        frameAncestors: NOBODY,
+        defaultSrc: NONE,
+        scriptSrc: SELF,
+        styleSrc: SELF,
+        imgSrc: SELF,
+        fontSrc: SELF,
+        connectSrc: SELF,
+        manifestSrc: SELF,
+        formAction: SELF,
+        baseUri: NONE,
+        frameAncestors: NONE,
       },
     },
     xFrameOptions: { action: 'deny' },
-    // Browsers that say nothing of where a form comes from send `Origin: null`, which is nobody.
+    // Under `no-referrer` browsers would send `Origin: null` with forms, which is refused.
     referrerPolicy: { policy: 'same-origin' },
-    // Of this host alone: others in the domain are not ours to speak for.
+    // Only this host: the rest of the domain is not ours.
     strictTransportSecurity:
       site?.secure === true ? { maxAge: HALF_A_YEAR_SECONDS, includeSubDomains: false } : false,
   }

@@ -2,24 +2,24 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
-import { signInPage } from '../console/sign-in-page.ts'
-import { clientAddressOf } from '../http/client-address.ts'
-import { ATTEMPT_SECONDS, decodeAttempt, encodeAttempt } from './attempt.ts'
+import { signInPage } from '../console/pages/sign-in-page.ts'
+import { clientAddressOf } from '../http/request-context.ts'
+import { requirePerson } from './authenticate-people.ts'
 import { localPath } from './local-path.ts'
 import type { OneTimeLink } from './one-time-link.ts'
-import { requirePerson } from './people.ts'
 import { actorOf, type Person } from './person.ts'
 import type { Provider } from './provider.ts'
 import type { Sessions } from './sessions.ts'
+import { decodeSignInAttempt, encodeSignInAttempt, SIGN_IN_ATTEMPT_SECONDS } from './sign-in-attempt.ts'
 import { SignInError, type SignInProblem } from './sign-in-error.ts'
-import type { SignInLimit } from './sign-in-limits.ts'
+import type { SignInLimit } from './sign-in-limit.ts'
 import type { Site } from './site.ts'
 
 export interface SignInParts {
   readonly site: Site | null
   readonly sessions: Sessions
   readonly provider: Provider | null
-  /** In the demo alone. */
+  /** Only in the demo. */
   readonly oneTimeLink: OneTimeLink | null
   readonly limit: SignInLimit
   /** How long a browser keeps the session's cookie. */
@@ -37,7 +37,7 @@ const STATUS: Readonly<Record<SignInProblem, number>> = {
   limited: 429,
 }
 
-/** The way in and out, in a scope that `usePeople` was called on. */
+/** Routes for signing in and out, in a scope that `authenticatePeople` was called on. */
 export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   const { metrics, sessions, site, provider, oneTimeLink } = parts
   for (const outcome of LOGIN_OUTCOMES) metrics.logins.inc({ outcome }, 0)
@@ -46,15 +46,15 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
     const then = thenOf(request)
     return request.person === null ? answerPage(parts, reply, then, null) : reply.redirect(then, 303)
   })
-  // Without a public address there is nowhere that anybody could come back to, nor a name for a cookie.
+  // Without a public URL the provider has no address to return to.
   if (site === null) return
   if (provider !== null) providerRoutes(scope, parts, site, provider)
   if (oneTimeLink !== null) {
     scope.get('/sign-in/once', PAGE, (request, reply) =>
-      attempted(parts, request, reply, '/', async () => {
+      runStep(parts, request, reply, '/', async () => {
         const person = oneTimeLink.take(queryOf(request)['token'])
-        if (person === null) throw new SignInError('invalid', 'the link was used before, or is too old')
-        return letIn(parts, site, reply, person, '/')
+        if (person === null) throw new SignInError('invalid', 'the link was already used or has expired')
+        return startSession(parts, site, reply, person, '/')
       }),
     )
   }
@@ -70,26 +70,26 @@ function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, 
   const { clock } = parts
   scope.get('/sign-in/start', PAGE, (request, reply) => {
     const then = thenOf(request)
-    return attempted(parts, request, reply, then, async () => {
+    return runStep(parts, request, reply, then, async () => {
       const { address, attempt } = await provider.begin(then)
-      setCookie(reply, site, site.attemptCookie, encodeAttempt(attempt), ATTEMPT_SECONDS)
+      setCookie(reply, site, site.attemptCookie, encodeSignInAttempt(attempt), SIGN_IN_ATTEMPT_SECONDS)
       return reply.redirect(address, 303)
     })
   })
   scope.get('/sign-in/callback', PAGE, (request, reply) => {
-    const attempt = decodeAttempt(request.cookies[site.attemptCookie], clock.wallMs())
+    const attempt = decodeSignInAttempt(request.cookies[site.attemptCookie], clock.wallMs())
     clearCookie(reply, site, site.attemptCookie)
-    const then = attempt?.goal ?? '/'
-    return attempted(parts, request, reply, then, async () => {
-      if (attempt === null) throw new SignInError('invalid', 'this browser has no attempt under way')
+    const then = attempt?.returnPath ?? '/'
+    return runStep(parts, request, reply, then, async () => {
+      if (attempt === null) throw new SignInError('invalid', 'the browser has no sign-in in progress')
       const person = await provider.finish(new URL(request.url, site.origin), attempt)
-      return letIn(parts, site, reply, person, then)
+      return startSession(parts, site, reply, person, then)
     })
   })
 }
 
-/** A new session always, whatever the browser had before: nobody can have put it there. */
-async function letIn(
+/** Always a new session id, which rules out session fixation. */
+async function startSession(
   { sessions, absoluteSeconds, metrics, logger }: SignInParts,
   site: Site,
   reply: FastifyReply,
@@ -101,12 +101,12 @@ async function letIn(
   setCookie(reply, site, site.sessionCookie, await sessions.start(person), absoluteSeconds)
   metrics.logins.inc({ outcome: 'ok' })
   const { workspaces, administrator } = person
-  logger.info({ actor: actorOf(person), workspaces: workspaces.length, administrator }, 'a person signed in')
+  logger.info({ actor: actorOf(person), workspaces: workspaces.length, administrator }, 'person signed in')
   return reply.redirect(then, 303)
 }
 
-/** Runs a step of signing in, if this address may make another; where it fails, the page says why in its own words. */
-async function attempted(
+/** Runs a step of signing in within the rate limit of the address; a failure is shown on the sign-in page. */
+async function runStep(
   parts: SignInParts,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -118,16 +118,13 @@ async function attempted(
     const waitSeconds = await limit(clientAddressOf(request))
     if (waitSeconds > 0) {
       void reply.header('retry-after', waitSeconds)
-      throw new SignInError('limited', 'too many attempts from one address')
+      throw new SignInError('limited', 'too many attempts from this address')
     }
     return await step()
   } catch (error) {
     if (!(error instanceof SignInError)) throw error
     metrics.logins.inc({ outcome: error.outcome })
-    logger.warn(
-      { requestId: request.id, outcome: error.outcome, cause: error.message },
-      'nobody was signed in',
-    )
+    logger.warn({ requestId: request.id, outcome: error.outcome, cause: error.message }, 'sign-in failed')
     return answerPage(parts, reply, then, error.outcome)
   }
 }
@@ -150,7 +147,7 @@ function thenOf(request: FastifyRequest): string {
   return localPath(queryOf(request)['then']) ?? '/'
 }
 
-/** Fastify's parser gives text, or a list where a name was sent twice. */
+/** Fastify's parser yields text, or a list for a repeated name. */
 function queryOf(request: FastifyRequest): Readonly<Record<string, unknown>> {
   return request.query as Record<string, unknown>
 }
@@ -159,12 +156,12 @@ function setCookie(reply: FastifyReply, site: Site, name: string, value: string,
   void reply.setCookie(name, value, { ...attributesOf(site), maxAge })
 }
 
-/** With the attributes that it was set with: browsers refuse the name otherwise, and would keep the cookie. */
+/** With the same attributes as when it was set; browsers otherwise keep the cookie. */
 function clearCookie(reply: FastifyReply, site: Site, name: string): FastifyReply {
   return reply.clearCookie(name, attributesOf(site))
 }
 
-/** Lax and not Strict: the way back from the provider comes from another site. */
+/** Lax, not Strict: the provider's redirect comes from another site. */
 function attributesOf({ secure }: Site) {
   return { path: '/', httpOnly: true, secure, sameSite: 'lax' } as const
 }

@@ -1,17 +1,17 @@
-/** The console as browsers know it: one address, and no other. */
+/** The console's one public address. */
 export interface Site {
   /** `https://console.example.com` */
   readonly origin: string
   readonly host: string
-  /** Whether it is https. Where it is not (on this machine alone) cookies cannot be, either. */
+  /** Whether it is https. Plain http, allowed only on this machine, also means cookies without `Secure`. */
   readonly secure: boolean
   readonly sessionCookie: string
   readonly attemptCookie: string
 }
 
 /**
- * `__Host-`: browsers then take the cookie only from this very host, over https, for all of its paths, so that no
- * neighbour in the domain can plant one (RFC 6265bis, section 4.1.3). They refuse the name over plain http.
+ * The `__Host-` prefix makes browsers accept the cookie only from this host over https, so that no sibling domain can
+ * plant one (RFC 6265bis, section 4.1.3). Browsers refuse the prefix over plain http.
  */
 export function siteOf(publicUrl: string): Site {
   const { origin, host, protocol } = new URL(publicUrl)
@@ -26,15 +26,15 @@ export function siteOf(publicUrl: string): Site {
   }
 }
 
-/** A page of somebody else's whose name leads to this address (DNS rebinding) has its own name in `Host`. */
+/** Rules out DNS rebinding: a foreign page whose name resolves here has its own name in `Host`. */
 export function isOwnHost({ host, secure }: Site, sent: string | undefined): boolean {
   const name = sent?.toLowerCase()
   return name === host || name === `${host}:${secure ? 443 : 80}`
 }
 
 /**
- * Whether a request that changes something comes from a page of ours, as far as its browser says. What says nothing is
- * no browser, or an old one: its token has to show it.
+ * Whether an unsafe request comes from one of our pages, as far as the browser says. Without these headers (old browsers)
+ * the CSRF token decides.
  */
 export function isOwnPage(
   { origin }: Site,

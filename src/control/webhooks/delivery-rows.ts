@@ -1,26 +1,25 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { KeyRecord } from '../../domain/key-record.ts'
 import type { Dialect } from '../registry/database/database.ts'
-import type { PageQuestion } from '../registry/database/key-repository.ts'
+import type { PageOptions } from '../registry/database/key-repository.ts'
 import { keyOfRow, selectKeys } from '../registry/database/key-rows.ts'
-import type { NoticeRow, Tables } from '../registry/database/tables.ts'
-import type { Notice, NoticeType } from './webhook-event.ts'
+import type { DeliveryRow, Tables } from '../registry/database/tables.ts'
+import type { WebhookEvent, WebhookEventType } from './webhook-event.ts'
 
 const KEPT_MS = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
 const KEYS_AT_ONCE = 500
 
-/** A notice that is to be sent now, after so many attempts. */
-export interface DueNotice {
+/** An event that is due now, with the number of attempts so far. */
+export interface DueDelivery {
   readonly id: string
   readonly body: string
   readonly attempts: number
 }
 
-/** What became of an attempt. */
-export type Attempted =
+export type AttemptOutcome =
   | { readonly kind: 'delivered'; readonly status: number }
-  /** @property dueAtMs when to try again; null where it is given up */
+  /** @property dueAtMs when to try again; null when it is given up */
   | {
       readonly kind: 'failed'
       readonly status: number | null
@@ -31,56 +30,56 @@ export type Attempted =
 /** A line of the delivery log. */
 export interface Delivery {
   readonly id: string
-  readonly type: NoticeType
+  readonly type: WebhookEventType
   readonly keyId: string
   readonly atMs: number
   readonly attempts: number
   readonly deliveredAtMs: number | null
-  /** Null once it was delivered or given up. */
+  /** Null once delivered or given up. */
   readonly nextAttemptAtMs: number | null
   readonly lastStatus: number | null
   readonly lastError: string | null
 }
 
-export async function insertNotices(tx: Transaction<Tables>, notices: readonly Notice[]): Promise<void> {
-  for (const notice of notices) {
+export async function insertEvents(tx: Transaction<Tables>, events: readonly WebhookEvent[]): Promise<void> {
+  for (const event of events) {
     await tx
       .insertInto('notices')
-      .values(rowOf(notice))
+      .values(rowOf(event))
       .onConflict(conflict => conflict.column('occasion').doNothing())
       .execute()
   }
 }
 
-/** Those that are due, for this console alone until `claimedUntilMs`. */
-export async function claimDue(
+/** Claims due deliveries: other consoles leave them alone until `claimedUntilMs`. */
+export async function claimDueDeliveries(
   tx: Transaction<Tables>,
-  question: { nowMs: number; claimedUntilMs: number; limit: number; dialect: Dialect },
-): Promise<DueNotice[]> {
-  const { nowMs, claimedUntilMs, limit, dialect } = question
+  claim: { nowMs: number; claimedUntilMs: number; limit: number; dialect: Dialect },
+): Promise<DueDelivery[]> {
+  const { nowMs, claimedUntilMs, limit, dialect } = claim
   const unlocked = dialect === 'postgres' ? sql`for update skip locked` : sql``
-  const { rows } = await sql<Pick<NoticeRow, 'id' | 'body' | 'attempts'>>`
+  const { rows } = await sql<Pick<DeliveryRow, 'id' | 'body' | 'attempts'>>`
     update notices set due_at_ms = ${claimedUntilMs}
     where id in (select id from notices where due_at_ms <= ${nowMs} order by due_at_ms, id limit ${limit} ${unlocked})
     returning id, body, attempts`.execute(tx)
   return rows.map(({ id, body, attempts }) => ({ id, body, attempts }))
 }
 
-export async function noteAttempt(
+export async function recordAttempt(
   tx: Transaction<Tables>,
-  { id, attempts }: DueNotice,
-  attempted: Attempted,
+  { id, attempts }: DueDelivery,
+  outcome: AttemptOutcome,
   nowMs: number,
 ): Promise<void> {
-  const isDelivered = attempted.kind === 'delivered'
+  const isDelivered = outcome.kind === 'delivered'
   await tx
     .updateTable('notices')
     .set({
       attempts: attempts + 1,
-      due_at_ms: isDelivered ? null : attempted.dueAtMs,
+      due_at_ms: isDelivered ? null : outcome.dueAtMs,
       delivered_at_ms: isDelivered ? nowMs : null,
-      last_status: attempted.status,
-      last_error: isDelivered ? null : attempted.reason,
+      last_status: outcome.status,
+      last_error: isDelivered ? null : outcome.reason,
     })
     .where('id', '=', id)
     .execute()
@@ -89,7 +88,7 @@ export async function noteAttempt(
 /** Newest first, by id: ids grow with time. */
 export async function listDeliveries(
   database: Kysely<Tables>,
-  { workspaceId, limit, afterId }: PageQuestion,
+  { workspaceId, limit, afterId }: PageOptions,
 ): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }> {
   let query = database.selectFrom('notices').selectAll().where('workspace_id', '=', workspaceId)
   if (afterId !== null) query = query.where('id', '<', afterId)
@@ -101,8 +100,8 @@ export async function listDeliveries(
   return { deliveries, nextAfterId: found.length > limit ? (deliveries.at(-1)?.id ?? null) : null }
 }
 
-/** Keys that still work, were not replaced, and expire in a span of time of which nothing was told yet. */
-export async function keysToWarnOf(
+/** Working keys without a successor that expire in this span and have no event for it yet. */
+export async function findExpiringKeys(
   database: Kysely<Tables>,
   { days, afterMs, untilMs }: { days: number; afterMs: number; untilMs: number },
 ): Promise<KeyRecord[]> {
@@ -115,7 +114,7 @@ export async function keysToWarnOf(
         where occasion = keys.id || ':' || cast(keys.expires_at_ms as text) || ':' || cast(${days} as text))`,
     )
   if (days > 0) {
-    // A key that was issued for less than that is expected to expire.
+    // A key with a shorter lifetime than the warning needs no warning.
     const shortest = days * 86_400_000
     query = query
       .where('replaced_by', 'is', null)
@@ -126,7 +125,7 @@ export async function keysToWarnOf(
 }
 
 /** @returns whether there may be more */
-export async function purgeNotices(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
+export async function purgeDeliveries(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
   const { rows } = await sql`
     delete from notices where id in (
       select id from notices where due_at_ms is null and at_ms < ${nowMs - KEPT_MS} limit ${PURGED_AT_ONCE})
@@ -134,13 +133,13 @@ export async function purgeNotices(tx: Transaction<Tables>, nowMs: number): Prom
   return rows.length === PURGED_AT_ONCE
 }
 
-function rowOf({ id, workspaceId, keyId, type, occasion, atMs, body }: Notice): NoticeRow {
+function rowOf({ id, workspaceId, keyId, type, deduplicationKey, atMs, body }: WebhookEvent): DeliveryRow {
   return {
     id,
     workspace_id: workspaceId,
     key_id: keyId,
     type,
-    occasion,
+    occasion: deduplicationKey,
     at_ms: atMs,
     body,
     attempts: 0,
@@ -151,11 +150,11 @@ function rowOf({ id, workspaceId, keyId, type, occasion, atMs, body }: Notice): 
   }
 }
 
-function deliveryOfRow(row: NoticeRow): Delivery {
+function deliveryOfRow(row: DeliveryRow): Delivery {
   return {
     id: row.id,
     // Only rowOf() above writes this column.
-    type: row.type as NoticeType,
+    type: row.type as WebhookEventType,
     keyId: row.key_id,
     atMs: row.at_ms,
     attempts: row.attempts,

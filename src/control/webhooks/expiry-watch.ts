@@ -1,23 +1,23 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Timers } from '../timers.ts'
-import type { Notices } from './deliveries.ts'
-import { noticeOfExpiry, WARNING_DAYS } from './webhook-event.ts'
+import { createExpiryEvent, WARNING_DAYS } from './create-events.ts'
+import type { WebhookDeliveries } from './webhook-deliveries.ts'
 
-const LOOK_EVERY_MS = 60_000
+const POLL_INTERVAL_MS = 60_000
 const DAY_MS = 86_400_000
 
 export interface ExpiryWatchParts {
-  readonly notices: Notices
+  readonly deliveries: WebhookDeliveries
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger
-  readonly newNoticeId: (nowMs: number) => string
+  readonly newEventId: (nowMs: number) => string
 }
 
 /**
- * Spans in which the expiry of a key calls for a notice, each with the days it tells. They don't overlap: a console that
- * was away warns once, with what is true by then. A key that expired more than a day ago is news to nobody.
+ * Spans of expiry that call for an event, each with its number of days. They do not overlap: after an outage a console
+ * warns once, with the nearest. Keys that expired more than a day ago get no event.
  * @param nowMs milliseconds since the epoch
  */
 export function expirySpans(nowMs: number): { days: number; afterMs: number; untilMs: number }[] {
@@ -30,34 +30,31 @@ export function expirySpans(nowMs: number): { days: number; afterMs: number; unt
   return [{ days: 0, afterMs: nowMs - DAY_MS, untilMs: nowMs }, ...warnings]
 }
 
-/** Notes what is to be told of keys that expire. Several consoles note the same once. */
-export async function noteExpiries({ notices, clock, newNoticeId }: ExpiryWatchParts): Promise<void> {
+/** Inserts events for keys that expire; several consoles insert each once. */
+export async function recordExpiries({ deliveries, clock, newEventId }: ExpiryWatchParts): Promise<void> {
   const nowMs = clock.wallMs()
   for (const span of expirySpans(nowMs)) {
-    const keys = await notices.keysToWarnOf(span)
-    await notices.note(
-      keys.map(key => noticeOfExpiry(key, { id: newNoticeId(nowMs), days: span.days, nowMs })),
+    const keys = await deliveries.findExpiringKeys(span)
+    await deliveries.insert(
+      keys.map(key => createExpiryEvent(key, { id: newEventId(nowMs), days: span.days, nowMs })),
     )
   }
 }
 
-/** @returns how to stop */
+/** @returns stops the watch */
 export function startExpiryWatch(parts: ExpiryWatchParts): () => void {
-  let running = false
-  const look = () => {
-    if (running) return
-    running = true
-    void noteExpiries(parts)
+  let isRunning = false
+  const run = () => {
+    if (isRunning) return
+    isRunning = true
+    void recordExpiries(parts)
       .catch((error: unknown) =>
-        parts.logger.warn(
-          { cause: causeOf(error) },
-          'keys about to expire could not be listed; trying again',
-        ),
+        parts.logger.warn({ cause: causeOf(error) }, 'expiring keys not listed, retrying'),
       )
       .finally(() => {
-        running = false
+        isRunning = false
       })
   }
-  look()
-  return parts.timers.every(LOOK_EVERY_MS, look)
+  run()
+  return parts.timers.every(POLL_INTERVAL_MS, run)
 }

@@ -35,7 +35,7 @@ test('a page shows what became of each message to the webhook, and why one was n
   const page = async () => (await browser.visit('/workspaces/ws_1/deliveries')).text
   await until('both are shown', async () => {
     const text = await page()
-    return text.includes('204, after 1 attempt') && text.includes('It answered 500, after 1 attempt')
+    return text.includes('204, after 1 attempt') && text.includes('Response status 500, after 1 attempt')
   })
   expect(await page()).toMatch(/Waiting[\s\S]*next attempt[\s\S]*Delivered/)
   expect((await browser.visit('/workspaces/ws_1/audit')).text).toContain('What the webhook was told')

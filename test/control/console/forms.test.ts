@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { checkIssueForm, readIssueForm, startIssueForm } from '../../../src/control/console/issue-form.ts'
-import { checkRotateForm, readRotateForm, startRotateForm } from '../../../src/control/console/rotate-form.ts'
+import {
+  checkIssueForm,
+  readIssueForm,
+  startIssueForm,
+} from '../../../src/control/console/forms/issue-form.ts'
+import {
+  checkRotateForm,
+  readRotateForm,
+  startRotateForm,
+} from '../../../src/control/console/forms/rotate-form.ts'
 
 const NOW = Date.parse('2026-11-21T09:00:00Z')
 const KNOWN = ['files:read', 'workspace:read']

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { html } from '../../../src/control/console/html.ts'
-import { visibleText } from '../../../src/control/console/visible-text.ts'
+import { html } from '../../../src/control/console/layout/html.ts'
+import { markInvisible } from '../../../src/control/console/layout/mark-invisible.ts'
 
 describe('a page', () => {
   it('shows what people wrote as text, in content and in attributes', () => {
@@ -26,7 +26,7 @@ describe('a name', () => {
     ['is a tag of another plane', 'a\u{e0041}', 'U+E0041'],
     ['is a soft hyphen', 'a\u00adb', 'U+00AD'],
   ])('names a character that %s', (_, name, code) => {
-    const shown = visibleText(name).toString()
+    const shown = markInvisible(name).toString()
     expect(shown).toContain(`>${code}</span>`)
     expect(shown).not.toMatch(/[\p{Cf}\u3164]/u)
   })
@@ -34,7 +34,7 @@ describe('a name', () => {
   it.each(['build server', 'Bäckerei №7', 'سيرفر', '👩‍💻 laptop', '🏳️‍🌈', '日本'])(
     'is left as it is: %s',
     name => {
-      expect(visibleText(name).toString()).toBe(`<bdi>${name}</bdi>`)
+      expect(markInvisible(name).toString()).toBe(`<bdi>${name}</bdi>`)
     },
   )
 })

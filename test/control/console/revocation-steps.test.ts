@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { revocationSteps } from '../../../src/control/console/revocation-steps.ts'
+import { revocationSteps } from '../../../src/control/console/pages/revocation-steps.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 
 const silent = [{ name: 'pod-7', lastSeenAtMs: NOW_MS - 1_000 }]

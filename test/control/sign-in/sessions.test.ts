@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { type Database, openDatabase } from '../../../src/control/registry/database/database.ts'
+import type { Database } from '../../../src/control/registry/database/database.ts'
+import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
 import type { Person } from '../../../src/control/sign-in/person.ts'
 import { createSessions, isLive, type Sessions } from '../../../src/control/sign-in/sessions.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openDatabase } from '../../../src/control/registry/database/database.ts'
+import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
 import { BrowserDouble } from '../../support/browser-double.ts'
 import { startConsole } from '../../support/console.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -105,7 +105,7 @@ test('a database that does not answer is no reason to say that somebody is not s
   await other.close()
   expect((await call('GET', KEYS)).body.code).toBe('internal_error')
   expect((await browser.ask('GET', '/')).status).toBe(500)
-  expect(log.map(line => line['msg'])).toContain('a request failed')
+  expect(log.map(line => line['msg'])).toContain('request failed')
 })
 
 test('a console deletes sessions that are over, by itself', async () => {

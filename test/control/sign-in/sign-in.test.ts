@@ -278,7 +278,7 @@ describe('a provider in trouble', () => {
     const world = await startSignIn()
     await world.provider.stop()
     await expectNobody(world, world.browser(), START, 502, 'unavailable')
-    expect(JSON.stringify(world.log)).toMatch(/the provider cannot be asked what it is: .*ECONNREFUSED/)
+    expect(JSON.stringify(world.log)).toMatch(/provider metadata unavailable: .*ECONNREFUSED/)
   })
 
   test('that says nothing is not waited for', async () => {
@@ -332,7 +332,7 @@ describe('a provider in trouble', () => {
   test('that does not know the console’s secret is no fault of theirs', async () => {
     const world = await startSignIn({ signIn: { oidc: { clientSecret: 'another one' } } })
     await expectNobody(world, world.browser(), START, 502, 'unavailable')
-    expect(JSON.stringify(world.log)).toContain('does not take console.oidc.clientId with its secret')
+    expect(JSON.stringify(world.log)).toContain('the provider rejected console.oidc.clientId with its secret')
   })
 
   test('knows the console by a new secret as soon as the console has read it', async () => {
@@ -443,7 +443,7 @@ describe('where no provider is configured', () => {
   test('a console that nobody can use says so when it starts', async () => {
     const { log } = await startConsole({ adminToken: null })
     expect(log.map(line => line['msg'])).toContain(
-      'nobody can use this console: neither console.adminToken nor console.oidc.issuer is set',
+      'no way to sign in: set console.adminToken or console.oidc.issuer',
     )
   })
 })

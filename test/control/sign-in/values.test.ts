@@ -3,7 +3,7 @@ import { personOf } from '../../../src/control/sign-in/claims.ts'
 import { localPath, signInPath } from '../../../src/control/sign-in/local-path.ts'
 import { createOneTimeLink } from '../../../src/control/sign-in/one-time-link.ts'
 import { actorOf, maySee, type Person } from '../../../src/control/sign-in/person.ts'
-import { createSignInLimit } from '../../../src/control/sign-in/sign-in-limits.ts'
+import { createSignInLimit } from '../../../src/control/sign-in/sign-in-limit.ts'
 import { isOwnHost, isOwnPage, siteOf } from '../../../src/control/sign-in/site.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

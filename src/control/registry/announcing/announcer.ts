@@ -1,29 +1,29 @@
 import type { StoredKey } from '../database/key-repository.ts'
 
-/** Where gateways learn of keys: Redis, or the gateway in this same process. */
+/** Publishes keys to gateways: through Redis, or within this process. */
 export interface Announcer {
   start(): void
   stop(): Promise<void>
-  /** `off`: there is nobody to tell; nothing will ever be announced. */
+  /** `off`: no Redis is configured; nothing is ever announced. */
   state(): 'ready' | 'down' | 'off'
   /**
-   * Called each time that announcing has become possible, again or for the first time. Also after each failover: a
-   * server that takes another's place may have lost what that one was told last.
+   * Called whenever announcing becomes possible: on the first connection, and again after each reconnection or
+   * failover, since the new server may lack the latest writes.
    */
   onReady(listener: () => void): void
-  /** Makes the record readable for gateways. A newer one that is there stays. */
+  /** Writes the record for gateways to read, unless a newer version is there. */
   put(key: StoredKey): Promise<void>
-  /** The same for many. @returns what became of each, in their order; it never fails as a whole */
+  /** The same for many. Never rejects. @returns the result of each, in their order */
   putAll(keys: readonly StoredKey[]): Promise<readonly PromiseSettledResult<void>[]>
-  /** @param message a change or a beat, as `wire.ts` encodes it */
+  /** @param message an encoded change or heartbeat */
   publish(message: string): Promise<void>
 }
 
 /**
- * For one process that holds console and gateway, such as the demo: there is no cache between them to write.
- * @param hear takes what would come over the channel
+ * For console and gateway in one process, such as the demo: there is no shared cache to write.
+ * @param deliver receives the messages of the channel
  */
-export function createInProcessAnnouncer(hear: (message: string) => void): Announcer {
+export function createInProcessAnnouncer(deliver: (message: string) => void): Announcer {
   return {
     start: () => {},
     stop: async () => {},
@@ -31,14 +31,14 @@ export function createInProcessAnnouncer(hear: (message: string) => void): Annou
     onReady: () => {},
     put: async () => {},
     putAll: async keys => keys.map(() => ({ status: 'fulfilled', value: undefined })),
-    publish: async message => hear(message),
+    publish: async message => deliver(message),
   }
 }
 
 /**
- * For a console without Redis. Changes stay noted in the database: should it be given a Redis later, that may hold
- * records from before, which the changes have to reach.
+ * For a console without Redis. Changes stay in the outbox: a Redis configured later may hold older records, which
+ * they must still reach.
  */
-export function createSilentAnnouncer(): Announcer {
+export function createDisabledAnnouncer(): Announcer {
   return { ...createInProcessAnnouncer(() => {}), state: () => 'off' }
 }

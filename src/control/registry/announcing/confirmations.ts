@@ -1,15 +1,15 @@
 import type { Timers } from '../../timers.ts'
-import type { GatewayHearing, KeyRepository } from '../database/key-repository.ts'
+import type { GatewayStatus, KeyRepository } from '../database/key-repository.ts'
 
-/** What the gateways have made of one change to a key. */
+/** Which gateways have applied a change to a key. */
 export interface Confirmations {
-  /** All that reported within the last minute: the sum of the three below. */
+  /** Gateways that reported within the last minute: the sum of the three below. */
   readonly known: number
-  /** They have said that they applied it. */
+  /** Gateways that have stated that they applied it. */
   readonly confirmed: number
-  /** They hear no changes, and so ask for each key before they let it pass: the change holds there too. */
+  /** Disconnected gateways: they verify each key before they accept it, so the change holds there too. */
   readonly verifying: number
-  /** Nothing was heard of these about the change. */
+  /** Gateways that have not confirmed the change. */
   readonly silent: readonly SilentGateway[]
 }
 
@@ -18,31 +18,30 @@ export interface SilentGateway {
   readonly lastSeenAtMs: number
 }
 
-/** A change that was committed. */
 export interface CommittedChange {
   readonly digest: string
   readonly version: number
   readonly committedAtMs: number
 }
 
-/** A gateway that is not heard of for this long is gone; until then it may be one that is merely cut off. */
-export const GATEWAY_LIFE_MS = 60_000
-/** How long an answer waits for gateways to confirm. */
-const PATIENCE_MS = 1_000
-const ASK_EVERY_MS = 25
+/** A gateway that has not reported for this long is gone; until then it may only be cut off. */
+export const GATEWAY_EXPIRY_MS = 60_000
+/** How long an answer waits for confirmations. */
+const CONFIRMATION_TIMEOUT_MS = 1_000
+const POLL_INTERVAL_MS = 25
 
 /**
- * A gateway that was deaf at some time after the commit has trusted, since then, only what it verified afterwards.
- * @param gateways all that were heard of
+ * A gateway that was disconnected after the commit has trusted, since then, only what it verified afterwards.
+ * @param gateways all that have reported
  */
-export function judge(
-  gateways: readonly GatewayHearing[],
+export function summarizeConfirmations(
+  gateways: readonly GatewayStatus[],
   committedAtMs: number,
   nowMs: number,
 ): Confirmations {
-  const live = gateways.filter(({ seenAtMs }) => nowMs - seenAtMs < GATEWAY_LIFE_MS)
+  const live = gateways.filter(({ seenAtMs }) => nowMs - seenAtMs < GATEWAY_EXPIRY_MS)
   const unconfirmed = live.filter(gateway => !gateway.confirmed)
-  const silent = unconfirmed.filter(({ deafAtMs }) => deafAtMs < committedAtMs)
+  const silent = unconfirmed.filter(({ disconnectedAtMs }) => disconnectedAtMs < committedAtMs)
   return {
     known: live.length,
     confirmed: live.length - unconfirmed.length,
@@ -57,18 +56,17 @@ interface Parts {
   readonly timers: Timers
 }
 
-/** What is known at this moment. */
-export async function confirmationsOf(
+export async function readConfirmations(
   { repository, clock }: Parts,
   change: CommittedChange,
 ): Promise<Confirmations> {
-  const gateways = await repository.gatewaysHearing(change)
-  return judge(gateways, change.committedAtMs, clock.wallMs())
+  const gateways = await repository.listGatewayStatuses(change)
+  return summarizeConfirmations(gateways, change.committedAtMs, clock.wallMs())
 }
 
 /**
- * @param announced whether gateways can have heard of the change
- * @returns once a gateway is known and every known one has confirmed, or what is known after a second
+ * Waits until at least one gateway is known and all have confirmed, for up to a second.
+ * @param announced false if no gateway can have received the change yet
  */
 export async function awaitConfirmations(
   parts: Parts,
@@ -76,14 +74,14 @@ export async function awaitConfirmations(
   announced: boolean,
 ): Promise<Confirmations> {
   let isLate = false
-  const cancel = parts.timers.after(PATIENCE_MS, () => {
+  const cancel = parts.timers.after(CONFIRMATION_TIMEOUT_MS, () => {
     isLate = true
   })
   try {
     for (;;) {
-      const confirmations = await confirmationsOf(parts, change)
+      const confirmations = await readConfirmations(parts, change)
       if (isLate || isComplete(confirmations, announced)) return confirmations
-      await new Promise<void>(resolve => void parts.timers.after(ASK_EVERY_MS, resolve))
+      await new Promise<void>(resolve => void parts.timers.after(POLL_INTERVAL_MS, resolve))
     }
   } finally {
     cancel()
@@ -91,8 +89,8 @@ export async function awaitConfirmations(
 }
 
 /**
- * Whether nothing more is to be expected. A gateway that is starting or connecting again may be unknown or verifying for
- * a moment, and confirm in the next; what was not announced, a disconnected gateway cannot confirm.
+ * Whether waiting can bring nothing more. A gateway that starts or reconnects may be unknown or verifying for a moment
+ * and then confirm; it cannot confirm a change that was not announced.
  */
 function isComplete({ known, verifying, silent }: Confirmations, announced: boolean): boolean {
   return known > 0 && silent.length === 0 && (verifying === 0 || !announced)

@@ -7,11 +7,11 @@ import type { MessageEncoder } from './message-encoder.ts'
 import type { Outbox } from './outbox.ts'
 
 /** A gateway is deaf after a second without a beat: two may be lost, or held back for a moment. */
-export const BEAT_PERIOD_MS = 300
-/** How long a committed change may be on its way before the beats stop. */
+export const HEARTBEAT_PERIOD_MS = 300
+/** Heartbeats pause while a committed change stays unannounced for longer than this. */
 const MAX_PENDING_MS = 250
 
-export interface BeatParts {
+export interface HeartbeatParts {
   readonly repository: KeyRepository
   readonly announcer: Announcer
   readonly outbox: Outbox
@@ -22,60 +22,60 @@ export interface BeatParts {
 }
 
 /**
- * A beat says: every change that was committed has been announced. It is what gateways rest their trust on, so none is
- * sent while that is not so, whatever the reason; they go deaf then, and ask the key service.
- * @returns how to stop
+ * A heartbeat states that every committed change was announced. Gateways trust their caches on its strength, so none is
+ * sent while that is not certain; gateways then treat themselves as disconnected and ask the key service.
+ * @returns stops the heartbeats
  */
-export function startBeats(parts: BeatParts): () => void {
-  let beating = false
-  let wasSilent = false
+export function startHeartbeats(parts: HeartbeatParts): () => void {
+  let isPublishing = false
+  let wasPaused = false
   let stopped = false
-  const beat = async () => {
-    // One at a time: those that pile up before a stalled Redis would all be heard late, when they are true no more.
-    if (beating) return
-    beating = true
+  const publish = async () => {
+    // One at a time: heartbeats queued before a stalled Redis would arrive when they are no longer true.
+    if (isPublishing) return
+    isPublishing = true
     let cause: unknown
-    const silence = await beatOnce(parts).catch((error: unknown) => {
+    const reason = await publishHeartbeat(parts).catch((error: unknown) => {
       cause = error
       return 'failed' as const
     })
-    beating = false
+    isPublishing = false
     if (stopped) return
-    if ((silence !== null) !== wasSilent) logSilence(parts.logger, silence, cause)
-    wasSilent = silence !== null
+    if ((reason !== null) !== wasPaused) logPause(parts.logger, reason, cause)
+    wasPaused = reason !== null
   }
-  const cancel = parts.timers.every(BEAT_PERIOD_MS, () => void beat())
+  const cancel = parts.timers.every(HEARTBEAT_PERIOD_MS, () => void publish())
   return () => {
     stopped = true
     cancel()
   }
 }
 
-type Silence = 'not_connected' | 'change_undelivered' | 'not_caught_up' | 'failed'
+type PauseReason = 'not_connected' | 'change_undelivered' | 'not_caught_up' | 'failed'
 
-async function beatOnce({
+async function publishHeartbeat({
   announcer,
   repository,
   outbox,
   clock,
   messages,
-}: BeatParts): Promise<Silence | null> {
+}: HeartbeatParts): Promise<PauseReason | null> {
   if (announcer.state() === 'off') return null
   if (announcer.state() === 'down') return 'not_connected'
   const pending = await repository.pendingSpan()
-  // Another console that shares the database may have noted the change and died.
-  if (pending !== null) outbox.nudge()
+  // Another console on this database may have committed the change and died.
+  if (pending !== null) outbox.requestDrainUnlessWaiting()
   if (!isAllAnnounced(pending, clock.wallMs())) return 'change_undelivered'
-  // The last thing asked: the connection may have been made again while the database was.
+  // Checked last: Redis may have reconnected during the query.
   if (!outbox.hasCaughtUp()) {
-    outbox.nudge()
+    outbox.requestDrainUnlessWaiting()
     return 'not_caught_up'
   }
   await announcer.publish(messages.heartbeat())
   return null
 }
 
-/** A change from the future tells that a clock has stepped: its age is unknown then, which is no reason to trust it. */
+/** A change from the future means that a clock has stepped: its age is unknown, so it counts as late. */
 export function isAllAnnounced(
   pending: { oldestMs: number; newestMs: number } | null,
   nowMs: number,
@@ -84,13 +84,10 @@ export function isAllAnnounced(
   return nowMs - pending.oldestMs <= MAX_PENDING_MS && pending.newestMs - nowMs <= MAX_PENDING_MS
 }
 
-function logSilence(logger: ControlLogger, silence: Silence | null, cause: unknown): void {
-  if (silence === null) logger.info('gateways are told again that every change was announced')
+function logPause(logger: ControlLogger, reason: PauseReason | null, cause: unknown): void {
+  if (reason === null) logger.info('heartbeats resumed')
   else {
     const why = cause === undefined ? {} : { cause: causeOf(cause) }
-    logger.warn(
-      { reason: silence, ...why },
-      'no beats: gateways ask the key service for each key from now on',
-    )
+    logger.warn({ reason, ...why }, 'heartbeats paused, gateways verify each key at the key service')
   }
 }

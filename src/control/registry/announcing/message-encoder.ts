@@ -3,18 +3,17 @@ import type { Clock } from '../../../domain/clock.ts'
 import { encodeMessage } from '../../../domain/invalidation-message.ts'
 import type { PendingChange } from '../database/key-repository.ts'
 
-/** Writes the messages of this process, signed. */
+/** Encodes and signs the messages of this process. */
 export interface MessageEncoder {
   change(change: PendingChange): string
-  /** As of now. */
   heartbeat(): string
 }
 
 interface Parts {
-  /** This process and no other, of this run: its monotonic clock begins anew with each. */
+  /** Identifies this run of this process, since its monotonic clock starts anew with each run. */
   readonly sender: string
   readonly clock: Clock
-  /** Asked for with each message: it may change. */
+  /** Read for each message: a reload may change it. */
   readonly messageKey: () => KeyObject
 }
 

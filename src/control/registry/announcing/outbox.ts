@@ -6,9 +6,9 @@ import type { Announcer } from './announcer.ts'
 import type { MessageEncoder } from './message-encoder.ts'
 import { Recovery } from './recovery.ts'
 
-/** So many keys are announced side by side; a burst of revocations must not wait in single file. */
+/** Keys announced concurrently, so that a burst of revocations does not queue one by one. */
 const BATCH_SIZE = 64
-/** How long an answer waits for its change to be announced. */
+/** How long an answer waits for the announcement of its change. */
 const ANNOUNCE_TIMEOUT_MS = 1000
 
 export interface OutboxParts {
@@ -23,83 +23,83 @@ export interface OutboxParts {
 }
 
 /**
- * Announces what was committed: record written, change published, note deleted, in this order, each step harmless when
- * it is repeated. What fails is tried again until it succeeds; a crash in between leaves the note.
+ * Announces committed changes: writes the record, publishes the change, deletes it from the outbox, in this order. Each
+ * step may be repeated; a failure is retried until it succeeds, and a crash leaves the change in the outbox.
  */
 export class Outbox {
   readonly #parts: OutboxParts
   readonly #recovery: Recovery
   #run: Promise<void> | null = null
-  #askedAgain = false
+  #isDrainRequested = false
   #failures = 0
   #cancelRetry: (() => void) | null = null
   #stopped = false
-  /** What goes on after its answer was given. */
+  /** Announcements that continue after their request was answered. */
   readonly #unfinished = new Set<Promise<void>>()
 
   constructor(parts: OutboxParts) {
     this.#parts = parts
     this.#recovery = new Recovery(parts)
     parts.announcer.onReady(() => {
-      this.#recovery.begin()
-      this.kick()
+      this.#recovery.onConnected()
+      this.requestDrain()
     })
   }
 
   /**
-   * Announces changes of a key that were committed just now.
-   * @returns whether they are announced; false after a second, while that goes on in the background
+   * Announces changes of a key that were just committed.
+   * @returns false after a second, while announcing continues in the background
    */
   async announce(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
     if (this.#parts.announcer.state() !== 'ready') return false
-    return this.#tellInTime(key, changes)
+    return this.#announceInTime(key, changes)
   }
 
-  /** Announces what is left of the changes of a key. @returns as `announce` does */
-  async settle(key: Pick<StoredKey, 'digest'>): Promise<boolean> {
+  /** Announces the changes of a key that are still in the outbox. @returns as `announce` does */
+  async announcePending(key: Pick<StoredKey, 'digest'>): Promise<boolean> {
     const changes = await this.#parts.repository.pendingChangesOf(key.digest)
     if (changes.length === 0) return true
     if (this.#parts.announcer.state() !== 'ready') return false
-    // Read after the notes, so that it is at least as new as each of them.
+    // Read after the changes, so that it is at least as new as each of them.
     const stored = await this.#parts.repository.findByDigest(key.digest)
-    return stored === null || this.#tellInTime(stored, changes)
+    return stored === null || this.#announceInTime(stored, changes)
   }
 
-  /** Whether all that Redis may have lost was told to it again, since the connection was made. */
+  /** Whether everything that Redis may have lost was announced again since it connected. */
   hasCaughtUp(): boolean {
-    return this.#recovery.isDone()
+    return this.#recovery.isComplete()
   }
 
-  /** Announces whatever is left: at start, when Redis is back, after a failure. */
-  kick(): void {
-    this.#forgetRetry()
-    this.#askedAgain = true
+  /** Announces everything in the outbox: at start, when Redis is back, after a failure. */
+  requestDrain(): void {
+    this.#cancelScheduledRetry()
+    this.#isDrainRequested = true
     if (this.#stopped || this.#run !== null) return
-    this.#run = this.#drainWhileAsked().finally(() => {
+    this.#run = this.#drainWhileRequested().finally(() => {
       this.#run = null
     })
   }
 
-  /** For whoever noticed that something is left, but knows no reason why another attempt should succeed by now. */
-  nudge(): void {
-    if (this.#cancelRetry === null) this.kick()
+  /** The same, unless a retry is scheduled: the caller has no reason to expect success any sooner. */
+  requestDrainUnlessWaiting(): void {
+    if (this.#cancelRetry === null) this.requestDrain()
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
-    this.#forgetRetry()
+    this.#cancelScheduledRetry()
     await this.#run
     await Promise.all(this.#unfinished)
   }
 
-  #forgetRetry(): void {
+  #cancelScheduledRetry(): void {
     this.#cancelRetry?.()
     this.#cancelRetry = null
   }
 
-  async #drainWhileAsked(): Promise<void> {
-    while (this.#askedAgain && !this.#stopped) {
-      this.#askedAgain = false
+  async #drainWhileRequested(): Promise<void> {
+    while (this.#isDrainRequested && !this.#stopped) {
+      this.#isDrainRequested = false
       try {
         await this.#drain()
         this.#failures = 0
@@ -113,7 +113,7 @@ export class Outbox {
   async #drain(): Promise<void> {
     const { repository, announcer } = this.#parts
     if (announcer.state() !== 'ready') return
-    const finishRecovery = await this.#recovery.noteWhatMayBeLost()
+    const finishRecovery = await this.#recovery.requeueChangesAtRisk()
     while (!this.#stopped && announcer.state() === 'ready') {
       const changes = await repository.claimChanges(BATCH_SIZE)
       if (changes.length === 0) {
@@ -124,11 +124,11 @@ export class Outbox {
     }
   }
 
-  /** One key that cannot be announced keeps no other from it. */
+  /** A key that cannot be announced does not hold up the others. */
   async #deliver(changes: readonly PendingChange[]): Promise<void> {
     const { repository, announcer } = this.#parts
     const changesOf = Map.groupBy(changes, change => change.digest)
-    // Read after the notes, so that each is at least as new as they are.
+    // Read after the changes, so that each is at least as new as they are.
     const keys = [...(await repository.findByDigests([...changesOf.keys()])).values()]
     const written = await announcer.putAll(keys)
     const results = await Promise.allSettled(
@@ -141,10 +141,10 @@ export class Outbox {
       }),
     )
     const failed = results.find(result => result.status === 'rejected')
-    const told = results.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
+    const announced = results.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
     const known = new Set(keys.map(key => key.digest))
     const orphans = changes.filter(change => !known.has(change.digest))
-    await repository.forgetChanges([...told, ...orphans])
+    await repository.deletePendingChanges([...announced, ...orphans])
     if (failed !== undefined) throw failed.reason
   }
 
@@ -153,24 +153,24 @@ export class Outbox {
     for (const change of changes) await announcer.publish(messages.change(change))
   }
 
-  /** The record first: who hears of a change must find it. */
-  async #tell(key: StoredKey, changes: readonly PendingChange[]): Promise<void> {
+  /** The record first: a gateway that receives the change must find it. */
+  async #announceKey(key: StoredKey, changes: readonly PendingChange[]): Promise<void> {
     await this.#parts.announcer.put(key)
     await this.#publish(changes)
   }
 
-  /** The change is committed: nothing that goes wrong from here on may look as if it were not. */
-  #tellInTime(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
+  /** The change is committed: no failure from here on may look as if it were not. */
+  #announceInTime(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
     const cancel = this.#parts.timers.after(ANNOUNCE_TIMEOUT_MS, () => giveUp(false))
-    const told = this.#tell(key, changes)
-    // No answer waits for this: a change that is told twice does no harm.
-    const forgotten = told
-      .then(() => this.#parts.repository.forgetChanges(changes))
+    const announcement = this.#announceKey(key, changes)
+    // No answer waits for this: announcing a change twice does no harm.
+    const deletion = announcement
+      .then(() => this.#parts.repository.deletePendingChanges(changes))
       .catch(error => this.#retryLater(error))
-      .finally(() => this.#unfinished.delete(forgotten))
-    this.#unfinished.add(forgotten)
-    const announced = told.then(
+      .finally(() => this.#unfinished.delete(deletion))
+    this.#unfinished.add(deletion)
+    const announced = announcement.then(
       () => true,
       () => false,
     )
@@ -180,11 +180,11 @@ export class Outbox {
   #retryLater(error: unknown): void {
     const { logger, timers, random } = this.#parts
     if (this.#failures++ === 0) {
-      logger.warn({ cause: causeOf(error) }, 'a change could not be announced; trying again')
+      logger.warn({ cause: causeOf(error) }, 'change not announced, retrying')
     }
-    this.#forgetRetry()
+    this.#cancelScheduledRetry()
     if (!this.#stopped) {
-      this.#cancelRetry = timers.after(backoffMs(this.#failures, random()), () => this.kick())
+      this.#cancelRetry = timers.after(backoffMs(this.#failures, random()), () => this.requestDrain())
     }
   }
 }

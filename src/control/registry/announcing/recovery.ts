@@ -3,11 +3,10 @@ import type { KeyRepository } from '../database/key-repository.ts'
 import type { Announcer } from './announcer.ts'
 
 /**
- * What Redis confirmed it may still lose: a replica that takes over lacks the last moments, and a server that comes back
- * with a snapshot lacks, by Redis's own defaults, up to an hour. With it goes the newer record of a key that was revoked
- * or rotated, and the older one, whose MAC is good, would be believed. So all such changes are told once more.
+ * Redis may lose confirmed writes: a promoted replica lacks the last moments, a server restored from a snapshot lacks up
+ * to an hour by Redis's defaults. The older record of a revoked key has a good MAC and would be believed.
  */
-const MAY_BE_LOST_MS = 65 * 60_000
+const AT_RISK_MS = 65 * 60_000
 
 export interface RecoveryParts {
   readonly repository: KeyRepository
@@ -16,40 +15,40 @@ export interface RecoveryParts {
 }
 
 /**
- * What is done each time that Redis is there again, before a beat says that all is announced: every revocation and
- * rotation since 65 minutes before it was last seen alive is noted as if it were pending, and so announced again. Not
- * covered are an older snapshot, and one that comes back while no console runs: for those there is `keys sync`.
+ * After each connection to Redis, and before heartbeats resume, every revocation and rotation since 65 minutes before
+ * Redis was last seen alive is put into the outbox again. An older snapshot, or one that is restored while no console
+ * runs, needs `keys sync`.
  */
 export class Recovery {
   readonly #parts: RecoveryParts
   #aliveAtMs: number
-  /** How often the connection was made, and for which of them all was told again. */
-  #begun = 0
-  #done = 0
+  /** Number of connections so far, and the last of them after which recovery completed. */
+  #connections = 0
+  #completed = 0
 
   constructor(parts: RecoveryParts) {
     this.#parts = parts
     this.#aliveAtMs = parts.clock.wallMs()
   }
 
-  begin(): void {
-    this.#begun++
+  onConnected(): void {
+    this.#connections++
   }
 
-  /** Asked with every beat, and so what knows when Redis was last alive. */
-  isDone(): boolean {
-    if (this.#done !== this.#begun) return false
+  /** Called before each heartbeat, so that it also records when Redis was last alive. */
+  isComplete(): boolean {
+    if (this.#completed !== this.#connections) return false
     if (this.#parts.announcer.state() === 'ready') this.#aliveAtMs = this.#parts.clock.wallMs()
     return true
   }
 
-  /** @returns to be called once nothing is pending any more */
-  async noteWhatMayBeLost(): Promise<() => void> {
-    const current = this.#begun
-    if (this.#done === current) return () => {}
-    await this.#parts.repository.noteChangesSince(this.#aliveAtMs - MAY_BE_LOST_MS)
+  /** @returns call it once the outbox is empty */
+  async requeueChangesAtRisk(): Promise<() => void> {
+    const current = this.#connections
+    if (this.#completed === current) return () => {}
+    await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)
     return () => {
-      this.#done = current
+      this.#completed = current
     }
   }
 }

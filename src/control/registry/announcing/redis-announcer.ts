@@ -1,11 +1,11 @@
-import { ReplyError } from 'ioredis'
 import { CHANGES_CHANNEL, RECORD_RANGE_END, redisKeyOf } from '../../../domain/wire.ts'
 import { COMMAND_OUTCOMES, type Metrics } from '../../../observability/metrics.ts'
 import type { AnnouncingRedis } from '../../../redis/announcing-connection.ts'
+import { isReplyError } from '../../../redis/reply-error.ts'
 import type { Announcer } from './announcer.ts'
-import { project, projectAll, type RecordKeys, type RecordSlots } from './projection.ts'
+import { type RecordKeys, type RecordStore, writeRecord, writeRecords } from './write-record.ts'
 
-/** GETRANGE answers nothing for a key that is not there; where it refuses, the key holds no text: nothing of ours. */
+/** GETRANGE returns nothing for a missing key and fails for a key that holds no string, which is not ours. */
 const COMPARE_AND_SET = `
 local held = redis.pcall('GETRANGE', KEYS[1], 0, ${RECORD_RANGE_END})
 if type(held) == 'table' then held = '' end
@@ -18,7 +18,7 @@ const COMMANDS = ['getrange', 'eval', 'publish'] as const
 export interface RedisAnnouncerParts {
   readonly connection: AnnouncingRedis
   readonly commandTimeoutMs: number
-  /** Asked for with each record: it may change. */
+  /** Read for each record: a reload may change it. */
   readonly recordKeys: RecordKeys
   readonly metrics: Metrics
 }
@@ -26,22 +26,22 @@ export interface RedisAnnouncerParts {
 export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
   const { connection, metrics } = parts
   for (const command of COMMANDS) startAtZero(metrics, command)
-  const slots = createRedisSlots(parts)
+  const store = createRedisRecordStore(parts)
   return {
-    // What goes wrong is reported by the connection's own events, and tried again.
+    // The connection reports failures by its own events, and reconnects.
     start: () => void connection.connect().catch(() => {}),
     stop: async () => connection.disconnect(),
     state: () => (connection.status === 'ready' ? 'ready' : 'down'),
     onReady: listener => void connection.on('ready', listener),
-    put: key => project(slots, key, parts.recordKeys),
-    putAll: keys => projectAll(slots, keys, parts.recordKeys),
+    put: key => writeRecord(store, key, parts.recordKeys),
+    putAll: keys => writeRecords(store, keys, parts.recordKeys),
     publish: async message => {
       await measured(parts, 'publish', () => connection.publish(CHANGES_CHANNEL, message))
     },
   }
 }
 
-function createRedisSlots(parts: RedisAnnouncerParts): RecordSlots {
+function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
   const { connection } = parts
   return {
     read: digest => measured(parts, 'getrange', () => readText(connection, redisKeyOf(digest))),
@@ -57,15 +57,10 @@ async function readText(connection: AnnouncingRedis, key: string): Promise<Uint8
   try {
     return await connection.getrangeBuffer(key, 0, RECORD_RANGE_END)
   } catch (error) {
-    // The first word of a refusal is its code, which is part of the protocol.
+    // The first word of a Redis error is its code, which is part of the protocol.
     if (isReplyError(error) && error.message.startsWith('WRONGTYPE ')) return new Uint8Array()
     throw error
   }
-}
-
-/** Redis answered, and refused. ioredis exports the class without a type. */
-function isReplyError(error: unknown): error is Error {
-  return error instanceof ReplyError
 }
 
 async function measured<Reply>(
@@ -91,7 +86,7 @@ async function measured<Reply>(
   }
 }
 
-/** So that an alert on a rate fires on the first failure. */
+/** At zero from the start, so that an alert on a rate fires on the first failure. */
 function startAtZero({ redisCommands, redisCommandDuration }: Metrics, command: string): void {
   for (const outcome of COMMAND_OUTCOMES) redisCommands.inc({ command, outcome }, 0)
   redisCommandDuration.handle({ command })

@@ -2,23 +2,23 @@ import { type ControlLogger, causeOf } from '../../../observability/control-logg
 import type { StoredKey } from '../database/key-repository.ts'
 import type { Announcer } from './announcer.ts'
 
-/** What is above is dropped: the next look-up of the same key tries again. */
+/** Records beyond this are skipped: the next lookup of the same key tries again. */
 const MAX_IN_FLIGHT = 512
 
-/** Writes records that a gateway had to ask for, off the way of the answer. */
+/** Writes records that a gateway had to look up to Redis, without delaying the answer. */
 export function createRefill(
   announcer: Announcer,
   logger: ControlLogger,
 ): (keys: readonly StoredKey[]) => void {
   let inFlight = 0
-  return asked => {
-    const keys = asked.slice(0, MAX_IN_FLIGHT - inFlight)
+  return found => {
+    const keys = found.slice(0, MAX_IN_FLIGHT - inFlight)
     if (announcer.state() !== 'ready' || keys.length === 0) return
     inFlight += keys.length
     void announcer.putAll(keys).then(results => {
       inFlight -= keys.length
       const failed = results.find(result => result.status === 'rejected')
-      if (failed !== undefined) logger.debug({ cause: causeOf(failed.reason) }, 'refill failed')
+      if (failed !== undefined) logger.debug({ cause: causeOf(failed.reason) }, 'redis refill failed')
     })
   }
 }

@@ -1,15 +1,14 @@
 import type { Kysely, Transaction } from 'kysely'
-import { type EarlierAnswer, REPETITION_MS, type Repetition } from '../operations/repetition.ts'
+import { type EarlierAnswer, IDEMPOTENCY_TTL_MS, type Idempotency } from '../operations/idempotency.ts'
 import type { Change } from './key-repository.ts'
 import type { Tables } from './tables.ts'
 
-/** So many are deleted at a time; a day's worth at once would hold everybody up. */
+/** Rows deleted in one transaction; a day's worth at once would block others. */
 const PURGE_SIZE = 1000
 
 /**
- * Keeps what is going to be answered, if nobody else has acted on the same Idempotency-Key. Where somebody is about to,
- * the database makes this wait until that is decided.
- * @returns null where it is kept
+ * Stores the answer unless the Idempotency-Key was used before. A concurrent use makes the database wait for its commit.
+ * @returns null if it was stored
  */
 export async function insertAnswer(
   tx: Transaction<Tables>,
@@ -20,7 +19,7 @@ export async function insertAnswer(
   await tx
     .deleteFrom('answers')
     .where('id', '=', id)
-    .where('at_ms', '<=', nowMs - REPETITION_MS)
+    .where('at_ms', '<=', nowMs - IDEMPOTENCY_TTL_MS)
     .execute()
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('answers')
@@ -32,14 +31,14 @@ export async function insertAnswer(
 
 export async function findAnswer(
   database: Kysely<Tables>,
-  { id, request }: Repetition,
+  { id, request }: Idempotency,
   nowMs: number,
 ): Promise<EarlierAnswer | null> {
   const row = await database
     .selectFrom('answers')
     .selectAll()
     .where('id', '=', id)
-    .where('at_ms', '>', nowMs - REPETITION_MS)
+    .where('at_ms', '>', nowMs - IDEMPOTENCY_TTL_MS)
     .executeTakeFirst()
   if (row === undefined) return null
   return row.request === request ? { kind: 'same_request', outcome: row.outcome } : { kind: 'other_request' }
@@ -50,7 +49,7 @@ export async function purgeAnswers(tx: Transaction<Tables>, nowMs: number): Prom
   const old = tx
     .selectFrom('answers')
     .select('id')
-    .where('at_ms', '<=', nowMs - REPETITION_MS)
+    .where('at_ms', '<=', nowMs - IDEMPOTENCY_TTL_MS)
     .orderBy('id')
     .limit(PURGE_SIZE)
   const { numDeletedRows } = await tx.deleteFrom('answers').where('id', 'in', old).executeTakeFirst()

@@ -2,8 +2,8 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Dialect } from './database.ts'
 
 /**
- * Statements that make the database itself refuse to change or delete rows of a table. Who owns the table can undo it:
- * it stands against mistakes and against a console that was taken over, not against the database's own administrator.
+ * Triggers that refuse to change or delete rows. The owner of the table can drop them: they protect against mistakes and
+ * a compromised console, not against the database administrator.
  */
 export function refuseChanges(table: string, dialect: Dialect): RawBuilder<unknown>[] {
   const refusal = `the table ${table} is append-only`
@@ -23,7 +23,7 @@ function refuseInPostgres(table: string, refusal: string): RawBuilder<unknown>[]
   return [
     sql`create function ${name}() returns trigger language plpgsql as
       ${sql.lit(`begin raise exception '${refusal}'; end`)}`,
-    // For each statement: also one that would change no row, and the only kind that TRUNCATE knows.
+    // Per statement: the only kind that TRUNCATE fires.
     sql`create trigger ${name} before update or delete or truncate on ${sql.table(table)}
       for each statement execute function ${name}()`,
   ]

@@ -1,9 +1,9 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { AuditAction, AuditDetail, AuditEntry, AuditPage } from '../operations/audit.ts'
-import type { PageQuestion } from './key-repository.ts'
+import type { PageOptions } from './key-repository.ts'
 import type { AuditRow, Tables } from './tables.ts'
 
-/** Neither the change nor the entry that tells of it was confirmed: both are one transaction. */
+/** Neither the change nor its audit entry was confirmed: both are one transaction. */
 export class AuditWriteError extends Error {
   constructor(cause: unknown) {
     super('A change and its audit entry could not be written', { cause })
@@ -29,11 +29,11 @@ export async function insertAuditEntry(tx: Transaction<Tables>, entry: AuditEntr
 
 export async function listAudit(
   database: Kysely<Tables>,
-  { workspaceId, limit, afterId }: PageQuestion,
+  { workspaceId, limit, afterId }: PageOptions,
 ): Promise<AuditPage> {
   let query = database.selectFrom('audit').selectAll().where('workspace_id', '=', workspaceId)
   if (afterId !== null) query = query.where('id', '<', afterId)
-  // One more than asked for tells whether there is a next page.
+  // One more than the limit shows whether there is a next page.
   const rows = await query
     .orderBy('id', 'desc')
     .limit(limit + 1)

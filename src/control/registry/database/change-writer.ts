@@ -1,15 +1,15 @@
 import type { Transaction } from 'kysely'
 import type { Database } from './database.ts'
 import type { PendingChange } from './key-repository.ts'
-import { deleteNotes, deleteNotesUnlocked } from './outbox-rows.ts'
+import { deletePendingChanges, deletePendingChangesUnlocked } from './outbox-rows.ts'
 import type { Tables } from './tables.ts'
 
 export type Work<Result> = (tx: Transaction<Tables>) => Promise<Result>
 
-/** Runs transactions, and deletes the notes of what was announced. */
+/** Runs transactions, and deletes announced changes from the outbox. */
 export interface ChangeWriter {
   run<Result>(work: Work<Result>): Promise<Result>
-  forget(changes: readonly PendingChange[]): Promise<void>
+  deleteAnnounced(changes: readonly PendingChange[]): Promise<void>
 }
 
 export function createChangeWriter(database: Database): ChangeWriter {
@@ -17,8 +17,8 @@ export function createChangeWriter(database: Database): ChangeWriter {
 }
 
 /**
- * For SQLite, where transactions run one after another: each deletes the notes of what was announced by then. A burst of
- * changes costs one sync of the disk per change and not two, and no note waits behind the whole burst.
+ * For SQLite, where transactions run one after another: each also deletes the changes announced by then, so that a burst
+ * costs one disk sync per change, not two.
  */
 class SerialChangeWriter implements ChangeWriter {
   readonly #database: Database
@@ -32,23 +32,23 @@ class SerialChangeWriter implements ChangeWriter {
     let deleted: PendingChange[] = []
     const result = await this.#database.writer.transaction().execute(async tx => {
       deleted = [...this.#announced]
-      await deleteNotes(tx, deleted)
+      await deletePendingChanges(tx, deleted)
       return work(tx)
     })
-    // Not before the commit: where it fails, the next transaction deletes them.
+    // After the commit: if it fails, the next transaction deletes them.
     for (const change of deleted) this.#announced.delete(change)
     return result
   }
 
-  async forget(changes: readonly PendingChange[]): Promise<void> {
+  async deleteAnnounced(changes: readonly PendingChange[]): Promise<void> {
     for (const change of changes) this.#announced.add(change)
     await this.run(async () => {})
   }
 }
 
 /**
- * For PostgreSQL, where transactions run side by side: notes are deleted apart from changes, one deletion at a time for
- * all that were announced meanwhile, so that a burst does not spend half of its connections on it.
+ * For PostgreSQL, where transactions run concurrently: one deletion at a time removes all changes announced meanwhile, so
+ * that a burst does not spend half of its connections on deletions.
  */
 class ParallelChangeWriter implements ChangeWriter {
   readonly #database: Database
@@ -61,18 +61,18 @@ class ParallelChangeWriter implements ChangeWriter {
   }
 
   run<Result>(work: Work<Result>): Promise<Result> {
-    // Named, since a server can have another default under which two changes would fail and not wait.
+    // Explicit: under another server default, concurrent changes would fail instead of waiting.
     return this.#database.writer.transaction().setIsolationLevel('read committed').execute(work)
   }
 
-  forget(changes: readonly PendingChange[]): Promise<void> {
+  deleteAnnounced(changes: readonly PendingChange[]): Promise<void> {
     if (changes.length === 0) return Promise.resolve()
     this.#waiting.push(...changes)
     this.#next ??= this.#last.then(() => {
-      const notes = this.#waiting
+      const announced = this.#waiting
       this.#waiting = []
       this.#next = null
-      const deletion = this.run(tx => deleteNotesUnlocked(tx, notes))
+      const deletion = this.run(tx => deletePendingChangesUnlocked(tx, announced))
       this.#last = deletion.catch(() => {})
       return deletion
     })

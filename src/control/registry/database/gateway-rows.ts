@@ -1,33 +1,33 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Dialect } from './database.ts'
-import type { GatewayHearing, GatewayReport } from './key-repository.ts'
+import type { GatewayReport, GatewayStatus } from './key-repository.ts'
 import type { Tables } from './tables.ts'
 
-/** Who revoked a key looks at once, or never. */
+/** Confirmations are read right after a revocation. */
 export const CONFIRMATIONS_KEPT_MS = 3_600_000
 const PURGED_AT_ONCE = 1_000
-/** As many parameters as a statement may have, in rows of four. */
+/** Bounds the parameters of one statement, four a row. */
 const ROWS_AT_ONCE = 250
 
-export async function noteGateway(
+export async function recordGateway(
   tx: Transaction<Tables>,
-  { id, name, hearing, leaving, confirmed }: GatewayReport,
+  { id, name, isConnected, isLeaving, confirmed }: GatewayReport,
   { nowMs, dialect }: { nowMs: number; dialect: Dialect },
 ): Promise<void> {
-  // Lost with the machine, it is told again within seconds.
+  // If the machine fails, the gateway reports again within seconds.
   if (dialect === 'postgres') await sql`set local synchronous_commit = off`.execute(tx)
-  if (leaving) {
+  if (isLeaving) {
     await tx.deleteFrom('gateways').where('id', '=', id).execute()
     return
   }
-  // One that is new holds nothing from before: that is as good as deaf.
+  // A new gateway has nothing cached, which is as safe as being disconnected.
   await tx
     .insertInto('gateways')
     .values({ id, name, seen_at_ms: nowMs, deaf_at_ms: nowMs })
     .onConflict(conflict =>
       conflict
         .column('id')
-        .doUpdateSet({ name, seen_at_ms: nowMs, ...(hearing ? {} : { deaf_at_ms: nowMs }) }),
+        .doUpdateSet({ name, seen_at_ms: nowMs, ...(isConnected ? {} : { deaf_at_ms: nowMs }) }),
     )
     .execute()
   for (let from = 0; from < confirmed.length; from += ROWS_AT_ONCE) {
@@ -42,11 +42,11 @@ export async function noteGateway(
   }
 }
 
-/** Whoever applied a later version has applied this one. */
-export async function gatewaysHearing(
+/** A gateway that confirmed a later version has applied this one. */
+export async function listGatewayStatuses(
   database: Kysely<Tables>,
   { digest, version }: { digest: string; version: number },
-): Promise<GatewayHearing[]> {
+): Promise<GatewayStatus[]> {
   const rows = await database
     .selectFrom('gateways')
     .selectAll()
@@ -64,7 +64,7 @@ export async function gatewaysHearing(
   return rows.map(row => ({
     name: row.name,
     seenAtMs: row.seen_at_ms,
-    deafAtMs: row.deaf_at_ms,
+    disconnectedAtMs: row.deaf_at_ms,
     confirmed: Boolean(row.confirmed),
   }))
 }

@@ -1,7 +1,7 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely'
 import type { Tables } from './tables.ts'
 
-/** Which keys of a workspace are listed. `expiring` ones are among the active. */
+/** Filters of the key list; `expiring` keys are also `active`. */
 export const KEY_FILTERS = ['active', 'expiring', 'retiring', 'expired', 'revoked'] as const
 export type KeyFilter = (typeof KEY_FILTERS)[number]
 
@@ -9,11 +9,11 @@ export type KeyFilter = (typeof KEY_FILTERS)[number]
 export interface KeySelection {
   readonly filter: KeyFilter
   readonly nowMs: number
-  /** Until when an active key counts as expiring. */
+  /** An active key that expires before this counts as expiring. */
   readonly soonMs: number
 }
 
-/** The states of `keyState`, said to a database. */
+/** The states of `keyState` as SQL conditions. */
 export function isSelected(
   row: ExpressionBuilder<Tables, 'keys'>,
   { filter, nowMs, soonMs }: KeySelection,

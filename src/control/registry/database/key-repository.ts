@@ -1,17 +1,17 @@
 import type { KeyRecord } from '../../../domain/key-record.ts'
 import type { KEY_STATES } from '../../../observability/metrics.ts'
-import type { Notice } from '../../webhooks/webhook-event.ts'
+import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage } from '../operations/audit.ts'
-import type { EarlierAnswer, Repetition } from '../operations/repetition.ts'
+import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
 import type { KeySelection } from './key-filter.ts'
 
-/** A record with the digest under which gateways look it up. */
+/** A record with the digest of its key. */
 export interface StoredKey {
   readonly record: KeyRecord
   readonly digest: string
 }
 
-/** What one operation does to the registry: all of it, in one transaction, or nothing. */
+/** The effect of one operation on the registry, committed in one transaction. */
 export interface Change {
   /** A new key. */
   readonly issued: StoredKey | null
@@ -19,117 +19,117 @@ export interface Change {
   readonly replaced: StoredKey | null
   /** In their order. */
   readonly audit: readonly AuditEntry[]
-  /** What to answer to the same request with the same Idempotency-Key from now on. */
-  readonly answer: (Repetition & { readonly outcome: string }) | null
-  /** What to tell the webhook of it. */
-  readonly notices?: readonly Notice[]
+  /** The answer to later requests with the same Idempotency-Key. */
+  readonly answer: (Idempotency & { readonly outcome: string }) | null
+  /** For the webhook. */
+  readonly events?: readonly WebhookEvent[]
 }
 
 export type CommitOutcome =
-  /** @property notes one for the key issued and one for the key replaced, in this order, of those that there are */
-  | { readonly kind: 'committed'; readonly notes: readonly PendingChange[] }
-  /** Another live key of the workspace shows the same hint. */
+  /** @property pending of the key issued and the key replaced, in this order, as far as there are any */
+  | { readonly kind: 'committed'; readonly pending: readonly PendingChange[] }
+  /** Another live key of the workspace has the same hint. */
   | { readonly kind: 'hint_taken' }
-  /** The stored record is not of the version just before: somebody else was faster. */
+  /** The stored record is no longer the previous version: another change came first. */
   | { readonly kind: 'stale' }
-  /** Somebody else has acted on this Idempotency-Key. */
+  /** Another request has used this Idempotency-Key. */
   | { readonly kind: 'repeated'; readonly earlier: EarlierAnswer }
 
-/** A committed change that has not been announced yet. */
+/** A committed change that is not announced yet. */
 export interface PendingChange {
   readonly digest: string
   readonly version: number
-  /** When it was committed, in ms since the epoch. */
+  /** Time of the commit, in ms since the epoch. */
   readonly atMs: number
 }
 
-/** What a gateway says of itself. */
+/** What a gateway reports about itself. */
 export interface GatewayReport {
   readonly id: string
-  /** For people. */
+  /** Shown to people. */
   readonly name: string
-  /** Whether it hears of changes. */
-  readonly hearing: boolean
-  /** Whether it is about to end. */
-  readonly leaving: boolean
-  /** Changes that it has applied. */
+  /** Whether it receives invalidations. */
+  readonly isConnected: boolean
+  /** Whether it is shutting down. */
+  readonly isLeaving: boolean
+  /** Changes it has applied. */
   readonly confirmed: readonly { readonly digest: string; readonly version: number }[]
 }
 
-/** What is known of a gateway with respect to one change. Times by the clock of the console that was told. */
-export interface GatewayHearing {
+/** A gateway with respect to one change. Times are by the clock of the console that received its report. */
+export interface GatewayStatus {
   readonly name: string
   readonly seenAtMs: number
-  /** When it last trusted nothing that it had learnt before. */
-  readonly deafAtMs: number
+  /** When it last trusted nothing it had cached. */
+  readonly disconnectedAtMs: number
   readonly confirmed: boolean
 }
 
 export interface KeyPage {
   readonly keys: readonly StoredKey[]
-  /** The id to ask the next page with; null on the last. */
+  /** Where the next page starts; null on the last. */
   readonly nextAfterId: string | null
 }
 
-/** Each key is in one of these: they add up to all there are. */
+/** Each key is in exactly one of these. */
 export type KeyCounts = Readonly<Record<(typeof KEY_STATES)[number], number>>
 
-/** Moments, in ms since the epoch: until `weekMs` a key that works is `expiring`, until `monthMs` `expiring_30d`. */
+/** In ms since the epoch: a working key that expires before `weekMs` is `expiring`, before `monthMs` `expiring_30d`. */
 export interface Census {
   readonly nowMs: number
   readonly weekMs: number
   readonly monthMs: number
 }
 
-export interface PageQuestion {
+export interface PageOptions {
   readonly workspaceId: string
   readonly limit: number
   readonly afterId: string | null
 }
 
 /**
- * The system of record. Every change to a key, its audit entry, and the note that it must be announced are one
- * transaction: a crash at any point loses none of them.
+ * The system of record. A change to a key, its audit entry and its place in the outbox are one transaction: a crash
+ * loses none of them.
  */
 export interface KeyRepository {
-  /** Stores nothing unless all of it can be stored. */
+  /** All or nothing. */
   commit(change: Change): Promise<CommitOutcome>
   findById(id: string): Promise<StoredKey | null>
   findByDigest(digest: string): Promise<StoredKey | null>
-  /** Those that there are, by digest; in one query. */
+  /** Those that exist, by digest; in one query. */
   findByDigests(digests: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
   /** Newest first, by id: ids grow with time, and new keys never move a page. */
-  list(question: PageQuestion & { readonly selection?: KeySelection | null }): Promise<KeyPage>
+  list(page: PageOptions & { readonly selection?: KeySelection | null }): Promise<KeyPage>
   /** Newest first. */
-  listAudit(question: PageQuestion): Promise<AuditPage>
-  findAnswer(repetition: Repetition): Promise<EarlierAnswer | null>
-  /** Oldest first: those that expire after a moment, whatever else their state is. */
-  listForSync(question: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>
+  listAudit(page: PageOptions): Promise<AuditPage>
+  findAnswer(idempotency: Idempotency): Promise<EarlierAnswer | null>
+  /** Oldest first, in any state: those that expire after `expiresAfterMs`. */
+  listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>
   countForSync(expiresAfterMs: number): Promise<number>
 
-  /** Moves each forward only, by a minute or more; ids that nobody knows are passed over. */
-  noteUse(lastUsedMs: ReadonlyMap<string, number>): Promise<void>
-  /** Of those that were ever used. */
+  /** Moves each time forward only, by at least a minute; unknown ids are ignored. */
+  recordUse(lastUsedMs: ReadonlyMap<string, number>): Promise<void>
+  /** Only of keys that were ever used. */
   lastUses(ids: readonly string[]): Promise<ReadonlyMap<string, number>>
 
-  noteGateway(report: GatewayReport): Promise<void>
-  /** All gateways that were heard of in the last hour. */
-  gatewaysHearing(change: { readonly digest: string; readonly version: number }): Promise<GatewayHearing[]>
+  recordGateway(report: GatewayReport): Promise<void>
+  /** Gateways that reported in the last hour. */
+  listGatewayStatuses(change: { readonly digest: string; readonly version: number }): Promise<GatewayStatus[]>
 
-  /** Oldest first; other consoles leave them alone for a moment, in which this one announces them. */
+  /** Oldest first; other consoles leave them alone while this one announces them. */
   claimChanges(limit: number): Promise<PendingChange[]>
   /** In the order of versions. */
   pendingChangesOf(digest: string): Promise<PendingChange[]>
-  /** The first and the last moment of a change that is pending; null where none is. */
+  /** Times of the oldest and the newest pending change; null if there is none. */
   pendingSpan(): Promise<{ oldestMs: number; newestMs: number } | null>
   countPending(): Promise<number>
   /** Once they are announced. */
-  forgetChanges(changes: readonly PendingChange[]): Promise<void>
+  deletePendingChanges(changes: readonly PendingChange[]): Promise<void>
   countByState(census: Census): Promise<KeyCounts>
-  /** Notes again what was changed, other than issued, from a moment on. */
-  noteChangesSince(sinceMs: number): Promise<void>
+  /** Puts every change since then, other than issuing, into the outbox again. */
+  requeueChangesSince(sinceMs: number): Promise<void>
 
-  /** Deletes answers and confirmations that are kept for long enough. */
+  /** Deletes answers and confirmations past their retention. */
   purge(): Promise<void>
   close(): Promise<void>
 }

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyRecord } from '../../../domain/key-record.ts'
 import { isSelected, type KeySelection } from './key-filter.ts'
-import type { Census, KeyCounts, KeyPage, PageQuestion, StoredKey } from './key-repository.ts'
+import type { Census, KeyCounts, KeyPage, PageOptions, StoredKey } from './key-repository.ts'
 import type { KeyRow, Tables } from './tables.ts'
 
 export function keyOfRow(row: KeyRow): StoredKey {
@@ -66,12 +66,12 @@ export async function findKeys(
 
 export async function listKeys(
   database: Kysely<Tables>,
-  { workspaceId, limit, afterId, selection = null }: PageQuestion & { selection?: KeySelection | null },
+  { workspaceId, limit, afterId, selection = null }: PageOptions & { selection?: KeySelection | null },
 ): Promise<KeyPage> {
   let query = selectKeys(database).where('workspace_id', '=', workspaceId)
   if (selection !== null) query = query.where(row => isSelected(row, selection))
   if (afterId !== null) query = query.where('id', '<', afterId)
-  // One more than asked for tells whether there is a next page.
+  // One more than the limit shows whether there is a next page.
   const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)
   return pageOf((await newestFirst.execute()).map(keyOfRow), limit)
 }
@@ -103,7 +103,7 @@ function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
   return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
 }
 
-/** One pass over the table; a revoked key is that, whether or not it would have expired by now. */
+/** One pass over the table. A revoked key stays revoked after its expiry. */
 export async function countByState(
   database: Kysely<Tables>,
   { nowMs, weekMs, monthMs }: Census,

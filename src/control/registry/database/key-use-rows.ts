@@ -2,14 +2,14 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Dialect } from './database.ts'
 import type { Tables } from './tables.ts'
 
-/** A time of use is kept to the minute: that of a key in constant use is written once a minute, not with every report. */
+/** A key in constant use is written once a minute, not with every report. */
 const ACCURACY_MS = 60_000
 
 /**
- * A gateway that notes whole minutes may put a first use before the key was made: that moment is the earliest there is.
- * In one statement and one order, so that two reports about the same keys never wait for each other in a circle.
+ * A use is never earlier than the key, although gateways may round it down to the minute. One statement in one order, so
+ * that concurrent reports about the same keys cannot deadlock.
  */
-export async function noteUse(
+export async function recordUse(
   tx: Transaction<Tables>,
   lastUsedMs: ReadonlyMap<string, number>,
   dialect: Dialect,

@@ -1,20 +1,26 @@
 import type { Clock } from '../../../domain/clock.ts'
-import { commitChange } from '../operations/commit-change.ts'
 import { findAnswer, purgeAnswers } from './answer-rows.ts'
 import { listAudit } from './audit-rows.ts'
 import { createChangeWriter } from './change-writer.ts'
+import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
-import { gatewaysHearing, noteGateway, purgeConfirmations } from './gateway-rows.ts'
+import { listGatewayStatuses, purgeConfirmations, recordGateway } from './gateway-rows.ts'
 import type { KeyRepository } from './key-repository.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './key-rows.ts'
-import { lastUses, noteUse } from './key-use-rows.ts'
-import { claimChanges, countPending, noteChangesSince, pendingChangesOf, pendingSpan } from './outbox-rows.ts'
+import { lastUses, recordUse } from './key-use-rows.ts'
+import {
+  claimChanges,
+  countPending,
+  pendingChangesOf,
+  pendingSpan,
+  requeueChangesSince,
+} from './outbox-rows.ts'
 
 /**
- * @param clock says when a change is committed
- * @param me tells this console's claims from another's
+ * @param clock the time of commits
+ * @param consoleId distinguishes this console's outbox claims
  */
-export function createKeyRepository(database: Database, clock: Clock, me: string): KeyRepository {
+export function createKeyRepository(database: Database, clock: Clock, consoleId: string): KeyRepository {
   const { reader, dialect, close } = database
   const writer = createChangeWriter(database)
   const now = () => clock.wallMs()
@@ -25,19 +31,19 @@ export function createKeyRepository(database: Database, clock: Clock, me: string
     findByDigests: digests => findKeys(reader, digests),
     list: question => listKeys(reader, question),
     listAudit: question => listAudit(reader, question),
-    findAnswer: repetition => findAnswer(reader, repetition, now()),
+    findAnswer: idempotency => findAnswer(reader, idempotency, now()),
     listForSync: question => listForSync(reader, question),
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs),
-    noteUse: lastUsedMs => writer.run(tx => noteUse(tx, lastUsedMs, dialect)),
+    recordUse: lastUsedMs => writer.run(tx => recordUse(tx, lastUsedMs, dialect)),
     lastUses: ids => lastUses(reader, ids),
-    noteGateway: report => writer.run(tx => noteGateway(tx, report, { nowMs: now(), dialect })),
-    gatewaysHearing: change => gatewaysHearing(reader, change),
-    claimChanges: limit => writer.run(tx => claimChanges(tx, { me, nowMs: now(), limit, dialect })),
+    recordGateway: report => writer.run(tx => recordGateway(tx, report, { nowMs: now(), dialect })),
+    listGatewayStatuses: change => listGatewayStatuses(reader, change),
+    claimChanges: limit => writer.run(tx => claimChanges(tx, { consoleId, nowMs: now(), limit, dialect })),
     pendingChangesOf: digest => pendingChangesOf(reader, digest),
     pendingSpan: () => pendingSpan(reader),
     countPending: () => countPending(reader),
-    forgetChanges: announced => writer.forget(announced),
-    noteChangesSince: sinceMs => writer.run(tx => noteChangesSince(tx, { sinceMs, nowMs: now() })),
+    deletePendingChanges: announced => writer.deleteAnnounced(announced),
+    requeueChangesSince: sinceMs => writer.run(tx => requeueChangesSince(tx, { sinceMs, nowMs: now() })),
     async purge() {
       while (await writer.run(tx => purgeAnswers(tx, now()))) {}
       while (await writer.run(tx => purgeConfirmations(tx, now()))) {}

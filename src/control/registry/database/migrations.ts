@@ -4,9 +4,9 @@ import { refuseChanges } from './append-only.ts'
 import type { Dialect } from './database.ts'
 import type { Tables } from './tables.ts'
 
-/** In the order of their names, never changed once released. */
+/** In the order of their names; never changed once released. */
 function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
-  // Ids are compared byte by byte, whatever language the database was made for. SQLite does so by itself.
+  // Ids compare byte by byte, whatever the database's locale. SQLite does so by default.
   const text = dialect === 'postgres' ? sql`text collate "C"` : ('text' as const)
   return {
     '0001_keys_and_outbox': { up: database => createKeysAndOutbox(database, text) },
@@ -21,7 +21,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     },
     '0003_sessions': { up: database => createSessions(database, text) },
     '0004_gateways': { up: database => createGateways(database, text) },
-    '0005_notices': { up: database => createNotices(database, text) },
+    '0005_notices': { up: database => createWebhookDeliveries(database, text) },
   }
 }
 
@@ -63,7 +63,7 @@ async function addChangeTimes(database: Kysely<unknown>): Promise<void> {
     .addColumn('changed_at_ms', 'bigint', column => column.notNull().defaultTo(0))
     .execute()
   await sql`update keys set changed_at_ms = coalesce(revoked_at_ms, created_at_ms)`.execute(database)
-  // Keys that were only ever issued are most, and never asked for by this time.
+  // Partial: most keys were only issued and are never queried by this time.
   await sql`create index keys_by_change on keys (changed_at_ms) where version > 1`.execute(database)
 }
 
@@ -140,7 +140,7 @@ async function createGateways(database: Kysely<unknown>, text: TextType): Promis
   await database.schema.createIndex('confirmations_by_time').on('confirmations').column('at_ms').execute()
 }
 
-async function createNotices(database: Kysely<unknown>, text: TextType): Promise<void> {
+async function createWebhookDeliveries(database: Kysely<unknown>, text: TextType): Promise<void> {
   await database.schema
     .createTable('notices')
     .addColumn('id', text, column => column.primaryKey())
@@ -163,14 +163,14 @@ async function createNotices(database: Kysely<unknown>, text: TextType): Promise
   await database.schema.createIndex('keys_by_expiry').on('keys').column('expires_at_ms').execute()
 }
 
-/** Brings the schema up to date, or refuses: an older program would read a newer schema wrong without noticing. */
+/** Migrates the schema. Refuses a newer one, which this version would misread. */
 export async function migrate(database: Kysely<Tables>, dialect: Dialect): Promise<void> {
   const migrations = migrationsOf(dialect)
   const newer = (await appliedMigrations(database)).filter(name => !(name in migrations))
   if (newer.length > 0) throw new Error(newerSchemaText(newer))
   const provider = { getMigrations: async () => ({ ...migrations }) }
   const { error } = await new Migrator({ db: database, provider }).migrateToLatest()
-  if (error !== undefined) throw new Error('The database could not be brought up to date', { cause: error })
+  if (error !== undefined) throw new Error('The database could not be migrated', { cause: error })
 }
 
 function newerSchemaText(names: readonly string[]): string {

@@ -3,10 +3,10 @@ import type { Dialect } from './database.ts'
 import type { PendingChange, StoredKey } from './key-repository.ts'
 import type { OutboxRow, Tables } from './tables.ts'
 
-/** How long a console has to announce what it claimed, before another one may. */
+/** How long other consoles leave a claimed change alone. */
 const CLAIM_MS = 2000
 
-export async function noteChange(
+export async function enqueueChange(
   tx: Transaction<Tables>,
   { digest, record }: StoredKey,
   atMs: number,
@@ -17,19 +17,19 @@ export async function noteChange(
 }
 
 /**
- * Takes the oldest changes that no other console is announcing. Two consoles after an outage share the work; where one
- * dies over it, the other goes on. A claim further ahead than any can be was made by a clock that is wrong.
+ * Claims the oldest changes that no other console is announcing, so that consoles share the work and take over from one
+ * that dies. A claim further ahead than possible was made by a wrong clock and does not count.
  */
 export async function claimChanges(
   tx: Transaction<Tables>,
-  { me, nowMs, limit, dialect }: { me: string; nowMs: number; limit: number; dialect: Dialect },
+  { consoleId, nowMs, limit, dialect }: { consoleId: string; nowMs: number; limit: number; dialect: Dialect },
 ): Promise<PendingChange[]> {
   const unlocked = dialect === 'postgres' ? sql`for update skip locked` : sql``
   const { rows } = await sql<OutboxRow>`
-    update outbox set claimed_by = ${me}, claimed_until_ms = ${nowMs + CLAIM_MS}
+    update outbox set claimed_by = ${consoleId}, claimed_until_ms = ${nowMs + CLAIM_MS}
     where (digest, version) in (
       select digest, version from outbox
-      where claimed_by = ${me} or claimed_until_ms <= ${nowMs} or claimed_until_ms > ${nowMs + 2 * CLAIM_MS}
+      where claimed_by = ${consoleId} or claimed_until_ms <= ${nowMs} or claimed_until_ms > ${nowMs + 2 * CLAIM_MS}
       order by at_ms, digest, version limit ${limit} ${unlocked})
     returning digest, version, at_ms`.execute(tx)
   return rows.map(changeOfRow).sort(byTime)
@@ -47,7 +47,7 @@ export async function pendingSpan(
     .selectFrom('outbox')
     .select(({ fn }) => [fn.min('at_ms').as('oldestMs'), fn.max('at_ms').as('newestMs')])
     .executeTakeFirst()
-  // Over no rows SQL answers one row of nulls, which the types of the query don't say.
+  // Over no rows SQL returns one row of nulls, which the query's type does not say.
   if (row === undefined || row.oldestMs === null) return null
   return { oldestMs: Number(row.oldestMs), newestMs: Number(row.newestMs) }
 }
@@ -57,17 +57,20 @@ export async function countPending(database: Kysely<Tables>): Promise<number> {
   return (await query.executeTakeFirstOrThrow()).count
 }
 
-export async function deleteNotes(tx: Transaction<Tables>, changes: readonly PendingChange[]): Promise<void> {
+export async function deletePendingChanges(
+  tx: Transaction<Tables>,
+  changes: readonly PendingChange[],
+): Promise<void> {
   for (const { digest, version } of changes) {
     await tx.deleteFrom('outbox').where('digest', '=', digest).where('version', '=', version).execute()
   }
 }
 
 /**
- * Passes over a note that another console holds at this moment: that one deletes it, or announces it once more. To wait
- * would be to wait in a circle some day. And nothing is lost where the deletion itself is: so the disk need not be synced.
+ * Skips rows that another console has locked, which rules out deadlocks: that console deletes or announces them. A lost
+ * deletion only repeats an announcement, so the disk need not be synced.
  */
-export async function deleteNotesUnlocked(
+export async function deletePendingChangesUnlocked(
   tx: Transaction<Tables>,
   changes: readonly PendingChange[],
 ): Promise<void> {
@@ -82,10 +85,10 @@ export async function deleteNotesUnlocked(
 }
 
 /**
- * Notes again every change from a moment on. One that is noted still keeps its time. Keys that were only ever issued are
- * passed over: a Redis that has lost them knows nothing of them, and who asks it is sent to the key service.
+ * Puts every change since then into the outbox again; one that is there keeps its time. Keys that were only issued are
+ * skipped: a Redis that lost them has no record, and gateways then ask the key service.
  */
-export async function noteChangesSince(
+export async function requeueChangesSince(
   tx: Transaction<Tables>,
   { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
 ): Promise<void> {

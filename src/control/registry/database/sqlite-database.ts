@@ -7,16 +7,16 @@ import { NodeSqliteDialect } from './sqlite-dialect.ts'
 import type { Tables } from './tables.ts'
 
 const IN_MEMORY = ':memory:'
-/** Another process may hold the write lock that long: a console that is being replaced. */
+/** Another process may hold the write lock: a console that is being replaced. */
 const BUSY_TIMEOUT_MS = 2000
 
 export async function openSqlite(file: string): Promise<Database> {
   const writer = connect(file)
   try {
     await migrate(writer, 'sqlite')
-    // A database in memory belongs to its one connection.
+    // A database in memory belongs to one connection.
     const reader = file === IN_MEMORY ? writer : connect(file)
-    // Kysely closes only what was used once.
+    // Kysely closes only connections that were used.
     await sql`select 1`.execute(reader)
     return { dialect: 'sqlite', writer, reader, close: () => closeAll(new Set([reader, writer])) }
   } catch (error) {
@@ -37,7 +37,7 @@ function openFile(file: string): DatabaseSync {
   try {
     if (file !== IN_MEMORY) createPrivately(file)
     const database = new DatabaseSync(file, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS })
-    // FULL: a revocation that was answered must survive the machine losing power.
+    // FULL: an answered revocation must survive a power failure.
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     return database
   } catch (cause) {
@@ -45,7 +45,7 @@ function openFile(file: string): DatabaseSync {
   }
 }
 
-/** SQLite gives its side files the rights of the main one. An existing file keeps its own. */
+/** SQLite copies the main file's mode to its side files. An existing file keeps its mode. */
 function createPrivately(file: string): void {
   closeSync(openSync(file, 'a', 0o600))
 }

@@ -12,7 +12,7 @@ import {
   type SqliteStatement,
 } from 'kysely'
 
-/** Kysely's own SQLite dialect over `node:sqlite`, which differs from the driver it expects in a few calls only. */
+/** Kysely's SQLite dialect over `node:sqlite`, which differs from the expected driver in a few calls. */
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #database: SqliteDatabase
 
@@ -32,11 +32,10 @@ export class NodeSqliteDialect extends SqliteDialect {
 }
 
 /**
- * Every transaction of ours writes. One that took its write lock only half way would be refused at once, without
- * waiting, when another process wrote in between.
+ * Every transaction writes, so it takes the write lock at once: a later upgrade of the lock would fail without waiting.
  *
- * Nothing in a transaction ever waits, so a queue of them would run in one go, while sockets and timers, and with them
- * the beats, stand still: each lets the event loop turn once before it begins.
+ * `node:sqlite` is synchronous. Each transaction yields to the event loop first, so that a queue of them does not block
+ * sockets and heartbeats.
  */
 class ImmediateDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
@@ -45,7 +44,7 @@ class ImmediateDriver extends SqliteDriver {
   }
 }
 
-/** SQLite can roll back schema changes; so a migration is whole or not there, also with two consoles starting. */
+/** SQLite can roll back schema changes, so a migration is all or nothing, also with two consoles starting. */
 class TransactionalDdlAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true
@@ -68,7 +67,7 @@ function bridgeStatement(statement: StatementSync): SqliteStatement {
   }
 }
 
-/** Kysely hands over what our typed queries put in: text, numbers and null. `node:sqlite` throws on anything else. */
+/** Our typed queries pass text, numbers and null. `node:sqlite` throws on anything else. */
 function inputsOf(parameters: readonly unknown[]): SQLInputValue[] {
   return parameters as SQLInputValue[]
 }

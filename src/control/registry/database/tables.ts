@@ -18,18 +18,18 @@ export interface KeyRow {
   readonly changed_at_ms: number
 }
 
-/** A committed change that has not been announced yet. */
+/** A committed change that is not announced yet. */
 export interface OutboxRow {
   readonly digest: string
   readonly version: number
   /** When it was committed. */
   readonly at_ms: number
-  /** The console that is announcing it, and until when the others leave it alone. */
+  /** The console that is announcing it; others leave it alone until then. */
   readonly claimed_by: string
   readonly claimed_until_ms: number
 }
 
-/** Rows are added, and never changed or deleted: the database itself refuses. */
+/** Append-only: triggers refuse updates and deletes. */
 export interface AuditRow {
   /** Grows with time: the order of the entries. */
   readonly id: string
@@ -42,24 +42,24 @@ export interface AuditRow {
   readonly detail: string
 }
 
-/** What was answered to a request that carried an Idempotency-Key. Nothing of what the caller sent is in it. */
+/** The answer to a request with an Idempotency-Key. It holds nothing that the caller sent. */
 export interface AnswerRow {
-  /** SHA-256 of who asked and the Idempotency-Key. */
+  /** SHA-256 of the actor and the Idempotency-Key. */
   readonly id: string
-  /** SHA-256 of what was asked. */
+  /** SHA-256 of the request. */
   readonly request: string
-  /** A JSON object: the records as they were answered, without the secret. */
+  /** A JSON object: the records of the answer, without the secret. */
   readonly outcome: string
   readonly at_ms: number
 }
 
-/** Apart from the record: that a key is used is no change to it. */
+/** Apart from the record: use does not change its version. */
 export interface KeyUseRow {
   readonly key_id: string
   readonly last_used_at_ms: number
 }
 
-/** Somebody's being signed in. Whoever reads this table cannot be them: only the digest of what they show is in it. */
+/** A signed-in session. Only the digest of its id is stored, so that a reader of the table cannot take it over. */
 export interface SessionRow {
   /** SHA-256 of the session id. */
   readonly digest: string
@@ -72,17 +72,17 @@ export interface SessionRow {
   readonly seen_at_ms: number
 }
 
-/** A gateway that told of itself. */
+/** A gateway that has reported to a console. */
 export interface GatewayRow {
   readonly id: string
   /** For people. */
   readonly name: string
   readonly seen_at_ms: number
-  /** When it was last known to trust nothing that it had learnt before. */
+  /** When it was last known to trust nothing it had cached. */
   readonly deaf_at_ms: number
 }
 
-/** That a gateway has applied a change. */
+/** A gateway's statement that it applied a change. */
 export interface ConfirmationRow {
   readonly digest: string
   readonly version: number
@@ -90,17 +90,18 @@ export interface ConfirmationRow {
   readonly at_ms: number
 }
 
-/** What is told to the webhook, and what became of it. */
-export interface NoticeRow {
+/** A webhook event and its delivery, in the table `notices`. */
+export interface DeliveryRow {
   readonly id: string
   readonly workspace_id: string
   readonly key_id: string
   readonly type: string
+  /** Unique: the event's `deduplicationKey`. */
   readonly occasion: string
   readonly at_ms: number
   readonly body: string
   readonly attempts: number
-  /** When to send it, or until when a console is sending it; null where that is over. */
+  /** When to send it, or until when a console has claimed it; null once delivered or given up. */
   readonly due_at_ms: number | null
   readonly delivered_at_ms: number | null
   readonly last_status: number | null
@@ -116,7 +117,7 @@ export interface Tables {
   sessions: SessionRow
   gateways: GatewayRow
   confirmations: ConfirmationRow
-  notices: NoticeRow
+  notices: DeliveryRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */
   kysely_migration: { readonly name: string }
 }

@@ -3,15 +3,15 @@ import type { Rotation } from '../../../domain/rotate-key.ts'
 
 export type AuditAction = 'key.issued' | 'key.rotated' | 'key.revoked'
 
-/** Why a key was revoked: somebody asked for it, or rotated the key without overlap. */
+/** Why a key was revoked: on request, or by a rotation without overlap. */
 export type RevocationReason = 'request' | 'rotation'
 
-/** Who asked for a change, and from where. */
+/** Who requested a change, and from where. */
 export interface Caller {
   readonly actor: string
-  /** What a person is called; programs have no name. */
+  /** A person's display name; programs have none. */
   readonly name?: string
-  /** The client's: the peer's own, or what a proxy in `console.trustedProxies` says. */
+  /** The client's address, as reported by a trusted proxy or taken from the connection. */
   readonly address: string
   readonly requestId: string
 }
@@ -27,16 +27,15 @@ export interface AuditEntry {
   readonly detail: AuditDetail
 }
 
-/** Small, and without anything that could be used as a key. */
+/** Small; it never holds anything that could be used as a key. */
 export type AuditDetail = Readonly<Record<string, string | number | readonly string[]>>
 
 export interface AuditPage {
   readonly entries: readonly AuditEntry[]
-  /** The id to ask the next page with; null on the last. */
+  /** Where the next page starts; null on the last. */
   readonly nextAfterId: string | null
 }
 
-/** When and by whom. */
 export interface AuditContext {
   readonly id: string
   readonly atMs: number
@@ -48,7 +47,7 @@ export function auditIssue(record: KeyRecord, context: AuditContext): AuditEntry
   return entryOf('key.issued', record, context, { name, scopes, expiresAt: instant(record.expiresAtMs) })
 }
 
-/** An entry about the old key; it names the new one. */
+/** An entry about the old key that names the successor. */
 export function auditRotation(
   { replaced, successor, overlapSeconds }: Rotation,
   context: AuditContext,

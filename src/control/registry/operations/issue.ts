@@ -2,24 +2,30 @@ import { type IssueRequest, planIssue } from '../../../domain/issue-key.ts'
 import { digestOf, hintOf, mintSecret, type Secret } from '../../../domain/secret.ts'
 import type { Registry } from '../registry.ts'
 import { auditIssue } from './audit.ts'
-import { type Asked, type Attempt, type Done, perform, type Refusal } from './operation.ts'
+import {
+  type OperationContext,
+  type OperationRefusal,
+  type OperationSuccess,
+  type PlannedChange,
+  runOperation,
+} from './run-operation.ts'
 
-/** A secret whose hint another live key of the workspace shows is drawn again. */
+/** Draws a new secret if another live key of the workspace has the same hint. */
 export function issueKey(
   registry: Registry,
   request: IssueRequest,
   workspaceId: string,
-  asked: Asked,
-): Promise<Done | Refusal> {
-  return perform(registry, asked, async () => planOnce(registry, request, workspaceId, asked))
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRefusal> {
+  return runOperation(registry, context, async () => planOnce(registry, request, workspaceId, context))
 }
 
 function planOnce(
   registry: Registry,
   request: IssueRequest,
   workspaceId: string,
-  { caller }: Asked,
-): Attempt | Refusal {
+  { caller }: OperationContext,
+): PlannedChange | OperationRefusal {
   const nowMs = registry.clock.wallMs()
   const { id, secret, hint, digest } = drawKey(registry, nowMs)
   const { keyPrefix, knownScopes } = registry

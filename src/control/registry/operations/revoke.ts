@@ -1,18 +1,28 @@
 import { planRevocation } from '../../../domain/revoke-key.ts'
 import type { Registry } from '../registry.ts'
 import { auditRevocation } from './audit.ts'
-import { type Asked, type Attempt, type Done, perform, type Refusal } from './operation.ts'
+import {
+  type OperationContext,
+  type OperationRefusal,
+  type OperationSuccess,
+  type PlannedChange,
+  runOperation,
+} from './run-operation.ts'
 
-/** A key that was revoked, or had expired, before stays as it is. */
-export function revokeKey(registry: Registry, keyId: string, asked: Asked): Promise<Done | Refusal> {
-  return perform(registry, asked, () => planOnce(registry, keyId, asked))
+/** Leaves a revoked or expired key unchanged. */
+export function revokeKey(
+  registry: Registry,
+  keyId: string,
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRefusal> {
+  return runOperation(registry, context, () => planOnce(registry, keyId, context))
 }
 
 async function planOnce(
   { repository, clock, newAuditId }: Registry,
   keyId: string,
-  { caller }: Asked,
-): Promise<Attempt | Refusal> {
+  { caller }: OperationContext,
+): Promise<PlannedChange | OperationRefusal> {
   const key = await repository.findById(keyId)
   if (key === null) return { kind: 'unknown_key' }
   const { digest } = key

@@ -2,24 +2,30 @@ import { planRotation, type RotateRequest } from '../../../domain/rotate-key.ts'
 import type { Registry } from '../registry.ts'
 import { auditRevocation, auditRotation } from './audit.ts'
 import { drawKey } from './issue.ts'
-import { type Asked, type Attempt, type Done, perform, type Refusal } from './operation.ts'
+import {
+  type OperationContext,
+  type OperationRefusal,
+  type OperationSuccess,
+  type PlannedChange,
+  runOperation,
+} from './run-operation.ts'
 
-/** Of many at once one succeeds: the others find the key changed, and no longer active. */
+/** Of several concurrent rotations one succeeds; the others find the key no longer active. */
 export function rotateKey(
   registry: Registry,
   keyId: string,
   request: RotateRequest,
-  asked: Asked,
-): Promise<Done | Refusal> {
-  return perform(registry, asked, () => planOnce(registry, keyId, request, asked))
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRefusal> {
+  return runOperation(registry, context, () => planOnce(registry, keyId, request, context))
 }
 
 async function planOnce(
   registry: Registry,
   keyId: string,
   request: RotateRequest,
-  { caller }: Asked,
-): Promise<Attempt | Refusal> {
+  { caller }: OperationContext,
+): Promise<PlannedChange | OperationRefusal> {
   const old = await registry.repository.findById(keyId)
   if (old === null) return { kind: 'unknown_key' }
   const nowMs = registry.clock.wallMs()

@@ -1,0 +1,27 @@
+import type { Metrics } from '../../observability/metrics.ts'
+import type { Call } from '../http/calls.ts'
+import type { Registry } from '../registry/registry.ts'
+import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
+import { auditCalls } from './audit-calls.ts'
+import { deliveryCalls } from './delivery-calls.ts'
+import { keyCalls } from './key-calls.ts'
+import { type SyncParts, syncCalls } from './sync-calls.ts'
+
+/** The admin API, without its prefix. What it counts starts at zero, so that a first request is a rise. */
+export function adminCalls(
+  registry: Registry,
+  metrics: Metrics,
+  parts: SyncParts & { readonly deliveries: WebhookDeliveries },
+): Call[] {
+  const calls = [
+    ...keyCalls(registry, metrics),
+    ...auditCalls(registry),
+    ...syncCalls(parts),
+    ...deliveryCalls(parts.deliveries),
+  ]
+  for (const { operation } of calls) {
+    const success = operation === 'issue' || operation === 'rotate' ? '201' : '200'
+    for (const code of [success, '500']) metrics.adminRequests.inc({ operation, code }, 0)
+  }
+  return calls
+}

@@ -1,0 +1,60 @@
+import type { FastifyRequest } from 'fastify'
+import { isWorkspaceId } from '../../domain/key-record.ts'
+import { ApiError, invalidField } from '../http/api-error.ts'
+import type { KeyRepository, PageOptions } from '../registry/database/key-repository.ts'
+import { isKeyId } from '../registry/operations/ids.ts'
+import { maySee } from '../sign-in/person.ts'
+import { EXPECTED, type PageQuery } from './admin-schemas.ts'
+
+const DEFAULT_PAGE_SIZE = 50
+
+/** @param request of a route whose schema has validated the query */
+export function readPageOptions(request: FastifyRequest): PageOptions {
+  const workspaceId = workspaceIdOf(request)
+  const { limit, cursor } = request.query as PageQuery
+  return { workspaceId, limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
+}
+
+/** @throws ApiError if the caller may not see this workspace */
+export function workspaceIdOf(request: FastifyRequest): string {
+  const workspaceId = parameterOf(request, 'workspaceId')
+  if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', EXPECTED['workspaceId'] ?? '')
+  if (!maySeeWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
+  return workspaceId
+}
+
+/** Programs see every workspace. */
+export function maySeeWorkspace({ person }: FastifyRequest, workspaceId: string): boolean {
+  return person === null || maySee(person, workspaceId)
+}
+
+/**
+ * A key of another workspace is refused like an unknown one, before anything else of the request is checked. A key
+ * never changes its workspace, so the result stays true.
+ */
+export async function visibleKeyIdOf(
+  { repository }: { readonly repository: KeyRepository },
+  request: FastifyRequest,
+): Promise<string> {
+  const id = keyIdOf(request)
+  if (request.person === null) return id
+  const key = await repository.findById(id)
+  if (key === null || !maySeeWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+  return id
+}
+
+/** Rejects what is no key id before it reaches the database. */
+export function keyIdOf(request: FastifyRequest): string {
+  const keyId = parameterOf(request, 'keyId')
+  if (!isKeyId(keyId)) throw noSuchKey()
+  return keyId
+}
+
+export function noSuchKey(): ApiError {
+  return new ApiError('not_found', 'No such key')
+}
+
+function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
+  // The router yields a text for each parameter in the path.
+  return (request.params as Record<string, string>)[name] ?? ''
+}

@@ -1,0 +1,51 @@
+import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../../domain/rotate-key.ts'
+import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, readExpiryChoice } from './expiry-choice.ts'
+import { type FormFields, type Problems, textField } from './form-fields.ts'
+
+/** How long the old key goes on working, with what is said of it. */
+export const OVERLAPS: readonly {
+  readonly seconds: number
+  readonly label: string
+  readonly hint: string
+}[] = [
+  {
+    seconds: 0,
+    label: 'Not at all: revoke it now',
+    hint: 'For a key that others may know. Every gateway refuses it within a second',
+  },
+  { seconds: 3600, label: '1 hour', hint: 'When you replace it everywhere in one go' },
+  { seconds: 86_400, label: '24 hours', hint: 'Time for a deployment, and for what runs once a day' },
+  { seconds: 7 * 86_400, label: '7 days', hint: 'When others have to replace it as well' },
+  { seconds: 30 * 86_400, label: '30 days', hint: 'The longest there is' },
+]
+
+export interface RotateForm extends ExpiryChoice {
+  readonly overlap: string
+}
+
+export function startRotateForm(query: FormFields): RotateForm {
+  const kept = readRotateForm(query)
+  const overlap = kept.overlap === '' ? String(DEFAULT_OVERLAP_SECONDS) : kept.overlap
+  return kept.expiry === '' ? { overlap, ...DEFAULT_EXPIRY } : { ...kept, overlap }
+}
+
+export function readRotateForm(fields: FormFields): RotateForm {
+  return { overlap: textField(fields, 'overlap'), ...readExpiryChoice(fields) }
+}
+
+export type RotateFormResult =
+  | { readonly ok: true; readonly request: RotateRequest }
+  | { readonly ok: false; readonly problems: Problems }
+
+/** Everything that is wrong at once. What this lets pass, the registry judges again. */
+export function checkRotateForm(form: RotateForm, nowMs: number): RotateFormResult {
+  const overlap = OVERLAPS.find(({ seconds }) => String(seconds) === form.overlap)
+  const expiry = decideExpiry(form, nowMs)
+  if (overlap !== undefined && expiry.ok) {
+    return { ok: true, request: { overlapSeconds: overlap.seconds, ...expiry.context } }
+  }
+  const problems = new Map<string, string>()
+  if (overlap === undefined) problems.set('overlap', 'Choose how long the old key goes on working')
+  if (!expiry.ok) for (const [field, text] of expiry.problems) problems.set(field, text)
+  return { ok: false, problems }
+}

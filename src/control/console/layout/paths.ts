@@ -1,0 +1,44 @@
+import type { KeyFilter } from '../../registry/database/key-filter.ts'
+
+/** Addresses of the pages; ids are of characters that mean themselves in a path. */
+export const WORKSPACES = '/workspaces'
+
+export function keysPath(
+  workspaceId: string,
+  { show, cursor }: { show?: KeyFilter | null; cursor?: string } = {},
+): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/keys`, { show, cursor })
+}
+
+export function newKeyPath(workspaceId: string): string {
+  return `${keysPath(workspaceId)}/new`
+}
+
+export type KeyAction = 'rotate' | 'finish' | 'revoke'
+
+export function keyPath(workspaceId: string, keyId: string, act?: KeyAction): string {
+  return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`
+}
+
+export function auditPath(workspaceId: string, cursor?: string): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/audit`, { cursor })
+}
+
+export function deliveriesPath(workspaceId: string, cursor?: string): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/deliveries`, { cursor })
+}
+
+export function apiPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/api`
+}
+
+export function openApiPath(workspaceId: string): string {
+  return `${apiPath(workspaceId)}/openapi.json`
+}
+
+function withQuery(path: string, query: Readonly<Record<string, string | null | undefined>>): string {
+  const said = Object.entries(query).filter(
+    (entry): entry is [string, string] => typeof entry[1] === 'string',
+  )
+  return said.length === 0 ? path : `${path}?${new URLSearchParams(said)}`
+}

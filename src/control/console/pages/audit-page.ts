@@ -1,0 +1,66 @@
+import type { AuditAction, AuditEntry } from '../../registry/operations/audit.ts'
+import { type Html, html } from '../layout/html.ts'
+import { type Frame, page } from '../layout/layout.ts'
+import { markInvisible } from '../layout/mark-invisible.ts'
+import { auditPath, deliveriesPath, keyPath } from '../layout/paths.ts'
+import { ago, instant } from '../layout/times.ts'
+
+export interface AuditView {
+  readonly workspaceId: string
+  readonly entries: readonly AuditEntry[]
+  readonly nextCursor: string | null
+  readonly isFirstPage: boolean
+  /** Whether a webhook is told of it, too. */
+  readonly hasWebhook: boolean
+}
+
+const ACTIONS: Readonly<Record<AuditAction, string>> = {
+  'key.issued': 'Issued',
+  'key.rotated': 'Rotated',
+  'key.revoked': 'Revoked',
+}
+
+export function auditPage(frame: Frame, view: AuditView): Html {
+  const { entries } = view
+  const main = html`<h1>Audit trail</h1>
+    <p class="lead">Who issued, rotated or revoked what, and from where. Nobody can change or delete an entry.${
+      view.hasWebhook
+        ? html` <a href="${deliveriesPath(view.workspaceId)}">What the webhook was told of it</a>.`
+        : null
+    }</p>
+    ${entries.length === 0 ? html`<p class="empty">Nothing has happened in this workspace yet.</p>` : table(view, frame.nowMs)}
+    ${paging(view)}`
+  return page(frame, { title: 'Audit trail', section: 'audit', main })
+}
+
+function table({ entries }: AuditView, nowMs: number): Html {
+  return html`<table class="stacks">
+    <caption class="hidden">What was done, newest first</caption>
+    <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Key</th><th scope="col">By</th><th scope="col">From</th></tr></thead>
+    <tbody>${entries.map(entry => row(entry, nowMs))}</tbody>
+  </table>`
+}
+
+function row({ atMs, action, workspaceId, keyId, actor, detail }: AuditEntry, nowMs: number): Html {
+  const name = textOf(detail['name'])
+  const by = textOf(detail['by'])
+  return html`<tr>
+    <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
+    <td><span class="label" aria-hidden="true">What</span><span><span class="badge ${action.replace('.', '-')}">${ACTIONS[action]}</span></span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span><a class="key-name" href="${keyPath(workspaceId, keyId)}">${markInvisible(name === '' ? keyId : name)}</a></span></td>
+    <td><span class="label" aria-hidden="true">By</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
+    <td><span class="label" aria-hidden="true">From</span><span><code>${textOf(detail['from'])}</code></span></td>
+  </tr>`
+}
+
+function textOf(value: AuditEntry['detail'][string] | undefined): string {
+  return typeof value === 'string' ? value : ''
+}
+
+function paging({ workspaceId, nextCursor, isFirstPage }: AuditView): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : html`<a class="button" href="${auditPath(workspaceId)}">Newest entries</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${auditPath(workspaceId, nextCursor)}">Older entries</a>`}
+  </nav>`
+}

@@ -1,0 +1,65 @@
+import { MAX_NAME_LENGTH } from '../../../domain/issue-key.ts'
+import { expiryQuestion } from '../forms/expiry-question.ts'
+import type { Problems } from '../forms/form-fields.ts'
+import { errorSummary, group, hidden, option, textInput } from '../forms/form-parts.ts'
+import type { IssueForm } from '../forms/issue-form.ts'
+import { type Html, html } from '../layout/html.ts'
+import { type Frame, page } from '../layout/layout.ts'
+import { keysPath, newKeyPath } from '../layout/paths.ts'
+
+export interface IssueView {
+  readonly workspaceId: string
+  /** Each with what it grants in words. */
+  readonly scopes: Readonly<Record<string, string>>
+  readonly form: IssueForm
+  readonly problems: Problems
+  /** What makes a form that is sent twice one request. */
+  readonly onceToken: string
+  /** Why the form is here again though nothing in it is wrong; null where it is not. */
+  readonly notice: string | null
+}
+
+export function issuePage(frame: Frame, view: IssueView): Html {
+  const { workspaceId, form, problems, onceToken, notice } = view
+  const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
+    <h1>Issue a key</h1>
+    <p class="lead">For workspace <strong>${workspaceId}</strong>, and no other. You see the secret once, right after this.</p>
+    ${errorSummary(problems)}
+    ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
+    <form class="card" method="post" action="${newKeyPath(workspaceId)}" novalidate>
+      ${hidden({ _csrf: frame.csrfToken, once: onceToken })}
+      ${textInput(
+        {
+          name: 'name',
+          label: 'Name',
+          hint: 'Which program uses it, and where: “build server”, “importer, staging”',
+          problems,
+        },
+        form.name,
+        html`type="text" maxlength="${MAX_NAME_LENGTH * 2}" required`,
+      )}
+      ${scopeQuestion(view)}
+      ${expiryQuestion('When it expires', form, problems, frame.nowMs)}
+      <div class="actions"><button class="primary">Issue the key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
+    </form>`
+  return page(frame, {
+    title: problems.size > 0 ? 'Error: Issue a key' : 'Issue a key',
+    section: 'keys',
+    main,
+  })
+}
+
+function scopeQuestion({ scopes, form, problems }: IssueView): Html {
+  const boxes = Object.entries(scopes).map(([scope, grants]) =>
+    option({
+      type: 'checkbox',
+      name: 'scopes',
+      value: scope,
+      checked: form.scopes.includes(scope),
+      label: html`<code>${scope}</code>`,
+      hint: grants,
+    }),
+  )
+  const hint = 'As little as the program needs. A key keeps its scopes when it is rotated'
+  return group({ name: 'scopes', label: 'What it may do', hint, problems }, boxes)
+}

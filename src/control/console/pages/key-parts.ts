@@ -1,0 +1,90 @@
+import type { KeyRecord, KeyState } from '../../../domain/key-record.ts'
+import { type Html, html } from '../layout/html.ts'
+import { markInvisible } from '../layout/mark-invisible.ts'
+import { keyPath } from '../layout/paths.ts'
+import { ago, instant, instantAndAgo } from '../layout/times.ts'
+
+/** A key as pages know it. */
+export interface KeyView {
+  readonly record: KeyRecord
+  readonly state: KeyState
+  /** To the minute; null where no use was reported. */
+  readonly lastUsedAtMs: number | null
+}
+
+export const EXPIRING_DAYS = 14
+const DAY_MS = 86_400_000
+
+const STATE_LABELS: Readonly<Record<KeyState, string>> = {
+  active: 'Active',
+  retiring: 'Retiring',
+  expired: 'Expired',
+  revoked: 'Revoked',
+}
+
+export function isExpiring({ record, state }: KeyView, nowMs: number): boolean {
+  return state === 'active' && record.expiresAtMs - nowMs <= EXPIRING_DAYS * DAY_MS
+}
+
+export function stateBadge({ state }: Pick<KeyView, 'state'>): Html {
+  return html`<span class="badge ${state}">${STATE_LABELS[state]}</span>`
+}
+
+/** A link that says name and hint: what tells keys apart. */
+export function keyLink({ record }: Pick<KeyView, 'record'>): Html {
+  return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a>`
+}
+
+export function hintOf({ hint }: Pick<KeyRecord, 'hint'>): Html {
+  return html`<code class="hint-of-key">${hint}</code>`
+}
+
+export function scopeList({ scopes }: Pick<KeyRecord, 'scopes'>): Html {
+  const items = scopes.map(scope => html`<li><code>${scope}</code></li>`)
+  return html`<ul class="scopes">${items}</ul>`
+}
+
+/** When a key stops or stopped working, and why. */
+export function ending(key: KeyView, nowMs: number): Html {
+  const { revokedAtMs, expiresAtMs } = key.record
+  switch (key.state) {
+    case 'revoked':
+      return html`revoked ${ago(revokedAtMs ?? expiresAtMs, nowMs)}`
+    case 'expired':
+      return html`expired ${ago(expiresAtMs, nowMs)}`
+    case 'retiring':
+      return html`stops ${ago(expiresAtMs, nowMs)}`
+    case 'active':
+      return isExpiring(key, nowMs)
+        ? html`<strong class="soon">expires ${ago(expiresAtMs, nowMs)}</strong>`
+        : ago(expiresAtMs, nowMs)
+  }
+}
+
+/** Reports of use come with a delay: that none has come is not that the key was never used. */
+export function lastUsed({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs: number): Html {
+  return lastUsedAtMs === null ? html`<span class="muted">no use seen</span>` : ago(lastUsedAtMs, nowMs)
+}
+
+/** What a person has to know before a key stops working. */
+export function lastUseWarning({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs: number): Html {
+  if (lastUsedAtMs === null) {
+    return html`<p><strong>No use of this key was seen.</strong> Gateways report use about once a minute, so a first use may not show yet.</p>`
+  }
+  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. What uses it is refused from the moment you confirm.</p>`
+}
+
+/** Facts about a key, one under the other. */
+export function facts(key: KeyView, nowMs: number): Html {
+  const { record } = key
+  return html`<dl class="facts">
+    <div><dt>Hint</dt><dd>${hintOf(record)}</dd></div>
+    <div><dt>State</dt><dd>${stateBadge(key)}</dd></div>
+    <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
+    <div><dt>Created</dt><dd>${instantAndAgo(record.createdAtMs, nowMs)} by <bdi>${record.createdBy}</bdi></dd></div>
+    <div><dt>${key.state === 'expired' ? 'Expired' : 'Expires'}</dt><dd>${instantAndAgo(record.expiresAtMs, nowMs)}</dd></div>
+    ${record.revokedAtMs === null ? null : html`<div><dt>Revoked</dt><dd>${instantAndAgo(record.revokedAtMs, nowMs)}</dd></div>`}
+    <div><dt>Last used</dt><dd>${lastUsed(key, nowMs)}</dd></div>
+    <div><dt>Key id</dt><dd><code>${record.id}</code></dd></div>
+  </dl>`
+}

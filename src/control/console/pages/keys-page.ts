@@ -1,0 +1,115 @@
+import { KEY_FILTERS, type KeyFilter } from '../../registry/database/key-filter.ts'
+import { type Html, html, type Piece } from '../layout/html.ts'
+import { type Frame, page } from '../layout/layout.ts'
+import { keyPath, keysPath, newKeyPath } from '../layout/paths.ts'
+import { dateText } from '../layout/times.ts'
+import {
+  ending,
+  hintOf,
+  isExpiring,
+  type KeyView,
+  keyLink,
+  lastUsed,
+  scopeList,
+  stateBadge,
+} from './key-parts.ts'
+
+export interface KeysView {
+  readonly workspaceId: string
+  readonly keys: readonly KeyView[]
+  /** Null for all. */
+  readonly show: KeyFilter | null
+  /** Where the next page begins; null on the last. */
+  readonly nextCursor: string | null
+  readonly isFirstPage: boolean
+}
+
+const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {
+  active: 'Active',
+  expiring: 'Expiring soon',
+  retiring: 'Retiring',
+  expired: 'Expired',
+  revoked: 'Revoked',
+}
+
+export function keysPage(frame: Frame, view: KeysView): Html {
+  const { workspaceId, keys } = view
+  const main = html`<div class="title">
+      <h1>Keys</h1>
+      <a class="button primary" href="${newKeyPath(workspaceId)}">Issue a key</a>
+    </div>
+    ${expiringNotice(frame, view)}
+    ${filters(view)}
+    ${keys.length === 0 ? nothing(view) : table(keys, frame.nowMs)}
+    ${paging(view)}`
+  return page(frame, { title: 'Keys', section: 'keys', main })
+}
+
+function expiringNotice({ nowMs }: Frame, { workspaceId, keys, show }: KeysView): Html | null {
+  const count = keys.filter(key => isExpiring(key, nowMs)).length
+  if (count === 0 || show === 'expiring') return null
+  const which = count === 1 ? 'One key on this page expires' : `${count} keys on this page expire`
+  return html`<p class="notice warn"><strong>${which} within 14 days.</strong>
+    <a href="${keysPath(workspaceId, { show: 'expiring' })}">Show what expires soon</a> and rotate it in time: what uses it is refused afterwards.</p>`
+}
+
+function filters({ workspaceId, show }: KeysView): Html {
+  const link = (value: KeyFilter | null, label: string) => {
+    const here = value === show ? html` aria-current="true"` : null
+    return html`<li><a href="${keysPath(workspaceId, { show: value })}"${here}>${label}</a></li>`
+  }
+  return html`<nav class="filters" aria-label="Keys by state"><ul>
+    ${link(null, 'All')}${KEY_FILTERS.map(filter => link(filter, FILTER_LABELS[filter]))}
+  </ul></nav>`
+}
+
+function table(keys: readonly KeyView[], nowMs: number): Html {
+  return html`<table class="stacks">
+    <caption class="hidden">Keys, newest first</caption>
+    <thead><tr><th scope="col">Name</th><th scope="col">Hint</th><th scope="col">State</th><th scope="col">Scopes</th>
+      <th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th></tr></thead>
+    <tbody>${keys.map(key => row(key, nowMs))}</tbody>
+  </table>`
+}
+
+function row(key: KeyView, nowMs: number): Html {
+  const { record, state } = key
+  const dead = state === 'expired' || state === 'revoked'
+  return html`<tr${dead ? html` class="dead"` : null}>
+    <th scope="row">${keyLink(key)}${lineage(key)}</th>
+    ${cell('Hint', hintOf(record))}
+    ${cell('State', stateBadge(key))}
+    ${cell('Scopes', scopeList(record))}
+    ${cell('Created', dateText(record.createdAtMs))}
+    ${cell('Expires', ending(key, nowMs))}
+    ${cell('Last used', lastUsed(key, nowMs))}
+  </tr>`
+}
+
+/** The label is shown where the table has no room for columns. */
+function cell(label: string, content: Piece): Html {
+  return html`<td><span class="label" aria-hidden="true">${label}</span><span>${content}</span></td>`
+}
+
+function lineage({ record, state }: KeyView): Html | null {
+  if (state !== 'retiring' || record.replacedBy === null) return null
+  return html` <a class="small" href="${keyPath(record.workspaceId, record.replacedBy)}">its successor</a>`
+}
+
+function nothing({ workspaceId, show }: KeysView): Html {
+  if (show !== null) return html`<p class="empty">No key is in this state.</p>`
+  return html`<div class="empty">
+    <h2>No keys yet</h2>
+    <p>A key lets a program read this workspace through the API, and nothing else.</p>
+    <a class="button primary" href="${newKeyPath(workspaceId)}">Issue the first key</a>
+  </div>`
+}
+
+function paging({ workspaceId, show, nextCursor, isFirstPage }: KeysView): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  const first = html`<a class="button" href="${keysPath(workspaceId, { show })}">Newest keys</a>`
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : first}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${keysPath(workspaceId, { show, cursor: nextCursor })}">Older keys</a>`}
+  </nav>`
+}

@@ -1,0 +1,49 @@
+import { expiryQuestion } from '../forms/expiry-question.ts'
+import type { Problems } from '../forms/form-fields.ts'
+import { errorSummary, group, hidden, option } from '../forms/form-parts.ts'
+import { OVERLAPS, type RotateForm } from '../forms/rotate-form.ts'
+import { type Html, html } from '../layout/html.ts'
+import { type Frame, page } from '../layout/layout.ts'
+import { markInvisible } from '../layout/mark-invisible.ts'
+import { keyPath } from '../layout/paths.ts'
+import { hintOf, type KeyView, lastUsed, scopeList } from './key-parts.ts'
+
+export interface RotateView {
+  readonly key: KeyView
+  readonly form: RotateForm
+  readonly problems: Problems
+  readonly onceToken: string
+  /** Why the form is here again though nothing in it is wrong; null where it is not. */
+  readonly notice: string | null
+}
+
+export function rotatePage(frame: Frame, { key, form, problems, onceToken, notice }: RotateView): Html {
+  const { record } = key
+  const back = keyPath(record.workspaceId, record.id)
+  const overlap = OVERLAPS.map(({ seconds, label, hint }) =>
+    option({
+      type: 'radio',
+      name: 'overlap',
+      value: String(seconds),
+      checked: form.overlap === String(seconds),
+      label,
+      hint,
+    }),
+  )
+  const main = html`<p class="back"><a href="${back}">${markInvisible(record.name)}</a></p>
+    <h1>Rotate the key</h1>
+    <p class="lead">A successor with the same name and scopes takes the place of ${hintOf(record)}, which goes on working for as long as you choose.</p>
+    ${errorSummary(problems)}
+    ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
+    <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'rotate')}" novalidate>
+      ${hidden({ _csrf: frame.csrfToken, once: onceToken })}
+      <dl class="facts">
+        <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
+        <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}</dd></div>
+      </dl>
+      ${group({ name: 'overlap', label: 'The old key goes on working for', hint: 'You can finish sooner, once nothing uses it any more', problems }, overlap)}
+      ${expiryQuestion('When the successor expires', form, problems, frame.nowMs)}
+      <div class="actions"><button class="primary">Rotate the key</button> <a href="${back}">Cancel</a></div>
+    </form>`
+  return page(frame, { title: problems.size > 0 ? 'Error: Rotate' : 'Rotate', section: 'keys', main })
+}

@@ -1,0 +1,23 @@
+import type { FastifyInstance } from 'fastify'
+import type { ControlLogger } from '../../observability/control-logger.ts'
+import { registerAssets } from './layout/assets.ts'
+import type { PageDependencies } from './page-dependencies.ts'
+import { issueRoutes } from './routes/issue-routes.ts'
+import { usePageErrors } from './routes/page-errors.ts'
+import { readingRoutes } from './routes/reading-routes.ts'
+import { revokeRoutes } from './routes/revoke-routes.ts'
+import { rotateRoutes } from './routes/rotate-routes.ts'
+
+/** The console's pages, in a scope in which people are known and forms are read. */
+export function registerPages(
+  scope: FastifyInstance,
+  sources: PageDependencies,
+  logger: ControlLogger,
+): void {
+  usePageErrors(scope, { clock: sources.registry.clock, logger })
+  registerAssets(scope)
+  readingRoutes(scope, sources)
+  issueRoutes(scope, sources)
+  rotateRoutes(scope, sources)
+  revokeRoutes(scope, sources)
+}

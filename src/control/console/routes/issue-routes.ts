@@ -1,0 +1,114 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { issueKey } from '../../registry/operations/issue.ts'
+import type { OperationRefusal } from '../../registry/operations/run-operation.ts'
+import { requirePerson } from '../../sign-in/authenticate-people.ts'
+import { NO_PROBLEMS, type Problems } from '../forms/form-fields.ts'
+import { checkIssueForm, type IssueForm, readIssueForm, startIssueForm } from '../forms/issue-form.ts'
+import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token.ts'
+import { WORKSPACES } from '../layout/paths.ts'
+import type { PageDependencies } from '../page-dependencies.ts'
+import { issuePage } from '../pages/issue-page.ts'
+import { alreadyDonePage, secretPage } from '../pages/secret-page.ts'
+import { firstCommand } from './first-command.ts'
+import {
+  answerPage,
+  fieldsOf,
+  frameOf,
+  KEPT,
+  notFound,
+  queryOf,
+  requirePersonKeepingForm,
+  viewOf,
+  workspaceOf,
+} from './page-request.ts'
+
+const PATH = `${WORKSPACES}/:workspaceId/keys/new`
+const config = { operation: 'page' } as const
+
+export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+  scope.get(PATH, { preHandler: requirePerson, config }, async (request, reply) => {
+    const query = queryOf(request)
+    const notice = query[KEPT] === undefined ? null : FORM_NOTICES.kept
+    return showForm(sources, request, reply, { form: startIssueForm(query), notice })
+  })
+  scope.post(PATH, { preHandler: requirePersonKeepingForm, config }, (request, reply) =>
+    issue(sources, request, reply),
+  )
+}
+
+async function issue(
+  sources: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { registry, count } = sources
+  const workspaceId = workspaceOf(request)
+  const form = readIssueForm(fieldsOf(request))
+  const checked = checkIssueForm(form, registry.knownScopes, registry.clock.wallMs())
+  if (!checked.ok) return showForm(sources, request, reply, { form, problems: checked.problems })
+  const context = readFormContext(request, ['issue', { workspaceId }, form])
+  if (context === null) return showForm(sources, request, reply, { form, notice: FORM_NOTICES.incomplete })
+  const result = await count('issue', () => issueKey(registry, checked.request, workspaceId, context))
+  if (result.kind !== 'done') return showForm(sources, request, reply, { form, ...explain(result) })
+  const { record, secret } = result
+  request.keyId = record.id
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const key = await viewOf(record, registry)
+  if (secret === null) return answerPage(reply, alreadyDonePage(frame, key))
+  return answerPage(
+    reply,
+    secretPage(frame, { key, replaced: null, ...shownSecret(sources, key, secret.reveal()) }),
+  )
+}
+
+/** A secret with a command that shows it at work. */
+export function shownSecret(
+  { routes, gatewayUrl }: PageDependencies,
+  { record }: { readonly record: Parameters<typeof firstCommand>[0] },
+  secret: string,
+) {
+  const command = firstCommand(record, secret, routes, gatewayUrl)
+  return { secret, command, needsAddress: gatewayUrl === null }
+}
+
+interface FormAgain {
+  readonly form: IssueForm
+  readonly problems?: Problems
+  readonly notice?: string | null
+}
+
+function showForm(
+  { registry, scopes }: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { form, problems = NO_PROBLEMS, notice = null }: FormAgain,
+): FastifyReply {
+  const workspaceId = workspaceOf(request)
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const onceToken = newOnceToken(registry.randomBytes)
+  const page = issuePage(frame, { workspaceId, scopes, form, problems, onceToken, notice })
+  return answerPage(reply, page, request.method === 'GET' ? 200 : 422)
+}
+
+/** What the form let pass and the registry refused: at the edge of a minute, or of a change of settings. */
+function explain(refusal: OperationRefusal): Omit<FormAgain, 'form'> {
+  switch (refusal.kind) {
+    case 'invalid':
+      return { problems: new Map([[fieldOf(refusal.field), `This must be ${refusal.expected}`]]) }
+    case 'other_request':
+      return { notice: FORM_NOTICES.reused }
+    case 'unknown_key':
+    case 'not_active':
+      throw notFound()
+  }
+}
+
+/** Under which name the form has a field of the registry's. */
+export function fieldOf(field: string): string {
+  const names: Readonly<Record<string, string>> = {
+    expiresAt: 'date',
+    expiresInDays: 'expiry',
+    overlapSeconds: 'overlap',
+  }
+  return names[field] ?? field
+}

@@ -1,0 +1,57 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { callerOf } from '../../http/request-context.ts'
+import { readRevocationProgress } from '../../registry/operations/revocation-progress.ts'
+import { revokeKey } from '../../registry/operations/revoke.ts'
+import { requirePerson } from '../../sign-in/authenticate-people.ts'
+import { keyPath, WORKSPACES } from '../layout/paths.ts'
+import type { PageDependencies } from '../page-dependencies.ts'
+import { type RevokeAction, revokedPage, revokePage } from '../pages/revoke-page.ts'
+import { answerPage, frameOf, keyOf, notFound, requirePersonKeepingForm, viewOf } from './page-request.ts'
+
+const config = { operation: 'page' } as const
+
+export function revokeRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+  for (const act of ['revoke', 'finish'] as const) {
+    const path = `${WORKSPACES}/:workspaceId/keys/:keyId/${act}`
+    scope.get(path, { preHandler: requirePerson, config }, (request, reply) =>
+      ask(sources, request, reply, act),
+    )
+    scope.post(path, { preHandler: requirePersonKeepingForm, config }, (request, reply) =>
+      end(sources, request, reply),
+    )
+  }
+}
+
+/** Of a key that has ended there is nothing left to ask, and nothing to finish of one that was not rotated. */
+async function ask(
+  { registry }: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  act: RevokeAction,
+): Promise<FastifyReply> {
+  const { record } = await keyOf(request, registry)
+  const { workspaceId, id } = record
+  const key = await viewOf(record, registry)
+  const ends = key.state === 'retiring' || (key.state === 'active' && act === 'revoke')
+  if (!ends) return reply.redirect(keyPath(workspaceId, id), 303)
+  return answerPage(
+    reply,
+    revokePage(frameOf(request, reply, { workspaceId, clock: registry.clock }), key, act),
+  )
+}
+
+/** Sent again, it answers the same: a key is revoked once. */
+async function end(
+  { registry, count }: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { record } = await keyOf(request, registry)
+  const context = { caller: callerOf(request), idempotency: null }
+  const result = await count('revoke', () => revokeKey(registry, record.id, context))
+  if (result.kind !== 'done') throw notFound()
+  const revocation = await readRevocationProgress(registry, result, true)
+  const key = await viewOf(result.record, registry)
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  return answerPage(reply, revokedPage(frame, { key, changed: result.changed, revocation }))
+}

@@ -1,0 +1,138 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { KeyState } from '../../../domain/key-record.ts'
+import type { StoredKey } from '../../registry/database/key-repository.ts'
+import { readRevocationProgress } from '../../registry/operations/revocation-progress.ts'
+import { rotateKey } from '../../registry/operations/rotate.ts'
+import type { OperationRefusal, OperationSuccess } from '../../registry/operations/run-operation.ts'
+import { requirePerson } from '../../sign-in/authenticate-people.ts'
+import { NO_PROBLEMS, type Problems } from '../forms/form-fields.ts'
+import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token.ts'
+import { checkRotateForm, type RotateForm, readRotateForm, startRotateForm } from '../forms/rotate-form.ts'
+import { WORKSPACES } from '../layout/paths.ts'
+import type { PageDependencies } from '../page-dependencies.ts'
+import { problemPage } from '../pages/problem-page.ts'
+import { rotatePage } from '../pages/rotate-page.ts'
+import { alreadyDonePage, secretPage } from '../pages/secret-page.ts'
+import { fieldOf, shownSecret } from './issue-routes.ts'
+import {
+  answerPage,
+  fieldsOf,
+  frameOf,
+  KEPT,
+  keyOf,
+  notFound,
+  queryOf,
+  requirePersonKeepingForm,
+  viewOf,
+} from './page-request.ts'
+
+const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
+const config = { operation: 'page' } as const
+
+export function rotateRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+  scope.get(PATH, { preHandler: requirePerson, config }, async (request, reply) => {
+    const query = queryOf(request)
+    const notice = query[KEPT] === undefined ? null : FORM_NOTICES.kept
+    const key = await keyOf(request, sources.registry)
+    return showForm(sources, request, reply, key, { form: startRotateForm(query), notice })
+  })
+  scope.post(PATH, { preHandler: requirePersonKeepingForm, config }, (request, reply) =>
+    rotate(sources, request, reply),
+  )
+}
+
+async function rotate(
+  sources: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { registry, count } = sources
+  const old = await keyOf(request, registry)
+  const { id: keyId } = old.record
+  const form = readRotateForm(fieldsOf(request))
+  const checked = checkRotateForm(form, registry.clock.wallMs())
+  if (!checked.ok) return showForm(sources, request, reply, old, { form, problems: checked.problems })
+  const context = readFormContext(request, ['rotate', { keyId }, form])
+  if (context === null)
+    return showForm(sources, request, reply, old, { form, notice: FORM_NOTICES.incomplete })
+  const result = await count('rotate', () => rotateKey(registry, keyId, checked.request, context))
+  if (result.kind === 'done') return showSuccessor(sources, request, reply, result)
+  if (result.kind === 'not_active')
+    return cannot(sources, request, reply, { ...old.record, state: result.state })
+  return showForm(sources, request, reply, old, { form, ...explain(result) })
+}
+
+async function showSuccessor(
+  sources: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: OperationSuccess,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const { record, replaced, secret } = done
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const key = await viewOf(record, registry)
+  if (secret === null) return answerPage(reply, alreadyDonePage(frame, key))
+  const old =
+    replaced === null
+      ? null
+      : {
+          key: await viewOf(replaced.record, registry),
+          revocation: await readRevocationProgress(registry, done, true),
+        }
+  return answerPage(
+    reply,
+    secretPage(frame, { key, replaced: old, ...shownSecret(sources, key, secret.reveal()) }),
+  )
+}
+
+interface FormAgain {
+  readonly form: RotateForm
+  readonly problems?: Problems
+  readonly notice?: string | null
+}
+
+async function showForm(
+  sources: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { record }: StoredKey,
+  { form, problems = NO_PROBLEMS, notice = null }: FormAgain,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const key = await viewOf(record, registry)
+  if (key.state !== 'active') return cannot(sources, request, reply, { ...record, state: key.state })
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const onceToken = newOnceToken(registry.randomBytes)
+  const page = rotatePage(frame, { key, form, problems, onceToken, notice })
+  return answerPage(reply, page, request.method === 'GET' ? 200 : 422)
+}
+
+const REASONS: Readonly<Record<KeyState, string>> = {
+  active: 'It was changed by somebody else just now. Please try again.',
+  retiring: 'It was rotated before: its successor can be rotated in its place.',
+  expired: 'It has expired. Issue a new key instead.',
+  revoked: 'It was revoked. Issue a new key instead.',
+}
+
+function cannot(
+  { registry }: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { workspaceId, state }: { readonly workspaceId: string; readonly state: KeyState },
+): FastifyReply {
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const problem = { title: 'This key cannot be rotated now', text: REASONS[state], requestId: null }
+  return answerPage(reply, problemPage(frame, problem), 409)
+}
+
+function explain(refusal: Exclude<OperationRefusal, { kind: 'not_active' }>): Omit<FormAgain, 'form'> {
+  switch (refusal.kind) {
+    case 'invalid':
+      return { problems: new Map([[fieldOf(refusal.field), `This must be ${refusal.expected}`]]) }
+    case 'other_request':
+      return { notice: FORM_NOTICES.reused }
+    case 'unknown_key':
+      throw notFound()
+  }
+}

@@ -1,0 +1,48 @@
+import { isIP } from 'node:net'
+import type { FastifyRequest } from 'fastify'
+import { plainAddress } from '../../domain/plain-address.ts'
+import type { Caller } from '../registry/operations/audit.ts'
+import { type Idempotency, idempotencyOf } from '../registry/operations/idempotency.ts'
+import type { OperationContext } from '../registry/operations/run-operation.ts'
+import { actorOf } from '../sign-in/person.ts'
+import { invalidField } from './api-error.ts'
+
+/** The actor of a request with the admin token. */
+const PROGRAM = 'admin-token'
+const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/
+
+/**
+ * The peer's address, or the rightmost address of `X-Forwarded-For` that is not itself in `console.trustedProxies`.
+ * If that is no IP address, the proxy's own: the audit log never holds text that a client made up.
+ */
+export function clientAddressOf({ ip, ips }: Pick<FastifyRequest, 'ip' | 'ips'>): string {
+  // From the peer outwards; Fastify sets `ips` only when a proxy is trusted.
+  const address = (ips ?? [ip]).findLast(hop => isIP(hop) !== 0)
+  return address === undefined ? 'unknown' : plainAddress(address)
+}
+
+/** For the audit log: the signed-in person, or the program with the admin token. */
+export function callerOf(request: FastifyRequest): Caller {
+  const { person, id } = request
+  const address = clientAddressOf(request)
+  if (person === null) return { actor: PROGRAM, address, requestId: id }
+  return { actor: actorOf(person), name: person.name, address, requestId: id }
+}
+
+export function readRequestContext(request: FastifyRequest): OperationContext {
+  const caller = callerOf(request)
+  return { caller, idempotency: readIdempotency(request, caller.actor) }
+}
+
+/** @returns null without an Idempotency-Key */
+function readIdempotency(request: FastifyRequest, actor: string): Idempotency | null {
+  const sent = request.headers['idempotency-key']
+  if (sent === undefined) return null
+  // Node joins two headers of this name with a comma and a space, which the pattern rejects.
+  if (typeof sent !== 'string' || !VISIBLE_ASCII.test(sent)) {
+    throw invalidField('Idempotency-Key', '1 to 255 visible ASCII characters, once')
+  }
+  const operation = request.routeOptions.config.operation ?? 'other'
+  // Path parameters, and a body that passed its schema, are objects; a missing body equals an empty one.
+  return idempotencyOf(actor, sent, [operation, request.params as object, (request.body ?? {}) as object])
+}

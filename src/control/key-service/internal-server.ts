@@ -1,0 +1,57 @@
+import type { FastifyInstance } from 'fastify'
+import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { TroubleLog } from '../../observability/trouble-log.ts'
+import { requireBearer } from '../http/bearer.ts'
+import type { Call } from '../http/calls.ts'
+import { mountCalls } from '../http/calls.ts'
+import { createConsoleServer, type ServerParts } from '../http/console-server.ts'
+import { refuseSwitching, tlsOptionsOf, watchTls } from '../http/server-tls.ts'
+
+type InternalSettings = Config['console']['internal']
+
+export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 'randomBytes' | 'keyPrefix'> {
+  readonly settings: InternalSettings
+  readonly onReload: OnReload<InternalSettings>
+  readonly clock: Clock
+  /** The current bearer token of gateways; without one every call is refused. */
+  readonly token: () => string | undefined
+  readonly calls: readonly Call[]
+}
+
+/** The listener for gateways: it serves `/internal/v1` and nothing else. It does not listen yet. */
+export function createInternalServer(parts: InternalParts): FastifyInstance {
+  const { settings, onReload, clock, logger, metrics, randomBytes, keyPrefix, token, calls } = parts
+  const tls = tlsOptionsOf(settings.tls)
+  // Gateways connect directly: no proxy is trusted.
+  const app = createConsoleServer({
+    listener: 'internal',
+    logger,
+    metrics,
+    randomBytes,
+    keyPrefix,
+    trustedProxies: [],
+    tls,
+  })
+  const onTlsReload = onReloadOf(onReload, next => next.tls)
+  onTlsReload(refuseSwitching(settings.tls))
+  if (tls !== null) {
+    const trouble = new TroubleLog('internal TLS handshake', logger, clock)
+    const handshakes = {
+      works: () => trouble.works(),
+      failed: (error: Error) => {
+        metrics.internalTlsFailures.inc()
+        trouble.failed(error)
+      },
+    }
+    watchTls(app, onTlsReload, handshakes)
+  }
+  const admit = requireBearer(token)
+  mountCalls(app, { prefix: '/internal/v1', admit, unknownPath: 'unknown_path' }, calls)
+  // At zero from the start, so that an alert on a rate fires on the first failure.
+  for (const { operation } of calls) {
+    for (const code of ['401', '500']) metrics.internalRequests.inc({ operation, code }, 0)
+  }
+  return app
+}

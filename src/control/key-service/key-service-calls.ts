@@ -1,0 +1,145 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import { encodeRecord, isDigest } from '../../domain/wire.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import {
+  type ConfirmationsBody,
+  confirmationsBody,
+  type LookupsBody,
+  lookupsBody,
+  type UsageBody,
+  usageBody,
+} from '../admin-api/admin-schemas.ts'
+import { ApiError, invalidField } from '../http/api-error.ts'
+import type { Call } from '../http/calls.ts'
+import type { RecordKeys } from '../registry/announcing/write-record.ts'
+import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
+import { isKeyId } from '../registry/operations/ids.ts'
+
+/** 10,000 ids with their times. */
+const USAGE_LIMIT_BYTES = 1024 * 1024
+/** Uses written in one transaction, so that changes to keys can go in between. */
+const USES_AT_ONCE = 500
+/** 1,000 changes. */
+const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+export interface KeyServiceParts {
+  readonly repository: KeyRepository
+  readonly clock: Clock
+  readonly recordKeys: RecordKeys
+  readonly logger: ControlLogger
+  /** Writes records that Redis lacks, without delaying the answer. */
+  readonly refill: (keys: readonly StoredKey[]) => void
+}
+
+/** The calls of gateways, without their prefix: lookups that Redis cannot answer, and reports. */
+export function keyServiceCalls(parts: KeyServiceParts): Call[] {
+  return [
+    {
+      method: 'GET',
+      url: '/keys/:digest',
+      operation: 'lookup',
+      handle: (request, reply) => lookUpKey(parts, request, reply),
+    },
+    {
+      method: 'POST',
+      url: '/lookups',
+      operation: 'lookups',
+      schema: { body: lookupsBody },
+      handle: (request, reply) => lookUpKeys(parts, request, reply),
+    },
+    {
+      method: 'POST',
+      url: '/usage',
+      operation: 'usage',
+      schema: { body: usageBody },
+      bodyLimitBytes: USAGE_LIMIT_BYTES,
+      handle: (request, reply) => recordUsage(parts, request, reply),
+    },
+    {
+      method: 'POST',
+      url: '/confirmations',
+      operation: 'confirmations',
+      schema: { body: confirmationsBody },
+      bodyLimitBytes: CONFIRMATIONS_LIMIT_BYTES,
+      handle: (request, reply) => recordConfirmations(parts, request, reply),
+    },
+  ]
+}
+
+async function lookUpKey(
+  { repository, recordKeys, refill }: KeyServiceParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The router yields a text for each parameter in the path.
+  const { digest } = request.params as { digest: string }
+  if (!isDigest(digest)) throw invalidField('digest', '64 lower-case hexadecimal digits')
+  const key = await repository.findByDigest(digest)
+  // Gateways take this answer, and only this one, as proof that the key does not exist.
+  if (key === null) throw new ApiError('not_found', 'No key has this digest')
+  request.keyId = key.record.id
+  refill([key])
+  return reply.type(JSON_TYPE).send(encodeRecord(key.record, digest, recordKeys[0]))
+}
+
+/** Null is proof that the key does not exist, as is the 404 of a single lookup. */
+async function lookUpKeys(
+  parts: KeyServiceParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The route's schema has validated the body.
+  const digests = [...new Set((request.body as LookupsBody).digests)]
+  const keys = await parts.repository.findByDigests(digests)
+  const answers = digests.flatMap(digest => {
+    const text = answerOf(parts, digest, keys.get(digest))
+    return text === null ? [] : `"${digest}":${text}`
+  })
+  parts.refill([...keys.values()])
+  // Each record is already JSON text, the same as in a single lookup.
+  return reply.type(JSON_TYPE).send(`{"records":{${answers.join(',')}}}`)
+}
+
+/** @returns null for a broken row: it is left out, which is neither a record nor proof of absence */
+function answerOf(
+  { recordKeys, logger }: KeyServiceParts,
+  digest: string,
+  key: StoredKey | undefined,
+): string | null {
+  if (key === undefined) return 'null'
+  try {
+    return encodeRecord(key.record, digest, recordKeys[0])
+  } catch (error) {
+    logger.error({ keyId: key.record.id, cause: causeOf(error) }, 'invalid key row in the database')
+    return null
+  }
+}
+
+async function recordUsage(
+  { repository, clock }: KeyServiceParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const nowMs = clock.wallMs()
+  // The route's schema has validated the body. A gateway clock that is ahead must not set a time in the future.
+  const used = Object.entries((request.body as UsageBody).used)
+    .filter(([id]) => isKeyId(id))
+    .map(([id, ms]) => [id, Math.min(ms, nowMs)] as const)
+  for (let from = 0; from < used.length; from += USES_AT_ONCE) {
+    await repository.recordUse(new Map(used.slice(from, from + USES_AT_ONCE)))
+  }
+  return reply.code(204).send()
+}
+
+async function recordConfirmations(
+  { repository }: KeyServiceParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The route's schema has validated the body.
+  const { gateway, hearing, leaving, confirmed } = request.body as ConfirmationsBody
+  await repository.recordGateway({ ...gateway, isConnected: hearing, isLeaving: leaving, confirmed })
+  return reply.code(204).send()
+}

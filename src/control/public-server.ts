@@ -1,0 +1,62 @@
+import formbody from '@fastify/formbody'
+import type { FastifyInstance } from 'fastify'
+import { describeApi } from '../domain/describe-api.ts'
+import { adminCalls } from './admin-api/admin-calls.ts'
+import type { PageDependencies } from './console/page-dependencies.ts'
+import { registerPages } from './console/register-pages.ts'
+import type { ConsoleContext } from './console-context.ts'
+import { requireBearerOrPerson } from './http/bearer.ts'
+import { mountCalls } from './http/calls.ts'
+import { createConsoleServer } from './http/console-server.ts'
+import type { OpenRegistry } from './registry/open-registry.ts'
+import { createOperationCounter } from './registry/operations/operation-counter.ts'
+import type { SignIn } from './sign-in/create-sign-in.ts'
+import { isWebhookConfigured } from './webhooks/create-webhook.ts'
+import type { WebhookDeliveries } from './webhooks/webhook-deliveries.ts'
+
+interface PublicServerParts {
+  readonly open: OpenRegistry
+  readonly deliveries: WebhookDeliveries
+  readonly signIn: SignIn
+}
+
+/** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
+export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
+  const { config, metrics, logger, clock, secrets } = context
+  const { open, deliveries, signIn } = parts
+  const app = createConsoleServer({
+    ...context,
+    listener: 'console',
+    keyPrefix: config.keys.prefix,
+    trustedProxies: config.console.trustedProxies,
+    tls: null,
+  })
+  const calls = adminCalls(open.registry, metrics, { ...open, deliveries, clock, logger })
+  void app.register(async scope => {
+    await signIn.authenticate(scope)
+    const admit = requireBearerOrPerson(() => secrets.value.adminToken)
+    mountCalls(scope, { prefix: '/admin/v1', admit, unknownPath: 'not_found' }, calls)
+    void scope.register(async pages => {
+      await pages.register(formbody)
+      signIn.registerRoutes(pages)
+      registerPages(pages, pageDependenciesOf(context, parts), logger)
+    })
+  })
+  return app
+}
+
+function pageDependenciesOf(
+  { config, metrics, version = '0.0.0' }: ConsoleContext,
+  { open, deliveries }: PublicServerParts,
+): PageDependencies {
+  const { scopes, routes } = config
+  return {
+    registry: open.registry,
+    deliveries: isWebhookConfigured(config.console.webhook) ? deliveries : null,
+    count: createOperationCounter(metrics),
+    scopes,
+    routes,
+    document: describeApi(config, version),
+    gatewayUrl: config.console.gatewayUrl?.replace(/\/$/, '') ?? null,
+  }
+}

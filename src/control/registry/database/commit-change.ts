@@ -1,0 +1,88 @@
+import { sql, type Transaction } from 'kysely'
+import { insertEvents } from '../../webhooks/delivery-rows.ts'
+import { insertAnswer } from './answer-rows.ts'
+import { AuditWriteError, insertAuditEntry } from './audit-rows.ts'
+import type { ChangeWriter } from './change-writer.ts'
+import type { Dialect } from './database.ts'
+import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
+import { rowOf, selectKeys } from './key-rows.ts'
+import { enqueueChange } from './outbox-rows.ts'
+import type { Tables } from './tables.ts'
+
+/** Rolls the transaction back and carries its outcome out. */
+class RolledBack extends Error {
+  readonly outcome: CommitOutcome
+
+  constructor(outcome: CommitOutcome) {
+    super(`Rolled back: ${outcome.kind}`)
+    this.outcome = outcome
+  }
+}
+
+/** @param now read inside the transaction: the time it waits in a burst is no age of the change */
+export async function commitChange(
+  writer: ChangeWriter,
+  change: Change,
+  { now, dialect }: { now: () => number; dialect: Dialect },
+): Promise<CommitOutcome> {
+  try {
+    const pending = await writer.run(tx => write(tx, change, now(), dialect))
+    return { kind: 'committed', pending }
+  } catch (error) {
+    if (error instanceof RolledBack) return error.outcome
+    // The audit entry is part of the transaction: neither was written.
+    throw change.audit.length === 0 || error instanceof AuditWriteError ? error : new AuditWriteError(error)
+  }
+}
+
+/** Every writer takes locks in one order, which rules out deadlocks: hint, answer, key. */
+async function write(
+  tx: Transaction<Tables>,
+  { issued, replaced, audit, answer, events = [] }: Change,
+  nowMs: number,
+  dialect: Dialect,
+): Promise<PendingChange[]> {
+  if (issued !== null && (await isHintTaken(tx, issued, nowMs, dialect))) {
+    throw new RolledBack({ kind: 'hint_taken' })
+  }
+  const earlier = answer === null ? null : await insertAnswer(tx, answer, nowMs)
+  if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })
+  if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new RolledBack({ kind: 'stale' })
+  if (issued !== null) await tx.insertInto('keys').values(rowOf(issued, nowMs)).execute()
+  for (const entry of audit) await insertAuditEntry(tx, entry)
+  await insertEvents(tx, events)
+  const pending: PendingChange[] = []
+  for (const key of [issued, replaced]) if (key !== null) pending.push(await enqueueChange(tx, key, nowMs))
+  return pending
+}
+
+async function isHintTaken(
+  tx: Transaction<Tables>,
+  { record: { workspaceId, hint } }: StoredKey,
+  nowMs: number,
+  dialect: Dialect,
+): Promise<boolean> {
+  // Two consoles that drew the same hint would both see it free: the second waits for the first to commit.
+  if (dialect === 'postgres') {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`${workspaceId} ${hint}`}, 0))`.execute(tx)
+  }
+  const twin = await selectKeys(tx)
+    .where('workspace_id', '=', workspaceId)
+    .where('hint', '=', hint)
+    .where('revoked_at_ms', 'is', null)
+    .where('expires_at_ms', '>', nowMs)
+    .executeTakeFirst()
+  return twin !== undefined
+}
+
+/** @returns false unless the stored record is the previous version */
+async function replaceKey(tx: Transaction<Tables>, key: StoredKey, nowMs: number): Promise<boolean> {
+  const { id, ...changed } = rowOf(key, nowMs)
+  const { numUpdatedRows } = await tx
+    .updateTable('keys')
+    .set(changed)
+    .where('id', '=', id)
+    .where('version', '=', changed.version - 1)
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
+}

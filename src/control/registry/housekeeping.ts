@@ -1,0 +1,63 @@
+import type { Clock } from '../../domain/clock.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { KEY_STATES, type Metrics } from '../../observability/metrics.ts'
+import type { Timers } from '../timers.ts'
+import type { KeyRepository } from './database/key-repository.ts'
+
+const COUNT_PERIOD_MS = 5000
+/** Reads every row: often enough for a graph, rarely enough for the load. */
+const CENSUS_PERIOD_MS = 15_000
+const WEEK_MS = 7 * 86_400_000
+const MONTH_MS = 30 * 86_400_000
+const PURGE_PERIOD_MS = 60_000
+
+export interface HousekeepingParts {
+  readonly repository: KeyRepository
+  /** Each deletes rows past their retention. */
+  readonly purges: readonly (() => Promise<void>)[]
+  readonly metrics: Metrics
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly logger: ControlLogger
+}
+
+/**
+ * Counts keys and pending changes, so that a scrape waits for no database, and deletes rows past their retention.
+ * @returns stops it
+ */
+export function startHousekeeping(parts: HousekeepingParts): () => void {
+  const { repository, purges, metrics, clock, timers, logger } = parts
+  const count = async () => metrics.outboxPending.set(await repository.countPending())
+  const takeCensus = once(async () => {
+    const nowMs = clock.wallMs()
+    const counts = await repository.countByState({
+      nowMs,
+      weekMs: nowMs + WEEK_MS,
+      monthMs: nowMs + MONTH_MS,
+    })
+    for (const state of KEY_STATES) metrics.keys.set({ state }, counts[state])
+  }, logger)
+  takeCensus()
+  const cancels = [
+    timers.every(COUNT_PERIOD_MS, once(count, logger)),
+    timers.every(CENSUS_PERIOD_MS, takeCensus),
+    ...purges.map(purge => timers.every(PURGE_PERIOD_MS, once(purge, logger))),
+  ]
+  return () => {
+    for (const cancel of cancels) cancel()
+  }
+}
+
+/** Skips a run while the previous one is still going. */
+function once(work: () => Promise<void>, logger: ControlLogger): () => void {
+  let isRunning = false
+  return () => {
+    if (isRunning) return
+    isRunning = true
+    void work()
+      .catch((error: unknown) => logger.warn({ cause: causeOf(error) }, 'housekeeping failed, retrying'))
+      .finally(() => {
+        isRunning = false
+      })
+  }
+}

@@ -1,0 +1,72 @@
+import { onReloadOf, reloadable } from '../../config/reloadable.ts'
+import type { ConsoleContext } from '../console-context.ts'
+import { createChangeEvents } from '../webhooks/create-events.ts'
+import { isWebhookConfigured } from '../webhooks/create-webhook.ts'
+import type { Announcer } from './announcing/announcer.ts'
+import { createConfiguredAnnouncer } from './announcing/configured-announcer.ts'
+import { createMessageEncoder, type MessageEncoder } from './announcing/message-encoder.ts'
+import { Outbox } from './announcing/outbox.ts'
+import type { Database } from './database/database.ts'
+import type { KeyRepository } from './database/key-repository.ts'
+import { createKeyRepository } from './database/kysely-key-repository.ts'
+import { openDatabase, waitForDatabase } from './database/open-database.ts'
+import { createIds } from './operations/ids.ts'
+import type { Registry } from './registry.ts'
+
+/** The registry with the components below it. The database is open; nothing is announced yet. */
+export interface OpenRegistry {
+  readonly database: Database
+  readonly repository: KeyRepository
+  readonly announcer: Announcer
+  readonly messages: MessageEncoder
+  readonly outbox: Outbox
+  readonly registry: Registry
+}
+
+export async function openRegistry(context: ConsoleContext): Promise<OpenRegistry> {
+  const { clock, consoleId, secrets } = context
+  const announcer = context.announcer ?? createConfiguredAnnouncer(context, secrets)
+  const database = await openConfiguredDatabase(context)
+  const repository = createKeyRepository(database, clock, consoleId)
+  const messages = createMessageEncoder({
+    sender: consoleId,
+    clock,
+    messageKey: () => secrets.value.messageKey,
+  })
+  const outbox = new Outbox({ ...context, repository, announcer, messages })
+  const registry = createRegistry(context, repository, outbox)
+  return { database, repository, announcer, messages, outbox, registry }
+}
+
+function openConfiguredDatabase(context: ConsoleContext): Promise<Database> {
+  const { config, onReload, onWaiting } = context
+  const followUrl = onReloadOf(onReload, next => next.database.url)
+  // Read at each attempt: a reload may correct the password while the console waits.
+  const url = reloadable(config.database.url, followUrl, current => current)
+  return waitForDatabase(() => openDatabase(url.value, followUrl), {
+    ...context,
+    onWaiting: () => onWaiting?.('database'),
+  })
+}
+
+function createRegistry(
+  { config, clock, timers, randomBytes, secrets }: ConsoleContext,
+  repository: KeyRepository,
+  outbox: Outbox,
+): Registry {
+  return {
+    repository,
+    outbox,
+    clock,
+    timers,
+    randomBytes,
+    newKeyId: createIds('key', randomBytes),
+    newAuditId: createIds('audit', randomBytes),
+    keyPrefix: config.keys.prefix,
+    get signingKey() {
+      return secrets.value.signingKey
+    },
+    knownScopes: Object.keys(config.scopes),
+    createEvents: isWebhookConfigured(config.console.webhook) ? createChangeEvents : () => [],
+  }
+}
