@@ -3,7 +3,6 @@ import type { Logger } from 'pino'
 import { type OnReload, onReloadOf } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
-import { denialRow } from '../domain/denial.ts'
 import { compileRoutes } from '../domain/route.ts'
 import { compileProxies } from '../http/trusted-proxies.ts'
 import type { KeyStore } from '../keys/key-store.ts'
@@ -14,13 +13,15 @@ import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing.ts'
 import { TroubleLog } from '../observability/trouble-log.ts'
 import { workspaceCountsOf } from '../observability/workspace-counts.ts'
-import { registerForwarding } from '../upstream/forward.ts'
-import { forwardedOf } from '../upstream/forwarded.ts'
+import type { Refuse } from '../upstream/client-request.ts'
+import { createForward, type Forward } from '../upstream/forward.ts'
 import type { UpstreamSettings } from '../upstream/pool/connection.ts'
+import { createCachingForward } from '../upstream/response-cache/caching-forward.ts'
+import { createUpstream } from '../upstream/upstream.ts'
 import { Admission, watchLoad } from './admission.ts'
-import { type Answer, createRefuse, describeKey } from './answer.ts'
-import { createKeyCheck } from './key-check.ts'
+import { createBearerKeyScheme } from './bearer-key-scheme.ts'
 import { limitConnections } from './limit-connections.ts'
+import { createRefuse } from './refuse.ts'
 import { createServer, serveRequests } from './server.ts'
 
 export interface GatewayDeps {
@@ -55,16 +56,18 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     new TroubleLog('accepting connections', logger, deps.clock),
   )
   const admission = admissionOf(app, deps, observer)
+  const refuse = createRefuse(admission, observer)
   const gateway = {
     routes: compileRoutes(config.routes),
-    keyCheck: createKeyCheck(config, deps.onReload),
+    credentials: createBearerKeyScheme(config, deps.onReload),
+    admission,
     keys: deps.keys,
     limits: deps.limits,
+    forward: createForwarding(app, deps, refuse),
+    refuse,
     used: deps.used,
     clock: deps.clock,
     observer,
-    answer: createAnswer(app, deps, refusing(admission, observer, createRefuse())),
-    admission,
     stopping: () => deps.drainPhase() === 'closing',
   }
   serveRequests(app, gateway, { logger, draining: () => deps.drainPhase() !== 'serving' })
@@ -91,48 +94,35 @@ function admissionOf(
   return admission
 }
 
-/** Whoever is too much hears so when the process has time for it, and takes no place meanwhile. */
-function refusing(
-  admission: Admission,
-  observer: RequestObserver,
-  refuse: Answer['refuse'],
-): Answer['refuse'] {
-  return (reply, seen, denial, close) => {
-    if (denialRow(denial.reason).delayedUnderOverload !== true) {
-      refuse(reply, seen, denial, close)
-      return
-    }
-    observer.handedOver(seen)
-    const refused = admission.holdBack().then(() => refuse(reply, seen, denial, close))
-    refused.catch((error: unknown) => {
-      seen.fault = `A refusal could not be answered: ${String(error)}`
-      reply.raw.destroy()
-    })
-  }
-}
-
-function createAnswer(app: FastifyInstance, deps: GatewayDeps, refuse: Answer['refuse']): Answer {
+function createForwarding(app: FastifyInstance, deps: GatewayDeps, refuse: Refuse): Forward {
   const { config, metrics, clock, logger } = deps
-  const trusted = compileProxies(config.gateway.trustedProxies)
-  const forward = registerForwarding(app, {
-    settings: upstreamSettingsOf(config),
-    onReload: onReloadOf(deps.onReload, upstreamSettingsOf),
-    requestHeaders: config.gateway.requestHeaders,
-    responseHeaders: config.gateway.responseHeaders,
+  const settings = upstreamSettingsOf(config)
+  const onReload = onReloadOf(deps.onReload, upstreamSettingsOf)
+  const { requestHeaders, responseHeaders } = config.gateway
+  const trustedProxies = compileProxies(config.gateway.trustedProxies)
+  const upstream = createUpstream({
+    settings,
+    onReload,
+    requestHeaders,
+    responseHeaders,
+    trustedProxies,
     metrics,
     clock,
     logger,
-    refuse,
   })
-  return {
+  app.addHook('onClose', async () => upstream.pool.destroy())
+  const { maxBytes } = settings.cache
+  const forward = createForward(upstream, refuse)
+  return createCachingForward({
+    upstream,
+    forward,
     refuse,
-    describeKey,
-    forward: (reply, seen, permit) => {
-      const { raw } = reply.request
-      const forwarded = forwardedOf(raw.socket.remoteAddress ?? '', trusted, raw.headers)
-      forward(reply, permit, { seen, requestId: seen.requestId, forwarded })
-    },
-  }
+    maxBytes,
+    onReload,
+    requestHeaders,
+    metrics,
+    clock,
+  })
 }
 
 function upstreamSettingsOf({ upstream }: Config): UpstreamSettings {

@@ -1,139 +1,134 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Verdict } from '../domain/authorize.ts'
-import { authorize } from '../domain/authorize.ts'
+import { authorize, type Permit, type Verdict } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import { denied } from '../domain/denial.ts'
 import type { Lookup } from '../domain/lookup.ts'
 import { matchRoute, type Route, type RouteMatch } from '../domain/route.ts'
-import { keyPrefixOf } from '../domain/secret.ts'
 import { holdsStrayKey, strayKeysOf } from '../domain/stray-keys.ts'
+import { writeBuffered } from '../http/buffered-response.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
-import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
+import type { RequestObserver } from '../observability/request-observer.ts'
+import type { ClientRequest, Refuse } from '../upstream/client-request.ts'
+import type { Forward } from '../upstream/forward.ts'
 import type { Admission } from './admission.ts'
-import type { Answer } from './answer.ts'
-import { readCredential } from './credential.ts'
-import type { KeyCheck } from './key-check.ts'
-import { holdToLimits } from './rate-limits.ts'
+import type { CredentialScheme } from './credential.ts'
+import { describeKey } from './describe-key.ts'
+import { applyLimits } from './rate-limits.ts'
 import { readHead } from './request-head.ts'
 import { requestIdOf } from './request-id.ts'
 
 export interface Gateway {
   readonly routes: readonly Route[]
-  readonly keyCheck: KeyCheck
-  readonly keys: KeyStore
+  readonly credentials: CredentialScheme
+  readonly admission: Pick<Admission, 'admits' | 'admitsOf'>
+  readonly keys: Pick<KeyStore, 'get'>
   /** Null where nothing is limited. */
   readonly limits: RateLimits | null
-  /** Notes that a key was used; it takes no time. */
+  readonly forward: Forward
+  readonly refuse: Refuse
+  /** Reports that a key was used. */
   readonly used: (keyId: string) => void
   readonly clock: Clock
   readonly observer: RequestObserver
-  readonly answer: Answer
-  readonly admission: Pick<Admission, 'admits' | 'admitsOf'>
-  /** Whether the listener is closed and only what was in flight is still served. */
+  /** Whether the listener is closed and only requests in flight are still served. */
   readonly stopping: () => boolean
 }
 
-/** What is known of a request once its key is to be looked up. */
-interface Asked {
-  readonly gateway: Gateway
-  readonly reply: FastifyReply
-  readonly seen: RequestObservation
+/** What was read from a request before its key is looked up. */
+interface ReadRequest {
+  readonly request: ClientRequest
   readonly match: RouteMatch
   readonly query: string
 }
 
 /**
- * The way of a request, top to bottom. Each step either answers or hands on what it found out. What memory knows is
- * decided in the same turn: a promise is only where somebody has to be asked.
+ * The lifecycle of a request, in the order of the contract's checks (section 2). Each step answers or goes on.
+ * @param target of the request line, as the client sent it
+ * @returns a promise only where a store has to be asked
  */
 export function handleRequest(
   gateway: Gateway,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  seen: RequestObservation,
+  request: ClientRequest,
+  target: string,
 ): Promise<void> | void {
-  const { answer, observer } = gateway
-  const raw = request.raw
-  const target = request.originalUrl
+  const { credentials, admission, keys, observer, refuse } = gateway
+  const { message, observation } = request
 
-  // 1. Well formed and within limits: what is read in two ways by two servers goes no further.
-  const read = readHead({ httpVersion: raw.httpVersion, url: target, rawHeaders: raw.rawHeaders })
-  seen.requestId = requestIdOf(read.ok ? raw.headers['x-request-id'] : undefined)
-  if (!read.ok) return answer.refuse(reply, seen, denied(read.reason))
-  const { head } = read
+  // 1. Well formed and within limits: two servers might read anything else in two ways.
+  const { httpVersion, rawHeaders, headers } = message
+  const head = readHead({ httpVersion, url: target, rawHeaders })
+  observation.requestId = requestIdOf(head.ok ? headers['x-request-id'] : undefined)
+  if (!head.ok) return refuse(request, denied(head.reason))
+  const { hasBody } = head.head
 
-  // 2. A known path, by its raw bytes. Nothing is decoded or normalised, here or later.
+  // 2. A known path, by its raw bytes: nothing is decoded or normalised, here or later.
   const [path, query] = splitTarget(target)
   const match = matchRoute(gateway.routes, path)
-  if (match === null) return answer.refuse(reply, seen, denied('unknown_route'), head.hasBody)
-  seen.route = match.route.name
+  if (match === null) return refuse(request, denied('unknown_route'), hasBody)
+  observation.route = match.route.name
 
-  // 3. GET, and nothing in its body that a server behind might take for a second request.
-  if (request.method !== 'GET') return answer.refuse(reply, seen, denied('method_not_allowed'), head.hasBody)
-  if (head.hasBody) return answer.refuse(reply, seen, denied('body_not_allowed'))
+  // 3. GET, without a body that the upstream might read as a second request.
+  if (message.method !== 'GET') return refuse(request, denied('method_not_allowed'), hasBody)
+  if (hasBody) return refuse(request, denied('body_not_allowed'))
 
-  // 4. One bearer credential. One without the form and MAC of a key costs no look-up.
-  const credential = readCredential(head.authorization, gateway.keyCheck.format)
-  if (credential.kind !== 'key') {
-    const denial = denied(credential.kind === 'missing' ? 'key_missing' : 'key_malformed')
-    observer.decided(seen, denial)
-    return answer.refuse(reply, seen, denial)
-  }
+  // 4. One credential, with the form and MAC of ours.
+  const credential = credentials.read(head.head)
+  if (!credential.ok) return conclude(gateway, { request, match, query }, denied(credential.reason))
 
-  // Shedding stands before the first thing that can wait: what is too much costs no look-up.
-  if (gateway.stopping()) return answer.refuse(reply, seen, denied('draining'))
-  if (!gateway.admission.admits()) return answer.refuse(reply, seen, denied('overloaded'))
+  // Load shedding precedes the first step that can wait.
+  if (gateway.stopping()) return refuse(request, denied('draining'))
+  if (!admission.admits()) return refuse(request, denied('overloaded'))
 
-  observer.lookingUp(seen)
-  const asked = { gateway, reply, seen, match, query }
-  const lookup = gateway.keys.get(credential.digest)
-  return lookup instanceof Promise ? lookup.then(found => decide(asked, found)) : decide(asked, lookup)
+  observer.lookingUp(observation)
+  const read = { request, match, query }
+  const lookup = keys.get(credential.digest)
+  const verdict =
+    lookup instanceof Promise
+      ? lookup.then(found => decide(gateway, read, found))
+      : decide(gateway, read, lookup)
+  return verdict instanceof Promise
+    ? verdict.then(decided => conclude(gateway, read, decided))
+    : conclude(gateway, read, verdict)
 }
 
-function decide(asked: Asked, lookup: Lookup): Promise<void> | void {
-  const { gateway, reply, seen, match, query } = asked
-  const { limits, observer } = gateway
-  observer.lookedUp(seen, lookup)
-
-  // 5 to 8. Usable key, its own workspace, scope, query.
-  const verdict = withoutKeyInTarget(
-    asked,
-    authorize({ lookup, match, query, nowMs: gateway.clock.wallMs() }),
-  )
-
-  // Whose request it is, is known only now.
-  if (verdict.kind === 'permitted') {
-    const ofWorkspace = observer.inFlightOf(verdict.permit.grant.workspaceId)
-    if (!gateway.admission.admitsOf(ofWorkspace)) return conclude(asked, denied('workspace_overloaded'))
-  }
-
-  // 9. Rate limits, where there are some for the route. What was refused before never counts.
-  if (verdict.kind === 'permitted' && limits?.applyTo(match.route) === true) {
-    return holdToLimits(limits, verdict, reply).then(held => conclude(asked, held))
-  }
-  conclude(asked, verdict)
-}
-
-/** What goes on of path and query would stand in logs of the upstream: a key there is refused like any other bad query. */
-function withoutKeyInTarget({ gateway, reply }: Asked, verdict: Verdict): Verdict {
+/** Checks 5 to 9. */
+function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Verdict> | Verdict {
+  const { request, match, query } = read
+  const { admission, clock, limits, observer } = gateway
+  observer.lookedUp(request.observation, lookup)
+  const verdict = authorize({ lookup, match, query, nowMs: clock.wallMs() })
   if (verdict.kind === 'denied') return verdict
-  const keys = strayKeysOf(reply.request.raw.rawHeaders, keyPrefixOf(gateway.keyCheck.format))
-  if (!holdsStrayKey(verdict.permit.upstreamTarget, keys)) return verdict
-  return denied('invalid_query', { detail: 'Send the API key in the Authorization header only' })
+  if (holdsKeyInTarget(gateway, read, verdict.permit)) return KEY_IN_TARGET
+  // Whose request it is, is known only now.
+  const ofWorkspace = observer.inFlightOf(verdict.permit.grant.workspaceId)
+  if (!admission.admitsOf(ofWorkspace)) return denied('workspace_overloaded')
+  // Only requests that nothing else denies count towards a limit.
+  return limits?.applyTo(match.route) === true ? applyLimits(limits, verdict, request.response) : verdict
 }
 
-/** The permit is the only way on. */
-function conclude({ gateway, reply, seen, match }: Asked, verdict: Verdict): void {
-  const { answer, observer } = gateway
-  observer.decided(seen, verdict)
+/** No permit, no forwarding. */
+function conclude(gateway: Gateway, { request, match }: ReadRequest, verdict: Verdict): void {
+  const { response, observation } = request
+  gateway.observer.decided(observation, verdict)
   if (verdict.kind === 'denied') {
-    answer.refuse(reply, seen, verdict)
+    gateway.refuse(request, verdict)
     return
   }
-  gateway.used(verdict.permit.grant.id)
-  if (match.route.answeredBy === 'gateway') answer.describeKey(reply, seen, verdict.permit)
-  else answer.forward(reply, seen, verdict.permit)
+  const { permit } = verdict
+  gateway.used(permit.grant.id)
+  if (match.route.answeredBy === 'upstream') gateway.forward(request, permit)
+  else observation.responseBytes = writeBuffered(response, describeKey(permit.grant), observation.requestId)
+}
+
+const KEY_IN_TARGET = denied('invalid_query', { detail: 'Send the API key in the Authorization header only' })
+
+/** The upstream would write a key in its path or query into its logs. */
+function holdsKeyInTarget(
+  { credentials }: Gateway,
+  { request }: ReadRequest,
+  { upstreamTarget }: Permit,
+): boolean {
+  return holdsStrayKey(upstreamTarget, strayKeysOf(request.message.rawHeaders, credentials.prefix))
 }
 
 function splitTarget(target: string): [path: string, query: string] {

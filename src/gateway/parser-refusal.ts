@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { DenialReason } from '../domain/denial.ts'
 import { denied } from '../domain/denial.ts'
 import { rawAnswer } from '../http/raw-answer.ts'
-import { refusalOf } from './refusal.ts'
+import { refusalOf } from './denial-response.ts'
 
 export interface RawRefusal {
   readonly requestId: string

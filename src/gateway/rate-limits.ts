@@ -1,16 +1,16 @@
-import type { FastifyReply } from 'fastify'
+import type { ServerResponse } from 'node:http'
 import type { Verdict } from '../domain/authorize.ts'
 import { type Count, judgeCounts, secondsUntil } from '../domain/rate-limit.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 
-/** Counts what is permitted, and tells the client how it stands, whoever answers then. */
-export async function holdToLimits(
+/** Counts a permitted request. Every response to it, a denial too, carries the rate limit fields. */
+export async function applyLimits(
   limits: RateLimits,
   permitted: Extract<Verdict, { kind: 'permitted' }>,
-  reply: FastifyReply,
+  response: ServerResponse,
 ): Promise<Verdict> {
   const counts = await limits.count(permitted.permit)
-  for (const [name, value] of Object.entries(rateLimitFields(counts))) reply.raw.setHeader(name, value)
+  for (const [name, value] of Object.entries(rateLimitFields(counts))) response.setHeader(name, value)
   return judgeCounts(counts) ?? permitted
 }
 

@@ -1,14 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
 import { denied } from '../domain/denial.ts'
-import { endConnectionAfter, guardConnections } from '../http/guard-connections.ts'
+import { guardConnections } from '../http/guard-connections.ts'
 import { onHandedOver } from '../http/hand-over.ts'
 import { noSchemas } from '../observability/no-schemas.ts'
-import type { RequestObservation, RequestObserver } from '../observability/request-observer.ts'
+import type { RequestObserver } from '../observability/request-observer.ts'
+import type { ClientRequest } from '../upstream/client-request.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
 import { rawRefusalOf } from './parser-refusal.ts'
+import { closeAfter } from './refuse.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
 import { dropStrayKeys } from './stray-keys.ts'
 
@@ -64,28 +66,30 @@ export function serveRequests(
   gateway: Gateway,
   deps: { logger: Logger; draining: () => boolean },
 ): void {
-  app.addHook('onRequest', (request, reply, _continue) => {
-    dropStrayKeys(request.raw, gateway.keyCheck.format)
-    const seen = gateway.observer.begin(request.raw)
-    onHandedOver(reply.raw, () => gateway.observer.handedOver(seen))
-    // It comes after the last byte as well as after an abort; Fastify's onResponse does not come after an abort.
-    reply.raw.on('close', () => gateway.observer.end(seen, reply.raw))
-    if (deps.draining()) {
-      // What follows on this connection would lose its answer: it is not begun, so that it can be asked elsewhere.
-      endConnectionAfter(request.raw)
-      reply.raw.setHeader('connection', 'close')
-    }
+  app.addHook('onRequest', (incoming, reply, _continue) => {
+    // The documented way to answer past Fastify, whose serialisers and hooks have nothing to do here.
+    reply.hijack()
+    const message = incoming.raw
+    const response = reply.raw
+    dropStrayKeys(message, gateway.credentials.prefix)
+    const observation = gateway.observer.begin(message)
+    const request = { message, response, observation }
+    onHandedOver(response, () => gateway.observer.handedOver(observation))
+    // After the last byte as well as after an abort; Fastify's onResponse does not follow an abort.
+    response.on('close', () => gateway.observer.end(observation, response))
+    // A further request of this connection would lose its answer: unread, it can be sent again elsewhere.
+    if (deps.draining()) closeAfter(request)
     try {
-      handleRequest(gateway, request, reply, seen)?.catch((error: unknown) => fail(reply, seen, error))
+      handleRequest(gateway, request, incoming.originalUrl)?.catch((error: unknown) => fail(request, error))
     } catch (error) {
-      fail(reply, seen, error)
+      fail(request, error)
     }
   })
 
-  function fail(reply: FastifyReply, seen: RequestObservation, error: unknown): void {
-    deps.logger.error({ err: error, requestId: seen.requestId }, 'request failed')
-    if (reply.sent || reply.raw.headersSent) reply.raw.destroy()
-    else gateway.answer.refuse(reply, seen, denied('internal_error'), true)
+  function fail(request: ClientRequest, error: unknown): void {
+    deps.logger.error({ err: error, requestId: request.observation.requestId }, 'request failed')
+    if (request.response.headersSent) request.response.destroy()
+    else gateway.refuse(request, denied('internal_error'), true)
   }
   // The hook answers first; this makes Fastify run it for methods and paths that have no route.
   app.setNotFoundHandler(() => {

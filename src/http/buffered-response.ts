@@ -3,13 +3,13 @@ import { endTogether } from './batched-flush.ts'
 import { type ByteString, NO_BYTES } from './byte-string.ts'
 
 /** An answer that is known whole before its first byte is written. */
-export interface WholeAnswer {
+export interface BufferedResponse {
   readonly status: number
   /** Names and values in turn. */
   readonly fields: readonly string[]
   /** The field of the body's length; none where the status allows for no body. */
   readonly length: readonly string[]
-  readonly bytes: ByteString
+  readonly body: ByteString | Buffer
 }
 
 /** @returns names and values in turn */
@@ -19,15 +19,15 @@ export function fieldsOf(headers: Readonly<Record<string, string>>): readonly st
 
 /**
  * @param fields names and values in turn, the body's length not among them
- * @param bytes the body; null where the status allows for none
+ * @param body null where the status allows for none
  */
-export function wholeAnswer(
+export function bufferedResponse(
   status: number,
   fields: readonly string[],
-  bytes: ByteString | null,
-): WholeAnswer {
-  if (bytes === null) return { status, fields, length: [], bytes: NO_BYTES }
-  return { status, fields, length: ['content-length', String(bytes.length)], bytes }
+  body: ByteString | Buffer | null,
+): BufferedResponse {
+  if (body === null) return { status, fields, length: [], body: NO_BYTES }
+  return { status, fields, length: ['content-length', String(body.length)], body }
 }
 
 /**
@@ -35,11 +35,11 @@ export function wholeAnswer(
  * What was set on the response before, such as how a limit stands, goes along.
  * @returns bytes of the body
  */
-export function writeWhole(response: ServerResponse, answer: WholeAnswer, requestId: string): number {
-  const { status, fields, length, bytes } = answer
+export function writeBuffered(response: ServerResponse, answer: BufferedResponse, requestId: string): number {
+  const { status, fields, length, body } = answer
   response.writeHead(status, [...otherFields(fields, response), 'x-request-id', requestId, ...length])
-  endTogether(response, bytes)
-  return bytes.length
+  endTogether(response, body)
+  return body.length
 }
 
 /**

@@ -1,92 +1,83 @@
 import type { ServerResponse } from 'node:http'
-import type { FastifyReply } from 'fastify'
-import { type Denial, denied } from '../domain/denial.ts'
+import { denied } from '../domain/denial.ts'
 import { endTogether } from '../http/batched-flush.ts'
-import { fieldsOf, type WholeAnswer, wholeAnswer, withoutOwn, writeWhole } from '../http/buffered-response.ts'
+import {
+  type BufferedResponse,
+  bufferedResponse,
+  fieldsOf,
+  withoutOwn,
+  writeBuffered,
+} from '../http/buffered-response.ts'
 import { type ByteString, bytesOf, NO_BYTES } from '../http/byte-string.ts'
 import { handOver } from '../http/hand-over.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
+import type { ClientRequest, Refuse } from './client-request.ts'
 import { denialReasonOf, type UpstreamFailure } from './failure.ts'
-import type { UpstreamExchange } from './pool/exchange.ts'
-import type { BodySink } from './pool/exchange-parties.ts'
+import type { BodySink, UpstreamResponse } from './pool/exchange-parties.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './rejection.ts'
-import type { JudgeAnswer, Judgement, UpstreamHeaders } from './response-policy.ts'
+import type { PolicyDecision, UpstreamHeaders } from './response-policy.ts'
 
-type PassingAnswer = Extract<Judgement, { kind: 'pass' }>
+export type PassedResponse = Extract<PolicyDecision, { kind: 'pass' }>
 
-/** The only way to answer a refusal; made where all refusals are. */
-export type Refuse = (reply: FastifyReply, seen: RequestObservation, denial: Denial) => void
-
-/** @param judge what of an answer goes on */
-export function deliverAnswer(
-  reply: FastifyReply,
-  seen: RequestObservation,
-  exchange: UpstreamExchange,
-  judge: JudgeAnswer,
+/** @returns where the body goes; null where it is not wanted */
+export function respond(
+  request: ClientRequest,
+  upstreamResponse: UpstreamResponse,
+  decision: PolicyDecision,
   refuse: Refuse,
-): void {
-  const judgement = judge(exchange.statusCode, exchange.headers)
-  if (judgement.kind === 'denied') {
-    exchange.discard()
-    refuse(reply, seen, judgement)
-    return
+): BodySink | null {
+  if (decision.kind === 'denied') {
+    refuse(request, decision)
+    return null
   }
-  seen.source = 'upstream'
-  seen.phase = 'streaming'
-  if (judgement.kind === 'reject') {
-    reject(reply, seen, exchange, judgement.retryAfter)
-  } else if (judgement.hasBody) {
-    exchange.deliverTo(new ClientBody({ reply, seen, exchange, judgement, refuse }))
-  } else {
-    pass(reply, seen, exchange, judgement)
+  beginUpstreamResponse(request.observation)
+  if (decision.kind === 'reject') {
+    return new RejectionBody(body => {
+      respondBuffered(request, rejectionResponse(upstreamResponse, decision.retryAfter, body))
+    })
   }
+  if (decision.hasBody) return new ClientBody(request, upstreamResponse, decision, refuse)
+  endTogether(writeHead(request, upstreamResponse.statusCode, decision.headers), NO_BYTES)
+  return null
 }
 
-/** Written to the raw response: Fastify's streaming would put one more stream and its listeners in between. */
-function pass(
-  reply: FastifyReply,
-  seen: RequestObservation,
-  exchange: UpstreamExchange,
-  { headers, hasBody }: PassingAnswer,
+/** Answers with a response that is complete, and belongs to the upstream. */
+export function respondBuffered({ response, observation }: ClientRequest, buffered: BufferedResponse): void {
+  beginUpstreamResponse(observation)
+  observation.responseBytes = writeBuffered(response, buffered, observation.requestId)
+}
+
+/** @param failure null where the client caused it */
+export function refuseFailed(request: ClientRequest, failure: UpstreamFailure | null, refuse: Refuse): void {
+  if (failure !== null) request.observation.fault = failure.kind
+  refuse(request, denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
+}
+
+function beginUpstreamResponse(observation: RequestObservation): void {
+  observation.source = 'upstream'
+  observation.phase = 'streaming'
+}
+
+/** Written to Node's response: Fastify's own way adds a stream and its listeners. @param headers of this response alone */
+function writeHead(
+  { response, observation }: ClientRequest,
+  statusCode: number,
+  headers: Record<string, string>,
 ): ServerResponse {
-  const response = reply.hijack().raw
-  // The judgement made them for this answer alone.
   headers['x-content-type-options'] = 'nosniff'
-  headers['x-request-id'] = seen.requestId
-  response.writeHead(exchange.statusCode, withoutOwn(headers, response))
-  if (!hasBody) {
-    exchange.discard()
-    endTogether(response, NO_BYTES)
-  }
-  return response
-}
-
-function reject(
-  reply: FastifyReply,
-  seen: RequestObservation,
-  exchange: UpstreamExchange,
-  retryAfter: string | null,
-): void {
-  const { statusCode, headers } = exchange
-  const answer = (body: Buffer | null) => {
-    exchange.discard()
-    const rejection = rejectionOf(statusCode, headers, retryAfter, body)
-    seen.responseBytes = writeWhole(reply.hijack().raw, rejection, seen.requestId)
-  }
-  exchange.deliverTo(new RejectionCollector(answer))
+  headers['x-request-id'] = observation.requestId
+  return response.writeHead(statusCode, withoutOwn(headers, response))
 }
 
 /** @param body null where it was longer than the bound or broke off */
-export function rejectionOf(
-  status: number,
-  upstream: UpstreamHeaders,
+export function rejectionResponse(
+  { statusCode, headers }: { statusCode: number; headers: UpstreamHeaders },
   retryAfter: string | null,
   body: Buffer | null,
-): WholeAnswer {
-  const headers =
-    retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
-  const rejection = readRejection(body, upstream['content-encoding'])
-  return wholeAnswer(status, fieldsOf(headers), bytesOf(JSON.stringify(rejection)))
+): BufferedResponse {
+  const fields = retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
+  const rejection = readRejection(body, headers['content-encoding'])
+  return bufferedResponse(statusCode, fieldsOf(fields), bytesOf(JSON.stringify(rejection)))
 }
 
 const REJECTION_HEADERS = {
@@ -95,108 +86,109 @@ const REJECTION_HEADERS = {
   'x-content-type-options': 'nosniff',
 }
 
-interface ClientBodyParts {
-  readonly reply: FastifyReply
-  readonly seen: RequestObservation
-  readonly exchange: UpstreamExchange
-  readonly judgement: PassingAnswer
-  /** Answers in place of it. */
-  readonly refuse: Refuse
-}
-
 /**
- * While so much of a body waits for the client to read, no more is read from the upstream: of Node's own 64 KB a client
- * that reads nothing would hold twice as much again.
+ * While this much of a body waits for the client to read, no more is read from the upstream: with Node's own 64 KiB a
+ * client that reads nothing would hold three times as much.
  */
 const MAX_UNSENT_BYTES = 16 * 1024
 
-/**
- * The body of an answer on its way to the client. The head waits for the first of it: an upstream that breaks off in
- * between is then answered for, where the client would see nothing but a closed connection.
- */
+/** A body on its way to the client. The head waits for the first chunk: until then a failure can still be a denial. */
 export class ClientBody implements BodySink {
-  readonly #parts: ClientBodyParts
-  #response: ServerResponse | null = null
-  /** A body that came in one piece: its end follows at once, and all goes in one write. */
+  readonly #request: ClientRequest
+  readonly #upstreamResponse: UpstreamResponse
+  readonly #passed: PassedResponse
+  readonly #refuse: Refuse
+  #hasBegun = false
   #whole: ByteString | null = null
 
-  constructor(parts: ClientBodyParts) {
-    this.#parts = parts
+  constructor(
+    request: ClientRequest,
+    upstreamResponse: UpstreamResponse,
+    passed: PassedResponse,
+    refuse: Refuse,
+  ) {
+    this.#request = request
+    this.#upstreamResponse = upstreamResponse
+    this.#passed = passed
+    this.#refuse = refuse
   }
 
-  whole(body: Buffer): void {
-    this.#parts.seen.responseBytes = body.length
+  writeAll(body: Buffer): void {
+    this.#request.observation.responseBytes = body.length
     this.#whole = bytesOf(body)
   }
 
-  write(chunk: Buffer): boolean {
-    this.#parts.seen.responseBytes += chunk.length
-    const response = this.#begun()
-    // Node would write a turn later, and until then nobody could tell a client that reads from one that does not.
+  write(chunk: Buffer): 'continue' | 'pause' {
+    this.#request.observation.responseBytes += chunk.length
+    const response = this.#begin()
+    // Uncorked, Node would write a turn later, and the unsent bytes could not be known now.
     response.socket?.cork()
     response.write(chunk, this.#onWritten)
     response.socket?.uncork()
-    return response.writableLength < MAX_UNSENT_BYTES
+    return response.writableLength < MAX_UNSENT_BYTES ? 'continue' : 'pause'
   }
 
   end(): void {
-    const response = this.#begun()
+    const response = this.#begin()
     // Text is written together with the head.
     if (this.#whole === null) handOver(response)
     else endTogether(response, this.#whole)
   }
 
-  cut(failure: UpstreamFailure | null): void {
-    const { reply, seen, judgement, refuse } = this.#parts
-    if (failure !== null) seen.fault = failure.kind
-    if (this.#response === null) {
-      refuse(reply, seen, denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
+  fail(failure: UpstreamFailure | null): void {
+    const { response, observation } = this.#request
+    if (!this.#hasBegun) {
+      refuseFailed(this.#request, failure, this.#refuse)
       return
     }
-    if (failure !== null) seen.truncated = true
-    // Where only the close ends the body (HTTP/1.0), an orderly close would say that it was whole.
-    const hasLength = judgement.headers['content-length'] !== undefined
-    if (!hasLength && !this.#response.chunkedEncoding) this.#response.socket?.resetAndDestroy()
-    this.#response.destroy()
+    if (failure !== null) {
+      observation.fault = failure.kind
+      observation.truncated = true
+    }
+    // Where only the close ends the body (HTTP/1.0), an orderly close would make it look complete.
+    const hasLength = this.#passed.headers['content-length'] !== undefined
+    if (!hasLength && !response.chunkedEncoding) response.socket?.resetAndDestroy()
+    response.destroy()
   }
 
   readonly #onWritten = (error: Error | null | undefined): void => {
-    // An error is followed by the close of the response, which ends the exchange.
-    const unsent = error == null ? this.#response?.writableLength : undefined
-    if (unsent !== undefined && unsent < MAX_UNSENT_BYTES) this.#parts.exchange.drained()
+    // After an error the response closes, which ends the exchange.
+    if (error == null && this.#request.response.writableLength < MAX_UNSENT_BYTES) {
+      this.#upstreamResponse.resume()
+    }
   }
 
-  #begun(): ServerResponse {
-    if (this.#response === null) {
-      const { reply, seen, exchange, judgement } = this.#parts
-      this.#response = pass(reply, seen, exchange, judgement)
-    }
-    return this.#response
+  #begin(): ServerResponse {
+    if (this.#hasBegun) return this.#request.response
+    this.#hasBegun = true
+    return writeHead(this.#request, this.#upstreamResponse.statusCode, this.#passed.headers)
   }
 }
 
-/** The body of a rejection, up to the bound; what is longer counts as unreadable. */
-export class RejectionCollector implements BodySink {
+/** Collects the body of a rejection, up to the bound; a longer one counts as unreadable. */
+export class RejectionBody implements BodySink {
   readonly #answer: (body: Buffer | null) => void
   readonly #chunks: Buffer[] = []
   #length = 0
 
+  /** @param answer receives null for a body that was longer than the bound or broke off */
   constructor(answer: (body: Buffer | null) => void) {
     this.#answer = answer
   }
 
-  write(chunk: Buffer): boolean {
+  write(chunk: Buffer): 'continue' | 'discard' {
     this.#length += chunk.length
     this.#chunks.push(chunk)
-    if (this.#length > MAX_REJECTION_BYTES) this.#answer(null)
-    return true
+    if (this.#length <= MAX_REJECTION_BYTES) return 'continue'
+    this.#answer(null)
+    return 'discard'
   }
 
   end(): void {
     this.#answer(Buffer.concat(this.#chunks))
   }
 
-  cut(): void {
+  fail(): void {
     this.#answer(null)
   }
 }

@@ -4,15 +4,15 @@ import { privateCacheControl } from './cache-control.ts'
 /** Header fields by lower-case name; a field that came more than once is a list. */
 export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>
 
-/** What becomes of an answer. */
-export type Judgement =
+/** What of a response reaches the client. */
+export type PolicyDecision =
   /** It goes on, with these headers; a body follows, or there is none. */
   | { readonly kind: 'pass'; readonly headers: Record<string, string>; readonly hasBody: boolean }
   /** It keeps its status; of its body only `code` and `error` go on. */
   | { readonly kind: 'reject'; readonly retryAfter: string | null }
   | Denial
 
-export type JudgeAnswer = (statusCode: number, headers: UpstreamHeaders) => Judgement
+export type ResponsePolicy = (statusCode: number, headers: UpstreamHeaders) => PolicyDecision
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const DEFAULT_RETRY_AFTER_SECONDS = 5
@@ -44,7 +44,7 @@ const NEVER_TO_CLIENT: ReadonlySet<string> = new Set([
 const NAMES_A_HOST = /\/\/|\\|[<"]\s*[a-z][a-z0-9+.-]*:/i
 
 /** @param allowed headers of the upstream that go on */
-export function compileJudge(allowed: readonly string[]): JudgeAnswer {
+export function compileResponsePolicy(allowed: readonly string[]): ResponsePolicy {
   const names = allowed.map(name => name.toLowerCase())
   const refused = names.find(name => NEVER_TO_CLIENT.has(name.replace(/[_.]/g, '-')))
   if (refused !== undefined) throw new Error(`The header ${refused} cannot be forwarded to a client`)
@@ -55,11 +55,11 @@ export function compileJudge(allowed: readonly string[]): JudgeAnswer {
     if (statusCode >= 200 && statusCode < 300 && statusCode !== 206) {
       return isJson(headers['content-type']) ? passed(names, headers, true) : denied('upstream_error')
     }
-    return judgeRefusal(statusCode, headers)
+    return decideOnError(statusCode, headers)
   }
 }
 
-function judgeRefusal(statusCode: number, headers: UpstreamHeaders): Judgement {
+function decideOnError(statusCode: number, headers: UpstreamHeaders): PolicyDecision {
   const retryAfter = headers['retry-after']
   if (statusCode === 503) {
     return denied('upstream_unavailable', { retryAfterSeconds: secondsOf(retryAfter) })
@@ -72,7 +72,7 @@ function judgeRefusal(statusCode: number, headers: UpstreamHeaders): Judgement {
   return { kind: 'reject', retryAfter: typeof retryAfter === 'string' ? retryAfter : null }
 }
 
-function passed(names: readonly string[], headers: UpstreamHeaders, hasBody: boolean): Judgement {
+function passed(names: readonly string[], headers: UpstreamHeaders, hasBody: boolean): PolicyDecision {
   const named = connectionNamed(headers['connection'])
   const passing: Record<string, string> = {}
   for (const name of names) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { denied } from '../../src/domain/denial.ts'
+import { refusalOf } from '../../src/gateway/denial-response.ts'
 import { rawRefusalOf } from '../../src/gateway/parser-refusal.ts'
-import { refusalOf } from '../../src/gateway/refusal.ts'
 import { requestIdOf } from '../../src/gateway/request-id.ts'
 
 describe('what Node’s parser refuses', () => {

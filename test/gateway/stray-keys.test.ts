@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { type KeyFormat, mintSecret } from '../../src/domain/secret.ts'
+import { type KeyFormat, keyPrefixOf, mintSecret } from '../../src/domain/secret.ts'
 import { dropStrayKeys } from '../../src/gateway/stray-keys.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 
@@ -17,7 +17,7 @@ function left(fields: Record<string, string>, format: KeyFormat): string[] {
   )
   // Of a request it reads nothing else.
   const request = { rawHeaders: Object.entries(fields).flat(), headers } as unknown as IncomingMessage
-  dropStrayKeys(request, format)
+  dropStrayKeys(request, keyPrefixOf(format))
   return Object.keys(request.headers)
 }
 

@@ -15,7 +15,7 @@ import { matchRoute } from '../../src/domain/route.ts'
 import { normalizeScopes } from '../../src/domain/scope.ts'
 import { holdsStrayKey } from '../../src/domain/stray-keys.ts'
 import { decodeRecord } from '../../src/domain/wire.ts'
-import { readCredential } from '../../src/gateway/credential.ts'
+import { readBearerKey } from '../../src/gateway/bearer-key-scheme.ts'
 import { readHead } from '../../src/gateway/request-head.ts'
 import { requestIdOf } from '../../src/gateway/request-id.ts'
 import { readBatch, readSingle } from '../../src/keys/tiers/key-service/key-service-answers.ts'
@@ -24,28 +24,28 @@ import { privateCacheControl } from '../../src/upstream/cache-control.ts'
 import { forwardedOf } from '../../src/upstream/forwarded.ts'
 import { isSoundHead } from '../../src/upstream/pool/framing.ts'
 import { readRejection } from '../../src/upstream/rejection.ts'
-import { isKnownTo, keep } from '../../src/upstream/response-cache/cached-response.ts'
+import { isKnownTo, toCachedResponse } from '../../src/upstream/response-cache/cached-response.ts'
 import { directivesOf, freshnessOf, wantsFresher } from '../../src/upstream/response-cache/freshness.ts'
-import { compileJudge } from '../../src/upstream/response-policy.ts'
+import { compileResponsePolicy } from '../../src/upstream/response-policy.ts'
 import { ROUTES, routeNamed, SIGNING_KEY } from '../domain/examples.ts'
 import { readMessage } from '../support/messages.ts'
 import { growthBeyondLinear } from './growth.ts'
 
 const app = fastify()
 await app.register(cookie)
-const judge = compileJudge(['Link', 'Content-Type', 'Cache-Control', 'Vary', 'ETag', 'Retry-After'])
+const judge = compileResponsePolicy(['Link', 'Content-Type', 'Cache-Control', 'Vary', 'ETag', 'Retry-After'])
 const judged = (headers: Record<string, string>) =>
   judge(200, { 'content-type': 'application/json', ...headers })
-const times = { askedAtMs: 0, nowMs: 0, wallMs: 0 }
+const times = { requestedAtMs: 0, nowMs: 0, wallMs: 0 }
 const fresh = (headers: Record<string, string>) =>
   freshnessOf({ 'cache-control': 'max-age=9', etag: '"7"', ...headers }, times)
 const keptAs = (etag: string) =>
-  keep({
+  toCachedResponse({
     upstream: { etag, 'last-modified': 'Thu, 01 Jan 1970 00:00:00 GMT' },
     passing: {},
     body: Buffer.alloc(0),
     freshness: { ageMs: 0, lifetimeMs: 0 },
-    askedAtMs: 0,
+    requestedAtMs: 0,
     nowMs: 0,
   })
 const known = (etag: string, text: string) => isKnownTo({ 'if-none-match': text }, keptAs(etag))
@@ -81,8 +81,8 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
     requestIdOf(text),
     holdsStrayKey(text, { prefix: 'a', credentials: ['a, a, a,!'] }),
   ],
-  'Authorization of a signed key': text => readCredential([text], signed),
-  'Authorization of an opaque key': text => readCredential([text], opaque),
+  'Authorization of a signed key': text => readBearerKey([text], signed),
+  'Authorization of an opaque key': text => readBearerKey([text], opaque),
   'X-Forwarded-For, -Proto and -Host': text =>
     forwardedOf('127.0.0.1', proxies, {
       'x-forwarded-for': text,

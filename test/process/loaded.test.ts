@@ -13,7 +13,6 @@ const MANIFEST = JSON.parse(readFileSync(new URL('../../package.json', import.me
 
 /** What a gateway cannot do without, whatever is set. */
 const ALWAYS = [
-  '@fastify/reply-from',
   // Asked for by prom-client.
   '@opentelemetry/api',
   'commander',

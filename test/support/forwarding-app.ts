@@ -1,16 +1,18 @@
 import type { AddressInfo } from 'node:net'
-import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import { authorize } from '../../src/domain/authorize.ts'
 import { systemClock } from '../../src/domain/clock.ts'
-import type { Denial, DenialReason } from '../../src/domain/denial.ts'
+import { type DenialReason, denied } from '../../src/domain/denial.ts'
 import type { KeyGrant } from '../../src/domain/key-record.ts'
 import { compileRoutes, matchRoute, type RouteConfig, WORKSPACE_PARAMETER } from '../../src/domain/route.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
-import { type RequestObservation, RequestObserver } from '../../src/observability/request-observer.ts'
-import { type ForwardContext, type ForwardingDeps, registerForwarding } from '../../src/upstream/forward.ts'
-import { forwardedOf } from '../../src/upstream/forwarded.ts'
+import { RequestObserver } from '../../src/observability/request-observer.ts'
+import type { ClientRequest, Refuse } from '../../src/upstream/client-request.ts'
+import { createForward } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
+import { createCachingForward } from '../../src/upstream/response-cache/caching-forward.ts'
+import { createUpstream, type UpstreamDeps } from '../../src/upstream/upstream.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const WORKSPACE_PATH = '/api/v1/workspaces/ws_1'
@@ -85,21 +87,22 @@ export interface ForwardingApp {
   readonly app: FastifyInstance
   readonly port: number
   readonly metrics: Metrics
-  readonly contexts: ForwardContext[]
+  readonly requests: ClientRequest[]
   stop(): Promise<void>
 }
 
-export interface AppOptions {
+export interface ForwardingOptions extends Partial<UpstreamDeps> {
   readonly shareAnswers?: boolean
   /** Whether the key is of whichever workspace is asked for. */
   readonly anyWorkspace?: boolean
+  readonly refuse?: Refuse
 }
 
 /** The least that forwards: a permit made by the real decision, and refusals as plain as can be. */
 export async function startForwardingApp(
   url: string,
   settings: Partial<UpstreamSettings> = {},
-  { shareAnswers = false, anyWorkspace = false, ...deps }: Partial<ForwardingDeps> & AppOptions = {},
+  { shareAnswers = false, anyWorkspace = false, refuse = refusePlainly, ...deps }: ForwardingOptions = {},
   prepare: (app: FastifyInstance) => void = () => {},
 ): Promise<ForwardingApp> {
   const routes = compileRoutes(ROUTES.map(route => ({ ...route, shareAnswers })))
@@ -107,24 +110,36 @@ export async function startForwardingApp(
   const app = Fastify({ forceCloseConnections: true })
   const accessLog = new AccessLog(silentLogger, { write: () => {} })
   const observer = new RequestObserver({ metrics, accessLog, tracing: null, routes: [], workspaces: null })
-  const contexts: ForwardContext[] = []
+  const requests: ClientRequest[] = []
   prepare(app)
-  const forward = registerForwarding(app, {
+  const upstreamDeps: UpstreamDeps = {
     settings: { ...DEFAULT_SETTINGS, url, ...settings },
     requestHeaders: REQUEST_HEADERS,
     responseHeaders: RESPONSE_HEADERS,
+    trustedProxies: null,
     metrics,
     clock: systemClock,
     logger: silentLogger,
-    refuse,
     ...deps,
+  }
+  const upstream = createUpstream(upstreamDeps)
+  app.addHook('onClose', async () => upstream.pool.destroy())
+  const forward = createCachingForward({
+    ...upstreamDeps,
+    upstream,
+    refuse,
+    forward: createForward(upstream, refuse),
+    maxBytes: upstreamDeps.settings.cache.maxBytes,
   })
-  app.get('/*', (request, reply) => {
-    const [path = '', query = ''] = request.raw.url?.split('?') ?? []
+  app.get('/*', ({ raw: message }, reply) => {
+    const { raw: response } = reply.hijack()
+    const [path = '', query = ''] = message.url?.split('?') ?? []
     const match = matchRoute(routes, path)
-    const seen = observer.begin(request.raw)
-    reply.raw.on('close', () => observer.end(seen, reply.raw))
-    if (match === null) return refuse(reply, seen, { kind: 'denied', reason: 'unknown_route' })
+    const observation = observer.begin(message)
+    response.on('close', () => observer.end(observation, response))
+    observation.requestId = 'req-1'
+    const request = { message, response, observation }
+    if (match === null) return refuse(request, denied('unknown_route'))
     const asked = match.parameters.get(WORKSPACE_PARAMETER) ?? GRANT.workspaceId
     const workspaceId = anyWorkspace ? asked : GRANT.workspaceId
     const verdict = authorize({
@@ -133,24 +148,22 @@ export async function startForwardingApp(
       query,
       nowMs: 0,
     })
-    if (verdict.kind === 'denied') return refuse(reply, seen, verdict)
-    const forwarded = forwardedOf(request.raw.socket.remoteAddress ?? '', null, request.headers)
-    const context: ForwardContext = { seen, requestId: 'req-1', forwarded }
-    contexts.push(context)
-    seen.requestId = 'req-1'
-    forward(reply, verdict.permit, context)
+    if (verdict.kind === 'denied') return refuse(request, verdict)
+    requests.push(request)
+    forward(request, verdict.permit)
   })
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as AddressInfo
-  return { app, port, metrics, contexts, stop: () => app.close() }
+  return { app, port, metrics, requests, stop: () => app.close() }
 }
 
-function refuse(reply: FastifyReply, _seen: RequestObservation, denial: Denial): void {
-  if (denial.retryAfterSeconds !== undefined) reply.header('retry-after', String(denial.retryAfterSeconds))
-  reply
-    .code(STATUS[denial.reason] ?? 500)
-    .header('cache-control', 'no-store')
-    .send({ code: denial.reason, error: 'Refused' })
+const refusePlainly: Refuse = ({ response }, { reason, retryAfterSeconds }) => {
+  if (retryAfterSeconds !== undefined) response.setHeader('retry-after', String(retryAfterSeconds))
+  response.writeHead(STATUS[reason] ?? 500, {
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+  })
+  response.end(JSON.stringify({ code: reason, error: 'Refused' }))
 }
 
 /** The value of one series; 0 where there is none. */

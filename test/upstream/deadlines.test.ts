@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import type { ForwardingDeps } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
+import type { UpstreamDeps } from '../../src/upstream/upstream.ts'
 import {
   type ForwardingApp,
   metricValue,
@@ -23,7 +23,7 @@ let gateway: ForwardingApp
 async function start(
   script: Script,
   settings: Partial<UpstreamSettings> = {},
-  deps: Partial<ForwardingDeps> = {},
+  deps: Partial<UpstreamDeps> = {},
 ) {
   upstream = await startScriptedUpstream(script)
   gateway = await startForwardingApp(upstream.url, settings, deps)
@@ -52,8 +52,8 @@ test('no headers in time are a 504, and the connection is closed', async () => {
   await start(() => {}, { headersTimeoutMs: 100 })
   expect(await ask()).toMatchObject({ status: 504, text: refusal('upstream_timeout') })
   expect(await errorsOf('headers_timeout')).toBe(1)
-  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeGreaterThanOrEqual(100)
-  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeLessThan(300)
+  expect(gateway.requests[0]?.observation.upstreamWaitMs).toBeGreaterThanOrEqual(100)
+  expect(gateway.requests[0]?.observation.upstreamWaitMs).toBeLessThan(300)
   await upstream.disconnected(1)
 })
 
@@ -88,7 +88,7 @@ test('the time for headers covers the wait for a connection', async () => {
   await start(() => {}, { connections: 1, headersTimeoutMs: 200 })
   const answers = await Promise.all([ask(), ask(), ask()])
   expect(answers.map(answer => answer.status)).toEqual([504, 504, 504])
-  for (const context of gateway.contexts) expect(context.seen.upstreamWaitMs).toBeLessThan(400)
+  for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBeLessThan(400)
 })
 
 test('a body that stops is cut off, with the client’s connection', async () => {
@@ -146,7 +146,7 @@ test('a hundred clients that leave starve nobody', async () => {
   await start(() => {}, { connections: 2, headersTimeoutMs: 60_000, totalTimeoutMs: 60_000 })
   const leaving = Array.from({ length: 100 }, client)
   await upstream.received(2)
-  while (gateway.contexts.length < 100) await new Promise(setImmediate)
+  while (gateway.requests.length < 100) await new Promise(setImmediate)
   for (const socket of leaving) socket.destroy()
   await upstream.disconnected(2)
   upstream.script = request => request.send(json('"next"'))
@@ -166,7 +166,7 @@ test('a request whose client left while it waited its turn is never sent', async
   const first = ask()
   await upstream.received(1)
   const waiting = client()
-  while (gateway.contexts.length < 2) await new Promise(setImmediate)
+  while (gateway.requests.length < 2) await new Promise(setImmediate)
   expect(await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})).toBe(1)
   waiting.destroy()
   while ((await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})) > 0) {

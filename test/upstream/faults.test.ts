@@ -1,8 +1,8 @@
 import { connect, createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterEach, expect, test } from 'vitest'
-import type { ForwardingDeps } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
+import type { UpstreamDeps } from '../../src/upstream/upstream.ts'
 import {
   type ForwardingApp,
   metricValue,
@@ -24,7 +24,7 @@ let gateway: ForwardingApp
 async function start(
   script: Script,
   settings: Partial<UpstreamSettings> = {},
-  deps: Partial<ForwardingDeps> = {},
+  deps: Partial<UpstreamDeps> = {},
 ) {
   upstream = await startScriptedUpstream(script)
   gateway = await startForwardingApp(upstream.url, settings, deps)
@@ -435,5 +435,9 @@ test('an answer that the upstream broke off is not laid at the client’s door',
   await exchangeRaw(gateway.port, `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: gw\r\n\r\n`)
   expect(await errorsOf('truncated')).toBe(1)
   expect(await metricValue(gateway.metrics, 'postern_http_client_aborts_total', {})).toBe(0)
-  expect(gateway.contexts[0]?.seen).toMatchObject({ truncated: true, fault: 'truncated', responseBytes: 3 })
+  expect(gateway.requests[0]?.observation).toMatchObject({
+    truncated: true,
+    fault: 'truncated',
+    responseBytes: 3,
+  })
 })

@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { Agent, createServer, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import replyFrom from '@fastify/reply-from'
+import Fastify from 'fastify'
 import { createProxyServer } from 'http-proxy-3'
 import { startForwardingApp } from '../support/forwarding-app.ts'
 import { describeForwarding } from './forwarding-contract.ts'
@@ -47,5 +49,20 @@ describeForwarding({
         await new Promise(resolve => server.close(resolve))
       },
     }
+  },
+})
+
+describeForwarding({
+  name: 'reply-from',
+  exceptions: {
+    'a header of the upstream’s own connection goes no further': 'over HTTP/1.1 it copies all of them',
+    'an upstream that is gone is a 502': 'it answers 500, with the address in its body',
+  },
+  async start(base) {
+    const app = Fastify({ forceCloseConnections: true })
+    app.register(replyFrom, { base, undici: { connections: 8 }, destroyAgent: true })
+    app.get('/*', (request, reply) => reply.from(request.url, { retryDelay: () => null }))
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    return { port: (app.server.address() as AddressInfo).port, stop: () => app.close() }
   },
 })

@@ -1,7 +1,7 @@
 import { Agent } from 'node:http'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, onTestFinished, test } from 'vitest'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
-import { EXCHANGE } from '../../src/upstream/pool/dispatcher.ts'
+import { UpstreamDispatcher } from '../../src/upstream/pool/dispatcher.ts'
 import { collectGarbage } from '../support/expose-gc.ts'
 import {
   FILES_PATH,
@@ -42,7 +42,7 @@ test('an answer passes with its status, its body and what we say of it', async (
     'cache-control': 'private',
     'x-request-id': 'req-1',
   })
-  expect(gateway.contexts[0]?.seen.upstreamWaitMs).toBeGreaterThan(0)
+  expect(gateway.requests[0]?.observation.upstreamWaitMs).toBeGreaterThan(0)
 })
 
 test('the upstream receives exactly what the gateway wrote, and nothing of the client beside the allow-list', async () => {
@@ -131,15 +131,20 @@ test('connections and answers are counted', async () => {
 
 test('a kept connection keeps nothing of the answers that went over it', async () => {
   const finished: WeakRef<object>[] = []
-  upstream = await startScriptedUpstream(request => request.send(json('{}')))
-  gateway = await startForwardingApp(upstream.url, {}, {}, app => {
-    app.addHook('onResponse', async request => {
-      const forwarding = request.raw[EXCHANGE]
-      if (forwarding !== undefined) finished.push(new WeakRef(forwarding.exchange))
-    })
+  const { send } = UpstreamDispatcher.prototype
+  UpstreamDispatcher.prototype.send = function (...values) {
+    const exchange = send.apply(this, values)
+    finished.push(new WeakRef(exchange))
+    return exchange
+  }
+  onTestFinished(() => {
+    UpstreamDispatcher.prototype.send = send
   })
+  upstream = await startScriptedUpstream(request => request.send(json('{}')))
+  gateway = await startForwardingApp(upstream.url)
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   for (let asked = 0; asked < 5; asked++) await get(gateway.port, WORKSPACE_PATH, {}, agent)
+  gateway.requests.length = 0
   await new Promise(setImmediate)
   collectGarbage()
   expect(finished).toHaveLength(5)

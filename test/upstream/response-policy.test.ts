@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { compileJudge, type UpstreamHeaders } from '../../src/upstream/response-policy.ts'
+import { compileResponsePolicy, type UpstreamHeaders } from '../../src/upstream/response-policy.ts'
 
-const judge = compileJudge([
+const judge = compileResponsePolicy([
   'Content-Type',
   'Content-Encoding',
   'Content-Length',
@@ -143,6 +143,6 @@ test.each([
 test.each(['Set-Cookie', 'Server', 'Connection', 'Transfer_Encoding'])(
   'a list with %s does not start',
   name => {
-    expect(() => compileJudge([name])).toThrow(name.toLowerCase())
+    expect(() => compileResponsePolicy([name])).toThrow(name.toLowerCase())
   },
 )

@@ -1,12 +1,15 @@
 import type { UpstreamClient } from './connection.ts'
+import type { UpstreamExchange } from './exchange.ts'
 
 /**
  * The clients of the upstream, each with one connection: taken for an exchange and given back after it. undici's Pool
- * would look through all of them for each request, and wrap each handler once more.
+ * searches all of them for each request, and wraps each handler once more.
  */
 export class UpstreamClients {
   readonly #make: () => UpstreamClient
   readonly #all = new Set<UpstreamClient>()
+  /** Each for one exchange; closed after it. */
+  readonly #temporary = new Set<UpstreamClient>()
   /** The one used last is taken first: its connection is the least likely to have gone stale. */
   readonly #free: UpstreamClient[] = []
 
@@ -20,24 +23,28 @@ export class UpstreamClients {
 
   /** @param broken whether its exchange failed: it may be busy with the loss of its connection, and is taken last */
   giveBack(client: UpstreamClient, broken: boolean): void {
+    if (this.#temporary.has(client)) return
     if (broken) this.#free.unshift(client)
     else this.#free.push(client)
   }
 
   /** For one exchange on a new connection. */
-  takeOnce(use: (client: UpstreamClient) => void): void {
+  carryOnce(exchange: UpstreamExchange): void {
     const client = this.#add()
-    use(client)
-    void client.close().finally(() => this.#all.delete(client))
+    this.#temporary.add(client)
+    client.carry(exchange, true)
+    void client.close().finally(() => {
+      this.#all.delete(client)
+      this.#temporary.delete(client)
+    })
   }
 
-  /** Connections that are there, and those of them that nobody uses. */
+  /** Open connections, and those of them that are not in use. */
   figures(): { open: number; free: number } {
-    const isOpen = (client: UpstreamClient) => client.stats.connected
-    return { open: [...this.#all].filter(isOpen).length, free: this.#free.filter(isOpen).length }
+    const open = [...this.#all].filter(client => client.isConnected).length
+    return { open, free: this.#free.filter(client => client.isConnected).length }
   }
 
-  /** undici promises that it cannot fail; what it breaks off has been told already. */
   destroy(): void {
     for (const client of this.#all) void client.destroy()
   }

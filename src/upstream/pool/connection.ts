@@ -70,15 +70,6 @@ export class Connection {
   }
 }
 
-export interface ConnectionBound {
-  connection: Connection | null
-}
-
-export interface UpstreamRequestOptions extends Dispatcher.DispatchOptions {
-  /** Whoever wants to know which connection will carry the request. */
-  readonly exchange: ConnectionBound
-}
-
 /** Longer heads are no answer of an API (catalogue: U04). */
 const MAX_HEAD_BYTES = 16 * 1024
 
@@ -87,31 +78,52 @@ export interface Connecting {
   count: number
 }
 
-/** A client of undici's that tells each request which connection carries it; undici itself does not. */
-export class UpstreamClient extends Client {
-  readonly #connection: Connection
+/** What a connection needs to know of an exchange. */
+export interface CarriedExchange extends Dispatcher.DispatchHandler {
+  readonly request: { readonly path: string; readonly headers: Record<string, string> }
+  carriedBy(client: UpstreamClient): void
+}
+
+/** A client of undici's, with its one connection. */
+export class UpstreamClient {
+  readonly connection = new Connection()
+  readonly #client: Client
   readonly #nowMs: () => number
 
   constructor(origin: URL, deps: ConnectDeps, connecting: Connecting) {
-    const connection = new Connection()
-    super(origin, {
+    this.#nowMs = deps.nowMs
+    this.#client = new Client(origin, {
       pipelining: 1,
       maxHeaderSize: MAX_HEAD_BYTES,
       // Deadlines are ours: undici's do not cover the wait for a connection, and fire up to half a second late.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: noticing(connection, deps, connecting),
+      connect: noticing(this.connection, deps, connecting),
     })
-    this.#connection = connection
-    this.#nowMs = deps.nowMs
   }
 
-  override dispatch(options: UpstreamRequestOptions, handler: Dispatcher.DispatchHandler): boolean {
-    options.exchange.connection = this.#connection
-    this.#connection.claim()
-    // Said with the request, `Connection: close` ends it in order: no request can meet the closing.
-    const last = this.#connection.isOld(this.#nowMs())
-    return super.dispatch(last ? { ...options, reset: true } : options, handler)
+  get isConnected(): boolean {
+    return this.#client.stats.connected
+  }
+
+  /** @param lastOfConnection whether the connection ends after the response, in any case */
+  carry(exchange: CarriedExchange, lastOfConnection = false): void {
+    exchange.carriedBy(this)
+    this.connection.claim()
+    const { path, headers } = exchange.request
+    // Sent with the request, `Connection: close` ends it in order: no request can meet the closing.
+    const reset = lastOfConnection || this.connection.isOld(this.#nowMs())
+    this.#client.dispatch({ path, method: 'GET', headers, reset }, exchange)
+  }
+
+  /** After the request that it carries. */
+  close(): Promise<void> {
+    return this.#client.close()
+  }
+
+  /** undici promises that it cannot fail; what it breaks off has been reported already. */
+  destroy(): Promise<void> {
+    return this.#client.destroy()
   }
 }
 

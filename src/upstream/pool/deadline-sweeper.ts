@@ -1,28 +1,25 @@
-/** Something that must not last for ever. */
-export interface Bounded {
-  /** Its place among all: the clock's to write. */
-  place: number
+/** Something with a deadline. */
+export interface HasDeadline {
+  /** Its index in the sweeper's list, written by the sweeper alone. */
+  slot: number
   /** @param nowMs monotonic */
   checkDeadline(nowMs: number): void
 }
 
-/** The place of what no clock has. */
-export const NOWHERE = -1
+/** The slot of what no sweeper has. */
+export const NO_SLOT = -1
 
 /** How late a deadline may be. */
-const TICK_MS = 25
+const SWEEP_MS = 25
 
 /**
- * One clock for all deadlines: a timer per request costs more than the whole decision on a key. It runs only while
- * something is under way, and keeps no process alive.
+ * One timer for all deadlines: a timer per request costs more than the whole decision on a key. It runs only while there
+ * are deadlines, and keeps no process alive.
  */
-export class DeadlineClock {
+export class DeadlineSweeper {
   readonly nowMs: () => number
-  /**
-   * In no order, each knowing its place. The table of a Set outlives what comes and goes: it was 7 % of all that was
-   * allocated.
-   */
-  readonly #bounded: Bounded[] = []
+  /** In no order. A Set of what comes and goes was 7 % of all allocations. */
+  readonly #swept: HasDeadline[] = []
   #interval: NodeJS.Timeout | null = null
 
   /** @param nowMs monotonic */
@@ -30,34 +27,34 @@ export class DeadlineClock {
     this.nowMs = nowMs
   }
 
-  add(bounded: Bounded): void {
-    if (bounded.place !== NOWHERE) return
-    bounded.place = this.#bounded.push(bounded) - 1
-    this.#interval ??= setInterval(() => this.tick(), TICK_MS).unref()
+  add(item: HasDeadline): void {
+    if (item.slot !== NO_SLOT) return
+    item.slot = this.#swept.push(item) - 1
+    this.#interval ??= setInterval(() => this.sweep(), SWEEP_MS).unref()
   }
 
-  delete(bounded: Bounded): void {
-    const { place } = bounded
-    const last = this.#bounded.at(-1)
-    if (place === NOWHERE || last === undefined) return
-    this.#bounded[place] = last
-    last.place = place
-    this.#bounded.pop()
-    bounded.place = NOWHERE
+  delete(item: HasDeadline): void {
+    const { slot } = item
+    const last = this.#swept.at(-1)
+    if (slot === NO_SLOT || last === undefined) return
+    this.#swept[slot] = last
+    last.slot = slot
+    this.#swept.pop()
+    item.slot = NO_SLOT
   }
 
   /** All that has a deadline, in no order. */
-  all(): readonly Bounded[] {
-    return this.#bounded
+  all(): readonly HasDeadline[] {
+    return this.#swept
   }
 
-  tick(): void {
-    // Stopping here, not at the last `delete`, spares a timer for each of a series of lone requests.
-    if (this.#bounded.length === 0) this.stop()
+  sweep(): void {
+    // Stopping here, not at the last `delete`, spares a timer for each of a series of single requests.
+    if (this.#swept.length === 0) this.stop()
     const nowMs = this.nowMs()
-    // From the end, as whoever leaves meanwhile is replaced by the last, which has been asked by then.
-    for (let place = this.#bounded.length - 1; place >= 0; place--) {
-      this.#bounded[place]?.checkDeadline(nowMs)
+    // From the end: an item that leaves is replaced by the last one, which has been checked by then.
+    for (let slot = this.#swept.length - 1; slot >= 0; slot--) {
+      this.#swept[slot]?.checkDeadline(nowMs)
     }
   }
 

@@ -9,10 +9,10 @@ import { UpstreamClients } from './clients.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './connection.ts'
 import { ConnectionShares } from './connection-shares.ts'
 import type { ConnectDeps } from './connector.ts'
-import { type Bounded, DeadlineClock, NOWHERE } from './deadline-sweeper.ts'
+import { DeadlineSweeper, type HasDeadline, NO_SLOT } from './deadline-sweeper.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import { UpstreamExchange } from './exchange.ts'
-import type { EndableExchange, ExchangeOwner, OnAnswer, UpstreamRequest } from './exchange-parties.ts'
+import type { EndableExchange, ExchangeHandler, ExchangeOwner, UpstreamRequest } from './exchange-parties.ts'
 import { UpstreamMeter } from './pool-metrics.ts'
 import { firstToEnd } from './preemption.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './resolver.ts'
@@ -30,20 +30,17 @@ export interface DispatcherDeps {
   readonly clientStallMs?: number
 }
 
-/** The key under which a request's exchange travels through reply-from, which copies symbols along with headers. */
-export const EXCHANGE = Symbol('upstream exchange')
-
 const CLIENT_STALL_MS = 30_000
 
 /**
  * All exchanges with the upstream: at most as many at once as there are connections, shared fairly between workspaces.
  * The queue is ours and not undici's, where what was given up would wait on, and nothing could be taken out.
  */
-export class UpstreamDispatcher implements ExchangeOwner, Bounded {
+export class UpstreamDispatcher implements ExchangeOwner, HasDeadline {
   readonly limits: DeadlineLimits
-  place = NOWHERE
+  slot = NO_SLOT
   readonly #clients: UpstreamClients
-  readonly #clock: DeadlineClock
+  readonly #sweeper: DeadlineSweeper
   readonly #meter: UpstreamMeter
   readonly #circuit: Circuit
   /** The one request that tries whether the upstream is back. */
@@ -61,7 +58,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     this.#shares = new ConnectionShares(settings)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     const nowMs = () => deps.clock.monotonicMs()
-    this.#clock = new DeadlineClock(nowMs)
+    this.#sweeper = new DeadlineSweeper(nowMs)
     this.#addresses = new UpstreamAddresses(placesOf(settings), {
       nowMs,
       resolve: deps.resolve ?? resolveName,
@@ -84,14 +81,9 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
     }))
   }
 
-  open(request: UpstreamRequest): UpstreamExchange {
-    return new UpstreamExchange(this, request)
-  }
-
-  /** What reply-from calls. Of its options only the exchange counts: path and headers are the exchange's own. */
-  request(options: { headers: { [EXCHANGE]: UpstreamExchange } }, onAnswer: OnAnswer): void {
-    const exchange = options.headers[EXCHANGE]
-    exchange.begin(onAnswer)
+  /** @param waitedBeforeMs how long the client has already waited, for the response to another request */
+  send(request: UpstreamRequest, handler: ExchangeHandler, waitedBeforeMs = 0): UpstreamExchange {
+    const exchange = new UpstreamExchange(this, request, handler, waitedBeforeMs)
     const nowMs = this.nowMs()
     const goesAtOnce = !this.#destroyed && this.#shares.isFreeFor(exchange.workspaceId, nowMs)
     const displaced = goesAtOnce ? undefined : this.#shares.displacedFor(exchange.workspaceId)
@@ -101,16 +93,19 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
       exchange.fail(new UpstreamFailure('circuit_open'))
     } else {
       if (this.#circuit.state(nowMs) === 'half_open') this.#probe = exchange
-      this.#clock.add(exchange)
+      this.#sweeper.add(exchange)
       displaced?.fail(new UpstreamFailure('preempted'))
-      if (goesAtOnce) this.#begin(exchange)
-      else this.#enqueue(exchange, nowMs)
+      if (goesAtOnce) {
+        this.#shares.hold(exchange)
+        this.#clients.take().carry(exchange)
+      } else this.#enqueue(exchange, nowMs)
     }
+    return exchange
   }
 
-  /** The clock's: what has waited too long for a connection waits no longer, and what is owed one gets it. */
+  /** What has waited too long for a connection is refused, and what is owed one gets it. */
   checkDeadline(nowMs: number): void {
-    if (this.#shares.queued === 0) this.#clock.delete(this)
+    if (this.#shares.queued === 0) this.#sweeper.delete(this)
     for (const exchange of this.#shares.overdue(nowMs)) exchange.fail(new UpstreamFailure('queue_full'))
     this.#preempt(nowMs)
     // What was in reserve may be free for all again.
@@ -118,58 +113,58 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   }
 
   nowMs(): number {
-    return this.#clock.nowMs()
+    return this.#sweeper.nowMs()
   }
 
   withdraw(exchange: UpstreamExchange): void {
     if (!this.#shares.withdraw(exchange)) return
-    this.#clock.delete(exchange)
+    this.#sweeper.delete(exchange)
     this.#endProbe(exchange)
   }
 
-  /** Over a connection of its own, in place of the one that broke: whichever else was kept may be as stale. */
+  /** Any other connection in reserve may be as stale as the one that broke. */
   resend(exchange: UpstreamExchange): void {
-    this.#leave(exchange)
-    this.#clients.takeOnce(client => client.dispatch({ ...exchange.options, reset: true }, exchange))
+    this.#giveBack(exchange, true)
+    this.#clients.carryOnce(exchange)
   }
 
   answered(exchange: UpstreamExchange): void {
     this.#circuit.succeeded()
-    this.#meter.answered(exchange.statusCode, exchange.headersAfterMs, exchange.retried)
+    this.#meter.answered(exchange.statusCode, exchange.waitedMs, exchange.retried)
   }
 
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
     if (exchange.statusCode === 0 && tellsOfAbsence(failure.kind)) {
       this.#circuit.failed(this.nowMs())
-      const address = exchange.connection?.address
+      const address = exchange.client?.connection.address
       if (address) this.#addresses.book.failed(address, this.nowMs())
     }
     this.#meter.failed(failure.kind, exchange.retried && exchange.statusCode === 0)
   }
 
-  released(exchange: UpstreamExchange): void {
-    this.#clock.delete(exchange)
+  released(exchange: UpstreamExchange, broken: boolean): void {
+    this.#sweeper.delete(exchange)
     this.#endProbe(exchange)
     this.#shares.release(exchange)
-    this.#leave(exchange)
+    this.#giveBack(exchange, broken)
     this.#admit()
   }
 
-  /** What is under way breaks off, what waits is refused. For a gentle end, wait for the requests first. */
+  /** Breaks off what is in flight, and refuses what waits. For an orderly end, wait for the requests first. */
   destroy(): void {
     this.#destroyed = true
     for (const exchange of this.#shares.all()) exchange.fail(new UpstreamFailure('reset'))
-    this.#clock.stop()
+    this.#sweeper.stop()
     this.#clients.destroy()
   }
 
-  #leave(exchange: UpstreamExchange): void {
+  #giveBack(exchange: UpstreamExchange, broken: boolean): void {
     const { client } = exchange
     exchange.client = null
-    if (client !== null) this.#clients.giveBack(client, exchange.broken)
+    if (client !== null) this.#clients.giveBack(client, broken)
   }
 
-  /** Where it told anything, that was said before; one that ended untold must not stay the probe for ever. */
+  /** One that ended without an outcome must not stay the probe for ever. */
   #endProbe(exchange: UpstreamExchange): void {
     if (exchange !== this.#probe) return
     this.#probe = null
@@ -178,11 +173,11 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
 
   #enqueue(exchange: UpstreamExchange, nowMs: number): void {
     this.#shares.enqueue(exchange, nowMs)
-    this.#clock.add(this)
+    this.#sweeper.add(this)
   }
 
   #admit(): void {
-    // A request that fails at once frees its place while this loop runs: one loop, not one in another.
+    // A request that fails at once frees its connection while this loop runs: one loop, not one in another.
     if (this.#admitting || this.#shares.queued === 0) return
     this.#admitting = true
     try {
@@ -190,7 +185,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
       while (!this.#destroyed) {
         const exchange = this.#shares.next(nowMs)
         if (exchange === undefined) break
-        this.#dispatch(exchange)
+        this.#clients.take().carry(exchange)
       }
     } finally {
       this.#admitting = false
@@ -200,7 +195,7 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
   /** Each exchange that ends frees its connection at once, which goes to the workspace that needs it most. */
   #preempt(nowMs: number): void {
     if (!this.#shares.isOwed(nowMs)) return
-    const endable = endableOf(this.#clock.all(), nowMs)
+    const endable = endableOf(this.#sweeper.all(), nowMs)
     while (this.#shares.isOwed(nowMs)) {
       const first = firstToEnd(endable, workspaceId => this.#shares.excessOf(workspaceId))
       if (first === undefined) break
@@ -209,21 +204,11 @@ export class UpstreamDispatcher implements ExchangeOwner, Bounded {
       first.exchange.preempt()
     }
   }
-
-  #begin(exchange: UpstreamExchange): void {
-    this.#shares.hold(exchange)
-    this.#dispatch(exchange)
-  }
-
-  #dispatch(exchange: UpstreamExchange): void {
-    exchange.client = this.#clients.take()
-    exchange.client.dispatch(exchange.options, exchange)
-  }
 }
 
-function endableOf(bounded: readonly Bounded[], nowMs: number): Set<EndableExchange> {
+function endableOf(swept: readonly HasDeadline[], nowMs: number): Set<EndableExchange> {
   const endable = new Set<EndableExchange>()
-  for (const each of bounded) {
+  for (const each of swept) {
     const standing = each instanceof UpstreamExchange ? each.standing(nowMs) : null
     if (standing !== null) endable.add(standing)
   }

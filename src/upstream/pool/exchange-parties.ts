@@ -1,42 +1,54 @@
 import type { UpstreamFailure } from '../failure.ts'
+import type { UpstreamHeaders } from '../response-policy.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import type { UpstreamExchange } from './exchange.ts'
 import type { Standing } from './preemption.ts'
 
+/** What the upstream is asked, and for whom. */
+export interface UpstreamRequest {
+  readonly workspaceId: string
+  /** Path and query at the upstream. */
+  readonly path: string
+  readonly headers: Record<string, string>
+}
+
+/** The head of the upstream's response. */
+export interface UpstreamResponse {
+  readonly statusCode: number
+  readonly headers: UpstreamHeaders
+  /** From sending the request to the head of the response, the wait for a connection included. */
+  readonly waitedMs: number
+  /** Takes up the body again after a `write` returned `pause`. */
+  resume(): void
+}
+
+/** Receives the outcome of an exchange: one of the two is called, once, and neither after `abort()`. */
+export interface ExchangeHandler {
+  /** @returns where the body goes; null where it is not wanted */
+  onHead(response: UpstreamResponse): BodySink | null
+  /** There will be no response. */
+  onFailure(failure: UpstreamFailure, waitedMs: number): void
+}
+
 /** Where the bytes of a body go. */
 export interface BodySink {
   /**
-   * The body, where it came in one piece and somebody can use it so; its end follows at once.
-   * @param body good until this returns: what is read next is read into the same bytes
+   * The body, where it came in one piece; `end` follows at once.
+   * @param body valid until this returns: the next read overwrites it
    */
-  whole?(body: Buffer): void
+  writeAll?(body: Buffer): void
   /**
    * @param chunk may be kept
-   * @returns false where no more is wanted until `exchange.drained()`
+   * @returns `pause` until `resume()`; `discard` where nothing more of the body is wanted
    */
-  write(chunk: Buffer): boolean
+  write(chunk: Buffer): 'continue' | 'pause' | 'discard'
   end(): void
   /**
-   * The body breaks off: what was delivered must not look whole.
-   * @param failure null where it is the client's doing
+   * The body breaks off: what was delivered must not look complete.
+   * @param failure null where the client caused it
    */
-  cut(failure: UpstreamFailure | null): void
+  fail(failure: UpstreamFailure | null): void
 }
-
-/**
- * Hears once of the head of the answer, or that there will be none; never after the client has left. The form is
- * reply-from's; the headers in it are empty, because reply-from would copy them before anybody has judged them.
- */
-export type OnAnswer = (failure: UpstreamFailure | null, answer?: UpstreamAnswer) => void
-
-export interface UpstreamAnswer {
-  readonly statusCode: number
-  readonly headers: Record<string, string>
-  readonly body: UpstreamExchange
-}
-
-/** Of whom is anything still expected: the one who reads, the one who only clears the connection, or nobody. */
-export type Interest = 'answer' | 'discard' | 'none'
 
 /** An exchange that can be ended now, so that its connection is free. */
 export interface EndableExchange extends Standing {
@@ -57,11 +69,12 @@ export interface UpstreamRequest {
 export interface ExchangeOwner {
   readonly limits: DeadlineLimits
   nowMs(): number
-  /** Where the exchange still waits for its turn it never gets one. */
+  /** Takes it out of the queue, if it is there. */
   withdraw(exchange: UpstreamExchange): void
+  /** Sends it again, over a new connection. */
   resend(exchange: UpstreamExchange): void
   answered(exchange: UpstreamExchange): void
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void
-  /** Nothing more will come: the place in the pool is free. */
-  released(exchange: UpstreamExchange): void
+  /** Nothing more will come: its connection is free. @param broken whether the exchange failed on it */
+  released(exchange: UpstreamExchange, broken: boolean): void
 }

@@ -1,94 +1,98 @@
 import type { Dispatcher } from 'undici'
 import { isConnectionLoss, toUpstreamFailure, UNWANTED, UpstreamFailure } from '../failure.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
-import type { Connection, UpstreamClient, UpstreamRequestOptions } from './connection.ts'
-import { type Bounded, NOWHERE } from './deadline-sweeper.ts'
+import type { UpstreamClient } from './connection.ts'
+import { type HasDeadline, NO_SLOT } from './deadline-sweeper.ts'
 import { Deadlines } from './deadlines.ts'
 import type {
   BodySink,
   EndableExchange,
+  ExchangeHandler,
   ExchangeOwner,
-  Interest,
-  OnAnswer,
   UpstreamRequest,
+  UpstreamResponse,
 } from './exchange-parties.ts'
 import { fieldLinesOf, isSoundHead, isWholeBody, Surplus } from './framing.ts'
 import { ownCopyOf } from './upstream-socket.ts'
 
+type Controller = Dispatcher.DispatchController
+
+type State =
+  /** For a connection. */
+  | { readonly kind: 'queued'; readonly handler: ExchangeHandler }
+  /** Handed to undici; nothing has been sent. */
+  | { readonly kind: 'connecting'; readonly handler: ExchangeHandler }
+  /** The request is sent; the head of the response is due. */
+  | { readonly kind: 'waiting'; readonly handler: ExchangeHandler; readonly controller: Controller }
+  | { readonly kind: 'streaming'; readonly sink: BodySink; readonly controller: Controller }
+  /** The body is not wanted: it is read to its end where that is near, so that the connection can be used again. */
+  | { readonly kind: 'discarding'; readonly controller: Controller }
+  /** The outcome has been reported, or is not wanted; undici still holds the connection. */
+  | { readonly kind: 'aborted' }
+  | { readonly kind: 'ended' }
+
+const ABORTED: State = { kind: 'aborted' }
+const ENDED: State = { kind: 'ended' }
+
 /**
- * One request to the upstream and its answer: undici's handler, the owner of its deadlines and of its single retry.
- * It outlives neither the answer nor the client: whatever ends first ends it.
+ * One request to the upstream and its response: undici's handler, with its deadlines and its single retry. It ends with
+ * the response or when the client leaves, and keeps nothing alive after that.
  */
-export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded {
-  readonly options: UpstreamRequestOptions
-  readonly workspaceId: string
-  connection: Connection | null = null
-  /** Who carries it, and is to be given back. */
+export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamResponse, HasDeadline {
+  readonly request: UpstreamRequest
+  /** Carries the exchange until it is released. */
   client: UpstreamClient | null = null
-  /** Whether it failed there. */
-  broken = false
   statusCode = 0
   headers: UpstreamHeaders = {}
-  /** From asking to the head of the answer, waiting for a connection included; or until it failed. */
-  headersAfterMs = 0
+  waitedMs = 0
   retried = false
-  place = NOWHERE
+  slot = NO_SLOT
 
   readonly #owner: ExchangeOwner
   readonly #deadlines: Deadlines
-  #onAnswer: OnAnswer | null = null
-  #sink: BodySink | null = null
-  #controller: Dispatcher.DispatchController | null = null
-  #interest: Interest = 'answer'
-  #answered = false
-  #ended = false
   readonly #surplus = new Surplus()
+  #state: State
 
-  constructor(owner: ExchangeOwner, { workspaceId, path, headers, waitedBeforeMs = 0 }: UpstreamRequest) {
+  /** @param waitedBeforeMs how long the client has already waited, for the response to another request */
+  constructor(
+    owner: ExchangeOwner,
+    request: UpstreamRequest,
+    handler: ExchangeHandler,
+    waitedBeforeMs: number,
+  ) {
     this.#owner = owner
-    this.workspaceId = workspaceId
+    this.request = request
+    this.#state = { kind: 'queued', handler }
     this.#deadlines = new Deadlines(owner.limits, owner.nowMs(), waitedBeforeMs)
-    this.options = { path, method: 'GET', headers, exchange: this }
   }
 
-  begin(onAnswer: OnAnswer): void {
-    this.#onAnswer = onAnswer
+  get workspaceId(): string {
+    return this.request.workspaceId
   }
 
-  /** Where the body goes; to be said while the head is being handled. */
-  deliverTo(sink: BodySink): void {
-    this.#sink = sink
+  /** It is about to be handed to undici. */
+  carriedBy(client: UpstreamClient): void {
+    this.client = client
+    if (this.#state.kind === 'queued') this.#state = { kind: 'connecting', handler: this.#state.handler }
   }
 
-  /** Nobody wants the body: it is read to its end where that is near, so that the connection can be used again. */
-  discard(): void {
-    if (this.#interest !== 'answer') return
-    this.#interest = 'discard'
-    this.#sink = null
-    this.drained()
-  }
-
-  /** The sink takes bytes again. */
-  drained(): void {
-    if (!this.#deadlines.isHeld) return
-    this.#deadlines.hold(false)
-    this.#controller?.resume()
-  }
-
-  /** The client has left. What was already answered may still be read to its end. */
+  /** The client has left. A body that is being discarded is still read to its end. */
   abort(): void {
-    if (this.#interest === 'answer') this.#abandon()
+    if (this.#state.kind !== 'discarding') this.#abandon()
   }
 
-  /** reply-from's name for it. */
-  destroy(): void {
-    this.abort()
+  resume(): void {
+    if (this.#state.kind !== 'streaming' || !this.#deadlines.isHeld) return
+    this.#deadlines.hold(false)
+    this.#state.controller.resume()
   }
 
   checkDeadline(nowMs: number): void {
-    const overdue = this.#interest === 'none' ? null : this.#deadlines.overdue(nowMs)
+    const state = this.#state
+    if (state.kind === 'aborted' || state.kind === 'ended') return
+    const overdue = this.#deadlines.overdue(nowMs)
     if (overdue === 'client_stalled') {
-      this.#sink?.cut(null)
+      if (state.kind === 'streaming') state.sink.fail(null)
       this.#abandon()
     } else if (overdue !== null) {
       this.fail(new UpstreamFailure(overdue))
@@ -96,9 +100,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded {
   }
 
   fail(failure: UpstreamFailure): void {
-    if (this.#controller !== null) {
-      this.#controller.abort(failure)
-    } else {
+    if ('controller' in this.#state) {
+      this.#state.controller.abort(failure)
+    } else if ('handler' in this.#state) {
       this.#owner.withdraw(this)
       this.#report(failure)
     }
@@ -106,30 +110,25 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded {
 
   /** @returns null where ending it would free no connection now */
   standing(nowMs: number): EndableExchange | null {
-    const phase = this.#phase()
-    if (this.#interest === 'none' || phase === 'connecting') return null
-    const stage = this.#interest === 'discard' ? 'discarding' : phase
+    if (!('controller' in this.#state)) return null
+    const stage = this.#state.kind
     return { exchange: this, workspaceId: this.workspaceId, stage, ...this.#deadlines.standing(nowMs) }
   }
 
   /** Its connection is needed for another workspace. */
   preempt(): void {
-    if (this.#interest === 'discard') this.#abandon()
+    if (this.#state.kind === 'discarding') this.#abandon()
     else this.fail(new UpstreamFailure('preempted'))
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
+  onRequestStart(controller: Controller): void {
     // Thrown, the request is skipped and the connection kept; aborted, undici would close the connection.
-    if (this.#interest === 'none') throw UNWANTED
-    this.#controller = controller
-    this.connection?.carry()
+    if (this.#state.kind !== 'connecting') throw UNWANTED
+    this.#state = { kind: 'waiting', handler: this.#state.handler, controller }
+    this.client?.connection.carry()
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    statusCode: number,
-    headers: UpstreamHeaders,
-  ): void {
+  onResponseStart(controller: Controller, statusCode: number, headers: UpstreamHeaders): void {
     const isFinal = statusCode >= 200
     const isSound = isFinal
       ? isSoundHead(statusCode, headers, fieldLinesOf(controller))
@@ -140,111 +139,100 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Bounded {
     controller.rawHeaders = null
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(_controller: Controller, chunk: Buffer): void {
     this.#deadlines.progressed()
-    if (this.#interest === 'discard') {
-      if (this.#surplus.exceededByDiscarded(chunk.length)) this.#abandon()
-    } else if (this.#sink?.whole !== undefined && isWholeBody(chunk, this.headers)) this.#sink.whole(chunk)
-    else this.#pass(controller, chunk)
-    this.connection?.release()
-  }
-
-  /** A copy: who writes it to a client, or keeps it for several, still holds it when more is read. */
-  #pass(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#sink?.write(ownCopyOf(chunk)) === false) {
-      this.#deadlines.hold(true)
-      controller.pause()
-    }
+    if (this.#state.kind === 'streaming') this.#deliver(this.#state, chunk)
+    else if (this.#surplus.exceededByDiscarded(chunk.length)) this.#abandon()
+    this.client?.connection.release()
   }
 
   onResponseEnd(): void {
-    if (this.#interest === 'answer') this.#sink?.end()
-    this.#end()
+    if (this.#state.kind === 'streaming') this.#state.sink.end()
+    this.#end(false)
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.broken = true
-    if (this.#isStale(error)) {
-      this.#retry()
-    } else {
-      if (this.#interest === 'answer') this.#report(toUpstreamFailure(error, this.#phase()))
-      this.#end()
+  onResponseError(_controller: Controller, error: Error): void {
+    const { kind } = this.#state
+    if ((kind === 'connecting' || kind === 'waiting') && this.#isStale(error)) {
+      this.#retry(this.#state)
+      return
     }
+    if (kind === 'connecting' || kind === 'waiting' || kind === 'streaming') {
+      this.#report(toUpstreamFailure(error, kind))
+    }
+    this.#end(true)
   }
 
   #onHead(statusCode: number, headers: UpstreamHeaders): void {
-    this.#answered = true
+    if (this.#state.kind !== 'waiting') return
+    const { handler, controller } = this.#state
     const nowMs = this.#owner.nowMs()
     this.#deadlines.answered(nowMs)
-    this.headersAfterMs = this.#deadlines.elapsedMs(nowMs)
+    this.waitedMs = this.#deadlines.elapsedMs(nowMs)
     this.statusCode = statusCode
     this.headers = headers
     this.#owner.answered(this)
-    this.#tell(null)
-    this.connection?.release() // The head's fields are texts by now.
+    const discarding: State = { kind: 'discarding', controller }
+    this.#state = discarding
+    const sink = handler.onHead(this)
+    if (sink !== null && this.#state === discarding) this.#state = { kind: 'streaming', sink, controller }
+    this.client?.connection.release() // The head's fields are strings by now.
   }
 
-  /** A connection that served before and went away without a byte of this answer: the request was never looked at. */
+  #deliver(state: Extract<State, { kind: 'streaming' }>, chunk: Buffer): void {
+    const { sink, controller } = state
+    if (sink.writeAll !== undefined && isWholeBody(chunk, this.headers)) {
+      sink.writeAll(chunk)
+      return
+    }
+    // A copy, because the sink may hold it while more is read.
+    const wish = sink.write(ownCopyOf(chunk))
+    if (wish === 'pause') {
+      this.#deadlines.hold(true)
+      controller.pause()
+    } else if (wish === 'discard' && this.#state === state) {
+      this.#state = { kind: 'discarding', controller }
+    }
+  }
+
+  /** A connection that served before and broke without a byte of this response: the request was never looked at. */
   #isStale(error: Error): boolean {
-    return (
-      this.#interest === 'answer' &&
-      !this.retried &&
-      isConnectionLoss(error) &&
-      this.connection?.isUntouched() === true
-    )
+    return !this.retried && isConnectionLoss(error) && this.client?.connection.isUntouched() === true
   }
 
-  #retry(): void {
+  #retry({ handler }: { readonly handler: ExchangeHandler }): void {
     this.retried = true
-    this.#controller = null
+    this.#state = { kind: 'connecting', handler }
     this.#owner.resend(this)
   }
 
-  #phase() {
-    if (this.#answered) return 'streaming'
-    return this.#controller === null ? 'connecting' : 'waiting'
-  }
-
-  /** The failure reaches the client: as a refusal before the head of the answer, as a broken connection after it. */
+  /** Before the head of the response the failure becomes a denial, after it a broken connection. */
   #report(failure: UpstreamFailure): void {
-    const sink = this.#sink
-    if (!this.#answered) this.headersAfterMs = this.#deadlines.elapsedMs(this.#owner.nowMs())
-    this.#interest = 'none'
-    this.#owner.failed(this, failure)
-    if (this.#answered) sink?.cut(failure)
-    else this.#tell(failure)
-    this.#unlink()
+    const state = this.#state
+    this.#state = state.kind === 'queued' ? ENDED : ABORTED
+    if (state.kind === 'streaming') {
+      this.#owner.failed(this, failure)
+      state.sink.fail(failure)
+    } else if ('handler' in state) {
+      this.waitedMs = this.#deadlines.elapsedMs(this.#owner.nowMs())
+      this.#owner.failed(this, failure)
+      state.handler.onFailure(failure, this.waitedMs)
+    }
   }
 
   #abandon(): void {
-    this.#interest = 'none'
-    this.#unlink()
-    if (this.#controller !== null) this.#controller.abort(UNWANTED)
+    const state = this.#state
+    if (state.kind === 'aborted' || state.kind === 'ended') return
+    this.#state = state.kind === 'queued' ? ENDED : ABORTED
+    if ('controller' in state) state.controller.abort(UNWANTED)
     else this.#owner.withdraw(this)
   }
 
-  #tell(failure: UpstreamFailure | null): void {
-    const onAnswer = this.#onAnswer
-    this.#onAnswer = null
-    if (failure === null) onAnswer?.(null, { statusCode: this.statusCode, headers: {}, body: this })
-    else onAnswer?.(failure)
-  }
-
-  /** Once only: undici reports an error after the end where the end itself threw. */
-  #end(): void {
-    if (this.#ended) return
-    this.#ended = true
-    this.#interest = 'none'
-    this.connection?.release()
-    this.#controller = null
-    this.#unlink()
-    this.#owner.released(this)
-  }
-
-  /** What is finished must keep nothing alive: on a kept connection it would age with it. */
-  #unlink(): void {
-    this.#onAnswer = null
-    this.#sink = null
-    this.connection = null
+  /** Once only: undici reports an error after the end where the end itself threw. @param broken whether the connection is */
+  #end(broken: boolean): void {
+    if (this.#state.kind === 'ended') return
+    this.#state = ENDED
+    this.client?.connection.release()
+    this.#owner.released(this, broken)
   }
 }

@@ -1,48 +1,56 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { type ByteString, bytesOf } from '../../http/byte-string.ts'
+import type { BufferedResponse } from '../../http/buffered-response.ts'
+import { type ByteString, bytesOf, NO_BYTES } from '../../http/byte-string.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
 import type { Freshness } from './freshness.ts'
 
 /** Names and values in turn, as Node writes them out. */
 export type FieldList = readonly string[]
 
-/** A 200 of the upstream, made ready once for all who are given it. */
-export interface KeptAnswer {
-  /** As the upstream said them: what a later 304 is laid over. */
+/** A 200 of the upstream, prepared once for all clients that receive it. */
+export interface CachedResponse {
+  /** As the upstream sent them; a later 304 updates them. */
   readonly upstream: UpstreamHeaders
   readonly fields: FieldList
   /** For the 304 in its place (RFC 9110, section 15.4.5). */
   readonly fieldsUnchanged: FieldList
-  /** A small one is a text, which goes out in one piece with its head. */
+  /** A small body is text, which is written in one piece with the head. */
   readonly body: Buffer | ByteString
   readonly length: number
-  /** Monotonic: when the upstream was asked for it. */
-  readonly askedAtMs: number
+  /** Monotonic: when it was requested from the upstream. */
+  readonly requestedAtMs: number
   /** Monotonic: when it was of age 0. */
   readonly bornAtMs: number
   /** Monotonic. */
   readonly freshUntilMs: number
-  /** About what it takes of memory, bytes. */
+  /** Estimated memory, in bytes. */
   readonly size: number
 }
 
 const MAX_TEXT_BYTES = 16 * 1024
-/** Of the answer, its lists and its place in the cache, beside their texts: a generous guess. */
+/** Objects and lists of one entry, beside their texts: estimated generously. */
 const OVERHEAD_BYTES = 1500
-const OF_THE_BODY: ReadonlySet<string> = new Set(['content-type', 'content-length', 'content-encoding'])
+const CONTENT_FIELDS: ReadonlySet<string> = new Set(['content-type', 'content-length', 'content-encoding'])
 const ENTITY_TAG = /(?:W\/)?("[^"]*")/g
 
-export interface Keepable {
+export interface CacheableResponse {
   readonly upstream: UpstreamHeaders
-  /** What of them goes on to clients. */
+  /** The fields that reach clients. */
   readonly passing: Readonly<Record<string, string>>
   readonly body: Buffer | ByteString
   readonly freshness: Freshness
-  readonly askedAtMs: number
+  readonly requestedAtMs: number
   readonly nowMs: number
 }
 
-export function keep({ upstream, passing, body, freshness, askedAtMs, nowMs }: Keepable): KeptAnswer {
+export function toCachedResponse({
+  upstream,
+  passing,
+  body,
+  freshness,
+  requestedAtMs,
+  nowMs,
+}: CacheableResponse): CachedResponse {
   const length = body.length
   const head = { ...passing, 'x-content-type-options': 'nosniff', 'content-length': String(length) }
   const fields = Object.entries(head)
@@ -50,18 +58,18 @@ export function keep({ upstream, passing, body, freshness, askedAtMs, nowMs }: K
   return {
     upstream,
     fields: fields.flat(),
-    fieldsUnchanged: fields.filter(([name]) => !OF_THE_BODY.has(name)).flat(),
+    fieldsUnchanged: fields.filter(([name]) => !CONTENT_FIELDS.has(name)).flat(),
     body: typeof body === 'string' || length > MAX_TEXT_BYTES ? body : bytesOf(body),
     length,
-    askedAtMs,
+    requestedAtMs,
     bornAtMs,
     freshUntilMs: bornAtMs + freshness.lifetimeMs,
     size: length + 2 * textLength(upstream) + OVERHEAD_BYTES,
   }
 }
 
-/** With which the upstream is asked whether it is still the answer; none where it never said how. */
-export function validatorsFor({ upstream }: KeptAnswer): Record<string, string> {
+/** The fields of a conditional request that revalidates it; none where the upstream sent no validator. */
+export function validatorsFor({ upstream }: CachedResponse): Record<string, string> {
   const { etag, 'last-modified': lastModified } = upstream
   return {
     ...(typeof etag === 'string' ? { 'if-none-match': etag } : {}),
@@ -69,18 +77,40 @@ export function validatorsFor({ upstream }: KeptAnswer): Record<string, string> 
   }
 }
 
-/** What the upstream says of it after a 304 (RFC 9111, section 3.2); null where that speaks of another answer. */
-export function refreshedHeaders(kept: UpstreamHeaders, unchanged: UpstreamHeaders): UpstreamHeaders | null {
+/** The headers after a 304 (RFC 9111, section 3.2); null where the 304 names another representation. */
+export function refreshedHeaders(
+  cached: UpstreamHeaders,
+  unchanged: UpstreamHeaders,
+): UpstreamHeaders | null {
   const tag = unchanged['etag']
-  if (tag !== undefined && kept['etag'] !== undefined && opaque(tag) !== opaque(kept['etag'])) return null
-  const said = Object.entries(unchanged).filter(([name]) => !OF_THE_BODY.has(name))
-  // An age or date of before would make it older than it was found to be.
-  const { age: _age, date: _date, ...rest } = kept
-  return { ...rest, ...Object.fromEntries(said) }
+  if (tag !== undefined && cached['etag'] !== undefined && opaque(tag) !== opaque(cached['etag'])) return null
+  const updated = Object.entries(unchanged).filter(([name]) => !CONTENT_FIELDS.has(name))
+  // The stored age or date would make the response older than it is.
+  const { age: _age, date: _date, ...rest } = cached
+  return { ...rest, ...Object.fromEntries(updated) }
+}
+
+/**
+ * @param ageSeconds null where the upstream has just confirmed it
+ * @returns the response for this client: a 304 where it has the representation already (RFC 9110, section 15.4.5)
+ */
+export function responseFor(
+  client: IncomingHttpHeaders,
+  cached: CachedResponse,
+  ageSeconds: number | null,
+): BufferedResponse {
+  const isKnown = isKnownTo(client, cached)
+  const fields = isKnown ? cached.fieldsUnchanged : cached.fields
+  return {
+    status: isKnown ? 304 : 200,
+    fields: ageSeconds === null ? fields : [...fields, 'age', String(ageSeconds)],
+    length: [],
+    body: isKnown ? NO_BYTES : cached.body,
+  }
 }
 
 /** Whether a client has it already (RFC 9110, section 13.2.2). */
-export function isKnownTo(client: IncomingHttpHeaders, { upstream }: KeptAnswer): boolean {
+export function isKnownTo(client: IncomingHttpHeaders, { upstream }: CachedResponse): boolean {
   const { etag, 'last-modified': lastModified } = upstream
   const known = client['if-none-match']
   if (known !== undefined) {

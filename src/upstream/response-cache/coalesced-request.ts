@@ -1,220 +1,232 @@
-import { type Denial, denied } from '../../domain/denial.ts'
-import type { WholeAnswer } from '../../http/buffered-response.ts'
-import { denialReasonOf, UpstreamFailure } from '../failure.ts'
+import { type BufferedResponse, bufferedResponse, fieldsOf } from '../../http/buffered-response.ts'
+import { bytesOf } from '../../http/byte-string.ts'
+import type { Refuse } from '../client-request.ts'
+import type { UpstreamFailure } from '../failure.ts'
+import { type Forward, giveUp } from '../forward.ts'
 import type { UpstreamExchange } from '../pool/exchange.ts'
-import { ClientBody, deliverAnswer, type Refuse, RejectionCollector, rejectionOf } from '../respond.ts'
-import type { JudgeAnswer, Judgement } from '../response-policy.ts'
-import { isForAll } from './cache-key.ts'
-import type { KeptAnswer } from './cached-response.ts'
-import type { SharingCounts } from './coalescing-counts.ts'
-import { Collector, MAX_SHARED_BYTES } from './collector.ts'
+import type { BodySink, ExchangeHandler, UpstreamResponse } from '../pool/exchange-parties.ts'
+import {
+  type PassedResponse,
+  RejectionBody,
+  refuseFailed,
+  rejectionResponse,
+  respond,
+  respondBuffered,
+} from '../respond.ts'
+import type { PolicyDecision, ResponsePolicy } from '../response-policy.ts'
+import { BufferingBody, MAX_BUFFERED_BYTES } from './buffering-body.ts'
+import { fitsKey } from './cache-key.ts'
+import type { CacheUpdate } from './cache-update.ts'
+import { type CachedResponse, responseFor } from './cached-response.ts'
+import type { CoalescingCounts } from './coalescing-counts.ts'
 import type { Freshness } from './freshness.ts'
-import type { Keeping } from './storing.ts'
-import type { Asker } from './waiter.ts'
-import { give, sharedAnswer } from './whole.ts'
-import { giveKept } from './write-cached.ts'
+import type { Waiter } from './waiter.ts'
 
-export interface FlightParts {
-  readonly judge: JudgeAnswer
+export interface CoalescingParts {
+  readonly policy: ResponsePolicy
   readonly refuse: Refuse
-  readonly counts: SharingCounts
+  /** Sends a request of its own for one waiter. */
+  readonly forward: Forward
+  readonly counts: CoalescingCounts
   readonly nowMs: () => number
-  /** Asks for this one alone. */
-  readonly askAlone: (asker: Asker) => void
-  /** Null where nothing is kept. */
-  readonly keeping: Keeping | null
-  /** Nobody may join any more. */
-  readonly landed: (flight: Flight) => void
 }
 
 /**
- * One request to the upstream for all who ask the same. Whoever asks when its answer has begun comes too late: what it is
- * given was made after it asked, but for the time that the upstream takes. Each is answered with the whole of it, or
- * refused; of one that is too long to be held, the first gets it as it comes, and the others ask for themselves.
+ * One request to the upstream for all waiters with the same cache key. Waiters join until the response begins, so that no
+ * client receives a response that is older than its request. Each receives the complete response or a denial; a response
+ * that is too long to be buffered is streamed to the first, and the others are forwarded on their own.
  */
-export class Flight {
-  readonly #exchange: UpstreamExchange
-  readonly #parts: FlightParts
-  readonly #askers = new Set<Asker>()
-  #freshness: Freshness | null = null
+export class CoalescedRequest implements ExchangeHandler {
+  readonly #parts: CoalescingParts
+  readonly #update: CacheUpdate | null
+  readonly #onClosed: (request: CoalescedRequest) => void
+  readonly #waiters = new Set<Waiter>()
+  #exchange: UpstreamExchange | null = null
+  #statusCode = 0
 
-  constructor(exchange: UpstreamExchange, parts: FlightParts) {
-    this.#exchange = exchange
+  /**
+   * @param update null where responses are not cached
+   * @param onClosed called when no waiter may join any more
+   */
+  constructor(
+    parts: CoalescingParts,
+    update: CacheUpdate | null,
+    onClosed: (request: CoalescedRequest) => void,
+  ) {
     this.#parts = parts
+    this.#update = update
+    this.#onClosed = onClosed
   }
 
-  join(asker: Asker): void {
-    this.#askers.add(asker)
-    asker.waitFor(this)
+  join(waiter: Waiter): void {
+    this.#waiters.add(waiter)
+    waiter.request.response.on('close', () => this.#leave(waiter))
   }
 
-  /** The client of one has left. The others do not notice; with the last the upstream need not go on either. */
-  leave(asker: Asker): void {
-    this.#askers.delete(asker)
-    if (this.#askers.size > 0) return
-    this.#parts.landed(this)
-    this.#exchange.abort()
+  sentAs(exchange: UpstreamExchange): void {
+    this.#exchange = exchange
   }
 
-  /** The upstream has begun to answer, or never will. */
-  readonly onAnswer = (failure: UpstreamFailure | null): void => {
-    this.#parts.landed(this)
-    const nowMs = this.#parts.nowMs()
-    for (const { seen, sinceMs } of this.#askers) seen.upstreamWaitMs = nowMs - sinceMs
+  onHead(response: UpstreamResponse): BodySink | null {
+    this.#statusCode = response.statusCode
+    this.#close()
     try {
-      if (failure !== null) this.#refuseAll(failure)
-      else this.#answered()
+      return this.#onResponse(response)
     } catch (error) {
-      this.#endAll(() => {
-        throw error
+      this.#settleAll(({ request }) => giveUp(request, error))
+      return null
+    }
+  }
+
+  onFailure(failure: UpstreamFailure): void {
+    this.#close()
+    this.#refuseAll(failure)
+  }
+
+  /** With its last waiter, the request to the upstream ends. */
+  #leave(waiter: Waiter): void {
+    if (!this.#waiters.delete(waiter) || this.#waiters.size > 0) return
+    this.#onClosed(this)
+    this.#exchange?.abort()
+  }
+
+  #close(): void {
+    this.#onClosed(this)
+    const nowMs = this.#parts.nowMs()
+    for (const { request, sinceMs } of this.#waiters) request.observation.upstreamWaitMs = nowMs - sinceMs
+  }
+
+  #onResponse(response: UpstreamResponse): BodySink | null {
+    const { statusCode, headers } = response
+    const freshness = this.#update?.freshnessOf(statusCode, headers) ?? null
+    if (statusCode === 304 && this.#update?.isRevalidation) {
+      this.#refresh(this.#update, response)
+      return null
+    }
+    if (freshness === null && !this.#isForAll(response)) return this.#respondToFirst(response)
+    const decision = this.#parts.policy(statusCode, headers)
+    if (decision.kind === 'pass') return this.#passToAll(response, decision, freshness)
+    if (decision.kind === 'reject') {
+      return new RejectionBody(body => {
+        this.#respondToAll(rejectionResponse(response, decision.retryAfter, body))
       })
     }
+    this.#settleAll(({ request }) => this.#parts.refuse(request, decision))
+    return null
   }
 
-  #answered(): void {
-    const { statusCode, headers } = this.#exchange
-    const { keeping } = this.#parts
-    this.#freshness = keeping?.freshnessOf(statusCode, headers) ?? null
-    if (statusCode === 304 && keeping?.revalidates) this.#giveUnchanged(keeping)
-    else if (this.#freshness !== null || this.#isForAll()) this.#answerAll()
-    else this.#deliverToFirst()
+  /** A failure is for all: on their own, the waiters would only meet the same. */
+  #isForAll({ statusCode, headers }: UpstreamResponse): boolean {
+    return this.#waiters.size > 1 && (statusCode >= 500 || fitsKey(headers))
   }
 
-  /** A failure is: those who waited would but meet the same. */
-  #isForAll(): boolean {
-    const { statusCode, headers } = this.#exchange
-    return this.#askers.size > 1 && (statusCode >= 500 || isForAll(headers))
+  #passToAll(
+    response: UpstreamResponse,
+    passed: PassedResponse,
+    freshness: Freshness | null,
+  ): BodySink | null {
+    if (!passed.hasBody) {
+      this.#respondToAll(bufferedResponse(response.statusCode, sharedFields(passed), null))
+      return null
+    }
+    if (Number(response.headers['content-length'] ?? 0) > MAX_BUFFERED_BYTES) {
+      return this.#respondToFirst(response, passed)
+    }
+    return new BufferingBody({
+      complete: body => this.#respondWithBody(response, passed, freshness, body),
+      tooLong: () => this.#respondToFirst(response, passed),
+      fail: failure => this.#refuseAll(failure),
+    })
   }
 
-  #answerAll(): void {
-    const { statusCode, headers } = this.#exchange
-    const judgement = this.#parts.judge(statusCode, headers)
-    if (judgement.kind === 'denied') this.#refuseAll(judgement)
-    else if (judgement.kind === 'reject') this.#reject(judgement.retryAfter)
-    else if (!judgement.hasBody) this.#giveAll(sharedAnswer(statusCode, judgement.headers, null))
-    else if (Number(headers['content-length'] ?? 0) > MAX_SHARED_BYTES) this.#deliverToFirst()
-    else this.#collect(judgement)
-  }
-
-  #collect(judgement: Extract<Judgement, { kind: 'pass' }>): void {
-    const { headers } = judgement
-    this.#exchange.deliverTo(
-      new Collector({
-        whole: body => this.#giveWhole(headers, body),
-        tooLong: begun => this.#streamToFirst(judgement, begun),
-        cut: failure => this.#refuseAll(failure ?? denied('upstream_error')),
-      }),
-    )
-  }
-
-  #giveWhole(headers: Readonly<Record<string, string>>, body: Buffer): void {
-    const { keeping } = this.#parts
-    if (keeping !== null && this.#freshness !== null) {
-      this.#giveKept(keeping.keep(this.#exchange.headers, headers, body, this.#freshness))
-    } else this.#giveAll(sharedAnswer(this.#exchange.statusCode, headers, body))
-  }
-
-  /** What was kept is the answer still; or it cannot be told what is, and each has to ask. */
-  #giveUnchanged(keeping: Keeping): void {
-    const kept = keeping.refresh(this.#exchange.headers, this.#parts.judge)
-    this.#exchange.discard()
-    if (kept !== null) {
-      this.#giveKept(kept, 'revalidated')
+  #respondWithBody(
+    { statusCode, headers }: UpstreamResponse,
+    passed: PassedResponse,
+    freshness: Freshness | null,
+    body: Buffer,
+  ): void {
+    if (this.#update !== null && freshness !== null) {
+      this.#respondFromCache(this.#update.store(headers, passed.headers, body, freshness))
     } else {
-      const askers = [...this.#askers]
-      this.#askers.clear()
-      for (const asker of askers) this.#askAlone(asker)
+      this.#respondToAll(bufferedResponse(statusCode, sharedFields(passed), bytesOf(body)))
     }
   }
 
-  /** Each by what it knows already: they may have asked with validators of their own. */
-  #giveKept(kept: KeptAnswer, how?: 'revalidated'): void {
-    this.#exchange.discard()
-    this.#endAll(({ reply, seen }) => giveKept(reply, seen, kept, null), how)
+  /** After a 304 to our own validators. Where it does not fit the cached response, each waiter is forwarded on its own. */
+  #refresh(update: CacheUpdate, { headers }: UpstreamResponse): void {
+    const cached = update.refresh(headers, this.#parts.policy)
+    if (cached !== null) this.#respondFromCache(cached, 'revalidated')
+    else for (const waiter of this.#takeWaiters()) this.#forwardAlone(waiter)
   }
 
-  #reject(retryAfter: string | null): void {
-    const { statusCode, headers } = this.#exchange
-    const answer = (body: Buffer | null) => this.#giveAll(rejectionOf(statusCode, headers, retryAfter, body))
-    this.#exchange.deliverTo(new RejectionCollector(answer))
+  /** Each waiter may have sent validators of its own. */
+  #respondFromCache(cached: CachedResponse, result?: 'revalidated'): void {
+    this.#settleAll(({ request }) => {
+      respondBuffered(request, responseFor(request.message.headers, cached, null))
+    }, result)
   }
 
-  /** As if it had asked alone, which it mostly has. */
-  #deliverToFirst(): void {
-    const { judge, refuse } = this.#parts
-    this.#leaveToFirst(({ reply, seen }) => deliverAnswer(reply, seen, this.#exchange, judge, refuse))
-  }
-
-  #streamToFirst(judgement: Extract<Judgement, { kind: 'pass' }>, begun: Buffer): boolean {
-    let goesOn = true
-    this.#leaveToFirst(({ reply, seen }) => {
-      const parts = { reply, seen, exchange: this.#exchange, judgement, refuse: this.#parts.refuse }
-      const body = new ClientBody(parts)
-      seen.source = 'upstream'
-      seen.phase = 'streaming'
-      this.#exchange.deliverTo(body)
-      goesOn = body.write(begun)
-    })
-    return goesOn
-  }
-
-  /** It stays the one for whom the exchange goes on; its leaving still ends it. */
-  #leaveToFirst(deliver: (first: Asker) => void): void {
-    const [first, ...others] = this.#askers
+  /** The first waiter keeps the exchange, which ends when its client leaves. */
+  #respondToFirst(response: UpstreamResponse, passed?: PassedResponse): BodySink | null {
+    const [first, ...others] = this.#waiters
     for (const other of others) {
-      this.#askers.delete(other)
-      this.#askAlone(other)
+      this.#waiters.delete(other)
+      this.#forwardAlone(other)
     }
-    if (first === undefined) return
-    this.#tell(first)
-    shielded(first, deliver)
+    if (first === undefined) return null
+    this.#record(first)
+    const { policy, refuse } = this.#parts
+    const decision: PolicyDecision = passed ?? policy(response.statusCode, response.headers)
+    return respond(first.request, response, decision, refuse)
   }
 
-  #askAlone(asker: Asker): void {
-    asker.release()
-    this.#parts.counts.unshared.inc()
-    shielded(asker, this.#parts.askAlone)
+  #forwardAlone(waiter: Waiter): void {
+    const { counts, forward, nowMs } = this.#parts
+    counts.unshared.inc()
+    shielded(waiter, ({ request, permit, sinceMs }) => forward(request, permit, nowMs() - sinceMs))
   }
 
-  #giveAll(answer: WholeAnswer): void {
-    this.#exchange.discard()
-    this.#endAll(asker => give(asker, answer))
+  #respondToAll(response: BufferedResponse): void {
+    this.#settleAll(({ request }) => respondBuffered(request, response))
   }
 
-  #refuseAll(why: UpstreamFailure | Denial): void {
-    this.#exchange.discard()
-    const denial = why instanceof UpstreamFailure ? denied(denialReasonOf(why.kind)) : why
-    this.#endAll(({ reply, seen }) => {
-      if (why instanceof UpstreamFailure) seen.fault = why.kind
-      this.#parts.refuse(reply, seen, denial)
-    })
+  #refuseAll(failure: UpstreamFailure | null): void {
+    this.#settleAll(({ request }) => refuseFailed(request, failure, this.#parts.refuse))
   }
 
-  #endAll(end: (asker: Asker) => void, how?: 'revalidated'): void {
-    const askers = [...this.#askers]
-    this.#askers.clear()
-    for (const asker of askers) {
-      asker.release()
-      this.#tell(asker, how)
-      shielded(asker, end)
+  #settleAll(settle: (waiter: Waiter) => void, result?: 'revalidated'): void {
+    for (const waiter of this.#takeWaiters()) {
+      this.#record(waiter, result)
+      shielded(waiter, settle)
     }
   }
 
-  /** Traces, log and figures of one who is answered by this flight. */
-  #tell({ seen, leads }: Asker, how?: 'revalidated'): void {
-    if (leads) seen.trace?.forwarded(this.#exchange.statusCode, null)
-    const result = how ?? (leads ? 'upstream' : 'joined')
-    if (result !== 'upstream') seen.shared = result
+  #takeWaiters(): Waiter[] {
+    const waiters = [...this.#waiters]
+    this.#waiters.clear()
+    return waiters
+  }
+
+  #record({ request: { observation }, isFirst }: Waiter, revalidated?: 'revalidated'): void {
+    if (isFirst) observation.trace?.forwarded(this.#statusCode, null)
+    const result = revalidated ?? (isFirst ? 'upstream' : 'joined')
+    if (result !== 'upstream') observation.shared = result
     this.#parts.counts[result].inc()
   }
 }
 
-/** What goes wrong with one is nobody else's; and thrown on within undici's parser, it would end the process. */
-function shielded(asker: Asker, answer: (asker: Asker) => void): void {
+/** The fields of a response that several clients receive; its length is that of the buffered body. */
+function sharedFields({
+  headers: { 'content-length': _length, ...headers },
+}: PassedResponse): readonly string[] {
+  return fieldsOf({ ...headers, 'x-content-type-options': 'nosniff' })
+}
+
+/** A fault in answering one waiter must neither reach the others nor undici's parser. */
+function shielded(waiter: Waiter, answer: (waiter: Waiter) => void): void {
   try {
-    answer(asker)
+    answer(waiter)
   } catch (error) {
-    asker.seen.fault = `An answer of the upstream could not be passed on: ${String(error)}`
-    asker.reply.raw.destroy()
+    giveUp(waiter.request, error)
   }
 }

@@ -1,8 +1,8 @@
 import { type CounterHandle, handlesBy, type Metrics, SHARING_RESULTS } from '../../observability/metrics.ts'
 
-export type SharingCounts = Readonly<Record<(typeof SHARING_RESULTS)[number], CounterHandle>>
+export type CoalescingCounts = Readonly<Record<(typeof SHARING_RESULTS)[number], CounterHandle>>
 
-/** Resolved once, at zero from the start. */
-export function sharingCountsOf(metrics: Metrics): SharingCounts {
+/** Every series exists from the start, at zero. */
+export function coalescingCountsOf(metrics: Metrics): CoalescingCounts {
   return handlesBy(SHARING_RESULTS, result => metrics.sharedAnswers.handle({ result }))
 }

@@ -1,21 +1,21 @@
 import { LRUCache } from 'lru-cache'
 import type { Metrics } from '../../observability/metrics.ts'
-import type { KeptAnswer } from './cached-response.ts'
+import type { CachedResponse } from './cached-response.ts'
 
-/** Of all memory, so that nobody's many questions push out what all others asked. */
+/** The largest part of the memory that one workspace may take from the others. */
 const WORKSPACE_SHARE = 1 / 4
-/** A workspace's own list, without what is in it. */
+/** A workspace's own list, without its entries. */
 const WORKSPACE_BYTES = 2000
 
 /**
- * Answers by workspace, then by question: what is looked for in one can be found in no other. Bounded in bytes; what was
- * used longest ago goes first, of the workspace that asked longest ago.
+ * Cached responses by workspace, then by cache key, so that a lookup for one workspace cannot find another's. Bounded in
+ * bytes: the least recently used entry of the least recently used workspace goes first.
  */
-export class AnswerCache {
-  /** Grows when all that was asked before is to be forgotten, also what is still on its way. */
+export class ResponseCache {
+  /** Grows with `clear()`, so that responses requested before it are not stored after it. */
   epoch = 0
   readonly #maxBytes: number
-  readonly #workspaces: LRUCache<string, LRUCache<string, KeptAnswer>>
+  readonly #workspaces: LRUCache<string, LRUCache<string, CachedResponse>>
   #bytes = 0
 
   constructor(maxBytes: number, metrics: Metrics) {
@@ -23,7 +23,7 @@ export class AnswerCache {
     this.#workspaces = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: () => WORKSPACE_BYTES,
-      dispose: answers => answers.clear(),
+      dispose: responses => responses.clear(),
     })
     metrics.answerCacheBytes.onCollect(gauge => gauge.set(this.bytes))
     metrics.answerCacheCapacity.set(maxBytes)
@@ -33,26 +33,26 @@ export class AnswerCache {
     return this.#bytes + this.#workspaces.size * WORKSPACE_BYTES
   }
 
-  find(workspaceId: string, question: string): KeptAnswer | undefined {
-    return this.#workspaces.get(workspaceId)?.get(question)
+  find(workspaceId: string, key: string): CachedResponse | undefined {
+    return this.#workspaces.get(workspaceId)?.get(key)
   }
 
-  store(workspaceId: string, question: string, answer: KeptAnswer): void {
-    const size = answer.size + question.length
+  store(workspaceId: string, key: string, response: CachedResponse): void {
+    const size = response.size + key.length
     if (size > this.#maxBytes * WORKSPACE_SHARE) {
-      this.drop(workspaceId, question)
+      this.drop(workspaceId, key)
       return
     }
-    const answers = this.#workspaces.get(workspaceId) ?? this.#begin(workspaceId)
+    const responses = this.#workspaces.get(workspaceId) ?? this.#addWorkspace(workspaceId)
     this.#bytes += size
-    answers.set(question, answer, { size })
-    while (this.bytes > this.#maxBytes) this.#forgetOldest()
+    responses.set(key, response, { size })
+    while (this.bytes > this.#maxBytes) this.#dropOldest()
   }
 
-  drop(workspaceId: string, question: string): void {
-    const answers = this.#workspaces.get(workspaceId)
-    answers?.delete(question)
-    if (answers?.size === 0) this.#workspaces.delete(workspaceId)
+  drop(workspaceId: string, key: string): void {
+    const responses = this.#workspaces.get(workspaceId)
+    responses?.delete(key)
+    if (responses?.size === 0) this.#workspaces.delete(workspaceId)
   }
 
   clear(): void {
@@ -60,22 +60,22 @@ export class AnswerCache {
     this.#workspaces.clear()
   }
 
-  #begin(workspaceId: string): LRUCache<string, KeptAnswer> {
-    const answers = new LRUCache<string, KeptAnswer>({
+  #addWorkspace(workspaceId: string): LRUCache<string, CachedResponse> {
+    const responses = new LRUCache<string, CachedResponse>({
       maxSize: Math.floor(this.#maxBytes * WORKSPACE_SHARE),
-      dispose: ({ size }, question) => {
-        this.#bytes -= size + question.length
+      dispose: ({ size }, key) => {
+        this.#bytes -= size + key.length
       },
     })
-    this.#workspaces.set(workspaceId, answers)
-    return answers
+    this.#workspaces.set(workspaceId, responses)
+    return responses
   }
 
-  #forgetOldest(): void {
+  #dropOldest(): void {
     const { value: workspaceId } = this.#workspaces.rkeys().next()
     if (workspaceId === undefined) return
-    const answers = this.#workspaces.peek(workspaceId)
-    answers?.pop()
-    if (answers?.size === 0) this.#workspaces.delete(workspaceId)
+    const responses = this.#workspaces.peek(workspaceId)
+    responses?.pop()
+    if (responses?.size === 0) this.#workspaces.delete(workspaceId)
   }
 }

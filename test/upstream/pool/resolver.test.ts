@@ -1,6 +1,6 @@
 import { afterAll, afterEach, expect, test } from 'vitest'
-import type { ForwardingDeps } from '../../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../../src/upstream/pool/connection.ts'
+import type { UpstreamDeps } from '../../../src/upstream/upstream.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import {
   type ForwardingApp,
@@ -40,7 +40,7 @@ async function start(
   hosts: readonly string[],
   script: (request: ScriptedRequest) => void,
   settings: Partial<UpstreamSettings> = {},
-  deps: Partial<ForwardingDeps> = {},
+  deps: Partial<UpstreamDeps> = {},
 ) {
   port = await freePort()
   servers = await Promise.all(
@@ -159,7 +159,7 @@ test('a resolver that never answers is a 502 within the time for a connection, a
   expect(answers.map(({ status }) => status)).toEqual([502, 502, 502])
   expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'dns' })).toBe(3)
   expect(asked).toBe(1)
-  for (const { seen } of gateway.contexts) expect(seen.upstreamWaitMs).toBeLessThan(1_000)
+  for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBeLessThan(1_000)
 })
 
 test('a resolver that comes back is believed at once', async () => {

@@ -4,14 +4,14 @@ import { authorize, type Permit } from '../../../src/domain/authorize.ts'
 import type { KeyGrant } from '../../../src/domain/key-record.ts'
 import { compileRoutes, matchRoute } from '../../../src/domain/route.ts'
 import { compileRequestHeaders } from '../../../src/upstream/request-headers.ts'
-import { compileQuestion, isForAll, validatorsOf } from '../../../src/upstream/response-cache/cache-key.ts'
+import { compileCacheKey, fitsKey, validatorsOf } from '../../../src/upstream/response-cache/cache-key.ts'
 
 const PASSED_ON = ['Accept', 'accept-language', 'If-None-Match', 'If-Modified-Since', 'traceparent', 'X-A']
 const ROUTES = compileRoutes([
   { name: 'one', path: '/w/{workspaceId}', shareAnswers: true },
   { name: 'two', path: '/w/{workspaceId}/f/{file}', shareAnswers: true },
 ])
-const questionOf = compileQuestion(PASSED_ON)
+const cacheKeyOf = compileCacheKey(PASSED_ON)
 const headersOf = compileRequestHeaders(PASSED_ON, { 'x-service-token': 'fixed' })
 /** Said here anew: what of a request may differ, and the answer still be the same. */
 const OF_ONE_CALLER = ['x-request-id', 'x-postern-key-id', 'x-forwarded-for', 'traceparent']
@@ -94,7 +94,7 @@ test('two ask the same exactly where the upstream is told the same, but for what
   fc.assert(
     fc.property(pair, ({ one, other }) => {
       const question = (of: Asked) =>
-        questionOf(permitFor(of), of.client, of.forwarded) + validatorsOf(of.client)
+        cacheKeyOf(permitFor(of), of.client, of.forwarded) + validatorsOf(of.client)
       const equal = question(one) === question(other)
       expect(equal).toBe(same(without(told(one), OF_ONE_CALLER), without(told(other), OF_ONE_CALLER)))
       seen[equal ? 'same' : 'different']++
@@ -109,7 +109,7 @@ test('no two workspaces, and no two sets of scopes, ever ask the same', () => {
     fc.property(asked, asked, (one, other) => {
       fc.pre(one.workspaceId !== other.workspaceId || one.scopes.join() !== other.scopes.join())
       const question = (of: Asked, client: Asked['client']) =>
-        questionOf(permitFor({ ...of, path: one.path }), client, one.forwarded)
+        cacheKeyOf(permitFor({ ...of, path: one.path }), client, one.forwarded)
       expect(question(one, one.client)).not.toBe(question(other, one.client))
     }),
     { numRuns: 2000 },
@@ -128,6 +128,6 @@ test.each([
   ['x-request-id', false],
   ['traceparent', false],
 ])('an answer with Vary: %s is one for all who asked the same: %s', (vary, forAll) => {
-  expect(isForAll({ vary })).toBe(forAll)
-  expect(isForAll({ vary: ['Accept', vary] })).toBe(forAll)
+  expect(fitsKey({ vary })).toBe(forAll)
+  expect(fitsKey({ vary: ['Accept', vary] })).toBe(forAll)
 })

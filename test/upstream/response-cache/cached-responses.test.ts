@@ -78,7 +78,7 @@ test('what the upstream lets be kept is given again, with its age, until that ti
   expect(headers).toEqual(firstHeaders)
   expect(headers).toMatchObject({ etag: '"7"', 'cache-control': 'max-age=60', link: '</a>; rel=next' })
   expect(await result('cache')).toBe(1)
-  expect(gateway.contexts.at(-1)?.seen).toMatchObject({
+  expect(gateway.requests.at(-1)?.observation).toMatchObject({
     shared: 'cache',
     source: 'upstream',
     responseBytes: 3,
@@ -272,7 +272,10 @@ test('all who ask for what is not kept yet wait for one answer, and later ones f
   const asked: ScriptedRequest[] = []
   await start(request => void asked.push(request))
   const waiting: Promise<Answer>[] = Array.from({ length: 10 }, () => ask())
-  await until('all wait', () => gateway.contexts.filter(({ seen }) => seen.phase === 'waiting').length === 10)
+  await until(
+    'all wait',
+    () => gateway.requests.filter(({ observation }) => observation.phase === 'waiting').length === 10,
+  )
   for (const request of asked) request.send(json('"kept"', 'Cache-Control: max-age=60\r\n'))
   expect(new Set((await Promise.all(waiting)).map(({ text }) => text))).toEqual(new Set(['"kept"']))
   expect((await ask()).text).toBe('"kept"')

@@ -36,7 +36,7 @@ const askAll = (count = ASKERS): Promise<Answer>[] => Array.from({ length: count
 const waiting = (count: number) =>
   until(
     `${count} wait`,
-    () => gateway.contexts.filter(({ seen }) => seen.phase === 'waiting').length === count,
+    () => gateway.requests.filter(({ observation }) => observation.phase === 'waiting').length === count,
   )
 const results = async () => {
   const names = ['upstream', 'joined', 'unshared']
@@ -65,7 +65,9 @@ test('who asks what is being asked already is given the same answer, and the ups
   }
   expect(upstream.requests).toHaveLength(1)
   expect(await results()).toEqual({ upstream: 1, joined: ASKERS - 1, unshared: 0 })
-  expect(gateway.contexts.filter(({ seen }) => seen.shared === 'joined')).toHaveLength(ASKERS - 1)
+  expect(gateway.requests.filter(({ observation }) => observation.shared === 'joined')).toHaveLength(
+    ASKERS - 1,
+  )
   // What is over is over: nothing was kept.
   await ask()
   expect(upstream.requests).toHaveLength(2)
@@ -103,7 +105,7 @@ test('who asks when the answer has begun comes too late for it', async () => {
   const first = ask()
   await upstream.received(1)
   upstream.requests[0]?.send(`${HEAD}Content-Length: 2\r\n\r\n`, '{')
-  await until('the first is answered', () => gateway.contexts[0]?.seen.phase === 'streaming')
+  await until('the first is answered', () => gateway.requests[0]?.observation.phase === 'streaming')
   const second = ask()
   await upstream.received(2)
   upstream.requests[0]?.send('}')
@@ -172,7 +174,7 @@ test.each([
   for (const request of upstream.requests) request.socket.end(HEAD + rest)
   const answers = await Promise.all(asked)
   expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 502))
-  expect(gateway.contexts.map(({ seen }) => seen.fault)).toEqual(answers.map(() => 'truncated'))
+  expect(gateway.requests.map(({ observation }) => observation.fault)).toEqual(answers.map(() => 'truncated'))
   expect(upstream.requests).toHaveLength(1)
 })
 

@@ -3,7 +3,7 @@ import { directivesOf, freshnessOf, wantsFresher } from '../../../src/upstream/r
 import type { UpstreamHeaders } from '../../../src/upstream/response-policy.ts'
 
 const WALL_MS = Date.UTC(2026, 10, 21, 12)
-const times = { askedAtMs: 1000, nowMs: 1250, wallMs: WALL_MS }
+const times = { requestedAtMs: 1000, nowMs: 1250, wallMs: WALL_MS }
 const date = (offsetSeconds: number) => new Date(WALL_MS + offsetSeconds * 1000).toUTCString()
 const ETAG = { etag: '"7"' }
 const kept = (headers: UpstreamHeaders) => freshnessOf(headers, times)

@@ -2,21 +2,28 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../../src/observability/metrics.ts'
 import {
+  type CachedResponse,
   isKnownTo,
-  type KeptAnswer,
-  keep,
   refreshedHeaders,
+  toCachedResponse,
 } from '../../../src/upstream/response-cache/cached-response.ts'
-import { AnswerCache } from '../../../src/upstream/response-cache/response-cache.ts'
+import { ResponseCache } from '../../../src/upstream/response-cache/response-cache.ts'
 import { metricValue } from '../../support/forwarding-app.ts'
 
 const BOUND = 1_000_000
 const metrics = createMetrics()
-const cacheOf = (bytes = BOUND) => new AnswerCache(bytes, metrics)
+const cacheOf = (bytes = BOUND) => new ResponseCache(bytes, metrics)
 
-function answerOf(bytes: number, upstream: Record<string, string> = {}): KeptAnswer {
+function answerOf(bytes: number, upstream: Record<string, string> = {}): CachedResponse {
   const freshness = { ageMs: 0, lifetimeMs: 1000 }
-  return keep({ upstream, passing: {}, body: Buffer.alloc(bytes), freshness, askedAtMs: 0, nowMs: 0 })
+  return toCachedResponse({
+    upstream,
+    passing: {},
+    body: Buffer.alloc(bytes),
+    freshness,
+    requestedAtMs: 0,
+    nowMs: 0,
+  })
 }
 
 test('whatever is asked, what is kept takes no more than it may', async () => {

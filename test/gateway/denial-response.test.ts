@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DENIAL_REASONS, type DenialReason, denialRow, denied } from '../../src/domain/denial.ts'
-import { refusalOf } from '../../src/gateway/refusal.ts'
+import { refusalOf } from '../../src/gateway/denial-response.ts'
 
 /** Section 2 of the contract, written out: status, code, and whether the client is told to wait. */
 const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: string, wait: boolean]>> = {

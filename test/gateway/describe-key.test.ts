@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { KeyGrant } from '../../src/domain/key-record.ts'
-import { descriptionOf } from '../../src/gateway/answer.ts'
+import { describeKey } from '../../src/gateway/describe-key.ts'
 import { grantOf } from '../support/key-records.ts'
 
 function described(grant: KeyGrant): unknown {
-  return JSON.parse(Buffer.from(descriptionOf(grant).bytes, 'latin1').toString())
+  return JSON.parse(Buffer.from(String(describeKey(grant).body), 'latin1').toString())
 }
 
 function expected({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): unknown {
@@ -39,7 +39,7 @@ test('a hint is told as it was issued, whatever characters it has', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', maxLength: 128 }), hint => {
       const grant = grantOf({ hint })
-      const { length } = descriptionOf(grant)
+      const { length } = describeKey(grant)
       expect(described(grant)).toEqual(expected(grant))
       expect(length).toEqual(['content-length', String(Buffer.byteLength(JSON.stringify(expected(grant))))])
     }),

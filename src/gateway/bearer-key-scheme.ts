@@ -1,0 +1,47 @@
+import { type OnReload, reloadable } from '../config/reloadable.ts'
+import type { Config } from '../config/schema.ts'
+import {
+  digestOf,
+  hasKeyForm,
+  hasKeyMac,
+  importSigningSecret,
+  type KeyFormat,
+  keyPrefixOf,
+} from '../domain/secret.ts'
+import type { Credential, CredentialScheme } from './credential.ts'
+
+const SCHEME = 'bearer '
+
+/** API keys as bearer tokens. A signing secret that is removed ends its keys with the reload. */
+export function createBearerKeyScheme(config: Config, onReload: OnReload<Config>): CredentialScheme {
+  const format = reloadable(config, onReload, ({ keys }) => keyFormatOf(keys))
+  return {
+    read: ({ authorization }) => readBearerKey(authorization, format.value),
+    get prefix() {
+      return keyPrefixOf(format.value)
+    },
+  }
+}
+
+/** @param authorization every `Authorization` field of the request (RFC 6750, section 2.1) */
+export function readBearerKey(authorization: readonly string[], format: KeyFormat): Credential {
+  const [field] = authorization
+  const key = field === undefined || authorization.length > 1 ? '' : tokenOf(field)
+  if (key === '') return { ok: false, reason: 'key_missing' }
+  const isProven = hasKeyForm(key, format) && hasKeyMac(key, format)
+  return isProven ? { ok: true, digest: digestOf(key) } : { ok: false, reason: 'key_malformed' }
+}
+
+/** Scheme, spaces, token: nothing else separates the two (RFC 6750, section 2.1). @returns '' for any other form */
+function tokenOf(field: string): string {
+  if (field.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return ''
+  let at = SCHEME.length
+  while (field[at] === ' ') at++
+  return field.slice(at)
+}
+
+function keyFormatOf(keys: Config['keys']): KeyFormat {
+  if (keys.format === 'opaque') return { kind: 'opaque' }
+  const signingKeys = keys.signingSecrets.map(secret => importSigningSecret(Buffer.from(secret, 'base64')))
+  return { kind: 'signed', prefix: keys.prefix, signingKeys }
+}

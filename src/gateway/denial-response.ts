@@ -1,0 +1,50 @@
+import { type Denial, type DenialReason, denialRow } from '../domain/denial.ts'
+import { type BufferedResponse, bufferedResponse, fieldsOf } from '../http/buffered-response.ts'
+import { bytesOf } from '../http/byte-string.ts'
+
+/** What a client sees of a denial. */
+export interface Refusal {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+export function refusalOf({ reason, detail, scope, retryAfterSeconds }: Denial): Refusal {
+  const row = denialRow(reason)
+  const wait = retryAfterSeconds ?? row.retryAfterSeconds
+  const scopeParameter = scope === undefined ? '' : `, scope="${scope}"`
+  const body = JSON.stringify({ code: row.code, error: detail ?? row.text })
+  return {
+    status: row.status,
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      ...row.headers,
+      ...(row.challenge === undefined
+        ? {}
+        : { 'www-authenticate': `Bearer realm="postern"${row.challenge}${scopeParameter}` }),
+      ...(wait === undefined ? {} : { 'retry-after': String(wait) }),
+    },
+    body,
+  }
+}
+
+/** Denials without details of a single request have one response each. */
+const PREPARED = new Map<DenialReason, BufferedResponse>()
+
+export function denialResponse(denial: Denial): BufferedResponse {
+  const { reason, detail, scope, retryAfterSeconds } = denial
+  if (detail !== undefined || scope !== undefined || retryAfterSeconds !== undefined) return build(denial)
+  let response = PREPARED.get(reason)
+  if (response === undefined) {
+    response = build(denial)
+    PREPARED.set(reason, response)
+  }
+  return response
+}
+
+function build(denial: Denial): BufferedResponse {
+  const { status, headers, body } = refusalOf(denial)
+  return bufferedResponse(status, fieldsOf(headers), bytesOf(body))
+}

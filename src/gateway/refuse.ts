@@ -1,0 +1,43 @@
+import { denialRow } from '../domain/denial.ts'
+import { writeBuffered } from '../http/buffered-response.ts'
+import { endConnectionAfter } from '../http/guard-connections.ts'
+import type { RequestObserver } from '../observability/request-observer.ts'
+import type { ClientRequest, Refuse } from '../upstream/client-request.ts'
+import { giveUp } from '../upstream/forward.ts'
+import type { Admission } from './admission.ts'
+import { denialResponse } from './denial-response.ts'
+
+/**
+ * Under overload some denials are delayed, so that clients that ignore `Retry-After` cannot starve others. A delayed
+ * request no longer counts as in flight.
+ */
+export function createRefuse(
+  admission: Pick<Admission, 'holdBack'>,
+  observer: Pick<RequestObserver, 'handedOver'>,
+): Refuse {
+  return (request, denial, closesConnection) => {
+    if (denialRow(denial.reason).delayedUnderOverload !== true) {
+      refuse(request, denial, closesConnection)
+      return
+    }
+    observer.handedOver(request.observation)
+    admission
+      .holdBack()
+      .then(() => refuse(request, denial, closesConnection))
+      .catch((error: unknown) => giveUp(request, error))
+  }
+}
+
+const refuse: Refuse = ({ response, observation }, denial, closesConnection = false) => {
+  const row = denialRow(denial.reason)
+  observation.reason = denial.reason
+  if (row.responsible === 'upstream') observation.source = 'upstream'
+  if (closesConnection || row.closesConnection === true) closeAfter({ response })
+  observation.responseBytes = writeBuffered(response, denialResponse(denial), observation.requestId)
+}
+
+/** Announces that the connection closes after this response, and reads no further request of it. */
+export function closeAfter({ response }: Pick<ClientRequest, 'response'>): void {
+  endConnectionAfter(response.req)
+  response.setHeader('connection', 'close')
+}

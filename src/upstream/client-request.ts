@@ -1,0 +1,17 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Denial } from '../domain/denial.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
+
+/** A client's request on its way through the gateway. */
+export interface ClientRequest {
+  readonly message: IncomingMessage
+  readonly response: ServerResponse
+  /** What logs, metrics and traces say of the request when it ends. Its request id stands there. */
+  readonly observation: RequestObservation
+}
+
+/**
+ * Answers a request with a denial.
+ * @param closesConnection whatever the reason's row says: the rest of the connection must not be read
+ */
+export type Refuse = (request: ClientRequest, denial: Denial, closesConnection?: boolean) => void

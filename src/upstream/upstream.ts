@@ -1,0 +1,65 @@
+import type { IncomingMessage } from 'node:http'
+import type { BlockList } from 'node:net'
+import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts'
+import type { Permit } from '../domain/authorize.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import type { Log } from '../observability/trouble-log.ts'
+import type { ClientRequest } from './client-request.ts'
+import { type Forwarded, forwardedOf } from './forwarded.ts'
+import type { UpstreamSettings } from './pool/connection.ts'
+import { UpstreamDispatcher } from './pool/dispatcher.ts'
+import type { UpstreamRequest } from './pool/exchange-parties.ts'
+import type { Resolve } from './pool/resolver.ts'
+import { compileRequestHeaders } from './request-headers.ts'
+import { compileResponsePolicy, type ResponsePolicy } from './response-policy.ts'
+
+export interface UpstreamDeps {
+  readonly settings: UpstreamSettings
+  /** Fixed headers and TLS can change while the process runs. */
+  readonly onReload?: OnReload<UpstreamSettings>
+  /** Names of the headers that pass, each way. */
+  readonly requestHeaders: readonly string[]
+  readonly responseHeaders: readonly string[]
+  /** Proxies whose `X-Forwarded-*` fields are believed. */
+  readonly trustedProxies: BlockList | null
+  readonly metrics: Metrics
+  readonly clock: Clock
+  readonly logger: Log
+  readonly resolve?: Resolve
+  readonly clientStallMs?: number
+}
+
+/** The service behind the gateway: what it is asked, over which connections, and what of its responses passes. */
+export interface Upstream {
+  readonly pool: UpstreamDispatcher
+  readonly policy: ResponsePolicy
+  requestFor(request: ClientRequest, permit: Permit): UpstreamRequest
+  /** The `X-Forwarded-*` fields of a request. */
+  forwardedFor(message: IncomingMessage): Forwarded
+}
+
+export function createUpstream(deps: UpstreamDeps): Upstream {
+  const { trustedProxies } = deps
+  const buildHeaders = reloadable(deps.settings, deps.onReload ?? neverReloads, ({ headers }) =>
+    compileRequestHeaders(deps.requestHeaders, headers),
+  )
+  const basePath = new URL(deps.settings.url).pathname.replace(/(?<!\/)\/+$/, '')
+  const forwardedFor = ({ socket, headers }: IncomingMessage) =>
+    forwardedOf(socket.remoteAddress ?? '', trustedProxies, headers)
+
+  return {
+    pool: new UpstreamDispatcher(deps),
+    policy: compileResponsePolicy(deps.responseHeaders),
+    requestFor({ message, observation }, { grant, upstreamTarget }) {
+      const { requestId, trace } = observation
+      const headers = buildHeaders.value(message.headers, grant, {
+        requestId,
+        forwarded: forwardedFor(message),
+      })
+      if (trace !== null) headers['traceparent'] = trace.forwarding()
+      return { workspaceId: grant.workspaceId, path: basePath + upstreamTarget, headers }
+    },
+    forwardedFor,
+  }
+}

@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'vitest'
+import type { PrepareReload } from '../../src/config/reloadable.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { importSigningSecret, mintSecret } from '../../src/domain/secret.ts'
+import { createBearerKeyScheme } from '../../src/gateway/bearer-key-scheme.ts'
+
+const SECRETS = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
+const [first, second] = SECRETS.map(secret =>
+  mintSecret('wsk_', Buffer.alloc(32, 3), importSigningSecret(secret)).reveal(),
+)
+
+function configWith(...secrets: readonly (Buffer | undefined)[]): Config {
+  const signingSecrets = secrets.map(secret => secret?.toString('base64'))
+  // All of a configuration that is read here.
+  return { keys: { format: 'signed', prefix: 'wsk_', signingSecrets } } as unknown as Config
+}
+
+function startScheme(config: Config) {
+  const prepared: PrepareReload<Config>[] = []
+  const scheme = createBearerKeyScheme(config, prepare => void prepared.push(prepare))
+  const isAccepted = (key: string | undefined) => scheme.read({ authorization: [`Bearer ${key}`] }).ok
+  return { isAccepted, prepare: (next: Config) => prepared.map(prepare => prepare(next)) }
+}
+
+describe('the MAC of a key is checked at each request', () => {
+  test('so that removing a signing secret ends its keys from the reload on, and no others', () => {
+    const { isAccepted, prepare } = startScheme(configWith(...SECRETS))
+    expect([first, second].map(isAccepted)).toEqual([true, true])
+    const apply = prepare(configWith(SECRETS[1]))
+    expect([first, second].map(isAccepted)).toEqual([true, true])
+    for (const put of apply) put()
+    expect([first, second].map(isAccepted)).toEqual([false, true])
+  })
+
+  test('and adding one accepts its keys', () => {
+    const { isAccepted, prepare } = startScheme(configWith(SECRETS[0]))
+    expect([first, second].map(isAccepted)).toEqual([true, false])
+    for (const put of prepare(configWith(...SECRETS))) put()
+    expect([first, second].map(isAccepted)).toEqual([true, true])
+  })
+})
