@@ -312,7 +312,7 @@ test('when the settings of the upstream change, what it said before is forgotten
   expect((await ask(FILES_PATH)).text).toBe('"3"')
 })
 
-test('ten thousand questions take no more memory than they may', async () => {
+test('responses to three thousand different requests take no more memory than they may', async () => {
   const maxBytes = 500_000
   await start(numbered('Cache-Control: max-age=60'), { cache: { maxBytes } })
   const ask1000 = async (from: number) => {
@@ -324,7 +324,7 @@ test('ten thousand questions take no more memory than they may', async () => {
     }
     await Promise.all(Array.from({ length: 8 }, one))
   }
-  for (let turn = 0; turn < 10; turn++) {
+  for (let turn = 0; turn < 3; turn++) {
     await ask1000(turn * 1000)
     const bytes = await metricValue(gateway.metrics, 'postern_answer_cache_bytes', {})
     // There is one workspace only.
