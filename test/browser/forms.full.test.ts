@@ -28,9 +28,9 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await signIn(ada, site, NEW_KEY)
     await page.getByLabel('Name').fill('n'.repeat(117))
     await page.getByLabel('180 days').check()
-    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.getByRole('button', { name: 'Issue key' }).click()
     const summary = page.getByRole('alert')
-    await summary.getByRole('heading', { name: '2 things need another look' }).waitFor()
+    await summary.getByRole('heading', { name: '2 problems to fix' }).waitFor()
     // Where a keyboard or a screen reader goes on from, without a script as well.
     expect(await page.locator(':focus').getAttribute('id')).toBe('problems')
     const name = page.getByLabel('Name')
@@ -41,11 +41,11 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
       'Shorten the name to 100 characters; it has 117',
     )
     expect(await page.title()).toMatch(/^Error: /)
-    await summary.getByRole('link', { name: 'Choose at least one thing' }).click()
+    await summary.getByRole('link', { name: 'Choose at least one scope' }).click()
     await page.waitForURL('**#scopes')
     await name.fill('short enough')
     await page.getByLabel('files:read').check()
-    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.getByRole('button', { name: 'Issue key' }).click()
     await page.locator('#secret').waitFor()
     await ada.close()
   })
@@ -58,14 +58,14 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await page.getByLabel('files:read').check()
     await page.getByLabel('30 days').check()
     await ada.context.clearCookies()
-    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.getByRole('button', { name: 'Issue key' }).click()
     await page.getByRole('link', { name: 'Sign in with your account' }).click()
-    await page.getByText('Your session had ended').waitFor()
+    await page.getByText('Your session had expired').waitFor()
     expect(await page.getByLabel('Name').inputValue()).toBe('typed before & kept')
     expect(await page.getByLabel('files:read').isChecked()).toBe(true)
     expect(await page.getByLabel('workspace:read').isChecked()).toBe(false)
     expect(await page.getByLabel('30 days').isChecked()).toBe(true)
-    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.getByRole('button', { name: 'Issue key' }).click()
     await page.locator('#secret').waitFor()
     await ada.close()
   })
@@ -78,8 +78,8 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await ada.context.clearCookies()
     const other = { ...ada, page: await ada.context.newPage() }
     await signIn(other, site)
-    await ada.page.getByRole('button', { name: 'Issue the key' }).click()
-    await ada.page.getByText('Your session had ended').waitFor()
+    await ada.page.getByRole('button', { name: 'Issue key' }).click()
+    await ada.page.getByText('Your session had expired').waitFor()
     expect(await ada.page.getByLabel('Name').inputValue()).toBe('from before')
     await ada.close()
   })
@@ -97,11 +97,11 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await signIn(ada, site, NEW_KEY)
     await page.getByLabel('Name').fill(HOSTILE)
     await page.getByLabel('files:read').check()
-    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.getByRole('button', { name: 'Issue key' }).click()
     await page.locator('#secret').waitFor()
     const places = ['/workspaces/ws_1/keys', '/workspaces/ws_1/audit']
     const { pathname } = new URL(
-      (await page.getByRole('link', { name: 'I have stored it' }).getAttribute('href')) ?? '',
+      (await page.getByRole('link', { name: 'I have saved it' }).getAttribute('href')) ?? '',
       site.origin,
     )
     for (const place of [...places, pathname, `${pathname}/rotate`, `${pathname}/revoke`]) {
@@ -122,11 +122,11 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     site.provider.person = { sub: 'grace', name: 'Grace Hopper', workspaces: [], roles: ['postern-admin'] }
     await signIn(grace, site)
     await grace.page.getByLabel('Workspace id').fill('not a workspace')
-    await grace.page.getByRole('button', { name: 'Open it' }).click()
+    await grace.page.getByRole('button', { name: 'Open' }).click()
     await grace.page.getByRole('alert').getByText('Enter the id of a workspace').waitFor()
     expect(await grace.page.getByLabel('Workspace id').inputValue()).toBe('not a workspace')
     await grace.page.getByLabel('Workspace id').fill('ws_9')
-    await grace.page.getByRole('button', { name: 'Open it' }).click()
+    await grace.page.getByRole('button', { name: 'Open' }).click()
     await grace.page.getByRole('heading', { name: 'No keys yet' }).waitFor()
     expect(new URL(grace.page.url()).pathname).toBe('/workspaces/ws_9/keys')
     await grace.close()
@@ -146,7 +146,7 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     for (const path of paths) {
       const answer = await ada.page.goto(`${site.origin}/workspaces/${path}`)
       expect([path, answer?.status()]).toEqual([path, 404])
-      await ada.page.getByRole('heading', { name: 'There is nothing here' }).waitFor()
+      await ada.page.getByRole('heading', { name: 'Page not found' }).waitFor()
     }
     await ada.close()
   })

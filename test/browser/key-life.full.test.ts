@@ -67,7 +67,7 @@ describe.skipIf(!has(CHROMIUM))(
       await page.getByLabel('Name').fill('build server')
       await page.getByLabel('files:read').check()
       await page.getByLabel('30 days').check()
-      await page.getByRole('button', { name: 'Issue the key' }).click()
+      await page.getByRole('button', { name: 'Issue key' }).click()
 
       await page.locator('button[data-copies=secret]').click()
       await page.getByRole('status').getByText('Copied').waitFor({ state: 'attached' })
@@ -78,21 +78,21 @@ describe.skipIf(!has(CHROMIUM))(
       expect(await copied()).toContain(`Authorization: Bearer ${first}`)
       expect(await tried(first)).toBe(200)
 
-      await page.getByRole('link', { name: 'I have stored it' }).click()
+      await page.getByRole('link', { name: 'I have saved it' }).click()
       await page.getByRole('heading', { name: 'build server' }).waitFor()
       expect(await page.content()).not.toContain(first)
       await page.getByRole('link', { name: 'Rotate', exact: true }).click()
       await page.getByLabel('7 days').first().check()
-      await page.getByRole('button', { name: 'Rotate the key' }).click()
+      await page.getByRole('button', { name: 'Rotate key' }).click()
       const second = (await page.locator('#secret').textContent()) ?? ''
       expect(second).not.toBe(first)
       expect([await tried(first), await tried(second)]).toEqual([200, 200])
 
-      await page.getByRole('link', { name: 'I have stored it' }).click()
+      await page.getByRole('link', { name: 'I have saved it' }).click()
       await page.getByText('The old key works until').waitFor()
       await page.getByRole('button', { name: 'Finish now' }).click()
-      await page.getByRole('dialog').getByRole('button', { name: 'Stop the old key now' }).click()
-      await page.getByRole('heading', { name: 'The key is revoked' }).waitFor()
+      await page.getByRole('dialog').getByRole('button', { name: 'Revoke the old key now' }).click()
+      await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
       await until('the gateway refuses the old key', async () => (await tried(first)) === 'key_revoked')
       expect(await tried(second)).toBe(200)
 
@@ -108,9 +108,9 @@ describe.skipIf(!has(CHROMIUM))(
         },
         BROWSER_TEST.timeout,
       )
-      await page.getByRole('dialog').getByRole('button', { name: 'Revoke it now' }).click()
-      await page.getByRole('heading', { name: 'The key is revoked' }).waitFor()
-      await page.getByText('of 1 gateway has confirmed').waitFor()
+      await page.getByRole('dialog').getByRole('button', { name: 'Revoke now' }).click()
+      await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
+      await page.getByText('of 1 gateway').waitFor()
       const committedAt = (await page.locator('#revocation time').first().getAttribute('datetime')) ?? ''
       expect((await refusedAtMs) - Date.parse(committedAt)).toBeLessThan(A_SECOND_MS)
 

@@ -96,7 +96,7 @@ function scenesOf(
     await page.goto(`${site.origin}${KEYS}/new`)
     await page.getByLabel('Name').fill(name)
     if (name !== '') await page.getByLabel('files:read').check()
-    await page.getByRole('button', { name: 'Issue the key' }).click()
+    await page.getByRole('button', { name: 'Issue key' }).click()
     await page.locator(name === '' ? '#problems' : '#secret').waitFor()
   }
   const revoke = async (page: Page, confirmedBy: readonly string[]) => {
@@ -105,8 +105,8 @@ function scenesOf(
     for (const name of GATEWAYS) await site.confirm(name)
     for (const name of confirmedBy) await site.confirm(name, [{ digest: digestOf(secret), version: 2 }])
     await page.goto(`${site.origin}${KEYS}/${id}/revoke`)
-    await page.getByRole('button', { name: 'Revoke it now' }).click()
-    await page.getByRole('heading', { name: 'The key is revoked' }).waitFor()
+    await page.getByRole('button', { name: 'Revoke now' }).click()
+    await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
   }
   return [
     { name: 'sign-in', signedOut: true, show: open('/sign-in') },

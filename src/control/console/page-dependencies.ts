@@ -4,16 +4,16 @@ import type { createOperationCounter } from '../registry/operations/operation-co
 import type { Registry } from '../registry/registry.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 
-/** What the pages are made of. */
+/** What the routes of pages need. */
 export interface PageDependencies {
   readonly registry: Registry
-  /** What the webhook was told; null where there is none. */
+  /** Null if no webhook is configured. */
   readonly deliveries: Pick<WebhookDeliveries, 'list'> | null
   readonly count: ReturnType<typeof createOperationCounter>
-  /** Each with what it grants in words. */
+  /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>
   readonly routes: readonly RouteConfig[]
   readonly document: ApiDocument
-  /** Where integrators find the API; null where nobody has said so. */
+  /** The API's public URL; null if none is configured. */
   readonly gatewayUrl: string | null
 }

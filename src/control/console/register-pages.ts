@@ -8,7 +8,7 @@ import { readingRoutes } from './routes/reading-routes.ts'
 import { revokeRoutes } from './routes/revoke-routes.ts'
 import { rotateRoutes } from './routes/rotate-routes.ts'
 
-/** The console's pages, in a scope in which people are known and forms are read. */
+/** The console's pages, in a scope that identifies people and parses forms. */
 export function registerPages(
   scope: FastifyInstance,
   sources: PageDependencies,

@@ -38,7 +38,7 @@ test('a page shows what became of each message to the webhook, and why one was n
     return text.includes('204, after 1 attempt') && text.includes('Response status 500, after 1 attempt')
   })
   expect(await page()).toMatch(/Waiting[\s\S]*next attempt[\s\S]*Delivered/)
-  expect((await browser.visit('/workspaces/ws_1/audit')).text).toContain('What the webhook was told')
+  expect((await browser.visit('/workspaces/ws_1/audit')).text).toContain('Webhook deliveries')
 })
 
 test('of another workspace nothing is shown, and there is no such page where there is no webhook', async () => {

@@ -8,22 +8,22 @@ test.each([
   [
     'confirmed',
     { known: 2, confirmed: 2, verifying: 0, silent: [] },
-    ['done', '2 of 2 gateways have confirmed'],
+    ['done', 'Confirmed by 2 of 2 gateways'],
   ],
   [
     'disconnected',
     { known: 1, confirmed: 0, verifying: 1, silent: [] },
-    ['done', '0 of 1 gateway has confirmed', '1 is disconnected and checks each key with the console'],
+    ['done', 'Confirmed by 0 of 1 gateway', '1 is disconnected and checks each key with the console'],
   ],
   [
     'silent',
     { known: 2, confirmed: 1, verifying: 0, silent },
-    ['waiting', '1 of 2 gateways have confirmed', 'No answer within a second from:', 'pod-7'],
+    ['waiting', 'Confirmed by 1 of 2 gateways', 'No confirmation within one second from:', 'pod-7'],
   ],
   [
     'unknown',
     { known: 0, confirmed: 0, verifying: 0, silent: [] },
-    ['waiting', 'No gateway is known', 'None has reported to this console within the last minute'],
+    ['waiting', 'No gateways known', 'No gateway has reported to this console within the last minute'],
   ],
 ])('a page says in words of gateways that they are %s', (_, gateways, words) => {
   const times = { committedAtMs: NOW_MS, announcedAtMs: NOW_MS + 7, announced: true }

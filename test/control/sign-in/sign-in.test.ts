@@ -409,7 +409,7 @@ describe('whoever tries too often', () => {
     expect(refused.statusCode).toBe(429)
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
     expect(Number(refused.headers['retry-after'])).toBeLessThanOrEqual(60)
-    expect(refused.payload).toContain('Please wait a minute')
+    expect(refused.payload).toContain('Wait one minute')
     expect((await attempt('192.0.2.1', START)).statusCode).toBe(429)
     expect(await outcomes(metrics, 'limited')).toBe(2)
 

@@ -1,4 +1,4 @@
-/* What makes the pages handier. Each of them works without it. */
+/* Conveniences. Every page works without this script. */
 
 const UNITS = [
   ['day', 86_400_000],
@@ -7,7 +7,7 @@ const UNITS = [
 ]
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 
-/** The same words as the server's. */
+/** The same code as in layout/times.ts. */
 function relativeTime(differenceMs) {
   for (const [unit, unitMs] of UNITS) {
     const count = Math.trunc(differenceMs / unitMs)
@@ -16,7 +16,7 @@ function relativeTime(differenceMs) {
   return differenceMs <= 0 ? 'just now' : 'in under a minute'
 }
 
-/** By the console's clock: that of this machine may be wrong. */
+/** By the console's clock: the local one may be wrong. */
 const aheadMs = Number(document.body.dataset.now ?? Date.now()) - Date.now()
 
 function keepTimesTrue() {
@@ -26,7 +26,7 @@ function keepTimesTrue() {
   }
 }
 
-/** Where a page may not write to the clipboard (plain http), what is selected can still be copied. */
+/** Without clipboard access (plain http), copies by selection. */
 async function copy(element) {
   if (navigator.clipboard !== undefined) {
     await navigator.clipboard.writeText(element.textContent)
@@ -45,13 +45,13 @@ function setUpCopying() {
     button.hidden = false
     button.addEventListener('click', async () => {
       const done = await copy(document.getElementById(button.dataset.copies)).catch(() => false)
-      button.textContent = done ? 'Copied' : 'Copy it by hand'
+      button.textContent = done ? 'Copied' : 'Copy manually'
       said.textContent = button.textContent
     })
   }
 }
 
-/** A page that asks once more becomes a dialog on the spot. */
+/** Opens confirmation pages as dialogs. */
 function setUpDialogs() {
   for (const link of document.querySelectorAll('a[data-opens]')) {
     const dialog = document.getElementById(link.dataset.opens)
@@ -74,7 +74,7 @@ function setUpDialogs() {
   }
 }
 
-/** Who enters a date means it. */
+/** Entering a date selects its option. */
 function setUpChoices() {
   for (const input of document.querySelectorAll('input[data-chooses]')) {
     const choice = document.getElementById(input.dataset.chooses)
@@ -87,7 +87,7 @@ function setUpChoices() {
   }
 }
 
-/** A menu closes as people expect of one. */
+/** Closes the menu on Escape or a click elsewhere. */
 function setUpMenus() {
   for (const menu of document.querySelectorAll('details.person')) {
     document.addEventListener('click', event => {
@@ -101,7 +101,7 @@ function setUpMenus() {
   }
 }
 
-/** A form is sent once, however often its button is pressed. */
+/** Submits a form once, however often its button is pressed. */
 function setUpForms() {
   for (const form of document.querySelectorAll('form[method="post"]')) {
     form.addEventListener('submit', event => {
@@ -111,23 +111,23 @@ function setUpForms() {
   }
 }
 
-/** How often somebody has signed out in this tab. */
+/** Number of sign-outs in this tab. */
 const signOuts = () => Number(sessionStorage.getItem('signOuts') ?? 0)
 const signOutsBefore = signOuts()
 
-/** Browsers keep whole pages for going back, also those that no cache may hold: after signing out they are asked for anew. */
+/** Pages from the back/forward cache, which ignores no-store, are reloaded after signing out. */
 function setUpSigningOut() {
   document.querySelector('form[action="/sign-out"]')?.addEventListener('submit', () => {
     sessionStorage.setItem('signOuts', String(signOuts() + 1))
   })
 }
 
-/** Whatever a browser keeps of a page that was left, it keeps no secret. */
+/** Removes secrets before the page enters the back/forward cache. */
 function forgetSecrets() {
   for (const element of document.querySelectorAll('[data-secret]')) {
     const gone = document.createElement('p')
     gone.className = 'notice'
-    gone.textContent = 'The secret was shown here once, and is gone.'
+    gone.textContent = 'The secret is no longer shown.'
     element.replaceChildren(gone)
   }
 }

@@ -6,11 +6,11 @@ export const EXPIRY_DAYS = [7, 30, 90, 180, 365] as const
 const DAY_MS = 86_400_000
 const MAX_DAYS = 365
 
-/** What was chosen and typed, as it came. */
+/** The choice as received. */
 export interface ExpiryChoice {
   /** A number of days, or `date`. */
   readonly expiry: string
-  /** `2027-02-18`; empty where none was typed. */
+  /** `2027-02-18`; empty if none was typed. */
   readonly date: string
 }
 
@@ -21,30 +21,30 @@ export function readExpiryChoice(fields: FormFields): ExpiryChoice {
 }
 
 export type ExpiryResult =
-  | { readonly ok: true; readonly context: Pick<IssueRequest, 'expiresInDays' | 'expiresAt'> }
+  | { readonly ok: true; readonly expiry: Pick<IssueRequest, 'expiresInDays' | 'expiresAt'> }
   | { readonly ok: false; readonly problems: Problems }
 
 export function decideExpiry({ expiry, date }: ExpiryChoice, nowMs: number): ExpiryResult {
   if (expiry === 'date') return decideDate(date, nowMs)
   const days = EXPIRY_DAYS.find(choice => String(choice) === expiry)
   if (days === undefined) return problem('expiry', 'Choose when the key expires')
-  // Without a script nothing keeps both from being said, and to guess which was meant would be wrong half of the time.
+  // Without the script a form can hold both; guessing which was meant would often be wrong.
   if (date !== '') return problem('date', `Clear this date to keep ${days} days, or choose “On a date” above`)
-  return { ok: true, context: { expiresInDays: days } }
+  return { ok: true, expiry: { expiresInDays: days } }
 }
 
-/** The last and the first day that may be chosen, as a date field has them. */
+/** The first and the last day that may be chosen, in the format of a date field. */
 export function dateBounds(nowMs: number): { readonly min: string; readonly max: string } {
   return { min: dayOf(nowMs + DAY_MS), max: dayOf(nowMs + MAX_DAYS * DAY_MS) }
 }
 
-/** A key of a date works on that day until it ends, in UTC. */
+/** The key expires at the end of that day, in UTC. */
 function decideDate(date: string, nowMs: number): ExpiryResult {
   const { min, max } = dateBounds(nowMs)
-  const context = { expiresAt: `${date}T23:59:59Z` }
+  const chosen = { expiresAt: `${date}T23:59:59Z` }
   if (date === '') return problem('date', 'Enter the last day on which the key should work')
-  if (/^\d{4}-\d\d-\d\d$/.test(date) && date >= min && date <= max && planExpiry(context, nowMs).ok) {
-    return { ok: true, context }
+  if (/^\d{4}-\d\d-\d\d$/.test(date) && date >= min && date <= max && planExpiry(chosen, nowMs).ok) {
+    return { ok: true, expiry: chosen }
   }
   return problem('date', `Enter a day from ${dayText(min)} to ${dayText(max)}, such as ${max}`)
 }

@@ -6,7 +6,7 @@ import { group, option, textInput } from './form-parts.ts'
 
 const DAY_MS = 86_400_000
 
-/** The question that issuing and rotating share: when the new key expires. */
+/** The expiry fields shared by issuing and rotating. */
 export function expiryQuestion(label: string, choice: ExpiryChoice, problems: Problems, nowMs: number): Html {
   const days = EXPIRY_DAYS.map(count =>
     option({
@@ -26,7 +26,7 @@ export function expiryQuestion(label: string, choice: ExpiryChoice, problems: Pr
     label: 'On a date',
   })
   const { min, max } = dateBounds(nowMs)
-  const hint = 'The key works on that day until midnight, UTC'
+  const hint = 'The key expires at the end of this day, UTC'
   const date = textInput(
     { name: 'date', label: 'Last day', hint, problems },
     choice.date,

@@ -1,12 +1,12 @@
-/** A form as it came: text under each name, or a list where a name was sent more than once. */
+/** A form as received: text for each name, or a list for a repeated name. */
 export type FormFields = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** What is wrong, by the name of the field that it is said beside; in the order of the page. */
+/** Problems by field name, in the order of the page. */
 export type Problems = ReadonlyMap<string, string>
 
 export const NO_PROBLEMS: Problems = new Map()
 
-/** @returns empty where it was not sent; the first where it was sent more than once */
+/** @returns empty if the field is missing; the first of a repeated field */
 export function textField(fields: FormFields, name: string): string {
   return listField(fields, name)[0] ?? ''
 }

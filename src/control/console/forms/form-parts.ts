@@ -1,12 +1,12 @@
 import { type Html, html, type Piece } from '../layout/html.ts'
 import type { Problems } from './form-fields.ts'
 
-/** Above a form that could not be used: what is wrong, each a way to its field. */
+/** Lists the problems above a form, each a link to its field. */
 export function errorSummary(problems: Problems): Html | null {
   if (problems.size === 0) return null
   const items = [...problems].map(([field, text]) => html`<li><a href="#${field}">${text}</a></li>`)
   return html`<div class="notice bad" role="alert" tabindex="-1" autofocus id="problems">
-    <h2>${problems.size === 1 ? 'One thing needs' : `${problems.size} things need`} another look</h2>
+    <h2>${problems.size === 1 ? '1 problem' : `${problems.size} problems`} to fix</h2>
     <ul>${items}</ul>
   </div>`
 }
@@ -18,21 +18,20 @@ export interface Field {
   readonly problems: Problems
 }
 
-/** A line of text. @param attributes such as `type` or `maxlength` */
+/** @param attributes such as `type` or `maxlength` */
 export function textInput(field: Field, value: string, attributes: Piece): Html {
   const { name, label } = field
   return html`<div class="field">
     <label for="${name}">${label}</label>
-    ${hintOf(field)}${problemOf(field)}
+    ${fieldHint(field)}${fieldProblem(field)}
     <input id="${name}" name="${name}" value="${value}" autocomplete="off"${describedBy(field)}${invalid(field)} ${attributes}>
   </div>`
 }
 
-/** Several inputs under one question. */
 export function group(field: Field, inputs: Piece): Html {
   return html`<fieldset class="field" id="${field.name}" tabindex="-1"${describedBy(field)}>
     <legend>${field.label}</legend>
-    ${hintOf(field)}${problemOf(field)}
+    ${fieldHint(field)}${fieldProblem(field)}
     ${inputs}
   </fieldset>`
 }
@@ -63,11 +62,11 @@ export function hidden(values: Readonly<Record<string, string>>): Html {
   return html`${inputs}`
 }
 
-function hintOf({ name, hint }: Field): Html | null {
+function fieldHint({ name, hint }: Field): Html | null {
   return hint === null ? null : html`<p class="hint" id="${name}-hint">${hint}</p>`
 }
 
-function problemOf({ name, problems }: Field): Html | null {
+function fieldProblem({ name, problems }: Field): Html | null {
   const text = problems.get(name)
   return text === undefined ? null : html`<p class="problem" id="${name}-problem">${text}</p>`
 }

@@ -2,19 +2,18 @@ import { type IssueRequest, isKeyName, MAX_NAME_LENGTH } from '../../../domain/i
 import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, readExpiryChoice } from './expiry-choice.ts'
 import { type FormFields, listField, type Problems, textField } from './form-fields.ts'
 
-/** What was typed and chosen, as it came. */
+/** The form as received. */
 export interface IssueForm extends ExpiryChoice {
   readonly name: string
   readonly scopes: readonly string[]
 }
 
 export function readIssueForm(fields: FormFields): IssueForm {
-  // Spaces around a name are an accident of copying.
   const name = textField(fields, 'name').trim()
   return { name, scopes: listField(fields, 'scopes'), ...readExpiryChoice(fields) }
 }
 
-/** A form that nobody has filled in, but for what a link to it or a session that ended has kept. */
+/** A new form, prefilled from a link or from before the session expired. */
 export function startIssueForm(query: FormFields): IssueForm {
   const kept = readIssueForm(query)
   return kept.expiry === '' ? { ...kept, ...DEFAULT_EXPIRY } : kept
@@ -24,7 +23,7 @@ export type IssueFormResult =
   | { readonly ok: true; readonly request: IssueRequest }
   | { readonly ok: false; readonly problems: Problems }
 
-/** Everything that is wrong at once. What this lets pass, the registry judges again. */
+/** Reports all problems at once. The registry validates again. */
 export function checkIssueForm(
   form: IssueForm,
   knownScopes: readonly string[],
@@ -35,17 +34,17 @@ export function checkIssueForm(
   const nameProblem = problemOfName(name)
   const problems = new Map<string, string>()
   if (nameProblem !== null) problems.set('name', nameProblem)
-  if (scopes.length === 0) problems.set('scopes', 'Choose at least one thing that the key may do')
+  if (scopes.length === 0) problems.set('scopes', 'Choose at least one scope')
   else if (!scopes.every(scope => knownScopes.includes(scope))) {
-    problems.set('scopes', 'One of the scopes is not known here any more. Choose from these')
+    problems.set('scopes', 'A chosen scope no longer exists. Choose from these')
   }
   if (!expiry.ok) for (const [field, text] of expiry.problems) problems.set(field, text)
   if (problems.size > 0 || !expiry.ok) return { ok: false, problems }
-  return { ok: true, request: { name, scopes, ...expiry.context } }
+  return { ok: true, request: { name, scopes, ...expiry.expiry } }
 }
 
 function problemOfName(name: string): string | null {
-  if (name === '') return 'Enter a name that tells the key apart, such as “build server”'
+  if (name === '') return 'Enter a name, such as “build server”'
   const length = [...name].length
   if (length > MAX_NAME_LENGTH) return `Shorten the name to ${MAX_NAME_LENGTH} characters; it has ${length}`
   return isKeyName(name) ? null : 'Remove line breaks, tabs and other control characters from the name'

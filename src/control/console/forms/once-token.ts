@@ -8,14 +8,14 @@ import { textField } from './form-fields.ts'
 
 const ONCE = /^[A-Za-z0-9_-]{22}$/
 
-/** Makes a form that is sent twice, as a browser does on reloading, one request. */
+/** Makes a form that is submitted twice, as by reloading, one request. */
 export function newOnceToken(randomBytes: RandomBytes): string {
   return Buffer.from(randomBytes(16)).toString('base64url')
 }
 
 /**
- * @param what whatever decides what is done: operation, parameters of the path, what the form says
- * @returns null where the form came without its token, so that sending it twice would do it twice
+ * @param what everything that determines the effect: operation, path parameters, form
+ * @returns null without the token: submitting such a form twice would act twice
  */
 export function readFormContext(
   request: FastifyRequest,
@@ -27,10 +27,10 @@ export function readFormContext(
   return { caller, idempotency: idempotencyOf(caller.actor, `form:${once}`, what) }
 }
 
-/** Said where a form is there again though nothing in it is wrong. */
+/** Shown when a form without problems is shown again. */
 export const FORM_NOTICES = {
-  kept: 'Your session had ended. What you entered is still here: please check it and send it again.',
+  kept: 'Your session had expired. Your entries are still here: check them and submit again.',
   reused:
-    'This form was sent before with other answers. Nothing was done now: check it and send it again for one more key.',
-  incomplete: 'The form did not arrive whole. Nothing was done: please send it again.',
+    'This form was already submitted with other values. Nothing was changed. Submit it again to issue another key.',
+  incomplete: 'The form was incomplete. Nothing was changed. Submit it again.',
 } as const

@@ -2,7 +2,7 @@ import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../../domain/rot
 import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, readExpiryChoice } from './expiry-choice.ts'
 import { type FormFields, type Problems, textField } from './form-fields.ts'
 
-/** How long the old key goes on working, with what is said of it. */
+/** How long the old key keeps working. */
 export const OVERLAPS: readonly {
   readonly seconds: number
   readonly label: string
@@ -10,13 +10,13 @@ export const OVERLAPS: readonly {
 }[] = [
   {
     seconds: 0,
-    label: 'Not at all: revoke it now',
-    hint: 'For a key that others may know. Every gateway refuses it within a second',
+    label: 'No overlap: revoke it now',
+    hint: 'For a leaked key. All gateways reject it within one second',
   },
-  { seconds: 3600, label: '1 hour', hint: 'When you replace it everywhere in one go' },
-  { seconds: 86_400, label: '24 hours', hint: 'Time for a deployment, and for what runs once a day' },
-  { seconds: 7 * 86_400, label: '7 days', hint: 'When others have to replace it as well' },
-  { seconds: 30 * 86_400, label: '30 days', hint: 'The longest there is' },
+  { seconds: 3600, label: '1 hour', hint: 'If you replace it everywhere at once' },
+  { seconds: 86_400, label: '24 hours', hint: 'Enough for a deployment and daily jobs' },
+  { seconds: 7 * 86_400, label: '7 days', hint: 'If other teams have to replace it too' },
+  { seconds: 30 * 86_400, label: '30 days', hint: 'The maximum' },
 ]
 
 export interface RotateForm extends ExpiryChoice {
@@ -37,15 +37,15 @@ export type RotateFormResult =
   | { readonly ok: true; readonly request: RotateRequest }
   | { readonly ok: false; readonly problems: Problems }
 
-/** Everything that is wrong at once. What this lets pass, the registry judges again. */
+/** Reports all problems at once. The registry validates again. */
 export function checkRotateForm(form: RotateForm, nowMs: number): RotateFormResult {
   const overlap = OVERLAPS.find(({ seconds }) => String(seconds) === form.overlap)
   const expiry = decideExpiry(form, nowMs)
   if (overlap !== undefined && expiry.ok) {
-    return { ok: true, request: { overlapSeconds: overlap.seconds, ...expiry.context } }
+    return { ok: true, request: { overlapSeconds: overlap.seconds, ...expiry.expiry } }
   }
   const problems = new Map<string, string>()
-  if (overlap === undefined) problems.set('overlap', 'Choose how long the old key goes on working')
+  if (overlap === undefined) problems.set('overlap', 'Choose how long the old key keeps working')
   if (!expiry.ok) for (const [field, text] of expiry.problems) problems.set(field, text)
   return { ok: false, problems }
 }

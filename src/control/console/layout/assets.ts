@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 
 const A_YEAR_SECONDS = 31_536_000
 
-/** A file that pages load, under a name that changes with what is in it: so it may be kept for as long as a browser likes. */
+/** A static file whose name holds a digest of its content, so that browsers may cache it forever. */
 interface Asset {
   readonly path: string
   readonly type: string

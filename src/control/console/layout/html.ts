@@ -1,10 +1,10 @@
 import { HtmlSafeString } from 'escape-html-template-tag'
 
 export type Html = HtmlSafeString
-/** What may stand in a page: text, which is escaped, or HTML that was made by `html` itself. */
+/** Content of a page: text, which is escaped, or HTML made by `html`. */
 export type Piece = string | number | Html | null | readonly Piece[]
 
-/** A template in which every value is text unless it is HTML of ours; null is nothing, and a list is its parts in a row. */
+/** A template tag that escapes every value but HTML made by itself. Null renders nothing, a list its items. */
 export function html(parts: TemplateStringsArray, ...values: readonly Piece[]): Html {
   return new HtmlSafeString(parts, values.map(withoutNull))
 }
@@ -14,7 +14,7 @@ function withoutNull(piece: Piece): Piece {
   return isList(piece) ? piece.map(withoutNull) : piece
 }
 
-/** The compiler does not see by itself that a list which cannot be changed is one. */
+/** Array.isArray does not narrow readonly arrays. */
 function isList(piece: Piece): piece is readonly Piece[] {
   return Array.isArray(piece)
 }

@@ -2,12 +2,12 @@ import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
 import { apiPath, auditPath, keysPath, WORKSPACES } from './paths.ts'
 
-/** What surrounds every page of somebody who is signed in. */
+/** What surrounds every page of a signed-in person. */
 export interface Frame {
   readonly personName: string
-  /** Null where none is chosen. */
+  /** Null if none is chosen. */
   readonly workspaceId: string | null
-  /** Whether there is another one to change to. */
+  /** Whether the person can change to another one. */
   readonly mayChoose: boolean
   /** For forms. */
   readonly csrfToken: string
@@ -17,7 +17,7 @@ export interface Frame {
 export type Section = 'keys' | 'audit' | 'api'
 
 export interface PageParts {
-  /** Of the window; in words that are ours, so that nobody's key name stands there. */
+  /** Of the window; never text that a person entered. */
   readonly title: string
   readonly section: Section | null
   readonly main: Piece
@@ -45,7 +45,7 @@ export function page(frame: Frame, { title, section, main }: PageParts): Html {
   ])
 }
 
-/** A page without a person: signing in, and what went wrong before anybody was known. */
+/** A page without a person: signing in, and errors before that. */
 export function barePage(title: string, main: Piece): Html {
   return documentOf(
     `${title} · Postern`,

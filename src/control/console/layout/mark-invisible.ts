@@ -1,18 +1,18 @@
 import { type Html, html } from './html.ts'
 
 /**
- * What has no look of its own, and what turns the direction of text. A joiner between two pictures makes one of them, and
- * stays; Hangul fillers and the Braille blank are letters to Unicode and nothing to the eye.
+ * Invisible characters and those that change the direction of text. A joiner within an emoji stays; Hangul fillers and the
+ * Braille blank count as letters in Unicode but are invisible.
  */
-const UNSEEN =
+const INVISIBLE =
   /(?!(?<=\p{Extended_Pictographic}|\p{Emoji_Modifier}|\ufe0f)\u200d(?=\p{Extended_Pictographic}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]/gu
 
-/** Text of a person's as others are to see it: in a direction of its own, and with every unseen character named. */
+/** Isolates the direction of user text and shows its invisible characters by their code point. */
 export function markInvisible(text: string): Html {
-  const seen = text.split(UNSEEN)
-  const unseen = text.match(UNSEEN) ?? []
-  const parts = seen.flatMap((part, index) => {
-    const character = unseen[index]
+  const visible = text.split(INVISIBLE)
+  const invisible = text.match(INVISIBLE) ?? []
+  const parts = visible.flatMap((part, index) => {
+    const character = invisible[index]
     return character === undefined ? [part] : [part, mark(character)]
   })
   return html`<bdi>${parts}</bdi>`
@@ -20,5 +20,5 @@ export function markInvisible(text: string): Html {
 
 function mark(character: string): Html {
   const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')
-  return html`<span class="unseen" title="A character that cannot be seen">U+${code}</span>`
+  return html`<span class="unseen" title="Invisible character">U+${code}</span>`
 }

@@ -1,6 +1,6 @@
 import type { KeyFilter } from '../../registry/database/key-filter.ts'
 
-/** Addresses of the pages; ids are of characters that mean themselves in a path. */
+/** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
 
 export function keysPath(

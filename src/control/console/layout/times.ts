@@ -13,7 +13,7 @@ const DATE = new Intl.DateTimeFormat('en-GB', {
   timeZone: 'UTC',
 })
 
-/** `in 89 days`, `3 minutes ago`; never more than has passed or is left. The script says it in the same words. */
+/** `in 89 days`, `3 minutes ago`, truncated. console.js has the same code. */
 export function relativeTime(atMs: number, nowMs: number): string {
   const differenceMs = atMs - nowMs
   for (const [unit, unitMs] of UNITS) {
@@ -33,12 +33,12 @@ export function instantText(atMs: number): string {
   return `${dateText(atMs)}, ${new Date(atMs).toISOString().slice(11, 16)} UTC`
 }
 
-/** `18 Feb 2027, 09:00:00.125 UTC`, where fractions of a second are the matter. */
+/** `18 Feb 2027, 09:00:00.125 UTC` */
 export function exactText(atMs: number): string {
   return `${dateText(atMs)}, ${new Date(atMs).toISOString().slice(11, 23)} UTC`
 }
 
-/** How long ago or until when, which the script keeps true while the page is open; the instant itself on pointing at it. */
+/** Relative time, kept current by the script, with the instant as its tooltip. */
 export function ago(atMs: number, nowMs: number): Html {
   const { iso, text } = { iso: new Date(atMs).toISOString(), text: instantText(atMs) }
   return html`<time datetime="${iso}" title="${text}" data-live>${relativeTime(atMs, nowMs)}</time>`
@@ -48,7 +48,6 @@ export function instant(atMs: number): Html {
   return html`<time datetime="${new Date(atMs).toISOString()}">${instantText(atMs)}</time>`
 }
 
-/** Both: the instant, and how far off it is. */
 export function instantAndAgo(atMs: number, nowMs: number): Html {
   return html`${instant(atMs)} <span class="muted">(${ago(atMs, nowMs)})</span>`
 }

@@ -6,28 +6,28 @@ import { newKeyPath, openApiPath } from '../layout/paths.ts'
 export interface ApiView {
   readonly workspaceId: string
   readonly document: ApiDocument
-  /** Where the API is; null where nobody has configured it. */
+  /** The API's URL; null if none is configured. */
   readonly gatewayUrl: string | null
 }
 
-/** Stands for an address that the console does not know. */
+/** A placeholder for an unknown URL. */
 export const UNKNOWN_ADDRESS = '$API'
 
 export function apiPage(frame: Frame, view: ApiView): Html {
   const { workspaceId, document, gatewayUrl } = view
   const operations = Object.entries(document.paths).map(([path, { get }]) => operation(path, get, view))
   const main = html`<div class="title"><h1>API reference</h1><a class="button" href="${openApiPath(workspaceId)}">OpenAPI document</a></div>
-    <p class="lead">Everything a key of workspace <strong>${workspaceId}</strong> can ask. All of it is read-only, and answers JSON.</p>
+    <p class="lead">Endpoints for keys of workspace <strong>${workspaceId}</strong>. All are read-only and return JSON.</p>
     <section class="card"><h2>Before you start</h2>
-      <p>Each request carries a key: <code>Authorization: Bearer wsk_…</code>. <a href="${newKeyPath(workspaceId)}">Issue one</a> with the scopes that you need.</p>
-      <p>${gatewayUrl === null ? html`In the commands, <code>${UNKNOWN_ADDRESS}</code> stands for the address of the API.` : html`The API is at <code>${gatewayUrl}</code>.`}
-      Commands take the key from the variable <code>KEY</code>, so that it does not stay in the shell's history.</p>
+      <p>Send a key with each request: <code>Authorization: Bearer wsk_…</code>. <a href="${newKeyPath(workspaceId)}">Issue a key</a> with the scopes you need.</p>
+      <p>${gatewayUrl === null ? html`In the commands, replace <code>${UNKNOWN_ADDRESS}</code> with the URL of the API.` : html`The URL of the API is <code>${gatewayUrl}</code>.`}
+      The commands read the key from the variable <code>KEY</code>, which keeps it out of the shell history.</p>
     </section>
     ${operations}
     <section class="card"><h2>Errors</h2>
-      <p>Every answer that is not a success is JSON with a stable <code>code</code> for programs and an <code>error</code> for people:</p>
-      <pre tabindex="0" aria-label="Example of an error"><code>{"code":"scope_missing","error":"The key lacks the scope files:read"}</code></pre>
-      <p>With 429 and 503, wait for as many seconds as <code>Retry-After</code> says.</p>
+      <p>Error responses are JSON with a stable <code>code</code> for programs and an <code>error</code> text for people:</p>
+      <pre tabindex="0" aria-label="Example error response"><code>{"code":"scope_missing","error":"The key lacks the scope files:read"}</code></pre>
+      <p>After a 429 or 503, wait for the number of seconds in <code>Retry-After</code>.</p>
     </section>`
   return page(frame, { title: 'API reference', section: 'api', main })
 }
@@ -48,16 +48,16 @@ function operation(path: string, described: ApiOperation, { workspaceId, gateway
   </section>`
 }
 
-/** The workspace is filled in already. */
+/** Without the workspace, which is already filled in. */
 function parameterTable(parameters: readonly ApiParameter[]): Html | null {
   const open = parameters.filter(({ name }) => name !== 'workspaceId')
   if (open.length === 0) return null
   const rows = open.map(
     ({ name, in: place, schema }) =>
-      html`<tr><th scope="row"><code>${name}</code></th><td>${place === 'query' ? 'query, may be left out' : 'path'}</td><td>${rangeText(schema)}</td></tr>`,
+      html`<tr><th scope="row"><code>${name}</code></th><td>${place === 'query' ? 'query, optional' : 'path'}</td><td>${rangeText(schema)}</td></tr>`,
   )
   return html`<table><caption>Parameters</caption>
-    <thead><tr><th scope="col">Name</th><th scope="col">Where</th><th scope="col">What it may be</th></tr></thead>
+    <thead><tr><th scope="col">Name</th><th scope="col">In</th><th scope="col">Allowed values</th></tr></thead>
     <tbody>${rows}</tbody></table>`
 }
 
@@ -72,12 +72,12 @@ function responses({ responses: byStatus, operationId }: ApiOperation): Html {
   const rows = Object.entries(byStatus).map(
     ([status, { description }]) => html`<tr><th scope="row">${status}</th><td>${description}</td></tr>`,
   )
-  return html`<details><summary>Answers<span class="hidden"> of ${operationId}</span></summary>
-    <table><caption class="hidden">Answers of ${operationId}</caption>
+  return html`<details><summary>Responses<span class="hidden"> of ${operationId}</span></summary>
+    <table><caption class="hidden">Responses of ${operationId}</caption>
     <thead><tr><th scope="col">Status</th><th scope="col">When</th></tr></thead><tbody>${rows}</tbody></table></details>`
 }
 
-/** What stands between backticks is code. */
+/** Renders text between backticks as code. */
 function withCode(text: string): Html {
   return html`${text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`
 }

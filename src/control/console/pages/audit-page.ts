@@ -10,7 +10,7 @@ export interface AuditView {
   readonly entries: readonly AuditEntry[]
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
-  /** Whether a webhook is told of it, too. */
+  /** Whether a webhook is configured. */
   readonly hasWebhook: boolean
 }
 
@@ -23,20 +23,18 @@ const ACTIONS: Readonly<Record<AuditAction, string>> = {
 export function auditPage(frame: Frame, view: AuditView): Html {
   const { entries } = view
   const main = html`<h1>Audit trail</h1>
-    <p class="lead">Who issued, rotated or revoked what, and from where. Nobody can change or delete an entry.${
-      view.hasWebhook
-        ? html` <a href="${deliveriesPath(view.workspaceId)}">What the webhook was told of it</a>.`
-        : null
+    <p class="lead">Who issued, rotated or revoked which key, and from which address. Entries cannot be changed or deleted.${
+      view.hasWebhook ? html` <a href="${deliveriesPath(view.workspaceId)}">Webhook deliveries</a>` : null
     }</p>
-    ${entries.length === 0 ? html`<p class="empty">Nothing has happened in this workspace yet.</p>` : table(view, frame.nowMs)}
+    ${entries.length === 0 ? html`<p class="empty">No entries yet.</p>` : table(view, frame.nowMs)}
     ${paging(view)}`
   return page(frame, { title: 'Audit trail', section: 'audit', main })
 }
 
 function table({ entries }: AuditView, nowMs: number): Html {
   return html`<table class="stacks">
-    <caption class="hidden">What was done, newest first</caption>
-    <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Key</th><th scope="col">By</th><th scope="col">From</th></tr></thead>
+    <caption class="hidden">Audit entries, newest first</caption>
+    <thead><tr><th scope="col">Time</th><th scope="col">Action</th><th scope="col">Key</th><th scope="col">Actor</th><th scope="col">Address</th></tr></thead>
     <tbody>${entries.map(entry => row(entry, nowMs))}</tbody>
   </table>`
 }
@@ -46,10 +44,10 @@ function row({ atMs, action, workspaceId, keyId, actor, detail }: AuditEntry, no
   const by = textOf(detail['by'])
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
-    <td><span class="label" aria-hidden="true">What</span><span><span class="badge ${action.replace('.', '-')}">${ACTIONS[action]}</span></span></td>
+    <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${ACTIONS[action]}</span></span></td>
     <td><span class="label" aria-hidden="true">Key</span><span><a class="key-name" href="${keyPath(workspaceId, keyId)}">${markInvisible(name === '' ? keyId : name)}</a></span></td>
-    <td><span class="label" aria-hidden="true">By</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
-    <td><span class="label" aria-hidden="true">From</span><span><code>${textOf(detail['from'])}</code></span></td>
+    <td><span class="label" aria-hidden="true">Actor</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
+    <td><span class="label" aria-hidden="true">Address</span><span><code>${textOf(detail['from'])}</code></span></td>
   </tr>`
 }
 

@@ -26,22 +26,21 @@ const STATES = {
   given_up: { label: 'Given up', badge: 'revoked' },
 } as const
 
-/** What the webhook was told of a workspace. */
 export function deliveriesPage(frame: Frame, view: DeliveriesView): Html {
   const { workspaceId, deliveries } = view
   const main = html`<p class="back"><a href="${auditPath(workspaceId)}">Audit trail</a></p>
     <h1>Webhook deliveries</h1>
-    <p class="lead">What the webhook of this console was told about keys of this workspace in the last thirty days.
-      What it does not take is sent again for about a day.</p>
-    ${deliveries.length === 0 ? html`<p class="empty">It has been told nothing yet.</p>` : table(view, frame.nowMs)}
+    <p class="lead">Events about keys of this workspace, sent to the webhook in the last 30 days.
+      Failed deliveries are retried for about 28 hours.</p>
+    ${deliveries.length === 0 ? html`<p class="empty">No events yet.</p>` : table(view, frame.nowMs)}
     ${paging(view)}`
   return page(frame, { title: 'Webhook deliveries', section: 'audit', main })
 }
 
 function table({ workspaceId, deliveries }: DeliveriesView, nowMs: number): Html {
   return html`<table class="stacks">
-    <caption class="hidden">What was told, newest first</caption>
-    <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Key</th><th scope="col">State</th><th scope="col">Last answer</th></tr></thead>
+    <caption class="hidden">Webhook events, newest first</caption>
+    <thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Key</th><th scope="col">State</th><th scope="col">Last response</th></tr></thead>
     <tbody>${deliveries.map(delivery => row(workspaceId, delivery, nowMs))}</tbody>
   </table>`
 }
@@ -51,14 +50,14 @@ function row(workspaceId: string, delivery: Delivery, nowMs: number): Html {
   const { label, badge } = STATES[deliveryState(delivery)]
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
-    <td><span class="label" aria-hidden="true">What</span><span>${TYPES[type]}</span></td>
+    <td><span class="label" aria-hidden="true">Event</span><span>${TYPES[type]}</span></td>
     <td><span class="label" aria-hidden="true">Key</span><span class="breaks"><a href="${keyPath(workspaceId, keyId)}"><code>${keyId}</code></a></span></td>
     <td><span class="label" aria-hidden="true">State</span><span><span class="badge ${badge}">${label}</span></span></td>
-    <td><span class="label" aria-hidden="true">Last answer</span><span>${lastAnswer(delivery, nowMs)}</span></td>
+    <td><span class="label" aria-hidden="true">Last response</span><span>${lastResponse(delivery, nowMs)}</span></td>
   </tr>`
 }
 
-function lastAnswer(delivery: Delivery, nowMs: number): Piece {
+function lastResponse(delivery: Delivery, nowMs: number): Piece {
   const { attempts, lastStatus, lastError, nextAttemptAtMs } = delivery
   if (attempts === 0) return 'Not sent yet'
   const count = attempts === 1 ? '1 attempt' : `${attempts} attempts`

@@ -9,13 +9,13 @@ import { keysPath, newKeyPath } from '../layout/paths.ts'
 
 export interface IssueView {
   readonly workspaceId: string
-  /** Each with what it grants in words. */
+  /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>
   readonly form: IssueForm
   readonly problems: Problems
-  /** What makes a form that is sent twice one request. */
+  /** Makes a form that is submitted twice one request. */
   readonly onceToken: string
-  /** Why the form is here again though nothing in it is wrong; null where it is not. */
+  /** Why a form without problems is shown again; null if it is not. */
   readonly notice: string | null
 }
 
@@ -23,7 +23,7 @@ export function issuePage(frame: Frame, view: IssueView): Html {
   const { workspaceId, form, problems, onceToken, notice } = view
   const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
     <h1>Issue a key</h1>
-    <p class="lead">For workspace <strong>${workspaceId}</strong>, and no other. You see the secret once, right after this.</p>
+    <p class="lead">For workspace <strong>${workspaceId}</strong> only. The next page shows the secret once.</p>
     ${errorSummary(problems)}
     ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
     <form class="card" method="post" action="${newKeyPath(workspaceId)}" novalidate>
@@ -32,15 +32,15 @@ export function issuePage(frame: Frame, view: IssueView): Html {
         {
           name: 'name',
           label: 'Name',
-          hint: 'Which program uses it, and where: “build server”, “importer, staging”',
+          hint: 'The program that uses the key, such as “build server” or “importer, staging”',
           problems,
         },
         form.name,
         html`type="text" maxlength="${MAX_NAME_LENGTH * 2}" required`,
       )}
       ${scopeQuestion(view)}
-      ${expiryQuestion('When it expires', form, problems, frame.nowMs)}
-      <div class="actions"><button class="primary">Issue the key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
+      ${expiryQuestion('Expiry', form, problems, frame.nowMs)}
+      <div class="actions"><button class="primary">Issue key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`
   return page(frame, {
     title: problems.size > 0 ? 'Error: Issue a key' : 'Issue a key',
@@ -60,6 +60,6 @@ function scopeQuestion({ scopes, form, problems }: IssueView): Html {
       hint: grants,
     }),
   )
-  const hint = 'As little as the program needs. A key keeps its scopes when it is rotated'
-  return group({ name: 'scopes', label: 'What it may do', hint, problems }, boxes)
+  const hint = 'Choose only what the program needs. Rotation keeps the scopes'
+  return group({ name: 'scopes', label: 'Scopes', hint, problems }, boxes)
 }

@@ -8,7 +8,7 @@ import { REVOKE_TEXTS, type RevokeAction, revokeForm } from './revoke-page.ts'
 
 export interface KeyDetails {
   readonly key: KeyView
-  /** The key that this one succeeds, and the one that succeeds it; null where there is none. */
+  /** The key that this one replaces, and the one that replaces it; null if there is none. */
   readonly predecessor: KeyView | null
   readonly successor: KeyView | null
 }
@@ -17,16 +17,16 @@ export function keyPage(frame: Frame, details: KeyDetails): Html {
   const { key } = details
   const { record } = key
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
-    <div class="title"><h1>${markInvisible(record.name)}</h1>${acts(key)}</div>
+    <div class="title"><h1>${markInvisible(record.name)}</h1>${actions(key)}</div>
     ${warning(key, frame.nowMs)}
     ${rotation(details, frame.nowMs)}
-    <section class="card" aria-labelledby="facts"><h2 id="facts">What it is</h2>${facts(key, frame.nowMs)}</section>
+    <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs)}</section>
     ${dialogs(frame, details)}`
   return page(frame, { title: `Key ${record.hint}`, section: 'keys', main })
 }
 
 /** Links to the pages that change the key; the script opens them as dialogs. */
-function acts({ record, state }: KeyView): Html | null {
+function actions({ record, state }: KeyView): Html | null {
   const path = (act: 'rotate' | RevokeAction) => keyPath(record.workspaceId, record.id, act)
   if (state === 'expired' || state === 'revoked') return null
   const rotate = html`<a class="button primary" href="${path('rotate')}">Rotate</a>`
@@ -40,10 +40,10 @@ function warning(key: KeyView, nowMs: number): Html | null {
   if (!isExpiring(key, nowMs)) return null
   const { record } = key
   return html`<p class="notice warn"><strong>This key expires ${ago(record.expiresAtMs, nowMs)}.</strong>
-    What uses it is refused afterwards. <a href="${keyPath(record.workspaceId, record.id, 'rotate')}">Rotate it</a> in time to replace it without a gap.</p>`
+    Requests with it are rejected after that. <a href="${keyPath(record.workspaceId, record.id, 'rotate')}">Rotate it</a> in time to replace it without an outage.</p>`
 }
 
-/** Both keys of a rotation, with the one fact that says when to finish. */
+/** Both keys of a rotation with their last use, which shows when to finish. */
 function rotation({ key, predecessor, successor }: KeyDetails, nowMs: number): Html | null {
   if (successor !== null) return rotationPart({ old: key, fresh: successor, here: key }, nowMs)
   return predecessor === null ? null : rotationPart({ old: predecessor, fresh: key, here: key }, nowMs)
@@ -52,16 +52,16 @@ function rotation({ key, predecessor, successor }: KeyDetails, nowMs: number): H
 interface RotationPart {
   readonly old: KeyView
   readonly fresh: KeyView
-  /** The one that the page is about. */
+  /** The key of this page. */
   readonly here: KeyView
 }
 
 function rotationPart({ old, fresh, here }: RotationPart, nowMs: number): Html {
   const { workspaceId, id, expiresAtMs } = old.record
-  const finish = html`<p>Once nothing uses the old key any more: <a class="button" href="${keyPath(workspaceId, id, 'finish')}" data-opens="finish-dialog">Finish now</a></p>`
+  const finish = html`<p>When no client uses the old key any more: <a class="button" href="${keyPath(workspaceId, id, 'finish')}" data-opens="finish-dialog">Finish now</a></p>`
   const until = html`<p>The old key works until ${instant(expiresAtMs)} (${ago(expiresAtMs, nowMs)}).</p>`
   return html`<section class="card" aria-labelledby="rotation"><h2 id="rotation">Rotation</h2>
-    <div class="pair">${side('Old key', old, here, nowMs)}${side('Successor', fresh, here, nowMs)}</div>
+    <div class="pair">${side('Old key', old, here, nowMs)}${side('New key', fresh, here, nowMs)}</div>
     ${old.state === 'retiring' ? html`${until}${finish}` : null}
   </section>`
 }

@@ -4,11 +4,11 @@ import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath } from '../layout/paths.ts'
 import { ago, instant, instantAndAgo } from '../layout/times.ts'
 
-/** A key as pages know it. */
+/** A key as pages show it. */
 export interface KeyView {
   readonly record: KeyRecord
   readonly state: KeyState
-  /** To the minute; null where no use was reported. */
+  /** To the minute; null if no use was reported. */
   readonly lastUsedAtMs: number | null
 }
 
@@ -30,7 +30,7 @@ export function stateBadge({ state }: Pick<KeyView, 'state'>): Html {
   return html`<span class="badge ${state}">${STATE_LABELS[state]}</span>`
 }
 
-/** A link that says name and hint: what tells keys apart. */
+/** A link with the key's name. */
 export function keyLink({ record }: Pick<KeyView, 'record'>): Html {
   return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a>`
 }
@@ -44,8 +44,8 @@ export function scopeList({ scopes }: Pick<KeyRecord, 'scopes'>): Html {
   return html`<ul class="scopes">${items}</ul>`
 }
 
-/** When a key stops or stopped working, and why. */
-export function ending(key: KeyView, nowMs: number): Html {
+/** When a key expires or was revoked. */
+export function expiryText(key: KeyView, nowMs: number): Html {
   const { revokedAtMs, expiresAtMs } = key.record
   switch (key.state) {
     case 'revoked':
@@ -53,7 +53,7 @@ export function ending(key: KeyView, nowMs: number): Html {
     case 'expired':
       return html`expired ${ago(expiresAtMs, nowMs)}`
     case 'retiring':
-      return html`stops ${ago(expiresAtMs, nowMs)}`
+      return html`expires ${ago(expiresAtMs, nowMs)}`
     case 'active':
       return isExpiring(key, nowMs)
         ? html`<strong class="soon">expires ${ago(expiresAtMs, nowMs)}</strong>`
@@ -61,20 +61,18 @@ export function ending(key: KeyView, nowMs: number): Html {
   }
 }
 
-/** Reports of use come with a delay: that none has come is not that the key was never used. */
 export function lastUsed({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs: number): Html {
-  return lastUsedAtMs === null ? html`<span class="muted">no use seen</span>` : ago(lastUsedAtMs, nowMs)
+  return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
 }
 
-/** What a person has to know before a key stops working. */
+/** Shown before a key is revoked. Gateways report use with a delay. */
 export function lastUseWarning({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs: number): Html {
   if (lastUsedAtMs === null) {
-    return html`<p><strong>No use of this key was seen.</strong> Gateways report use about once a minute, so a first use may not show yet.</p>`
+    return html`<p><strong>This key was never used.</strong> Gateways report use about once a minute, so a first use may not show yet.</p>`
   }
-  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. What uses it is refused from the moment you confirm.</p>`
+  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. Requests with it are rejected as soon as you confirm.</p>`
 }
 
-/** Facts about a key, one under the other. */
 export function facts(key: KeyView, nowMs: number): Html {
   const { record } = key
   return html`<dl class="facts">

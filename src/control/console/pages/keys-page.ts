@@ -4,7 +4,7 @@ import { type Frame, page } from '../layout/layout.ts'
 import { keyPath, keysPath, newKeyPath } from '../layout/paths.ts'
 import { dateText } from '../layout/times.ts'
 import {
-  ending,
+  expiryText,
   hintOf,
   isExpiring,
   type KeyView,
@@ -19,7 +19,7 @@ export interface KeysView {
   readonly keys: readonly KeyView[]
   /** Null for all. */
   readonly show: KeyFilter | null
-  /** Where the next page begins; null on the last. */
+  /** Where the next page starts; null on the last. */
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
 }
@@ -40,7 +40,7 @@ export function keysPage(frame: Frame, view: KeysView): Html {
     </div>
     ${expiringNotice(frame, view)}
     ${filters(view)}
-    ${keys.length === 0 ? nothing(view) : table(keys, frame.nowMs)}
+    ${keys.length === 0 ? emptyList(view) : table(keys, frame.nowMs)}
     ${paging(view)}`
   return page(frame, { title: 'Keys', section: 'keys', main })
 }
@@ -50,7 +50,7 @@ function expiringNotice({ nowMs }: Frame, { workspaceId, keys, show }: KeysView)
   if (count === 0 || show === 'expiring') return null
   const which = count === 1 ? 'One key on this page expires' : `${count} keys on this page expire`
   return html`<p class="notice warn"><strong>${which} within 14 days.</strong>
-    <a href="${keysPath(workspaceId, { show: 'expiring' })}">Show what expires soon</a> and rotate it in time: what uses it is refused afterwards.</p>`
+    <a href="${keysPath(workspaceId, { show: 'expiring' })}">Show expiring keys</a> and rotate them in time: requests with an expired key are rejected.</p>`
 }
 
 function filters({ workspaceId, show }: KeysView): Html {
@@ -64,24 +64,25 @@ function filters({ workspaceId, show }: KeysView): Html {
 }
 
 function table(keys: readonly KeyView[], nowMs: number): Html {
+  const hintOfKey = new Map(keys.map(({ record }) => [record.id, record.hint]))
   return html`<table class="stacks">
     <caption class="hidden">Keys, newest first</caption>
     <thead><tr><th scope="col">Name</th><th scope="col">Hint</th><th scope="col">State</th><th scope="col">Scopes</th>
       <th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th></tr></thead>
-    <tbody>${keys.map(key => row(key, nowMs))}</tbody>
+    <tbody>${keys.map(key => row(key, hintOfKey, nowMs))}</tbody>
   </table>`
 }
 
-function row(key: KeyView, nowMs: number): Html {
+function row(key: KeyView, hintOfKey: ReadonlyMap<string, string>, nowMs: number): Html {
   const { record, state } = key
   const dead = state === 'expired' || state === 'revoked'
   return html`<tr${dead ? html` class="dead"` : null}>
-    <th scope="row">${keyLink(key)}${lineage(key)}</th>
+    <th scope="row">${keyLink(key)}${replacedBy(key, hintOfKey)}</th>
     ${cell('Hint', hintOf(record))}
     ${cell('State', stateBadge(key))}
     ${cell('Scopes', scopeList(record))}
     ${cell('Created', dateText(record.createdAtMs))}
-    ${cell('Expires', ending(key, nowMs))}
+    ${cell('Expires', expiryText(key, nowMs))}
     ${cell('Last used', lastUsed(key, nowMs))}
   </tr>`
 }
@@ -91,16 +92,18 @@ function cell(label: string, content: Piece): Html {
   return html`<td><span class="label" aria-hidden="true">${label}</span><span>${content}</span></td>`
 }
 
-function lineage({ record, state }: KeyView): Html | null {
+/** Names the new key by its hint, or by its id if it is on another page. */
+function replacedBy({ record, state }: KeyView, hintOfKey: ReadonlyMap<string, string>): Html | null {
   if (state !== 'retiring' || record.replacedBy === null) return null
-  return html` <a class="small" href="${keyPath(record.workspaceId, record.replacedBy)}">its successor</a>`
+  const name = hintOfKey.get(record.replacedBy) ?? record.replacedBy
+  return html` <a class="small" href="${keyPath(record.workspaceId, record.replacedBy)}">Replaced by <code>${name}</code></a>`
 }
 
-function nothing({ workspaceId, show }: KeysView): Html {
-  if (show !== null) return html`<p class="empty">No key is in this state.</p>`
+function emptyList({ workspaceId, show }: KeysView): Html {
+  if (show !== null) return html`<p class="empty">No keys in this state.</p>`
   return html`<div class="empty">
     <h2>No keys yet</h2>
-    <p>A key lets a program read this workspace through the API, and nothing else.</p>
+    <p>A key gives a program read access to this workspace through the API.</p>
     <a class="button primary" href="${newKeyPath(workspaceId)}">Issue the first key</a>
   </div>`
 }

@@ -4,15 +4,15 @@ import { barePage, type Frame, page } from '../layout/layout.ts'
 export interface Problem {
   readonly title: string
   readonly text: string
-  /** The request's own name in the log; null where looking there tells nothing. */
+  /** Shown to find the request in the log; null if the log has nothing to add. */
   readonly requestId: string | null
 }
 
-/** What went wrong, and the way on. @param frame null where nobody is known to be signed in */
+/** @param frame null if no person is signed in */
 export function problemPage(frame: Frame | null, { title, text, requestId }: Problem): Html {
   const main = html`<h1>${title}</h1>
     <p class="lead">${text}</p>
     ${requestId === null ? null : html`<p class="muted">Request id: <code>${requestId}</code></p>`}
-    <p class="actions"><a class="button primary" href="/">Go to the start</a></p>`
+    <p class="actions"><a class="button primary" href="/">Go to the start page</a></p>`
   return frame === null ? barePage(title, main) : page(frame, { title, section: null, main })
 }

@@ -3,7 +3,7 @@ import type { RevocationProgress } from '../../registry/operations/revocation-pr
 import { type Html, html, type Piece } from '../layout/html.ts'
 import { exactText } from '../layout/times.ts'
 
-/** How far a revocation has come: on record, announced, confirmed by the gateways. */
+/** The progress of a revocation: saved, announced, confirmed by the gateways. */
 export function revocationSteps({
   committedAtMs,
   announced,
@@ -11,38 +11,38 @@ export function revocationSteps({
   gateways,
 }: RevocationProgress): Html {
   return html`<ol class="steps card" id="revocation">
-    ${committedAtMs === null ? null : step(true, 'On record', exact(committedAtMs))}
+    ${committedAtMs === null ? null : step(true, 'Saved', exact(committedAtMs))}
     ${announced ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', NOT_ANNOUNCED)}
-    ${gateways === null ? null : heard(gateways)}
+    ${gateways === null ? null : confirmationStep(gateways)}
   </ol>`
 }
 
 const NOT_ANNOUNCED =
-  'The gateways could not be told. This is tried again until it works; a gateway that hears nothing asks the console before it lets a key pass.'
+  'The console cannot reach Redis and keeps retrying. Disconnected gateways verify each key with the console before they accept it.'
 
 function announcedText(committedAtMs: number | null, announcedAtMs: number | null): Piece {
-  if (committedAtMs === null || announcedAtMs === null) return 'The gateways were told earlier.'
+  if (committedAtMs === null || announcedAtMs === null) return 'An earlier request announced it.'
   return html`${exact(announcedAtMs)}, ${Math.max(0, announcedAtMs - committedAtMs)} ms later`
 }
 
 const NONE_KNOWN =
-  'None has reported to this console within the last minute, so none can confirm that it refuses the key.'
+  'No gateway has reported to this console within the last minute, so none can confirm that it rejects the key.'
 
-function heard({ known, confirmed, verifying, silent }: Confirmations): Html {
-  if (known === 0) return step(false, 'No gateway is known', NONE_KNOWN)
-  const title = `${confirmed} of ${known} ${known === 1 ? 'gateway has' : 'gateways have'} confirmed`
+function confirmationStep({ known, confirmed, verifying, silent }: Confirmations): Html {
+  if (known === 0) return step(false, 'No gateways known', NONE_KNOWN)
+  const title = `Confirmed by ${confirmed} of ${known} ${known === 1 ? 'gateway' : 'gateways'}`
   if (silent.length === 0) return step(true, title, verifyingText(verifying))
   const names = silent.map(
-    ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last heard of ${exact(lastSeenAtMs)}</li>`,
+    ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last seen ${exact(lastSeenAtMs)}</li>`,
   )
   return step(
     false,
     title,
-    html`${verifyingText(verifying)} No answer within a second from:<ul>${names}</ul>`,
+    html`${verifyingText(verifying)} No confirmation within one second from:<ul>${names}</ul>`,
   )
 }
 
-/** A disconnected gateway is as good as one that confirms, since it accepts no key unverified. */
+/** A disconnected gateway counts as safe: it accepts no key unverified. */
 function verifyingText(verifying: number): string {
   if (verifying === 0) return ''
   const checks = verifying === 1 ? 'is disconnected and checks' : 'are disconnected and check'

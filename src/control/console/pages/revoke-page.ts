@@ -7,23 +7,23 @@ import { keyPath, keysPath } from '../layout/paths.ts'
 import { hintOf, type KeyView, lastUseWarning } from './key-parts.ts'
 import { revocationSteps } from './revocation-steps.ts'
 
-/** Two ways to end a key at once. Both revoke it: `finish` is said of one that has a successor. */
+/** Both revoke a key: `finish` the old key of a rotation. */
 export type RevokeAction = 'revoke' | 'finish'
 
 export const REVOKE_TEXTS: Readonly<Record<RevokeAction, { title: string; button: string; lead: string }>> = {
   revoke: {
-    title: 'Revoke the key',
-    button: 'Revoke it now',
-    lead: 'Every gateway refuses it within a second, and nothing brings it back.',
+    title: 'Revoke key',
+    button: 'Revoke now',
+    lead: 'All gateways reject it within one second. This cannot be undone.',
   },
   finish: {
-    title: 'Finish the rotation',
-    button: 'Stop the old key now',
-    lead: 'The old key is refused within a second, for good. Its successor is not touched.',
+    title: 'Finish rotation',
+    button: 'Revoke the old key now',
+    lead: 'All gateways reject the old key within one second. This cannot be undone. The new key keeps working.',
   },
 }
 
-/** OperationContext once more, with what will break. */
+/** Asks for confirmation and shows the last use. */
 export function revokePage(frame: Frame, key: KeyView, act: RevokeAction): Html {
   const { record } = key
   const { title, lead } = REVOKE_TEXTS[act]
@@ -40,25 +40,24 @@ export function revokeForm({ csrfToken, nowMs }: Frame, key: KeyView, act: Revok
   return html`<form method="post" action="${keyPath(record.workspaceId, record.id, act)}">
     ${hidden({ _csrf: csrfToken })}
     ${lastUseWarning(key, nowMs)}
-    <div class="actions"><button class="danger">${REVOKE_TEXTS[act].button}</button> <a href="${back}" data-closes>Keep it</a></div>
+    <div class="actions"><button class="danger">${REVOKE_TEXTS[act].button}</button> <a href="${back}" data-closes>Cancel</a></div>
   </form>`
 }
 
-/** What became of a revocation, as far as the console knows. */
-export interface Ended {
+export interface RevokedView {
   readonly key: KeyView
-  /** Whether it was this request that ended the key. */
+  /** Whether this request revoked the key. */
   readonly changed: boolean
   readonly revocation: RevocationProgress
 }
 
-export function revokedPage(frame: Frame, { key, changed, revocation }: Ended): Html {
+export function revokedPage(frame: Frame, { key, changed, revocation }: RevokedView): Html {
   const { record, state } = key
   const revoked = state === 'revoked'
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
-    <h1>${revoked ? 'The key is revoked' : 'The key had expired already'}</h1>
+    <h1>${revoked ? 'Key revoked' : 'Key already expired'}</h1>
     <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}</p>
-    ${changed ? null : html`<p class="notice">Nothing changed just now: it had ended before.</p>`}
+    ${changed ? null : html`<p class="notice">Nothing changed: the key had already been revoked or had expired.</p>`}
     ${revoked ? revocationSteps(revocation) : null}
     <p class="actions"><a class="button primary" href="${keysPath(record.workspaceId)}">All keys</a> <a href="${keyPath(record.workspaceId, record.id)}">Show this key</a></p>`
   return page(frame, { title: revoked ? 'Revoked' : 'Expired', section: 'keys', main })

@@ -13,7 +13,7 @@ export interface RotateView {
   readonly form: RotateForm
   readonly problems: Problems
   readonly onceToken: string
-  /** Why the form is here again though nothing in it is wrong; null where it is not. */
+  /** Why a form without problems is shown again; null if it is not. */
   readonly notice: string | null
 }
 
@@ -31,8 +31,8 @@ export function rotatePage(frame: Frame, { key, form, problems, onceToken, notic
     }),
   )
   const main = html`<p class="back"><a href="${back}">${markInvisible(record.name)}</a></p>
-    <h1>Rotate the key</h1>
-    <p class="lead">A successor with the same name and scopes takes the place of ${hintOf(record)}, which goes on working for as long as you choose.</p>
+    <h1>Rotate key</h1>
+    <p class="lead">Issues a new key with the same name and scopes. The old key, ${hintOf(record)}, keeps working for as long as you choose.</p>
     ${errorSummary(problems)}
     ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
     <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'rotate')}" novalidate>
@@ -41,9 +41,9 @@ export function rotatePage(frame: Frame, { key, form, problems, onceToken, notic
         <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
         <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}</dd></div>
       </dl>
-      ${group({ name: 'overlap', label: 'The old key goes on working for', hint: 'You can finish sooner, once nothing uses it any more', problems }, overlap)}
-      ${expiryQuestion('When the successor expires', form, problems, frame.nowMs)}
-      <div class="actions"><button class="primary">Rotate the key</button> <a href="${back}">Cancel</a></div>
+      ${group({ name: 'overlap', label: 'The old key keeps working for', hint: 'You can finish earlier, once no client uses it any more', problems }, overlap)}
+      ${expiryQuestion('Expiry of the new key', form, problems, frame.nowMs)}
+      <div class="actions"><button class="primary">Rotate key</button> <a href="${back}">Cancel</a></div>
     </form>`
   return page(frame, { title: problems.size > 0 ? 'Error: Rotate' : 'Rotate', section: 'keys', main })
 }

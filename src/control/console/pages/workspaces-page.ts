@@ -7,7 +7,7 @@ import { keysPath, WORKSPACES } from '../layout/paths.ts'
 export interface WorkspacesView {
   readonly workspaces: readonly string[]
   readonly administrator: boolean
-  /** What an administrator typed, and what is wrong with it. */
+  /** What an administrator typed, and its problems. */
   readonly typed: string
   readonly problems: Problems
 }
@@ -17,8 +17,8 @@ export function workspacesPage(frame: Frame, view: WorkspacesView): Html {
   const main = html`<h1>${workspaces.length === 0 && administrator ? 'Open a workspace' : 'Choose a workspace'}</h1>
     ${errorSummary(problems)}
     ${workspaces.length === 0 ? null : html`<ul class="tiles">${workspaces.map(tile)}</ul>`}
-    ${administrator ? anyOther(view) : null}
-    ${workspaces.length === 0 && !administrator ? none() : null}`
+    ${administrator ? openAnyForm(view) : null}
+    ${workspaces.length === 0 && !administrator ? noWorkspaces() : null}`
   return page(frame, { title: 'Workspaces', section: null, main })
 }
 
@@ -26,7 +26,7 @@ function tile(workspaceId: string): Html {
   return html`<li><a href="${keysPath(workspaceId)}"><strong>${workspaceId}</strong><span class="muted">Keys, audit trail and API reference</span></a></li>`
 }
 
-function anyOther({ typed, problems }: WorkspacesView): Html {
+function openAnyForm({ typed, problems }: WorkspacesView): Html {
   const field = {
     name: 'workspace',
     label: 'Workspace id',
@@ -35,13 +35,13 @@ function anyOther({ typed, problems }: WorkspacesView): Html {
   }
   return html`<form class="card" method="get" action="${WORKSPACES}" novalidate>
     ${textInput(field, typed, html`type="text" spellcheck="false" autocapitalize="off" required`)}
-    <div class="actions"><button class="primary">Open it</button></div>
+    <div class="actions"><button class="primary">Open</button></div>
   </form>`
 }
 
-function none(): Html {
+function noWorkspaces(): Html {
   return html`<div class="empty">
-    <h2>No workspace is yours yet</h2>
-    <p>Your account at the sign-in provider names no workspace. Whoever looks after it there can add one; then sign out and in again.</p>
+    <h2>No workspaces assigned</h2>
+    <p>Your account at the sign-in provider lists no workspace. Ask its administrator to add one, then sign out and sign in again.</p>
   </div>`
 }

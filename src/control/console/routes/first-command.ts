@@ -2,8 +2,8 @@ import { type RouteConfig, WORKSPACE_PARAMETER } from '../../../domain/route.ts'
 import { UNKNOWN_ADDRESS } from '../pages/api-page.ts'
 
 /**
- * A command that shows a new key at work: at the endpoint that tells what the key is, or at the first that it may ask.
- * A key's characters mean themselves to a shell.
+ * A curl command for a new key: for the endpoint without a scope, or the first that the key's scopes allow. A key needs
+ * no quoting in a shell.
  */
 export function firstCommand(
   { workspaceId, scopes }: { readonly workspaceId: string; readonly scopes: readonly string[] },
@@ -19,7 +19,7 @@ export function firstCommand(
   return `curl -sS "${gatewayUrl ?? UNKNOWN_ADDRESS}${path}" \\\n  -H 'Authorization: Bearer ${secret}'`
 }
 
-/** Whether nothing is open once the workspace is filled in. */
+/** Whether the path has no parameter besides the workspace. */
 function isPlain(path: string): boolean {
   return !path.replace(`{${WORKSPACE_PARAMETER}}`, '').includes('{')
 }

@@ -61,7 +61,7 @@ async function issue(
   )
 }
 
-/** A secret with a command that shows it at work. */
+/** A secret with a command that uses it. */
 export function shownSecret(
   { routes, gatewayUrl }: PageDependencies,
   { record }: { readonly record: Parameters<typeof firstCommand>[0] },
@@ -90,7 +90,7 @@ function showForm(
   return answerPage(reply, page, request.method === 'GET' ? 200 : 422)
 }
 
-/** What the form let pass and the registry refused: at the edge of a minute, or of a change of settings. */
+/** A valid form that the registry refuses, for example because settings changed meanwhile. */
 function explain(refusal: OperationRefusal): Omit<FormAgain, 'form'> {
   switch (refusal.kind) {
     case 'invalid':
@@ -103,7 +103,7 @@ function explain(refusal: OperationRefusal): Omit<FormAgain, 'form'> {
   }
 }
 
-/** Under which name the form has a field of the registry's. */
+/** The form's name for a field of the registry. */
 export function fieldOf(field: string): string {
   const names: Readonly<Record<string, string>> = {
     expiresAt: 'date',

@@ -7,18 +7,18 @@ import { WORKSPACES } from '../layout/paths.ts'
 import { type Problem, problemPage } from '../pages/problem-page.ts'
 import { answerPage, formAgainPath, frameOf } from './page-request.ts'
 
-/** Whatever goes wrong below pages is told on a page. */
+/** Shows every failure of a page as a page. */
 export function usePageErrors(
   scope: FastifyInstance,
   { clock, logger }: { clock: Clock; logger: ControlLogger },
 ): void {
   scope.setErrorHandler((error: FastifyError | ApiError, request, reply) => {
-    // The session of the form is over and another one has begun: the form is there again, with what was typed.
+    // The form belongs to an earlier session: show it again with its entries.
     if ('code' in error && error.code.startsWith('FST_CSRF_')) {
       return reply.redirect(request.url.startsWith(WORKSPACES) ? formAgainPath(request) : '/', 303)
     }
     const refusal = explainError(error)
-    if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'a page failed')
+    if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
     const frame = request.person === null ? null : frameOf(request, reply, { workspaceId: null, clock })
     return answerPage(
       reply.headers(refusal.headers),
@@ -30,13 +30,13 @@ export function usePageErrors(
 
 function problemOf(refusal: ApiError, { id }: FastifyRequest): Problem {
   if (refusal.status === 404) {
-    const text = 'Perhaps the address was copied in part, or it belongs to a workspace that is not yours.'
-    return { title: 'There is nothing here', text, requestId: null }
+    const text = 'The URL may be incomplete, or belong to a workspace that you cannot access.'
+    return { title: 'Page not found', text, requestId: null }
   }
   if (refusal.status >= 500) {
     const text =
-      'This is a fault of the console, not yours. Please try again in a moment; whoever runs it finds the reason under this id.'
-    return { title: 'That did not work', text, requestId: id }
+      'Try again in a moment. The operator finds the cause in the console log under this request id.'
+    return { title: 'Internal console error', text, requestId: id }
   }
-  return { title: 'This cannot be done', text: `${refusal.message}.`, requestId: id }
+  return { title: 'Request rejected', text: `${refusal.message}.`, requestId: id }
 }

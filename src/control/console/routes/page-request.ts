@@ -12,29 +12,29 @@ import type { Html } from '../layout/html.ts'
 import type { Frame } from '../layout/layout.ts'
 import type { KeyView } from '../pages/key-parts.ts'
 
-/** In the query of a form's page: what was typed before a session ended or began anew is there again. */
+/** Query parameter of a form's page: the form is prefilled from before the session expired. */
 export const KEPT = 'kept'
 
 /** What pages read of the registry. */
-export interface Reading {
+export interface RegistryReader {
   readonly repository: KeyRepository
   readonly clock: Clock
 }
 
-/** Where somebody may not look, nothing is said to be there. */
+/** Also for pages of workspaces that the person may not see. */
 export function notFound(): ApiError {
-  return new ApiError('not_found', 'There is nothing at this address')
+  return new ApiError('not_found', 'Page not found')
 }
 
-/** @throws where there is no such workspace for this person */
+/** @throws if the person may not see this workspace */
 export function workspaceOf(request: FastifyRequest): string {
   const workspaceId = parameterOf(request, 'workspaceId')
   if (!isWorkspaceId(workspaceId) || !maySee(personOfRequest(request), workspaceId)) throw notFound()
   return workspaceId
 }
 
-/** The key that the path names, in the workspace that the path names. @throws where it is not this person's to see */
-export async function keyOf(request: FastifyRequest, { repository }: Reading): Promise<StoredKey> {
+/** The key of the path, in the workspace of the path. @throws if the person may not see it */
+export async function keyOf(request: FastifyRequest, { repository }: RegistryReader): Promise<StoredKey> {
   const workspaceId = workspaceOf(request)
   const keyId = parameterOf(request, 'keyId')
   const key = isKeyId(keyId) ? await repository.findById(keyId) : null
@@ -45,7 +45,7 @@ export async function keyOf(request: FastifyRequest, { repository }: Reading): P
 
 export async function viewsOf(
   keys: readonly Pick<StoredKey, 'record'>[],
-  { repository, clock }: Reading,
+  { repository, clock }: RegistryReader,
 ): Promise<KeyView[]> {
   const uses = await repository.lastUses(keys.map(({ record }) => record.id))
   const nowMs = clock.wallMs()
@@ -56,9 +56,9 @@ export async function viewsOf(
   }))
 }
 
-export async function viewOf(record: KeyView['record'], reading: Reading): Promise<KeyView> {
-  const [view] = await viewsOf([{ record }], reading)
-  if (view === undefined) throw new Error('One key has one view')
+export async function viewOf(record: KeyView['record'], reader: RegistryReader): Promise<KeyView> {
+  const [view] = await viewsOf([{ record }], reader)
+  if (view === undefined) throw new Error('viewsOf must return one view for each key')
   return view
 }
 
@@ -81,7 +81,7 @@ export function answerPage(reply: FastifyReply, page: Html, status = 200): Fasti
   return reply.code(status).type('text/html; charset=utf-8').send(page.toString())
 }
 
-/** The parser of forms makes nothing else of a body, and that of queries nothing else of a query. */
+/** The parsers of forms and of queries yield this type. */
 export function fieldsOf(request: FastifyRequest): FormFields {
   return (request.body ?? {}) as FormFields
 }
@@ -90,13 +90,13 @@ export function queryOf(request: FastifyRequest): FormFields {
   return request.query as FormFields
 }
 
-/** A preHandler. A form whose session has ended is there again after signing in, with what was typed. */
+/** A preHandler. A form whose session has expired is shown again after signing in, with its entries. */
 export const requirePersonKeepingForm: preHandlerAsyncHookHandler = async (request, reply) => {
   if (request.person !== null) return
   await reply.redirect(signInPath(formAgainPath(request)), 303)
 }
 
-/** The address of a form's page, with what was typed; never with what only the one form may be sent with. */
+/** The path of a form's page with its entries, but without its tokens. */
 export function formAgainPath(request: FastifyRequest): string {
   const [path = '/'] = request.url.split('?')
   const query = new URLSearchParams()
@@ -110,6 +110,6 @@ export function formAgainPath(request: FastifyRequest): string {
 }
 
 function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
-  // The router gives text under each name that the path has.
+  // The router yields a text for each parameter in the path.
   return (request.params as Record<string, string>)[name] ?? ''
 }

@@ -27,7 +27,7 @@ const PAGE_SIZE = 50
 const DAY_MS = 86_400_000
 const CURSOR = /^(?:key|audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
 
-/** Pages that change nothing. */
+/** Routes of the pages that change nothing. */
 export function readingRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   const options = { preHandler: requirePerson, config: { operation: 'page' } } as const
   const { registry } = sources
@@ -61,7 +61,7 @@ export function readingRoutes(scope: FastifyInstance, sources: PageDependencies)
   })
 }
 
-/** Who has one workspace needs not choose. */
+/** A person with one workspace goes straight to it. */
 function startPath(request: FastifyRequest): string {
   const { workspaces, administrator } = personOfRequest(request)
   const [first] = workspaces
@@ -154,7 +154,7 @@ async function showDeliveries(
   return answerPage(reply, deliveriesPage(frame, { workspaceId, deliveries: found.deliveries, ...page }))
 }
 
-/** Whatever else an address says shows the beginning. */
+/** An invalid cursor shows the first page. */
 function cursorOf(request: FastifyRequest): string | null {
   const cursor = textField(queryOf(request), 'cursor')
   return CURSOR.test(cursor) ? cursor : null

@@ -14,16 +14,16 @@ export function revokeRoutes(scope: FastifyInstance, sources: PageDependencies):
   for (const act of ['revoke', 'finish'] as const) {
     const path = `${WORKSPACES}/:workspaceId/keys/:keyId/${act}`
     scope.get(path, { preHandler: requirePerson, config }, (request, reply) =>
-      ask(sources, request, reply, act),
+      showConfirmation(sources, request, reply, act),
     )
     scope.post(path, { preHandler: requirePersonKeepingForm, config }, (request, reply) =>
-      end(sources, request, reply),
+      revoke(sources, request, reply),
     )
   }
 }
 
-/** Of a key that has ended there is nothing left to ask, and nothing to finish of one that was not rotated. */
-async function ask(
+/** Redirects if the key is already revoked or expired, or there is no rotation to finish. */
+async function showConfirmation(
   { registry }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -32,16 +32,16 @@ async function ask(
   const { record } = await keyOf(request, registry)
   const { workspaceId, id } = record
   const key = await viewOf(record, registry)
-  const ends = key.state === 'retiring' || (key.state === 'active' && act === 'revoke')
-  if (!ends) return reply.redirect(keyPath(workspaceId, id), 303)
+  const isRevocable = key.state === 'retiring' || (key.state === 'active' && act === 'revoke')
+  if (!isRevocable) return reply.redirect(keyPath(workspaceId, id), 303)
   return answerPage(
     reply,
     revokePage(frameOf(request, reply, { workspaceId, clock: registry.clock }), key, act),
   )
 }
 
-/** Sent again, it answers the same: a key is revoked once. */
-async function end(
+/** Idempotent: a second request shows the same page. */
+async function revoke(
   { registry, count }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,

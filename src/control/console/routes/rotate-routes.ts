@@ -58,7 +58,7 @@ async function rotate(
   const result = await count('rotate', () => rotateKey(registry, keyId, checked.request, context))
   if (result.kind === 'done') return showSuccessor(sources, request, reply, result)
   if (result.kind === 'not_active')
-    return cannot(sources, request, reply, { ...old.record, state: result.state })
+    return refuseRotation(sources, request, reply, { ...old.record, state: result.state })
   return showForm(sources, request, reply, old, { form, ...explain(result) })
 }
 
@@ -101,7 +101,7 @@ async function showForm(
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await viewOf(record, registry)
-  if (key.state !== 'active') return cannot(sources, request, reply, { ...record, state: key.state })
+  if (key.state !== 'active') return refuseRotation(sources, request, reply, { ...record, state: key.state })
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
   const page = rotatePage(frame, { key, form, problems, onceToken, notice })
@@ -109,20 +109,20 @@ async function showForm(
 }
 
 const REASONS: Readonly<Record<KeyState, string>> = {
-  active: 'It was changed by somebody else just now. Please try again.',
-  retiring: 'It was rotated before: its successor can be rotated in its place.',
+  active: 'Another change to this key came first. Try again.',
+  retiring: 'It has already been rotated. Rotate the key that replaced it.',
   expired: 'It has expired. Issue a new key instead.',
   revoked: 'It was revoked. Issue a new key instead.',
 }
 
-function cannot(
+function refuseRotation(
   { registry }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
   { workspaceId, state }: { readonly workspaceId: string; readonly state: KeyState },
 ): FastifyReply {
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const problem = { title: 'This key cannot be rotated now', text: REASONS[state], requestId: null }
+  const problem = { title: 'Key cannot be rotated', text: REASONS[state], requestId: null }
   return answerPage(reply, problemPage(frame, problem), 409)
 }
 
