@@ -22,7 +22,7 @@ export const gateway = section({
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'Requests in flight above which new ones get 503 `overloaded`; the last quarter is for workspaces that hold less than a quarter',
+      'Requests in flight above which new ones get 503 `overloaded`; a quarter more is for workspaces that hold at most that much',
   }),
   maxLoopDelayMs: milliseconds({
     default: 20,

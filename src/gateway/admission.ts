@@ -1,7 +1,6 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 import { getHeapSpaceStatistics } from 'node:v8'
 import type { Config } from '../config/schema.ts'
-import { fairShareOf } from '../domain/fair-share.ts'
 import { InFlightLimit } from '../domain/in-flight-limit.ts'
 
 const PERIOD_MS = 100
@@ -54,19 +53,22 @@ export class Admission {
     return this.#heapIsFull ? 1 : this.#limit.value
   }
 
+  /** Before the workspace is known: whether there may be room for the request. */
   admits(): boolean {
-    return this.#inFlight() <= this.limit
+    return this.#inFlight() <= this.limit + this.#reserve
   }
 
   /**
-   * Whether there is room for a further request of one workspace. The last quarter of what may be in flight is for
-   * workspaces that have not had a quarter of it, so that one of them never takes all.
-   * @param ofWorkspace requests of the workspace that are in flight, the one that asks included
+   * Whether there is room for a request of this workspace. One workspace alone may have all that may be in flight; a quarter
+   * more is for workspaces that hold at most that much, so that no workspace can keep others out.
+   * @param ofWorkspace requests of the workspace that are in flight, this one included
    */
   admitsOf(ofWorkspace: number): boolean {
-    const { limit } = this
-    const share = fairShareOf(limit)
-    return ofWorkspace <= share || this.#inFlight() <= limit - share
+    return this.#inFlight() <= this.limit || ofWorkspace <= this.#reserve
+  }
+
+  get #reserve(): number {
+    return Math.floor(this.limit / 4)
   }
 
   /**

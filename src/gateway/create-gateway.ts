@@ -81,8 +81,8 @@ function admissionOf(
   observer: RequestObserver,
 ): Admission {
   const { gateway, upstream } = config
-  // What the connections to the upstream can carry is not too much, nor for one workspace, which gets three quarters.
-  const minInFlight = Math.min(Math.ceil((upstream.connections * 4) / 3), gateway.maxInFlight)
+  // What the connections to the upstream can carry is never shed.
+  const minInFlight = Math.min(upstream.connections, gateway.maxInFlight)
   const settings = { ...gateway, minInFlight }
   const admission = new Admission(settings, () => observer.inFlight)
   const stop = watchLoad(heapLimitBytes, load => admission.note(load))

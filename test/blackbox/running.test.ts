@@ -239,7 +239,7 @@ describe('with everything running', () => {
     const slow = new RawClient(gateway.urls.gateway)
     const silent = new RawClient(gateway.urls.gateway)
     slow.send('GET /api/v1/auth HTTP/1.1\r\nHost: gw\r\n')
-    expect((await slow.untilClosed()).map(answer => answer.status)).toEqual([400])
+    expect((await slow.untilClosed()).map(answer => answer.status)).toEqual([408])
     await silent.untilClosed()
     expect(silent.received.length).toBe(0)
     await gateway.process.stop()

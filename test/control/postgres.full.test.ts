@@ -54,7 +54,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     const url = new URL(await server.database())
     url.password = 'hunter2'
     const refusal = await openDatabase(url.href).catch((error: unknown) => error)
-    expect(String(refusal)).toMatch(/PostgreSQL cannot be reached: .*authentication failed/)
+    expect(String(refusal)).toMatch(/cannot reach PostgreSQL: .*authentication failed/)
     const { inspect } = await import('node:util')
     expect(inspect(refusal, { depth: 9 })).not.toContain('hunter2')
   })

@@ -22,13 +22,6 @@ function holdBack(): { over: boolean } {
   return held
 }
 
-test('as many as are set may be in flight, and not one more', () => {
-  inFlight = 100
-  expect(admission.admits()).toBe(true)
-  inFlight = 101
-  expect(admission.admits()).toBe(false)
-})
-
 test('who is one too many hears so at once, while the process is in time', async () => {
   const held = holdBack()
   await settled()
@@ -55,21 +48,23 @@ test('what is shed then is held back for three periods', async () => {
   }
 })
 
-test('one workspace may have three quarters of what is in flight, and any workspace a quarter', () => {
-  inFlight = 75
-  expect(admission.admitsOf(75)).toBe(true)
-  inFlight = 76
-  expect(admission.admitsOf(76)).toBe(false)
+test('one workspace may have all that may be in flight, and a quarter more is for the others', () => {
+  inFlight = 100
+  expect([admission.admits(), admission.admitsOf(100)]).toEqual([true, true])
+  inFlight = 101
+  expect([admission.admits(), admission.admitsOf(101)]).toEqual([true, false])
   expect(admission.admitsOf(26)).toBe(false)
   expect(admission.admitsOf(25)).toBe(true)
-  inFlight = 100
-  expect([admission.admits(), admission.admitsOf(25)]).toEqual([true, true])
+  inFlight = 126
+  expect(admission.admits()).toBe(false)
 })
 
-test('where one request is let in at a time, it may be of any workspace', () => {
+test('where one request is let in at a time, it may be of any workspace, and no second is let in', () => {
   admission.note(FULL)
   inFlight = 1
   expect([admission.admits(), admission.admitsOf(1)]).toEqual([true, true])
+  inFlight = 2
+  expect(admission.admits()).toBe(false)
 })
 
 test('so is what is refused while the process has hardly a moment free, however short its turns are', async () => {

@@ -196,7 +196,7 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is away when it star
       const { env } = await settings(url.href)
       const exit = await runPostern(['console'], env)
       expect(exit.code).toBe(1)
-      expect(exit.stderr).toMatch(/database\.url: PostgreSQL cannot be reached: /)
+      expect(exit.stderr).toMatch(/database\.url: cannot reach PostgreSQL: /)
       expect(exit.stderr + exit.stdout).not.toContain('hunter2')
     }
   })
