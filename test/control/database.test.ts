@@ -12,7 +12,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const clock = { wallMs: () => NOW_MS, monotonicMs: () => 0 }
 const run = promisify(execFile)
-const DATABASE_MODULE = new URL('../../src/control/registry/database/database.ts', import.meta.url).href
+const DATABASE_MODULE = new URL('../../src/control/registry/database/open-database.ts', import.meta.url).href
 
 describe('the console’s database', () => {
   test('keeps what was committed when it is opened again', async () => {
