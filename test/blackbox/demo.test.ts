@@ -89,7 +89,7 @@ describe('the link that it prints', () => {
 
     const again = await open(link())
     expect([again.status, again.headers.getSetCookie()]).toEqual([400, []])
-    expect(await again.text()).toContain('used before')
+    expect(await again.text()).toContain('already used')
   })
 })
 
