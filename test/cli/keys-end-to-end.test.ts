@@ -88,7 +88,7 @@ test('a reader that has seen enough is no fault', async () => {
 
 test('a key that is not there, and a token that is not the console’s', async () => {
   const unknown = await postern('keys', 'revoke', 'key_00000000000000000000000000', '--yes')
-  expect(unknown).toMatchObject({ code: 65, stderr: expect.stringContaining('There is no such key') })
+  expect(unknown).toMatchObject({ code: 65, stderr: expect.stringContaining('No such key') })
   const list = ['keys', 'list', '--workspace', 'ws_1', '--token', 'not-the-token-of-this-console']
   expect(await postern(...list)).toMatchObject({ code: 77, stdout: '' })
 })

@@ -29,7 +29,7 @@ const REFUSALS = [
 async function startRedis(reply: Reply, place: (redis: ScriptedRedis) => Place) {
   const redis: ScriptedRedis = await ScriptedRedis.start(([name, ...rest]) => {
     if (name === 'CLUSTER') return [[0, 16_383, ['127.0.0.1', redis.port, 'id-of-the-node']]]
-    return name === 'GET' ? reply : `OK ${rest.length}`
+    return name === 'GETRANGE' ? reply : `OK ${rest.length}`
   })
   onTestFinished(() => redis.stop())
   const keyService = await ScriptedKeyService.start()

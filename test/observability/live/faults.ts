@@ -110,7 +110,7 @@ export class Clients {
       return client
     })
     await pause(150)
-    for (const client of clients) client.end()
+    for (const client of clients) client.socket.resetAndDestroy()
   }
 
   async stop(): Promise<void> {
