@@ -54,6 +54,8 @@ export class ClientConnection {
   #unanswered = 0
   /** To the request whose body is being received. */
   #receiving: ServerResponse | null = null
+  /** To the last request with a body, until it has left. */
+  #withBody: ServerResponse | null = null
   readonly #idleTimeoutMs: number
   readonly #held: HeldShare
 
@@ -99,16 +101,22 @@ export class ClientConnection {
   /** The parser has read a head. @returns false where the request must not be handled */
   begin({ headers }: IncomingMessage, response: ServerResponse): boolean {
     if (!this.#isOpen) return false
-    if (this.#boundaries.endHead(headers)) this.#receiving = response
+    const hasBody = this.#boundaries.endHead(headers)
+    if (hasBody) {
+      this.#receiving = response
+      this.#withBody = response
+    }
     this.#unanswered++
     response.on('close', onAnswerClosed)
-    if (!response.shouldKeepAlive) this.endAfterAnswers()
+    // A body is still read; its answer is then awaited before anything else is, and Node's server ends the connection.
+    if (!response.shouldKeepAlive && !hasBody) this.endAfterAnswers()
     return true
   }
 
   /** An answer has left, or never will. */
-  settle(): void {
+  settle(response: ServerResponse): void {
     this.#unanswered--
+    if (response === this.#withBody) this.#withBody = null
     if (this.#rest === null || this.#reading === 'flowing') this.#proceed()
     else if (this.#reading === 'held' && this.#mayParse(this.#rest)) this.#socket.resume()
   }
@@ -198,6 +206,8 @@ export class ClientConnection {
   #mayParse(bytes: Buffer): boolean {
     if (!this.#isOpen) return false
     if (this.isWithinRequest) return true
+    // The answer to a body may end the connection, also before the body is whole (413).
+    if (this.#withBody !== null) return false
     // After a CONNECT Node's server no longer drives the answers that are due.
     const most = bytes[0] === FIRST_OF_CONNECT ? 1 : MAX_UNANSWERED
     return this.#unanswered < most && this.#socket.writableLength === 0
@@ -244,5 +254,5 @@ export class ClientConnection {
 }
 
 function onAnswerClosed(this: ServerResponse): void {
-  this.req.socket[CONNECTION]?.settle()
+  this.req.socket[CONNECTION]?.settle(this)
 }

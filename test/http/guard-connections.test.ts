@@ -108,12 +108,27 @@ test('a request that was answered before its body was whole gets no second answe
   expect(faults).toEqual([])
 })
 
-test('a body may be followed by a request in its segment', async () => {
+test('a body may be followed by a request in its segment, which is read once the body has its answer', async () => {
   const client = open(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc${REQUEST}`)
-  await until('both have been read', () => unanswered.length === 2)
-  for (const response of unanswered) response.req.resume()
-  answerAll()
+  await until('the first has been read', () => unanswered.length === 1)
+  const [first] = unanswered
+  first?.req.resume()
+  first?.end()
+  await until('the second has been read', () => unanswered.length === 2)
+  unanswered[1]?.end()
   expect((await client.answers(2)).map(({ status }) => status)).toEqual([200, 200])
+})
+
+test('a body of a request that asks to close is read, and its answer is the last', async () => {
+  const post = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc'
+  const client = open(post + REQUEST)
+  await until('the first has been read', () => unanswered.length === 1)
+  const [first] = unanswered
+  first?.req.resume()
+  await until('its body is whole', () => first?.req.complete === true)
+  first?.end()
+  expect((await client.untilClosed()).map(({ status }) => status)).toEqual([200])
+  expect(unanswered).toHaveLength(1)
 })
 
 test('a server with TLS reads and ends its connections in the same way', async () => {
