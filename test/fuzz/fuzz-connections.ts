@@ -215,7 +215,8 @@ export class ConnectionFuzzer {
     const effects =
       plan.listener === 'gateway' ? (this.#arrived.get(id) ?? []) : await this.#keysOf(`ws-${id}`)
     this.#arrived.delete(id)
-    this.#open.delete(id)
+    // An orderly close looks like a half-close: what was read of a connection that the client has left may still arrive.
+    if (!plan.steps.some(step => step.do === 'destroy')) this.#open.delete(id)
     return { seen: { ...connection.seen, effects }, late }
   }
 
