@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { ConnectionState } from './connection-state.ts'
 import { disconnect } from './disconnect.ts'
 import type { HeldBytes, HeldShare } from './held-bytes.ts'
 import { RequestBoundaries } from './request-boundaries.ts'
@@ -20,17 +21,6 @@ declare module 'node:net' {
   }
 }
 
-type State =
-  | { readonly kind: 'open' }
-  /** The client has sent all that it will send; its answers still leave (RFC 9112, section 9.6). */
-  | { readonly kind: 'half_closed' }
-  /** The answers that are due are the last ones: whatever else arrives is dropped. */
-  | { readonly kind: 'last_answers' }
-  /** The same, and then these bytes, which are a whole answer. */
-  | { readonly kind: 'refused'; readonly answer: string }
-  /** Our side of the connection has ended. */
-  | { readonly kind: 'closing' }
-
 /** What Node's server does with the bytes of a connection, and with their end. */
 export interface Parser {
   readonly parse: (bytes: Buffer) => void
@@ -46,7 +36,7 @@ export class ClientConnection {
   readonly #socket: Socket
   readonly #parser: Parser
   readonly #boundaries = new RequestBoundaries()
-  #state: State = { kind: 'open' }
+  #state: ConnectionState = { kind: 'open' }
   /** Received and not yet handed to the parser. */
   #rest: Buffer | null = null
   /** Node's server holds a connection too, while much waits to be written; its parser must not be called then. */
