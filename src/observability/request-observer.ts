@@ -56,7 +56,7 @@ export interface RequestObserverParts {
 /** Counts and logs each request once, whether it is answered, rejected or aborted. */
 export class RequestObserver {
   inFlight = 0
-  /** The same, of each workspace that has any; from the time that a request's workspace is known. */
+  /** Requests in flight by workspace, counted once the workspace of a request is known. */
   readonly #inFlightByWorkspace = new Map<string, number>()
   readonly #counters: RequestCounters
   readonly #accessLog: AccessLog
