@@ -20,7 +20,7 @@ export function reportLines(report: SoakReport): string[] {
 const RESIDENT_SHARE = 0.15
 
 /** A connection that is just made anew, a command on its way with its deadline: against the thousands that came and went. */
-const UNDER_WAY = 4
+const UNDER_WAY = 2
 
 /**
  * A gateway remembers the version of each change that it heard, so that no older record is believed again; so many of
