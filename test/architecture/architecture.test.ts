@@ -113,7 +113,6 @@ const KNOWN_CYCLE_EDGES: readonly string[] = [
   'observability/access-log.ts -> observability/request-observer.ts',
   'observability/request-counters.ts -> observability/request-observer.ts',
   'observability/open-telemetry.ts -> observability/tracing.ts',
-  'upstream/pool/exchange-parties.ts -> upstream/pool/exchange.ts',
 ]
 
 /** Files that may still import ioredis outside `redis/`. Nothing may be added here. */

@@ -36,7 +36,7 @@ const CLIENT_STALL_MS = 30_000
  * All exchanges with the upstream: at most as many at once as there are connections, shared fairly between workspaces.
  * The queue is ours and not undici's, where what was given up would wait on, and nothing could be taken out.
  */
-export class UpstreamDispatcher implements ExchangeOwner, HasDeadline {
+export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasDeadline {
   readonly limits: DeadlineLimits
   slot = NO_SLOT
   readonly #clients: UpstreamClients
@@ -206,8 +206,8 @@ export class UpstreamDispatcher implements ExchangeOwner, HasDeadline {
   }
 }
 
-function endableOf(swept: readonly HasDeadline[], nowMs: number): Set<EndableExchange> {
-  const endable = new Set<EndableExchange>()
+function endableOf(swept: readonly HasDeadline[], nowMs: number): Set<EndableExchange<UpstreamExchange>> {
+  const endable = new Set<EndableExchange<UpstreamExchange>>()
   for (const each of swept) {
     const standing = each instanceof UpstreamExchange ? each.standing(nowMs) : null
     if (standing !== null) endable.add(standing)

@@ -1,10 +1,9 @@
 import type { UpstreamFailure } from '../failure.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
 import type { DeadlineLimits } from './deadlines.ts'
-import type { UpstreamExchange } from './exchange.ts'
 import type { Standing } from './preemption.ts'
 
-/** What the upstream is asked, and for whom. */
+/** A request to the upstream, and the workspace that it counts for. */
 export interface UpstreamRequest {
   readonly workspaceId: string
   /** Path and query at the upstream. */
@@ -51,30 +50,20 @@ export interface BodySink {
 }
 
 /** An exchange that can be ended now, so that its connection is free. */
-export interface EndableExchange extends Standing {
-  readonly exchange: UpstreamExchange
-}
-
-/** What is asked of the upstream, and for whom. */
-export interface UpstreamRequest {
-  readonly workspaceId: string
-  /** Path and query at the upstream. */
-  readonly path: string
-  readonly headers: Record<string, string>
-  /** How long its client has waited already, for the answer to somebody else's request. */
-  readonly waitedBeforeMs?: number
+export interface EndableExchange<Exchange> extends Standing {
+  readonly exchange: Exchange
 }
 
 /** What an exchange needs of the dispatcher. */
-export interface ExchangeOwner {
+export interface ExchangeOwner<Exchange> {
   readonly limits: DeadlineLimits
   nowMs(): number
   /** Takes it out of the queue, if it is there. */
-  withdraw(exchange: UpstreamExchange): void
+  withdraw(exchange: Exchange): void
   /** Sends it again, over a new connection. */
-  resend(exchange: UpstreamExchange): void
-  answered(exchange: UpstreamExchange): void
-  failed(exchange: UpstreamExchange, failure: UpstreamFailure): void
+  resend(exchange: Exchange): void
+  answered(exchange: Exchange): void
+  failed(exchange: Exchange, failure: UpstreamFailure): void
   /** Nothing more will come: its connection is free. @param broken whether the exchange failed on it */
-  released(exchange: UpstreamExchange, broken: boolean): void
+  released(exchange: Exchange, broken: boolean): void
 }

@@ -48,14 +48,14 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   retried = false
   slot = NO_SLOT
 
-  readonly #owner: ExchangeOwner
+  readonly #owner: ExchangeOwner<UpstreamExchange>
   readonly #deadlines: Deadlines
   readonly #surplus = new Surplus()
   #state: State
 
   /** @param waitedBeforeMs how long the client has already waited, for the response to another request */
   constructor(
-    owner: ExchangeOwner,
+    owner: ExchangeOwner<UpstreamExchange>,
     request: UpstreamRequest,
     handler: ExchangeHandler,
     waitedBeforeMs: number,
@@ -109,7 +109,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   }
 
   /** @returns null where ending it would free no connection now */
-  standing(nowMs: number): EndableExchange | null {
+  standing(nowMs: number): EndableExchange<UpstreamExchange> | null {
     if (!('controller' in this.#state)) return null
     const stage = this.#state.kind
     return { exchange: this, workspaceId: this.workspaceId, stage, ...this.#deadlines.standing(nowMs) }
