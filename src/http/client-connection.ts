@@ -13,13 +13,7 @@ const LINGER_MS = 500
 
 const FIRST_OF_CONNECT = 'C'.charCodeAt(0)
 
-const CONNECTION = Symbol('client connection')
-
-declare module 'node:net' {
-  interface Socket {
-    [CONNECTION]?: ClientConnection
-  }
-}
+const CONNECTIONS = new WeakMap<Socket, ClientConnection>()
 
 /** What Node's server does with the bytes of a connection, and with their end. */
 export interface Parser {
@@ -59,7 +53,7 @@ export class ClientConnection {
     this.#parser = parser
     this.#idleTimeoutMs = idleTimeoutMs
     this.#held = heldByAll.share()
-    socket[CONNECTION] = this
+    CONNECTIONS.set(socket, this)
     // Node's server sets it where there is no TLS.
     socket.allowHalfOpen = true
     socket.on('data', (bytes: Buffer) => this.#receive(bytes))
@@ -75,7 +69,7 @@ export class ClientConnection {
   }
 
   static of(socket: Socket): ClientConnection | undefined {
-    return socket[CONNECTION]
+    return CONNECTIONS.get(socket)
   }
 
   /** Whether a request has been received in part. */
@@ -244,5 +238,5 @@ export class ClientConnection {
 }
 
 function onAnswerClosed(this: ServerResponse): void {
-  this.req.socket[CONNECTION]?.settle(this)
+  CONNECTIONS.get(this.req.socket)?.settle(this)
 }
