@@ -16,7 +16,7 @@ import type { EndableExchange, ExchangeHandler, ExchangeOwner, UpstreamRequest }
 import { UpstreamMeter } from './pool-metrics.ts'
 import { firstToEnd } from './preemption.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './resolver.ts'
-import { placesOf } from './targets.ts'
+import { upstreamTargetsOf } from './targets.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
@@ -24,9 +24,9 @@ export interface DispatcherDeps {
   readonly metrics: Metrics
   readonly clock: Clock
   readonly logger: Log
-  /** How names become addresses; as the machine does, unless a test says otherwise. */
+  /** Resolves host names; the system's resolver by default. */
   readonly resolve?: Resolve
-  /** How long a client may take nothing of an answer that waits for it. */
+  /** How long a client may read nothing of a response that is ready, in ms. */
   readonly clientStallMs?: number
 }
 
@@ -34,7 +34,7 @@ const CLIENT_STALL_MS = 30_000
 
 /**
  * All exchanges with the upstream: at most as many at once as there are connections, shared fairly between workspaces.
- * The queue is ours and not undici's, where what was given up would wait on, and nothing could be taken out.
+ * The queue is not undici's, because an aborted request would stay in undici's queue.
  */
 export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasDeadline {
   readonly limits: DeadlineLimits
@@ -43,7 +43,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   readonly #sweeper: DeadlineSweeper
   readonly #meter: UpstreamMeter
   readonly #circuit: Circuit
-  /** The one request that tries whether the upstream is back. */
+  /** The single request that a half-open circuit admits. */
   #probe: UpstreamExchange | null = null
   readonly #shares: ConnectionShares<UpstreamExchange>
   readonly #addresses: UpstreamAddresses
@@ -59,14 +59,14 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     const nowMs = () => deps.clock.monotonicMs()
     this.#sweeper = new DeadlineSweeper(nowMs)
-    this.#addresses = new UpstreamAddresses(placesOf(settings), {
+    this.#addresses = new UpstreamAddresses(upstreamTargetsOf(settings), {
       nowMs,
       resolve: deps.resolve ?? resolveName,
       trouble: new TroubleLog('resolving the upstream’s name', deps.logger, deps.clock),
     })
     const connect: ConnectDeps = {
       addresses: this.#addresses,
-      connector: (...asked: Parameters<buildConnector.connector>) => connector.value(...asked),
+      connector: (...options: Parameters<buildConnector.connector>) => connector.value(...options),
       connectTimeoutMs: settings.connectTimeoutMs,
       nowMs,
     }
@@ -103,12 +103,12 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     return exchange
   }
 
-  /** What has waited too long for a connection is refused, and what is owed one gets it. */
+  /** Rejects requests that waited too long for a connection, and frees connections for workspaces below their share. */
   checkDeadline(nowMs: number): void {
     if (this.#shares.queued === 0) this.#sweeper.delete(this)
     for (const exchange of this.#shares.overdue(nowMs)) exchange.fail(new UpstreamFailure('queue_full'))
     this.#preempt(nowMs)
-    // What was in reserve may be free for all again.
+    // The reserve may have shrunk.
     this.#admit()
   }
 
@@ -122,7 +122,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     this.#endProbe(exchange)
   }
 
-  /** Any other connection in reserve may be as stale as the one that broke. */
+  /** Uses a new connection: any other idle one may be as stale as the one that broke. */
   resend(exchange: UpstreamExchange): void {
     this.#giveBack(exchange, true)
     this.#clients.carryOnce(exchange)
@@ -150,7 +150,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     this.#admit()
   }
 
-  /** Breaks off what is in flight, and refuses what waits. For an orderly end, wait for the requests first. */
+  /** Aborts exchanges in flight and rejects queued ones. For an orderly shutdown, wait for the requests first. */
   destroy(): void {
     this.#destroyed = true
     for (const exchange of this.#shares.all()) exchange.fail(new UpstreamFailure('reset'))
@@ -164,7 +164,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     if (client !== null) this.#clients.giveBack(client, broken)
   }
 
-  /** One that ended without an outcome must not stay the probe for ever. */
+  /** A probe that ended without an outcome must not keep the circuit half-open. */
   #endProbe(exchange: UpstreamExchange): void {
     if (exchange !== this.#probe) return
     this.#probe = null
@@ -192,7 +192,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     }
   }
 
-  /** Each exchange that ends frees its connection at once, which goes to the workspace that needs it most. */
+  /** An exchange that ends frees its connection at once, for the workspace that holds the fewest. */
   #preempt(nowMs: number): void {
     if (!this.#shares.isOwed(nowMs)) return
     const endable = endableOf(this.#sweeper.all(), nowMs)

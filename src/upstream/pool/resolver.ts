@@ -11,93 +11,95 @@ export interface AddressDeps {
   /** Monotonic, ms. */
   readonly nowMs: () => number
   readonly resolve: Resolve
-  /** Told where a name is not resolved; what was known before stays in use. */
+  /** Reports failed lookups; the last known addresses stay in use. */
   readonly trouble: Pick<TroubleLog, 'failed' | 'works'>
 }
 
-/** Where a server is, as settings say it. */
-export interface Place {
+/** One address of the upstream as configured. */
+export interface UpstreamTarget {
   /** A name or an IP address. */
   readonly host: string
   readonly port: number
 }
 
-interface Asking {
-  /** Something is known, or nothing will be. */
+interface PendingResolution {
+  /** Resolves with the first name that resolves; rejects if none does. */
   readonly first: Promise<void>
   readonly all: Promise<unknown>
-  readonly sinceMs: number
+  readonly startedAtMs: number
 }
 
-/** For how long a name is not asked for again. */
+/** How long resolved addresses are used before the names are resolved again. */
 const FRESH_MS = 5_000
-/** How long a connection waits for news of a name, where older news would do. */
-const PATIENCE_MS = 200
+/** How long a connection waits for fresh addresses if older ones are known. */
+const MAX_REFRESH_WAIT_MS = 200
 
-/** As programs on this machine resolve a name, the hosts file and search domains of the cluster included. */
+/** The system's resolver: it honours the hosts file and the cluster's search domains, unlike `dns.resolve`. */
 export const resolveName: Resolve = async name => {
   const found = await lookup(name, { all: true, order: 'verbatim' })
   return found.map(({ address }) => address)
 }
 
 /**
- * Where the upstream is now. A name is asked for when a connection is to be made, never more than once at a time or in
- * five seconds; what was last known is used for as long as nobody can say better.
+ * The current addresses of the upstream. Names are resolved when a connection is made, at most once in five seconds and
+ * never twice at a time. If resolution fails, the last known addresses stay in use.
  */
 export class UpstreamAddresses {
   readonly book = new AddressBook()
-  readonly #places: readonly Place[]
+  readonly #targets: readonly UpstreamTarget[]
   readonly #deps: AddressDeps
-  readonly #known = new Map<Place, readonly Address[]>()
-  #asking: Asking | null = null
-  #askedAtMs = Number.NEGATIVE_INFINITY
+  readonly #known = new Map<UpstreamTarget, readonly Address[]>()
+  #pending: PendingResolution | null = null
+  #resolvedAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(places: readonly Place[], deps: AddressDeps) {
-    this.#places = places
+  constructor(targets: readonly UpstreamTarget[], deps: AddressDeps) {
+    this.#targets = targets
     this.#deps = deps
-    for (const place of places) if (isIP(place.host) !== 0) this.#known.set(place, [place])
-    this.#note()
+    for (const target of targets) if (isIP(target.host) !== 0) this.#known.set(target, [target])
+    this.#updateBook()
   }
 
-  /** @returns addresses in the order in which to try them @throws where no name could ever be resolved */
+  /** @returns addresses in the order in which to try them @throws if no name was ever resolved */
   async candidates(): Promise<Address[]> {
-    const asking = this.#ask()
+    const pending = this.#refresh()
     if (this.book.isEmpty) {
-      await asking?.first
-    } else if (asking !== null) {
-      const leftMs = asking.sinceMs + PATIENCE_MS - this.#deps.nowMs()
-      if (leftMs > 0) await Promise.race([asking.all, wait(leftMs, undefined, { ref: false })])
+      await pending?.first
+    } else if (pending !== null) {
+      const leftMs = pending.startedAtMs + MAX_REFRESH_WAIT_MS - this.#deps.nowMs()
+      if (leftMs > 0) await Promise.race([pending.all, wait(leftMs, undefined, { ref: false })])
     }
     return this.book.order(this.#deps.nowMs())
   }
 
-  #ask(): Asking | null {
+  #refresh(): PendingResolution | null {
     const nowMs = this.#deps.nowMs()
-    const names = this.#places.filter(({ host }) => isIP(host) === 0)
+    const names = this.#targets.filter(({ host }) => isIP(host) === 0)
     if (names.length === 0) return null
-    if (this.#asking !== null) return this.#asking
-    if (!this.book.isEmpty && nowMs - this.#askedAtMs < FRESH_MS) return null
-    this.#askedAtMs = nowMs
-    const answers = names.map(place => this.#resolve(place))
-    const all = Promise.allSettled(answers).finally(() => {
-      this.#asking = null
+    if (this.#pending !== null) return this.#pending
+    if (!this.book.isEmpty && nowMs - this.#resolvedAtMs < FRESH_MS) return null
+    this.#resolvedAtMs = nowMs
+    const resolutions = names.map(target => this.#resolve(target))
+    const all = Promise.allSettled(resolutions).finally(() => {
+      this.#pending = null
     })
-    const first = Promise.any(answers).catch(({ errors: [error] }: AggregateError) => Promise.reject(error))
-    // Whoever waits for it hears of its failure; nobody need wait.
+    const first = Promise.any(resolutions).catch(({ errors: [error] }: AggregateError) =>
+      Promise.reject(error),
+    )
+    // A caller may not await it: its rejection must not count as unhandled.
     first.catch(() => {})
-    this.#asking = { first, all, sinceMs: nowMs }
-    return this.#asking
+    this.#pending = { first, all, startedAtMs: nowMs }
+    return this.#pending
   }
 
-  async #resolve(place: Place): Promise<void> {
+  async #resolve(target: UpstreamTarget): Promise<void> {
     try {
-      const hosts = await this.#deps.resolve(place.host)
+      const hosts = await this.#deps.resolve(target.host)
       if (hosts.length === 0) throw Object.assign(new Error('The name has no address'), { code: 'ENOTFOUND' })
       this.#known.set(
-        place,
-        hosts.map(host => ({ host, port: place.port })),
+        target,
+        hosts.map(host => ({ host, port: target.port })),
       )
-      this.#note()
+      this.#updateBook()
       this.#deps.trouble.works()
     } catch (error) {
       this.#deps.trouble.failed(asError(error))
@@ -105,7 +107,7 @@ export class UpstreamAddresses {
     }
   }
 
-  #note(): void {
-    this.book.replace(this.#places.flatMap(place => this.#known.get(place) ?? []))
+  #updateBook(): void {
+    this.book.replace(this.#targets.flatMap(target => this.#known.get(target) ?? []))
   }
 }

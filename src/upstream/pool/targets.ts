@@ -1,18 +1,21 @@
 import type { UpstreamSettings } from './connection.ts'
-import type { Place } from './resolver.ts'
+import type { UpstreamTarget } from './resolver.ts'
 
-/** Where the upstream's servers are: at the addresses that are set, else where its URL says. */
-export function placesOf({ url, addresses }: Pick<UpstreamSettings, 'url' | 'addresses'>): Place[] {
+/** @returns the configured addresses, or the host and port of the URL if none are configured */
+export function upstreamTargetsOf({
+  url,
+  addresses,
+}: Pick<UpstreamSettings, 'url' | 'addresses'>): UpstreamTarget[] {
   const { protocol, hostname, port } = new URL(url)
-  const usual = protocol === 'https:' ? 443 : 80
-  if (addresses.length === 0) return [{ host: withoutBrackets(hostname), port: Number(port || usual) }]
+  const defaultPort = protocol === 'https:' ? 443 : 80
+  if (addresses.length === 0) return [{ host: withoutBrackets(hostname), port: Number(port || defaultPort) }]
   return addresses.map(address => {
     const colon = address.lastIndexOf(':')
     return { host: withoutBrackets(address.slice(0, colon)), port: Number(address.slice(colon + 1)) }
   })
 }
 
-/** An IPv6 address stands in brackets where a port may follow. */
+/** IPv6 literals carry brackets in a URL (RFC 3986, section 3.2.2), but not in a socket address. */
 function withoutBrackets(host: string): string {
   return host.replace(/^\[|\]$/g, '')
 }

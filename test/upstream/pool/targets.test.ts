@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { placesOf } from '../../../src/upstream/pool/targets.ts'
+import { upstreamTargetsOf } from '../../../src/upstream/pool/targets.ts'
 
 test.each([
   ['http://files', [], [{ host: 'files', port: 80 }]],
@@ -15,5 +15,5 @@ test.each([
     ],
   ],
 ])('%s with %j is looked for at %j', (url, addresses, places) => {
-  expect(placesOf({ url, addresses })).toEqual(places)
+  expect(upstreamTargetsOf({ url, addresses })).toEqual(places)
 })
