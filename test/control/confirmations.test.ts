@@ -3,10 +3,8 @@ import {
   createDisabledAnnouncer,
   createInProcessAnnouncer,
 } from '../../src/control/registry/announcing/announcer.ts'
-import {
-  GATEWAY_EXPIRY_MS,
-  summarizeConfirmations,
-} from '../../src/control/registry/announcing/confirmations.ts'
+import { summarizeConfirmations } from '../../src/control/registry/announcing/confirmations.ts'
+import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { readMessage } from '../support/messages.ts'
@@ -41,16 +39,22 @@ describe('of a gateway that lives', () => {
   })
 
   test('it is named until nothing was heard of it for a minute', () => {
-    expect(judged({ seenAtMs: NOW_MS - GATEWAY_EXPIRY_MS + 1 }).silent).toHaveLength(1)
+    expect(judged({ seenAtMs: NOW_MS - REVOCATION_TIMING.gatewayExpiryMs + 1 }).silent).toHaveLength(1)
     const noneKnown = { known: 0, confirmed: 0, verifying: 0, silent: [] }
-    expect(judged({ seenAtMs: NOW_MS - GATEWAY_EXPIRY_MS })).toEqual(noneKnown)
+    expect(judged({ seenAtMs: NOW_MS - REVOCATION_TIMING.gatewayExpiryMs })).toEqual(noneKnown)
   })
 })
 
 describe('the answer to a revocation', () => {
   /** Each stands in for a gateway: it tells of itself, and may confirm. */
   async function report(running: RunningConsole, id: string, more: object = {}) {
-    const body = { gateway: { id, name: `pod-${id}` }, hearing: true, leaving: false, confirmed: [], ...more }
+    const body = {
+      gateway: { id, name: `pod-${id}` },
+      hearing: true,
+      leaving: false,
+      confirmed: [],
+      ...more,
+    }
     expect((await running.ask('POST', '/internal/v1/confirmations', body)).status).toBe(204)
   }
 

@@ -1,3 +1,4 @@
+import { REVOCATION_TIMING } from '../../../domain/revocation-timing.ts'
 import type { Timers } from '../../timers.ts'
 import type { GatewayStatus, KeyRepository } from '../database/key-repository.ts'
 
@@ -24,10 +25,7 @@ export interface CommittedChange {
   readonly committedAtMs: number
 }
 
-/** A gateway that has not reported for this long is gone; until then it may only be cut off. */
-export const GATEWAY_EXPIRY_MS = 60_000
-/** How long an answer waits for confirmations. */
-const CONFIRMATION_TIMEOUT_MS = 1_000
+const { gatewayExpiryMs, confirmationTimeoutMs } = REVOCATION_TIMING
 const POLL_INTERVAL_MS = 25
 
 /**
@@ -39,7 +37,7 @@ export function summarizeConfirmations(
   committedAtMs: number,
   nowMs: number,
 ): Confirmations {
-  const live = gateways.filter(({ seenAtMs }) => nowMs - seenAtMs < GATEWAY_EXPIRY_MS)
+  const live = gateways.filter(({ seenAtMs }) => nowMs - seenAtMs < gatewayExpiryMs)
   const unconfirmed = live.filter(gateway => !gateway.confirmed)
   const silent = unconfirmed.filter(({ disconnectedAtMs }) => disconnectedAtMs < committedAtMs)
   return {
@@ -74,7 +72,7 @@ export async function awaitConfirmations(
   announced: boolean,
 ): Promise<Confirmations> {
   let isLate = false
-  const cancel = parts.timers.after(CONFIRMATION_TIMEOUT_MS, () => {
+  const cancel = parts.timers.after(confirmationTimeoutMs, () => {
     isLate = true
   })
   try {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
+import { REVOCATION_TIMING } from '../../../domain/revocation-timing.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 import type { Timers } from '../../timers.ts'
 import type { KeyRepository } from '../database/key-repository.ts'
@@ -6,10 +7,7 @@ import type { Announcer } from './announcer.ts'
 import type { MessageEncoder } from './message-encoder.ts'
 import type { Outbox } from './outbox.ts'
 
-/** A gateway is deaf after a second without a beat: two may be lost, or held back for a moment. */
-export const HEARTBEAT_PERIOD_MS = 300
-/** Heartbeats pause while a committed change stays unannounced for longer than this. */
-const MAX_PENDING_MS = 250
+const { heartbeatPeriodMs, maxPendingMs } = REVOCATION_TIMING
 
 export interface HeartbeatParts {
   readonly repository: KeyRepository
@@ -44,7 +42,7 @@ export function startHeartbeats(parts: HeartbeatParts): () => void {
     if ((reason !== null) !== wasPaused) logPause(parts.logger, reason, cause)
     wasPaused = reason !== null
   }
-  const cancel = parts.timers.every(HEARTBEAT_PERIOD_MS, () => void publish())
+  const cancel = parts.timers.every(heartbeatPeriodMs, () => void publish())
   return () => {
     stopped = true
     cancel()
@@ -81,7 +79,7 @@ export function isAllAnnounced(
   nowMs: number,
 ): boolean {
   if (pending === null) return true
-  return nowMs - pending.oldestMs <= MAX_PENDING_MS && pending.newestMs - nowMs <= MAX_PENDING_MS
+  return nowMs - pending.oldestMs <= maxPendingMs && pending.newestMs - nowMs <= maxPendingMs
 }
 
 function logPause(logger: ControlLogger, reason: PauseReason | null, cause: unknown): void {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
+import { REVOCATION_TIMING } from '../../../domain/revocation-timing.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 import { backoffMs, type Timers } from '../../timers.ts'
 import type { KeyRepository, PendingChange, StoredKey } from '../database/key-repository.ts'
@@ -8,8 +9,6 @@ import { Recovery } from './recovery.ts'
 
 /** Keys announced concurrently, so that a burst of revocations does not queue one by one. */
 const BATCH_SIZE = 64
-/** How long an answer waits for the announcement of its change. */
-const ANNOUNCE_TIMEOUT_MS = 1000
 
 export interface OutboxParts {
   readonly repository: KeyRepository
@@ -162,7 +161,7 @@ export class Outbox {
   /** The change is committed: no failure from here on may look as if it were not. */
   #announceInTime(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
-    const cancel = this.#parts.timers.after(ANNOUNCE_TIMEOUT_MS, () => giveUp(false))
+    const cancel = this.#parts.timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
     const announcement = this.#announceKey(key, changes)
     // No answer waits for this: announcing a change twice does no harm.
     const deletion = announcement

@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'vitest'
+import {
+  brokenRequirements,
+  REVOCATION_TIMING,
+  type RevocationTiming,
+} from '../../src/domain/revocation-timing.ts'
+
+test('the times that gateways and console use keep every requirement of the guarantee', () => {
+  expect(brokenRequirements(REVOCATION_TIMING)).toEqual([])
+})
+
+test('the bounds are the ones that are promised', () => {
+  expect(REVOCATION_TIMING).toMatchObject({ connectedBoundMs: 1_000, disconnectedBoundMs: 2_000 })
+})
+
+describe('each requirement limits the times it names', () => {
+  test.each<[string, Partial<RevocationTiming>]>([
+    ['two heartbeats may be lost before a gateway is disconnected', { heartbeatPeriodMs: 334 }],
+    [
+      'a change announced too late stops the heartbeats in time: even a late last one counts no longer than the bound',
+      { maxPendingMs: 251 },
+    ],
+    [
+      'a change announced too late stops the heartbeats in time: even a late last one counts no longer than the bound',
+      { lateAfterMs: 751 },
+    ],
+    [
+      'a disconnected gateway uses what it verified just before a change for less than the bound',
+      { disconnectedTrustMs: 1_001 },
+    ],
+    [
+      'what Redis answered while the key service was skipped is verified soon after the key service is back',
+      { keyServiceSkippedAgeMs: 249 },
+    ],
+    [
+      'a lost connection is noticed within one heartbeat, also if no request arrives',
+      { watchIntervalMs: 301 },
+    ],
+    [
+      'an answer waits for its announcement no longer than a connected gateway may take',
+      { announceTimeoutMs: 1_001 },
+    ],
+    ['confirmations arrive while the answer to a revocation waits for them', { confirmationGatherMs: 101 }],
+    [
+      'a gateway that is disconnected says so while the answer waits',
+      { disconnectedPresenceIntervalMs: 751 },
+    ],
+    ['two reports of a gateway may be lost before the console forgets it', { presenceIntervalMs: 20_000 }],
+  ])('%s', (statement, change) => {
+    expect(brokenRequirements({ ...REVOCATION_TIMING, ...change })).toContain(statement)
+  })
+})
