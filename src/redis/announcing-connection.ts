@@ -79,8 +79,8 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
 }
 
 /**
- * All is published at one node while that is there, changes and beats: what a beat says is true only for those who heard
- * each change that went the same way.
+ * Changes and heartbeats are published at the same node, as long as it is there: a heartbeat proves something only to a
+ * gateway that receives the changes by the same way.
  */
 function connectToCluster({ config, onReload }: RedisConnectionParts, events: ConnectionEvents): Connections {
   const cluster = createClusterClient(config, onReload)

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { Cluster, Redis } from 'ioredis'
 import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts'
 import { connectorTo } from './connector.ts'
@@ -62,6 +63,13 @@ export function createCommandClient(
   return createServerClient(settings, findServer(settings, undefined, onReload), onReload)
 }
 
+/** The socket that the connector of a client opened last: ioredis documents no way to it. */
+const sockets = new WeakMap<Redis, Socket>()
+
+export function socketOf(client: Redis): Socket | null {
+  return sockets.get(client) ?? null
+}
+
 /** A connection to one server. Not connected yet. */
 export function createServerClient(
   settings: RedisSettings,
@@ -69,7 +77,12 @@ export function createServerClient(
   onReload: OnRedisReload = neverReloads,
 ): Redis {
   const access = serverAccess(settings)
-  const Connector = connectorTo(find, () => client.options.tls ?? null, settings.commandTimeoutMs)
+  const Connector = connectorTo(
+    find,
+    () => client.options.tls ?? null,
+    settings.commandTimeoutMs,
+    socket => sockets.set(client, socket),
+  )
   const client: Redis = new Redis({ ...safeOptions(settings, access), Connector })
   onReload(next => {
     const renewed = serverAccess(next)

@@ -7,11 +7,13 @@ import { type Endpoint, type FindServer, servernameOf } from './endpoint.ts'
  * Connects to whatever server is found at the time. Where none is, that is a connection that failed, after which
  * ioredis tries again by its strategy; if it threw instead, ioredis would give up for good.
  * @param tls asked for before each connection as well; null is none
+ * @param onSocket called with each socket that is opened
  */
 export function connectorTo(
   find: FindServer,
   tls: () => ConnectionOptions | null,
   disconnectTimeoutMs: number,
+  onSocket: (socket: Socket) => void = () => {},
 ) {
   return class extends AbstractConnector {
     constructor() {
@@ -32,7 +34,9 @@ export function connectorTo(
       // Called off while it was looked for.
       if (!this.connecting) throw new Error('Connection is closed.')
       // ioredis listens for the first error only; a second one would end the process.
-      return openSocket(server, tls()).on('error', () => {})
+      const socket = openSocket(server, tls()).on('error', () => {})
+      onSocket(socket)
+      return socket
     }
   }
 }

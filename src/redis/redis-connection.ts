@@ -1,5 +1,5 @@
 import { Cluster, type Redis } from 'ioredis'
-import { primariesTried, type RedisClient } from './clients.ts'
+import { primariesTried, type RedisClient, socketOf } from './clients.ts'
 import type { Endpoint } from './endpoint.ts'
 import { writeTogether } from './write-together.ts'
 
@@ -41,13 +41,28 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
   get server(): Endpoint | null {
     const client: RedisClient = this.client
     if (client instanceof Cluster || !this.isReady) return null
-    return serverOf(client)
+    const { remoteAddress, remotePort } = socketOf(client) ?? {}
+    return remoteAddress === undefined || remotePort === undefined
+      ? null
+      : { host: remoteAddress, port: remotePort }
   }
 
   /** To be called before a command that is one of many. The nodes of a cluster have sockets of their own. */
   writeTogether(): void {
     const client: RedisClient = this.client
-    if (this.isReady && !(client instanceof Cluster)) writeTogether(client.stream)
+    const socket = this.isReady && !(client instanceof Cluster) ? socketOf(client) : null
+    if (socket !== null) writeTogether(socket)
+  }
+
+  /** Leaves what the server sends in the socket. A connection that is made anew reads again. */
+  pauseReading(): void {
+    const client: RedisClient = this.client
+    if (!(client instanceof Cluster)) socketOf(client)?.pause()
+  }
+
+  resumeReading(): void {
+    const client: RedisClient = this.client
+    if (!(client instanceof Cluster)) socketOf(client)?.resume()
   }
 
   start(): void {
@@ -90,11 +105,8 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
   }
 }
 
-function serverOf({ stream }: Redis): Endpoint | null {
-  const { remoteAddress, remotePort } = stream
-  if (remoteAddress === undefined || remotePort === undefined) return null
-  return { host: remoteAddress, port: remotePort }
-}
+/** To one server, as a subscription needs it. */
+export type ServerConnection = RedisConnection<Redis>
 
 /** That all nodes failed says little; why the last one did says more. */
 function causeIn(error: Error & { lastNodeError?: unknown }): Error {

@@ -5,7 +5,7 @@ import { type Access, type RedisSettings, safeOptions } from './options.ts'
 
 /**
  * Finds the primary as most of the Sentinels name it. One alone may be cut off, and name a primary that the others have
- * replaced: whoever wrote there would be heard by nobody. Only where no majority answers is the most frequent answer
+ * replaced: what is written or published there reaches no gateway. Only where no majority answers is the most frequent answer
  * taken; without a majority there was no failover either.
  * @param access to the Sentinels, as it is at the time
  */
