@@ -5,101 +5,93 @@ import type { Config } from '../config/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
+import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import { LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/metrics.ts'
 import { type Log, TroubleLog } from '../observability/trouble-log.ts'
-import { type ChangeEar, Changes } from './invalidation/invalidation-listener.ts'
+import { InvalidationListener, type InvalidationReceiver } from './invalidation/invalidation-listener.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
-import { KeyStoreChain } from './lookup-chain.ts'
+import { LookupChain } from './lookup-chain.ts'
 import { ChangeConfirmer } from './reports/change-confirmer.ts'
 import { UsageReporter } from './reports/usage-reporter.ts'
 import { KeyServiceClient } from './tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from './tiers/key-service/key-service-store.ts'
 import { MemoryStore } from './tiers/memory/memory-store.ts'
-import { RedisSide } from './tiers/redis/redis-side.ts'
-import { withBreaker } from './tiers/with-breaker.ts'
+import { RedisAccess } from './tiers/redis/redis-access.ts'
+import { type BreakingTier, withBreaker } from './tiers/with-breaker.ts'
+import { withFailureLog } from './tiers/with-failure-log.ts'
 import { withMetrics } from './tiers/with-metrics.ts'
-import { withTroubleLog } from './tiers/with-trouble-log.ts'
+import type { TrustLimits } from './trust.ts'
 
-type SettingsOfKeys = Pick<Config, 'redis' | 'keyService' | 'keys'>
+type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys'>
 
 export interface KeyStoreSettings {
-  readonly config: SettingsOfKeys
+  readonly config: KeyStoreConfig
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock?: Clock
-  /** How settings are heard of that change while it runs. */
-  readonly onReload?: OnReload<SettingsOfKeys>
+  readonly onReload?: OnReload<KeyStoreConfig>
 }
 
 export interface KeyStoreHealth {
   readonly redis: 'ok' | 'down' | 'off'
-  readonly changes: 'hearing' | 'deaf'
-  /** `down`: it did not answer, and is not asked for a while. */
+  readonly changes: 'connected' | 'disconnected'
+  /** `down`: it did not answer, and lookups skip it for a while. */
   readonly keyService: 'on' | 'down' | 'off'
 }
 
-/** The read side of keys, whole. */
+/** All that a gateway runs to look keys up. */
 export interface RunningKeyStore {
   readonly keyStore: KeyStore
-  /** Where a feed of the same process tells of changes; with Redis configured, Redis alone does. */
-  readonly changes: ChangeEar
-  /** Settled once the console knows of this gateway that it hears changes; null where there is no console to tell. */
+  /** For a feed of the same process; if Redis is configured, messages come from there alone. */
+  readonly invalidations: InvalidationReceiver
+  /** Settled once the console knows that this gateway is connected; null if no console is configured. */
   readonly introduced: Promise<void> | null
-  /** To be told of each request that a key was permitted; it only notes. */
+  /** Must be called for each permitted request; it only notes. */
   used(keyId: string): void
-  /** Waits for nothing, and fails for nothing that is down. */
+  /** Neither waits nor fails, whatever is down. */
   start(): void
-  /** Reports what is left to report, within `keyService.timeoutMs`, and ends. */
+  /** Sends the last reports, within `keyService.timeoutMs`. */
   stop(): Promise<void>
   health(): KeyStoreHealth
 }
 
-type Deps = KeyStoreSettings & { readonly clock: Clock; readonly onReload: OnReload<SettingsOfKeys> }
+type Deps = KeyStoreSettings & { readonly clock: Clock; readonly onReload: OnReload<KeyStoreConfig> }
 
-/** How often deafness is noticed where no request notices it. */
-const WATCH_EVERY_MS = 250
-/** Nobody waits longer to take leave of the console. */
-const LEAVE_MS = 500
+/** Signing off from the console takes no longer than this. */
+const SIGN_OFF_MS = 500
 /** Longer names are cut; a pod's has at most 253 characters. */
 const MAX_NAME = 253
 
 export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
-  const deps: Deps = {
-    ...settings,
-    clock: settings.clock ?? systemClock,
-    onReload: settings.onReload ?? neverReloads,
-  }
+  const deps: Deps = { clock: systemClock, onReload: neverReloads, ...settings }
   const { config, metrics, clock } = deps
   const verifying = reloadable(config, deps.onReload, ({ keys }) => verifyingKeysOf(keys))
-  const { beats } = config.redis
-  const changes = new Changes({ clock, metrics, beats, messageKeys: () => verifying.value.messages })
-  const memory = createMemory(deps)
-  const redis = createRedis(deps, changes, () => verifying.value.records)
+  const needsHeartbeats = config.redis.beats
+  const messageKeys = () => verifying.value.messages
+  const invalidations = new InvalidationListener({ clock, metrics, needsHeartbeats, messageKeys })
+  const redis = createRedis(deps, invalidations, () => verifying.value.records)
   const keyService = createKeyService(deps)
   const redisTier = redis && withBreaker(redis.tier, config.redis.circuit, clock)
   const keyServiceTier = keyService && withBreaker(keyService.tier, config.keyService.circuit, clock)
   const breakers = [redisTier, keyServiceTier].filter(tier => tier !== null)
-  const keyStore = new KeyStoreChain({
-    memory,
-    changes,
-    redis: redisTier && dress(redisTier, deps),
-    keyService: keyServiceTier && dress(keyServiceTier, deps),
+  const keyStore = new LookupChain({
+    memory: new MemoryStore(config.keys.memory.maxEntries, { metrics }),
+    invalidations,
+    redis: redisTier && observed(redisTier, deps),
+    keyService: keyServiceTier && observed(keyServiceTier, deps),
     clock,
     metrics,
-    staleMs: config.keys.staleSeconds * 1000,
+    limits: trustLimitsOf(config.keys),
   })
-  changes.onApplied((digest, version) => keyService?.confirmer.applied(digest, version))
+  invalidations.onApplied((digest, version) => keyService?.confirmer.applied(digest, version))
   startLookupsAtZero(metrics)
-  metrics.storeCircuitOpen.onCollect(gauge => {
-    for (const { name: tier, isOpen } of breakers) gauge.set({ tier }, isOpen ? 1 : 0)
-  })
+  reportCircuits(metrics, breakers)
   let watch: NodeJS.Timeout | undefined
 
-  /** Also where no request comes, the gauges tell the truth and a silent subscription is made again. */
-  function notice(): void {
-    const hearing = changes.isHearing()
-    keyService?.confirmer.watch(hearing)
+  /** Without requests, too, gauges are right and a silent subscription is made anew. */
+  function watchConnections(): void {
+    keyService?.confirmer.watch(invalidations.isConnected())
     redis?.watch()
     for (const breaker of breakers) breaker.watch()
     metrics.redisUp.set(redis?.isUp === true ? 1 : 0)
@@ -107,38 +99,34 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
 
   return {
     keyStore,
-    changes,
+    invalidations,
     introduced: keyService?.confirmer.introduced ?? null,
     used: keyId => keyService?.usage?.used(keyId),
     start() {
       redis?.start()
       keyService?.usage?.start()
-      watch ??= setInterval(notice, WATCH_EVERY_MS).unref()
+      watch ??= setInterval(watchConnections, REVOCATION_TIMING.watchIntervalMs).unref()
     },
     async stop() {
       clearInterval(watch)
       redis?.stop()
-      await Promise.all([
-        keyService?.usage?.stop(),
-        keyService?.confirmer.stop(AbortSignal.timeout(LEAVE_MS)),
-      ])
-      await keyService?.client.stop()
+      if (keyService !== null) await signOff(keyService)
     },
     health: () => ({
       redis: redis === null ? 'off' : redis.isUp && redisTier?.isOpen === false ? 'ok' : 'down',
-      changes: changes.isHearing() ? 'hearing' : 'deaf',
+      changes: invalidations.isConnected() ? 'connected' : 'disconnected',
       keyService: keyServiceTier === null ? 'off' : keyServiceTier.isOpen ? 'down' : 'on',
     }),
   }
 }
 
-/** Keys of which one must have made the MAC of a record or message. Null lets it pass without one. */
+/** Keys of which one must have made the MAC of a record or message; null if no MAC is needed. */
 export interface VerifyingKeys {
   readonly records: readonly KeyObject[] | null
   readonly messages: readonly KeyObject[] | null
 }
 
-/** Null only where keys are opaque and no signing secret is set. */
+/** Null only if keys are opaque and no signing secret is set. */
 export function verifyingKeysOf({
   format,
   signingSecrets,
@@ -148,25 +136,19 @@ export function verifyingKeysOf({
   return { records: secrets.map(deriveRecordKey), messages: secrets.map(deriveMessageKey) }
 }
 
-function createMemory({ config, metrics }: Deps): MemoryStore {
-  const { maxEntries, ttlSeconds, absentTtlSeconds } = config.keys.memory
-  const settings = { maxEntries, ttlMs: ttlSeconds * 1000, absentTtlMs: absentTtlSeconds * 1000 }
-  return new MemoryStore(settings, { metrics })
-}
-
 function createRedis(
   deps: Deps,
-  changes: Changes,
+  invalidations: InvalidationListener,
   recordKeys: () => VerifyingKeys['records'],
-): RedisSide | null {
+): RedisAccess | null {
   const { config, onReload } = deps
   const { redis } = config
   if (redisTopologyOf(redis) === null) return null
-  return new RedisSide({
+  return new RedisAccess({
     ...deps,
     settings: redis,
     recordKeys,
-    changes,
+    invalidations,
     onReload: onReloadOf(onReload, next => next.redis),
   })
 }
@@ -174,7 +156,7 @@ function createRedis(
 interface KeyServiceSide {
   readonly client: KeyServiceClient
   readonly tier: KeyServiceStore
-  /** Null where usage is not reported. */
+  /** Null if usage is not reported. */
   readonly usage: UsageReporter | null
   readonly confirmer: ChangeConfirmer
 }
@@ -187,25 +169,42 @@ function createKeyService({ config, logger, clock, onReload }: Deps): KeyService
     { ...keyService, url },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
-  const trouble = new TroubleLog('usage report', logger, clock)
+  const failures = new TroubleLog('usage report', logger, clock)
   const periodMs = keys.usageSeconds * 1000
-  const usage = periodMs === 0 ? null : new UsageReporter({ client, clock, trouble, periodMs, timeoutMs })
+  const usage = periodMs === 0 ? null : new UsageReporter({ client, clock, failures, periodMs, timeoutMs })
   const confirmer = new ChangeConfirmer({
     client,
     clock,
-    trouble: new TroubleLog('confirmation of changes', logger, clock),
+    failures: new TroubleLog('confirmation of changes', logger, clock),
     gateway: { id: randomUUID(), name: hostname().slice(0, MAX_NAME) },
     timeoutMs,
   })
   return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer }
 }
 
-function dress(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
-  const trouble = new TroubleLog(`${tier.name.replace('_', ' ')} look-up`, logger, clock)
-  return withTroubleLog(withMetrics(tier, metrics), trouble)
+/** Sends the last reports, then closes the connections. */
+async function signOff({ client, usage, confirmer }: KeyServiceSide): Promise<void> {
+  await Promise.all([usage?.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS))])
+  await client.stop()
 }
 
-/** Of tiers that are not there, too. */
+function observed(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
+  const failures = new TroubleLog(`${tier.name.replace('_', ' ')} lookup`, logger, clock)
+  return withFailureLog(withMetrics(tier, metrics), failures)
+}
+
+function trustLimitsOf({ memory, staleSeconds }: Config['keys']): TrustLimits {
+  const { ttlSeconds, absentTtlSeconds } = memory
+  return { ttlMs: ttlSeconds * 1000, absentTtlMs: absentTtlSeconds * 1000, staleMs: staleSeconds * 1000 }
+}
+
+function reportCircuits({ storeCircuitOpen }: Metrics, breakers: readonly BreakingTier[]): void {
+  storeCircuitOpen.onCollect(gauge => {
+    for (const { name: tier, isOpen } of breakers) gauge.set({ tier }, isOpen ? 1 : 0)
+  })
+}
+
+/** Also of stores that are not configured. */
 function startLookupsAtZero({ lookups }: Metrics): void {
   for (const tier of LOOKUP_TIERS) for (const result of LOOKUP_RESULTS) lookups.inc({ tier, result }, 0)
 }

@@ -1,32 +1,33 @@
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Lookup, TierName } from '../domain/lookup.ts'
 
-export type { TierName } from '../domain/lookup.ts'
+/** Where a lookup goes if memory has no fresh answer. */
+export type StoreName = Exclude<TierName, 'memory'>
 
-/** Four answers, never three: a tier that does not know, and one that could not be asked, are neither of them a "no". */
+/** A store that does not know the key, and one that did not answer, say nothing about whether the key exists. */
 export type TierAnswer =
   | { readonly kind: 'found'; readonly grant: KeyGrant }
-  /** There is no such key. Only the authority says so (and a tier that remembers that it did). */
+  /** There is no such key. Only the key service says so. */
   | { readonly kind: 'absent' }
-  /** This tier does not know, or holds what nobody can read; the next one might know. */
+  /** The store does not know the key, or holds an entry that cannot be read; the next one might know. */
   | { readonly kind: 'miss'; readonly unreadable?: true }
-  /** This tier gave no answer that is of use. */
+  /** The store gave no usable answer. */
   | { readonly kind: 'failed'; readonly error: Error; readonly why: FailureReason }
 
 /**
- * What a failure says of the tier. `unreachable`: nobody answered, or not in time; whoever asks next for any key will meet
- * the same. `unusable`: it did answer, and what it said of this one key is of no use. `withheld`: it was not asked.
+ * What a failure says about the store. `unreachable`: no answer in time; lookups of other keys will fail as well.
+ * `unusable`: an answer that cannot be used for this key. `skipped`: no request was sent, because its circuit is open.
  */
-export type FailureReason = 'unreachable' | 'unusable' | 'withheld'
+export type FailureReason = 'unreachable' | 'unusable' | 'skipped'
 
-/** One place where records are. It never throws: trouble is an answer. */
+/** A store of records. It never rejects: a failure is an answer. */
 export interface KeyTier {
-  readonly name: TierName
+  readonly name: StoreName
   /** @param digest SHA-256 of the key in lower-case hex */
   get(digest: string): Promise<TierAnswer>
 }
 
-/** All that the gateway knows of key look-ups. An answer from memory comes at once, without a promise. */
+/** Looks keys up. An answer from memory comes at once, without a promise. */
 export interface KeyStore {
   /** @param digest SHA-256 of the key in lower-case hex */
   get(digest: string): Lookup | Promise<Lookup>

@@ -2,175 +2,166 @@ import type { Clock } from '../domain/clock.ts'
 import type { KeyGrant } from '../domain/key-record.ts'
 import type { Lookup } from '../domain/lookup.ts'
 import { type CounterHandle, handlesBy, LOOKUP_RESULTS, type Metrics } from '../observability/metrics.ts'
-import { type Flight, Flights } from './in-flight-lookups.ts'
-import type { Changes } from './invalidation/invalidation-listener.ts'
-import type { KeyStore, KeyTier } from './key-store.ts'
-import type { EvictionResult, MemoryStore, Moment, Verified } from './tiers/memory/memory-store.ts'
+import { type InFlightLookup, InFlightLookups } from './in-flight-lookups.ts'
+import type { InvalidationListener } from './invalidation/invalidation-listener.ts'
+import type { KeyStore, KeyTier, StoreName } from './key-store.ts'
+import type { EvictionResult, MemoryStore } from './tiers/memory/memory-store.ts'
+import {
+  type HeldAnswer,
+  type Knowledge,
+  type Moment,
+  type StoreTrust,
+  type TrustLimits,
+  trustHeld,
+  trustStore,
+} from './trust.ts'
 
 const MAX_IN_FLIGHT = 10_000
-/** A key that changes more often than this while it is looked up is not known. */
-const MAX_TRIES = 3
-/** How far the key service may lag behind what it announced itself: it may read from a replica of its database. */
-const KEY_SERVICE_LAG_MS = 60_000
-/**
- * While deaf and the authority is passed over, what Redis says is trusted for a quarter of a second and not for a whole
- * one: the rest of that second may go by until it is noticed that the authority is back.
- */
-const PASSED_OVER_AGE_MS = 750
+/** A key that changes more often than this while it is looked up is unknown. */
+const MAX_ATTEMPTS = 3
 const UNKNOWN: Lookup = { kind: 'unknown' }
 
-export interface ChainParts {
+export interface LookupChainParts {
   readonly memory: MemoryStore
-  readonly changes: Changes
-  /** The shared cache; null where none is configured. */
+  readonly invalidations: InvalidationListener
+  /** Null if none is configured. */
   readonly redis: KeyTier | null
-  /** The authority; null where none is configured. */
+  /** Null if none is configured. */
   readonly keyService: KeyTier | null
   readonly clock: Clock
   readonly metrics: Metrics
-  /** Time a record outlives its last verification while nobody answers; 0 for none. */
-  readonly staleMs: number
+  readonly limits: TrustLimits
   readonly maxInFlight?: number
 }
 
-interface Asked {
-  readonly answer: Lookup
-  /** Whether somebody else answered because the authority is not asked for a while. */
-  readonly passedOver: boolean
-}
-
-/** Near before far, filling the near; while deaf the authority first. It never throws, and never turns trouble into a "no". */
-export class KeyStoreChain implements KeyStore {
-  readonly #parts: ChainParts
-  readonly #flights: Flights
-  readonly #nearFirst: readonly KeyTier[]
-  readonly #authorityFirst: readonly KeyTier[]
+/** Memory, Redis, key service, each filling memory; while disconnected the key service comes before Redis. */
+export class LookupChain implements KeyStore {
+  readonly #parts: LookupChainParts
+  readonly #inFlight: InFlightLookups
+  readonly #redisFirst: readonly KeyTier[]
+  readonly #keyServiceFirst: readonly KeyTier[]
   readonly #lookups: Readonly<Record<(typeof LOOKUP_RESULTS)[number], CounterHandle>>
 
-  constructor(parts: ChainParts) {
+  constructor(parts: LookupChainParts) {
     this.#parts = parts
-    this.#flights = new Flights(parts.maxInFlight ?? MAX_IN_FLIGHT)
-    this.#nearFirst = [parts.redis, parts.keyService].filter(tier => tier !== null)
-    this.#authorityFirst = this.#nearFirst.toReversed()
+    this.#inFlight = new InFlightLookups(parts.maxInFlight ?? MAX_IN_FLIGHT)
+    this.#redisFirst = [parts.redis, parts.keyService].filter(tier => tier !== null)
+    this.#keyServiceFirst = this.#redisFirst.toReversed()
     this.#lookups = handlesBy(LOOKUP_RESULTS, result =>
       parts.metrics.lookups.handle({ tier: 'memory', result }),
     )
-    parts.changes.onChange((digest, version) => this.#forget(digest, version))
-    parts.changes.onRecheck(digest => this.#recheck(digest))
+    parts.invalidations.onChange((digest, version) => this.#evict(digest, version))
+    parts.invalidations.onRecheck(digest => this.#recheck(digest))
   }
 
   get(digest: string): Lookup | Promise<Lookup> {
     const now = this.#now()
-    const held = this.#parts.memory.fresh(digest, now)
-    if (held === null) return this.#lookUp(digest, now)
-    this.#count(held.kind === 'found' ? 'hit' : 'negative')
-    return held
+    const fresh = this.#fresh(digest, now)
+    if (fresh === null) return this.#lookUp(digest, now)
+    this.#lookups[fresh.kind === 'found' ? 'hit' : 'negative'].inc()
+    return fresh
   }
 
   async #lookUp(digest: string, began: Moment): Promise<Lookup> {
-    this.#count(this.#flights.find(digest, began) === null ? 'miss' : 'coalesced')
+    this.#lookups[this.#inFlight.find(digest, began) === null ? 'miss' : 'coalesced'].inc()
     let now = began
-    for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
-      const answer = await this.#board(digest, now)
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const answer = await this.#joinOrBegin(digest, now)
       if (answer !== null) return answer
       now = this.#now()
-      const held = this.#parts.memory.fresh(digest, now)
-      if (held !== null) return held
+      const fresh = this.#fresh(digest, now)
+      if (fresh !== null) return fresh
     }
     return UNKNOWN
   }
 
-  /** The flight that is under way, or a new one. */
-  #board(digest: string, now: Moment): Promise<Lookup | null> {
-    const underway = this.#flights.find(digest, now)
-    if (underway !== null) return underway.answer
-    if (this.#flights.isFull) return Promise.resolve(UNKNOWN)
-    return this.#flights.begin(digest, now, flight => this.#fly(digest, flight)).answer
+  #joinOrBegin(digest: string, now: Moment): Promise<Lookup | null> {
+    const lookup = this.#inFlight.find(digest, now)
+    if (lookup !== null) return lookup.answer
+    if (this.#inFlight.isFull) return Promise.resolve(UNKNOWN)
+    return this.#inFlight.begin(digest, now, begun => this.#queryStores(digest, begun)).answer
   }
 
-  /** @returns null where the answer may be of before a change that was heard, or missed, since the flight began */
-  async #fly(digest: string, flight: Flight): Promise<Lookup | null> {
-    const { answer, passedOver } = await this.#ask(digest, flight.began.hearing)
-    const now = this.#now()
-    if (flight.superseded) return null
-    // The authority needs no channel to be right. What it said in an older epoch is good for those who wait for it, and
-    // later only where nobody answers.
-    const isAuthority = answer.kind !== 'unknown' && answer.tier === 'key_service'
-    if (flight.began.epoch !== now.epoch && !isAuthority) return null
-    const { nowMs, epoch } = flight.began
-    this.#fill(digest, answer, { verifiedAtMs: passedOver ? nowMs - PASSED_OVER_AGE_MS : nowMs, epoch })
-    return answer.kind === 'unknown' ? this.#stale(digest, now) : answer
-  }
-
-  async #ask(digest: string, hearing: boolean): Promise<Asked> {
-    let passedOver = false
-    for (const tier of hearing ? this.#nearFirst : this.#authorityFirst) {
+  /** @returns null if the answer may predate a change that arrived, or was missed, since the lookup began */
+  async #queryStores(digest: string, lookup: InFlightLookup): Promise<Lookup | null> {
+    let keyServiceSkipped = false
+    for (const tier of lookup.began.isConnected ? this.#redisFirst : this.#keyServiceFirst) {
+      const { name } = tier
       const answer = await tier.get(digest)
-      if (answer.kind === 'absent' && !this.#isAnnounced(digest)) {
-        return { answer: { kind: 'absent', tier: tier.name }, passedOver }
+      if (answer.kind === 'found' || answer.kind === 'absent') {
+        const grant = answer.kind === 'found' ? answer.grant : null
+        const trust = this.#trustIn(name, digest, grant, lookup)
+        if (trust === 'superseded') return null
+        if (trust === 'fresh') return this.#remember(name, digest, grant, { ...lookup, keyServiceSkipped })
       }
-      if (answer.kind === 'found' && this.#isCurrent(tier, digest, answer.grant)) {
-        return { answer: { kind: 'found', grant: answer.grant, tier: tier.name }, passedOver }
-      }
-      passedOver ||= tier.name === 'key_service' && answer.kind === 'failed' && answer.why === 'withheld'
+      keyServiceSkipped ||= name === 'key_service' && answer.kind === 'failed' && answer.why === 'skipped'
     }
-    return { answer: UNKNOWN, passedOver }
+    const now = this.#now()
+    return lookup.isSuperseded || lookup.began.epoch !== now.epoch ? null : this.#fallBack(digest, now)
   }
 
-  /**
-   * A cache that lost a write holds an older record than was announced, or than was seen here. So does the key service where
-   * it reads from a replica that lags, but not for long: a key service that stays behind had its database restored from a
-   * backup, and is the authority all the same. Without that bound its keys would be unknown until each gateway restarts.
-   */
-  #isCurrent(tier: KeyTier, digest: string, { version }: KeyGrant): boolean {
-    const { changes, memory, clock } = this.#parts
-    const sinceMs =
-      tier.name === 'key_service' ? clock.monotonicMs() - KEY_SERVICE_LAG_MS : Number.NEGATIVE_INFINITY
-    return (
-      version >= changes.announcedVersion(digest, sinceMs) && version >= memory.versionOf(digest, sinceMs)
-    )
+  #trustIn(tier: StoreName, digest: string, grant: KeyGrant | null, lookup: InFlightLookup): StoreTrust {
+    const { began, isSuperseded } = lookup
+    const now = this.#now()
+    return trustStore({ tier, grant, epoch: began.epoch, isSuperseded }, now, this.#knowledgeOf(digest))
   }
 
-  /** A key service that denies a record which it has just announced reads from a replica that lags. */
-  #isAnnounced(digest: string): boolean {
-    const { changes, clock } = this.#parts
-    return changes.announcedVersion(digest, clock.monotonicMs() - KEY_SERVICE_LAG_MS) > 0
+  #knowledgeOf(digest: string): Knowledge {
+    const { memory, invalidations } = this.#parts
+    const held = memory.peek(digest)
+    const isRecord = held !== undefined && held.grant !== null
+    return {
+      announced: invalidations.announcedVersion(digest),
+      held: isRecord ? { version: held.grant.version, knownAtMs: held.verifiedAtMs } : null,
+    }
   }
 
-  #fill(digest: string, answer: Lookup, verified: Verified): void {
-    if (answer.kind === 'found') this.#parts.memory.remember(digest, answer.grant, verified)
-    if (answer.kind === 'absent') this.#parts.memory.rememberAbsent(digest, verified)
+  #remember(
+    tier: StoreName,
+    digest: string,
+    grant: KeyGrant | null,
+    { began, keyServiceSkipped }: { began: Moment; keyServiceSkipped: boolean },
+  ): Lookup {
+    const { memory } = this.#parts
+    const verification = { verifiedAtMs: began.nowMs, epoch: began.epoch, keyServiceSkipped }
+    if (grant === null) memory.rememberAbsent(digest, verification)
+    else memory.remember(digest, grant, verification)
+    return grant === null ? { kind: 'absent', tier } : { kind: 'found', grant, tier }
   }
 
-  #stale(digest: string, now: Moment): Lookup {
-    const { memory, staleMs } = this.#parts
-    // A key may be looked up again while memory is still good.
-    const fresh = memory.fresh(digest, now)
-    if (fresh !== null) return fresh
-    const held = memory.stale(digest, now.nowMs, staleMs)
-    if (held === null) return UNKNOWN
-    this.#count('stale')
-    return held
+  /** No store answered. What memory holds may be fresh all the same, if the key was only looked up again. */
+  #fallBack(digest: string, now: Moment): Lookup {
+    const held = this.#parts.memory.get(digest)
+    const trust = held === undefined ? 'expired' : trustHeld(held, now, this.#parts.limits)
+    if (held === undefined || trust === 'expired') return UNKNOWN
+    if (trust === 'stale') this.#lookups.stale.inc()
+    return lookupOf(held)
   }
 
-  #forget(digest: string, version: number): EvictionResult {
-    this.#flights.supersede(digest)
+  #fresh(digest: string, now: Moment): Lookup | null {
+    const held = this.#parts.memory.get(digest)
+    return held !== undefined && trustHeld(held, now, this.#parts.limits) === 'fresh' ? lookupOf(held) : null
+  }
+
+  #evict(digest: string, version: number): EvictionResult {
+    this.#inFlight.supersede(digest)
     return this.#parts.memory.evictOlder(digest, version)
   }
 
-  /** Off the way of any request: until the answer comes, and where none comes, memory is as good as it was. */
+  /** Not on the path of a request. Until the answer comes, and if none comes, memory is as good as it was. */
   #recheck(digest: string): void {
-    if (this.#parts.memory.holds(digest)) void this.#board(digest, this.#now())
+    if (this.#parts.memory.peek(digest) !== undefined) void this.#joinOrBegin(digest, this.#now())
   }
 
-  /** Hearing is judged first: that may begin a new epoch. */
+  /** Connected or not is decided first, because that may begin a new epoch. */
   #now(): Moment {
-    const nowMs = this.#parts.clock.monotonicMs()
-    const hearing = this.#parts.changes.isHearing(nowMs)
-    return { nowMs, hearing, epoch: this.#parts.changes.epoch }
+    const { clock, invalidations } = this.#parts
+    const nowMs = clock.monotonicMs()
+    const isConnected = invalidations.isConnected(nowMs)
+    return { nowMs, isConnected, epoch: invalidations.epoch }
   }
+}
 
-  #count(result: (typeof LOOKUP_RESULTS)[number]): void {
-    this.#lookups[result].inc()
-  }
+function lookupOf({ grant }: HeldAnswer): Lookup {
+  return grant === null ? { kind: 'absent', tier: 'memory' } : { kind: 'found', grant, tier: 'memory' }
 }

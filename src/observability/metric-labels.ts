@@ -31,7 +31,7 @@ export const INVALIDATION_RESULTS = [
  * `cache`: kept and fresh; `revalidated`: kept, and the upstream said that it is still the answer.
  */
 export const SHARING_RESULTS = ['upstream', 'joined', 'unshared', 'cache', 'revalidated'] as const
-export const REMOVAL_CAUSES = ['ttl', 'size', 'invalidated'] as const
+export const REMOVAL_CAUSES = ['size', 'invalidated'] as const
 export const COMMAND_OUTCOMES = ['ok', 'timeout', 'error', 'unavailable'] as const
 export const UPSTREAM_ERROR_KINDS = [
   'dns',

@@ -55,8 +55,8 @@ export async function runDemo(
   const addresses = await runUntilSignal(frame, async () => {
     const gateway = await startGateway(frame)
     introduced = gateway.introduced
-    gateway.ear.subscribed()
-    const announcer = createInProcessAnnouncer(message => gateway.ear.hear(message))
+    gateway.invalidations.subscribed()
+    const announcer = createInProcessAnnouncer(message => gateway.invalidations.receive(message))
     return [await startConsole(frame, { announcer, oneTimeLink }), gateway]
   })
   if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.complain(NOT_INTRODUCED)

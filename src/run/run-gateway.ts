@@ -3,7 +3,7 @@ import { systemClock } from '../domain/clock.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
 import { parentTrustOf } from '../gateway/parent-trust.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
-import type { ChangeEar } from '../keys/invalidation/invalidation-listener.ts'
+import type { InvalidationReceiver } from '../keys/invalidation/invalidation-listener.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { AccessLog } from '../observability/access-log.ts'
 import { createTracing } from '../observability/tracing.ts'
@@ -21,12 +21,12 @@ export async function runGateway(host: Host, version: string, settings: RunSetti
 
 export interface GatewayRun extends PlaneRun {
   /** Takes a message as it would come over the channel, where there is no Redis to bring it. */
-  readonly ear: ChangeEar
-  /** Settled once the console knows of this gateway that it hears changes. */
+  readonly invalidations: InvalidationReceiver
+  /** Settled once the console knows that this gateway is connected. */
   readonly introduced: Promise<void> | null
 }
 
-/** The data plane: built and hearing changes, not yet listening. */
+/** The data plane, with connections to Redis and key service, but not yet listening. */
 export async function startGateway(frame: Frame): Promise<GatewayRun> {
   const { logger, metrics, drain, version } = frame
   const config = withinOpenFiles(frame)
@@ -52,7 +52,7 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
   return {
     name: 'gateway',
     app,
-    ear: store.changes,
+    invalidations: store.invalidations,
     introduced: store.introduced,
     health: async () => ({ ...store.health(), limits: rateLimits.health() }),
     stop: async () => {

@@ -57,7 +57,7 @@ beforeAll(async () => {
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   })
   gateway = await startPostern('gateway', { ...env, POSTERN_REDIS_USERNAME: 'gateway' })
-  await until('the gateway hears', async () => (await healthOf(gateway))['changes'] === 'hearing')
+  await until('the gateway hears', async () => (await healthOf(gateway))['changes'] === 'connected')
   load = new SteadyLoad(2)
   load.join(gateway.urls.gateway)
 })
@@ -145,7 +145,7 @@ test('a new password at Redis is used for the next connection, and the old conne
   for (const user of ['gateway', 'console']) await redis.admin.call('CLIENT', 'KILL', 'USER', user)
   await until('both are back', async () => {
     const [one, other] = [await healthOf(gateway), await healthOf(console)]
-    return one['redis'] === 'ok' && one['changes'] === 'hearing' && other['announcer'] === 'ready'
+    return one['redis'] === 'ok' && one['changes'] === 'connected' && other['announcer'] === 'ready'
   })
   expect(await scrapeOne(gateway.urls.ops, reconnects)).toBeGreaterThan(made)
   await load.goOn(100)

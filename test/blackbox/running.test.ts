@@ -209,7 +209,7 @@ describe('with everything running', () => {
     })
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
     expect(readiness.status).toBe(200)
-    expect(await readiness.json()).toMatchObject({ redis: 'down', changes: 'deaf' })
+    expect(await readiness.json()).toMatchObject({ redis: 'down', changes: 'disconnected' })
     const client = new RawClient(gateway.urls.gateway)
     client.send(get('/api/v1/auth', key.secret))
     const [answer] = await client.answers(1)

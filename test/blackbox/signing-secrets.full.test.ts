@@ -145,7 +145,7 @@ async function startGateway(signingSecrets: string): Promise<Listening> {
   const gateway = await startUnconnected(signingSecrets)
   await until('the gateway hears', async () => {
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-    return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+    return ((await readiness.json()) as { changes: string }).changes === 'connected'
   })
   return gateway
 }

@@ -39,7 +39,7 @@ describe.skipIf(!has(CHROMIUM))(
       })
       await until('the gateway hears', async () => {
         const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-        return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+        return ((await readiness.json()) as { changes: string }).changes === 'connected'
       })
     })
     afterAll(async () => {

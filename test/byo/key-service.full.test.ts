@@ -55,7 +55,7 @@ function startGateway(keyServiceUrl: string, more: Record<string, string>): Prom
 async function untilItHears({ urls }: Listening): Promise<void> {
   await until('the gateway hears', async () => {
     const readiness = await fetch(`${urls.ops}/readyz`)
-    return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+    return ((await readiness.json()) as { changes: string }).changes === 'connected'
   })
 }
 

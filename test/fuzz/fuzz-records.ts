@@ -58,7 +58,7 @@ export class RecordFuzzer {
     })
     await until('the gateway hears', async () => {
       const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-      return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+      return ((await readiness.json()) as { changes: string }).changes === 'connected'
     })
     return new RecordFuzzer(redis, keyService, gateway)
   }

@@ -74,8 +74,8 @@ async function versionOf(digest: string): Promise<number | string> {
 }
 
 /** Both connections are up: neither waits for the other. */
-async function hears(): Promise<void> {
-  await until('changes are heard', () => running.health().changes === 'hearing')
+async function connects(): Promise<void> {
+  await until('the gateway is connected', () => running.health().changes === 'connected')
   await until('Redis is ok', () => running.health().redis === 'ok')
 }
 
@@ -94,16 +94,16 @@ function count(result: string): Promise<number> {
 }
 
 describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
-  test('hears changes, and refuses a revoked key as soon as the change is announced', async () => {
+  test('is connected, and refuses a revoked key as soon as the change is announced', async () => {
     start()
     await console_.write(KEY, recordOf())
-    await hears()
+    await connects()
     await knows(KEY, 1)
     await console_.write(KEY, REVOKED)
     expect(await console_.announce(KEY, 2)).toBe(1)
     await knows(KEY, 2, 2_000)
     expect(await server.admin.call('ACL', 'LOG')).toEqual([])
-    expect(running.health()).toEqual({ redis: 'ok', changes: 'hearing', keyService: 'on' })
+    expect(running.health()).toEqual({ redis: 'ok', changes: 'connected', keyService: 'on' })
     await until('the gauge of Redis is up', async () => (await metricValue(metrics.redisUp)) === 1)
     expect(log.text).not.toContain('NOPERM')
   })
@@ -114,21 +114,21 @@ describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
     start()
     await until('it is told', () => log.text.includes('NOPERM'))
     expect(await versionOf(KEY)).toBe(1)
-    expect(running.health()).toMatchObject({ redis: 'ok', changes: 'deaf' })
+    expect(running.health()).toMatchObject({ redis: 'ok', changes: 'disconnected' })
     expect(await reconnects()).toBe(0)
   })
 })
 
 describe('a gateway that starts while Redis is down', () => {
-  test('waits for nothing, is served by the key service, and hears when Redis is there', async () => {
+  test('waits for nothing, is served by the key service, and connects when Redis is there', async () => {
     await server.kill()
     keyService.records.set(KEY, recordOf())
     start()
     expect(await versionOf(KEY)).toBe(1)
-    expect(running.health()).toEqual({ redis: 'down', changes: 'deaf', keyService: 'on' })
+    expect(running.health()).toEqual({ redis: 'down', changes: 'disconnected', keyService: 'on' })
     await server.revive()
     await server.addGatewayUser('gateway', PASSWORD)
-    await hears()
+    await connects()
   })
 })
 
@@ -136,7 +136,7 @@ describe('a subscription that breaks', () => {
   test('loses no revocation: what was announced while nobody listened is refused afterwards', async () => {
     start()
     await console_.write(KEY, recordOf())
-    await hears()
+    await connects()
     await knows(KEY, 1)
     await console_.write(KEY, REVOKED)
     keyService.records.set(KEY, REVOKED)
@@ -146,7 +146,7 @@ describe('a subscription that breaks', () => {
     expect((await kill.publish(CHANGES_CHANNEL, message).exec())?.[1]).toEqual([null, 0])
     await until('the connection is lost', async () => (await reconnects()) > 0)
     expect(await versionOf(KEY)).toBe(2)
-    await hears()
+    await connects()
     expect(await versionOf(KEY)).toBe(2)
   })
 
@@ -155,7 +155,7 @@ describe('a subscription that breaks', () => {
     start({ staleSeconds: 0 }) // Else a look-up that runs into its timeout may answer with what was good before.
     const digests = Array.from({ length: 300 }, (_, number) => digestNo(number))
     for (const digest of digests) await console_.write(digest, recordOf())
-    await hears()
+    await connects()
     for (const digest of digests) await knows(digest, 1)
     for (const [index, digest] of digests.entries()) {
       await console_.write(digest, REVOKED)
@@ -163,29 +163,29 @@ describe('a subscription that breaks', () => {
       if (index % 50 === 0) await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     }
     await knows(digests.at(-1) ?? '', 2)
-    await hears()
+    await connects()
     for (const digest of digests) expect(await versionOf(digest)).not.toBe(1)
     for (const digest of digests) await knows(digest, 2)
     expect(await reconnects()).toBeGreaterThan(0)
   })
 
-  test('is made again when it is open but nothing is heard on it', async () => {
+  test('is made again when it is open but nothing arrives on it', async () => {
     start()
-    await hears()
+    await connects()
     console_.stopBeating()
     clock.advance(2_001)
     await until('it is made again', async () => (await reconnects()) === 1)
     expect(log.text).toContain('no valid heartbeat')
     console_.startBeating()
-    await hears()
-    await until('it is told', () => log.count('changes works again') === 1)
+    await connects()
+    await until('it is told', () => log.count('invalidation works again') === 1)
   })
 })
 
 describe('a flood of messages without a good MAC', () => {
   test('costs the key service a bounded number of lookups, and no key its record', async () => {
     start()
-    await hears()
+    await connects()
     const digests = Array.from({ length: 50 }, (_, number) => digestNo(number))
     for (const digest of digests) keyService.records.set(digest, recordOf())
     for (const digest of digests) await knows(digest, 1)
@@ -205,7 +205,7 @@ describe('a flood of messages without a good MAC', () => {
     const lookups = asked() + keyService.batches.flat().length - before
     expect(lookups).toBeGreaterThan(0)
     expect(lookups).toBeLessThanOrEqual(20)
-    expect(running.health().changes).toBe('hearing')
+    expect(running.health().changes).toBe('connected')
   })
 })
 
@@ -215,8 +215,8 @@ describe('while signing secrets are rotated', () => {
     const [signing = ''] = config.keys.signingSecrets
     const other = Buffer.alloc(32, 8).toString('base64')
     startWith({ ...config, keys: { ...config.keys, signingSecrets: [other, signing] } })
-    await hears()
-    await until('heartbeats count', () => running.health().changes === 'hearing')
+    await connects()
+    await until('heartbeats count', () => running.health().changes === 'connected')
     expect(await count('unverified')).toBe(0)
   })
 
@@ -227,9 +227,9 @@ describe('while signing secrets are rotated', () => {
     const old = { ...config, keys: { ...config.keys, signingSecrets: [other] } }
     startWith(old, prepare => void prepares.push(prepare))
     await until('heartbeats arrive', async () => (await count('unverified')) > 3)
-    expect(running.health().changes).toBe('deaf')
+    expect(running.health().changes).toBe('disconnected')
     for (const use of prepares.map(prepare => prepare(config))) use()
-    await hears()
+    await connects()
   })
 })
 
@@ -237,7 +237,7 @@ describe('a Redis that freezes', () => {
   test('costs a new key the command timeout, and known keys are verified at the key service within 2 s', async () => {
     start({ commandTimeoutMs: 250 })
     await console_.write(KEY, recordOf())
-    await hears()
+    await connects()
     await knows(KEY, 1)
     server.freeze()
     keyService.records.set(KEY, REVOKED)
@@ -247,7 +247,7 @@ describe('a Redis that freezes', () => {
     clock.advance(2_000)
     expect(await versionOf(KEY)).toBe(2)
     server.thaw()
-    await hears()
+    await connects()
   })
 })
 
@@ -269,40 +269,40 @@ describe('the use of keys', () => {
   })
 })
 
-describe('a key service that sends no beats', () => {
-  test('is heard while the subscription stands', async () => {
+describe('a key service that sends no heartbeats', () => {
+  test('counts as connected while the subscription stands', async () => {
     console_.stopBeating()
     start({ beats: false })
-    await hears()
+    await connects()
     await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await until('the connection is lost', async () => (await reconnects()) > 0)
-    await hears()
+    await connects()
   })
 })
 
 describe('without Redis', () => {
-  test('a feed of the same process is heard, and memory is trusted over it', async () => {
+  test('a feed of the same process is received, and memory is trusted over it', async () => {
     startWith(keyStoreConfig({ keyServiceUrl: keyService.url, ...PATIENT }))
     keyService.records.set(KEY, recordOf())
-    running.changes.subscribed()
-    running.changes.hear(heartbeatMessage({ monotonicMs: 1, atMs: clock.wallMs() }))
+    running.invalidations.subscribed()
+    running.invalidations.receive(heartbeatMessage({ monotonicMs: 1, atMs: clock.wallMs() }))
     await versionOf(KEY)
     expect(await versionOf(KEY)).toBe(1)
     expect(keyService.requests).toHaveLength(1)
     keyService.records.set(KEY, REVOKED)
-    running.changes.hear(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() }))
+    running.invalidations.receive(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() }))
     expect(await versionOf(KEY)).toBe(2)
-    expect(running.health()).toEqual({ redis: 'off', changes: 'hearing', keyService: 'on' })
+    expect(running.health()).toEqual({ redis: 'off', changes: 'connected', keyService: 'on' })
   })
 
-  test('and without any feed it is deaf, and every key is asked for at the key service each second', async () => {
+  test('and without any feed it is disconnected, and verifies every key at the key service each second', async () => {
     startWith(keyStoreConfig({ keyServiceUrl: keyService.url, ...PATIENT }))
     keyService.records.set(KEY, recordOf())
     await versionOf(KEY)
     clock.advance(1_001)
     await versionOf(KEY)
     expect(keyService.requests).toHaveLength(2)
-    expect(running.health()).toEqual({ redis: 'off', changes: 'deaf', keyService: 'on' })
+    expect(running.health()).toEqual({ redis: 'off', changes: 'disconnected', keyService: 'on' })
   })
 })
 
@@ -311,20 +311,20 @@ test('no line of the log holds the password of Redis or the token of the key ser
   start({ password: 'another-password' })
   expect(await versionOf(KEY)).toBe('unknown')
   await until('it is told', () => log.text.includes('WRONGPASS'))
-  expect(log.count('key service look-up fails')).toBe(1)
+  expect(log.count('key service lookup fails')).toBe(1)
   expect(log.text).not.toMatch(new RegExp(`another-password|${KEY_SERVICE_TOKEN}|${KEY}`))
 })
 
 test('a key store that was stopped makes no connection any more', async () => {
   start()
-  await hears()
+  await connects()
   await running.stop()
   const clients = async () => String(await server.admin.call('CLIENT', 'LIST')).includes('user=gateway')
   await until('its connections are gone', async () => !(await clients()))
   // The server may have seen them end before this side did, and this side ends them one after the other.
   await until('this side knows of the one', () => running.health().redis === 'down')
-  await until('and of the other', () => running.health().changes === 'deaf')
-  expect(running.health()).toMatchObject({ redis: 'down', changes: 'deaf' })
+  await until('and of the other', () => running.health().changes === 'disconnected')
+  expect(running.health()).toMatchObject({ redis: 'down', changes: 'disconnected' })
   expect(await versionOf(KEY)).toBe('unknown')
 })
 

@@ -8,9 +8,9 @@ import { settled } from '../support/until.ts'
 const KEY = digestNo(1)
 const OTHER = digestNo(2)
 
-function hearingWorld(options: ConstructorParameters<typeof KeyStoreWorld>[0] = {}): KeyStoreWorld {
+function connectedWorld(options: ConstructorParameters<typeof KeyStoreWorld>[0] = {}): KeyStoreWorld {
   const world = new KeyStoreWorld(options)
-  world.startHearing()
+  world.connect()
   return world
 }
 
@@ -18,9 +18,9 @@ function version(lookup: unknown): number {
   return (lookup as { grant: { version: number } }).grant.version
 }
 
-describe('while changes are heard', () => {
+describe('while connected', () => {
   test('a key that was looked up answers from memory, at once and without a promise', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
     expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
@@ -29,7 +29,7 @@ describe('while changes are heard', () => {
   })
 
   test('the key service is asked only where Redis does not know, or does not answer', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inKeyService.set(KEY, 1).set(OTHER, 1)
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'key_service' })
     world.redis.fails()
@@ -37,18 +37,18 @@ describe('while changes are heard', () => {
   })
 
   test('a record is verified again when its time is over, however often it was read', async () => {
-    const world = hearingWorld({ ttlMs: 30_000 })
+    const world = connectedWorld({ ttlMs: 30_000 })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     for (let read = 0; read < 30; read++) {
-      world.advanceHearing(1_000)
+      world.advanceConnected(1_000)
       await world.get(KEY)
     }
     expect(world.redis.asked).toBe(2)
   })
 
   test('a time to live of 0 verifies at each request', async () => {
-    const world = hearingWorld({ ttlMs: 0 })
+    const world = connectedWorld({ ttlMs: 0 })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     await world.get(KEY)
@@ -56,19 +56,19 @@ describe('while changes are heard', () => {
   })
 
   test('a hot key does not expire on every replica at one moment: up to a tenth of its life is drawn off', async () => {
-    const world = hearingWorld({ ttlMs: 30_000, random: () => 1 })
+    const world = connectedWorld({ ttlMs: 30_000, random: () => 1 })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
-    world.advanceHearing(26_999)
+    world.advanceConnected(26_999)
     await world.get(KEY)
     expect(world.redis.asked).toBe(1)
-    world.advanceHearing(1)
+    world.advanceConnected(1)
     await world.get(KEY)
     expect(world.redis.asked).toBe(2)
   })
 
-  test('a revoked key is refused from the moment that its change is heard', async () => {
-    const world = hearingWorld()
+  test('a revoked key is refused from the moment that its change arrives', async () => {
+    const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     world.inRedis.set(KEY, 2)
@@ -78,7 +78,7 @@ describe('while changes are heard', () => {
   })
 
   test('a Redis that lost a write is not believed: an older version than was announced is as good as none', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     world.inKeyService.set(KEY, 2)
     world.announce(KEY, 2)
@@ -86,17 +86,17 @@ describe('while changes are heard', () => {
   })
 
   test('a Redis that went back to an older version than this replica has seen is not believed', async () => {
-    const world = hearingWorld({ ttlMs: 1_000 })
+    const world = connectedWorld({ ttlMs: 1_000 })
     world.inRedis.set(KEY, 3)
     world.inKeyService.set(KEY, 3)
     await world.get(KEY)
     world.inRedis.set(KEY, 2)
-    world.advanceHearing(1_000)
+    world.advanceConnected(1_000)
     expect(await world.get(KEY)).toMatchObject({ tier: 'key_service', grant: { version: 3 } })
   })
 
   test('a key service that answers with an older version than was announced is not believed either', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
@@ -105,22 +105,22 @@ describe('while changes are heard', () => {
 
 describe('a key that nobody knows', () => {
   test('is absent only on the word of the key service, and that word is remembered for a short time', async () => {
-    const world = hearingWorld({ absentTtlMs: 5_000 })
+    const world = connectedWorld({ absentTtlMs: 5_000 })
     expect(await world.get(KEY)).toEqual({ kind: 'absent', tier: 'key_service' })
     expect(world.keys.get(KEY)).toEqual({ kind: 'absent', tier: 'memory' })
-    world.advanceHearing(5_000)
+    world.advanceConnected(5_000)
     await world.get(KEY)
     expect(world.keyService.asked).toBe(2)
   })
 
   test('is not known, rather than absent, where the key service fails', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.keyService.fails()
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
   test('is not known, rather than absent, where only Redis could be asked', async () => {
-    const world = hearingWorld({ tiers: ['redis'] })
+    const world = connectedWorld({ tiers: ['redis'] })
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
@@ -129,7 +129,7 @@ describe('a key that nobody knows', () => {
   })
 
   test('works at once when it is issued, though its absence was remembered', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     await world.get(KEY)
     world.inKeyService.set(KEY, 1)
     world.announce(KEY, 1)
@@ -137,21 +137,21 @@ describe('a key that nobody knows', () => {
   })
 
   test('is forgotten in every memory where the key service says that it is gone', async () => {
-    const world = hearingWorld({ ttlMs: 1_000 })
+    const world = connectedWorld({ ttlMs: 1_000 })
     world.inKeyService.set(KEY, 1)
     await world.get(KEY)
     world.inKeyService.delete(KEY)
-    world.advanceHearing(1_000)
+    world.advanceConnected(1_000)
     expect(await world.get(KEY)).toMatchObject({ kind: 'absent' })
-    world.advanceHearing(10_000)
+    world.advanceConnected(10_000)
     world.allFail()
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 })
 
-describe('while deaf', () => {
+describe('while disconnected', () => {
   test('a record that was trusted is asked for at the key service before it is used again', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     world.inKeyService.set(KEY, 2)
     await world.get(KEY)
@@ -190,17 +190,17 @@ describe('while deaf', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
   })
 
-  test('what was verified while deaf is verified once more when changes are heard again', async () => {
+  test('what was verified while disconnected is verified once more after the next connection', async () => {
     const world = new KeyStoreWorld()
     world.inKeyService.set(KEY, 1)
     await world.get(KEY)
-    world.startHearing()
+    world.connect()
     await world.get(KEY)
     expect(world.redis.asked).toBe(1)
   })
 
   test('a process that was frozen trusts nothing on waking, before any timer of it has run', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     world.clock.advance(60_000)
@@ -208,7 +208,7 @@ describe('while deaf', () => {
   })
 })
 
-describe('while deaf, a key service that is slow', () => {
+describe('while disconnected, a key service that is slow', () => {
   test('is asked anew by whoever comes more than a second later, so that the bound holds whatever its time-out', async () => {
     const world = new KeyStoreWorld()
     world.inKeyService.set(KEY, 1)
@@ -242,7 +242,7 @@ describe('while deaf, a key service that is slow', () => {
 
 describe('a change without a good MAC', () => {
   test('never makes a key unavailable, whatever version it claims, and where no store answers neither', async () => {
-    const world = hearingWorld({ staleMs: 0 })
+    const world = connectedWorld({ staleMs: 0 })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     world.allFail()
@@ -256,7 +256,7 @@ describe('a change without a good MAC', () => {
   })
 
   test('has the key looked up again, while requests are answered from memory', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     world.redis.stalls()
@@ -272,7 +272,7 @@ describe('a change without a good MAC', () => {
   })
 
   test('does nothing for a key that is not held', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     world.forge(KEY, 1)
     await settled()
@@ -280,7 +280,7 @@ describe('a change without a good MAC', () => {
   })
 
   test('a flood of them, over many keys, costs a bounded number of lookups', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     const digests = Array.from({ length: 100 }, (_, number) => digestNo(number))
     for (const digest of digests) world.inRedis.set(digest, 1)
     for (const digest of digests) await world.get(digest)
@@ -292,7 +292,7 @@ describe('a change without a good MAC', () => {
   })
 
   test('does not have a lookup that is under way asked again, nor keep its answer from being used', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     world.redis.stalls()
     const answer = world.get(KEY)
@@ -306,7 +306,7 @@ describe('a change without a good MAC', () => {
 
 describe('a genuine change that is replayed', () => {
   test('to a gateway that has the newer record does not make it unavailable, though it never saw the message', async () => {
-    const world = hearingWorld({ staleMs: 0 })
+    const world = connectedWorld({ staleMs: 0 })
     world.inRedis.set(KEY, 3)
     await world.get(KEY)
     world.allFail()
@@ -315,7 +315,7 @@ describe('a genuine change that is replayed', () => {
   })
 })
 
-test('keys that were verified at one moment while deaf are not verified again at one moment', async () => {
+test('keys that were verified at one moment while disconnected are not verified again at one moment', async () => {
   let drawn = 0
   const world = new KeyStoreWorld({ random: () => (drawn++ % 10) / 10 })
   const digests = Array.from({ length: 100 }, (_, number) => digestNo(number))
@@ -334,7 +334,7 @@ test('keys that were verified at one moment while deaf are not verified again at
 
 describe('a key service that is behind what was announced', () => {
   test('is not believed at first: it may read from a replica that lags', async () => {
-    const world = hearingWorld({ tiers: ['key_service'] })
+    const world = connectedWorld({ tiers: ['key_service'] })
     world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
@@ -352,27 +352,27 @@ describe('a key service that is behind what was announced', () => {
   })
 
   test('is believed after a minute: its database was restored from a backup, and there is no other truth', async () => {
-    const world = hearingWorld({ tiers: ['key_service'] })
+    const world = connectedWorld({ tiers: ['key_service'] })
     world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
-    world.advanceHearing(60_000)
+    world.advanceConnected(60_000)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
-    world.advanceHearing(1)
+    world.advanceConnected(1)
     expect(version(await world.get(KEY))).toBe(1)
   })
 
   test('and a cache that is behind never is', async () => {
-    const world = hearingWorld({ tiers: ['redis'] })
+    const world = connectedWorld({ tiers: ['redis'] })
     world.inRedis.set(KEY, 1)
     world.announce(KEY, 2)
-    world.advanceHearing(3_600_000)
+    world.advanceConnected(3_600_000)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 })
 
 describe('while nobody answers', () => {
   async function verifiedThenSilent(staleMs: number): Promise<KeyStoreWorld> {
-    const world = hearingWorld({ staleMs, ttlMs: 30_000 })
+    const world = connectedWorld({ staleMs, ttlMs: 30_000 })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     world.allFail()
@@ -404,14 +404,14 @@ describe('while nobody answers', () => {
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('a record of which a change was heard is not used: nobody can vouch for it', async () => {
+  test('a record of which a change arrived is not used: no store can verify it', async () => {
     const world = await verifiedThenSilent(300_000)
     world.announce(KEY, 2)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
   test('that there is no such key is never answered from an old memory', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     await world.get(KEY)
     world.allFail()
     world.clock.advance(6_000)
@@ -428,7 +428,7 @@ describe('while nobody answers', () => {
   })
 
   test('a tier that throws, against its word, is one that fails', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.redis.throws()
     world.keyService.throws()
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
@@ -440,7 +440,7 @@ describe('with a breaker round each tier', () => {
   const NOTHING_IS_LOST = { staleMs: 300_000, breaker }
 
   test('a Redis and a key service that hang cost a few look-ups their deadline; then what is stale comes at once', async () => {
-    const world = hearingWorld(NOTHING_IS_LOST)
+    const world = connectedWorld(NOTHING_IS_LOST)
     for (let number = 0; number < 10; number++) world.inRedis.set(digestNo(number), 1)
     for (let number = 0; number < 10; number++) await world.get(digestNo(number))
     world.redis.stalls()
@@ -465,7 +465,7 @@ describe('with a breaker round each tier', () => {
   })
 
   test('a stale bound of 0 holds: what comes at once then is that nobody can say', async () => {
-    const world = hearingWorld({ staleMs: 0, breaker })
+    const world = connectedWorld({ staleMs: 0, breaker })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     world.allFail()
@@ -478,7 +478,7 @@ describe('with a breaker round each tier', () => {
   })
 
   test('the stale bound is counted from the last verification, and no probe in vain lengthens it', async () => {
-    const world = hearingWorld({ staleMs: 10_000, breaker })
+    const world = connectedWorld({ staleMs: 10_000, breaker })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
     world.allFail()
@@ -492,7 +492,7 @@ describe('with a breaker round each tier', () => {
   })
 
   test('a probe finds out that Redis is back, and the next look-up is answered by it', async () => {
-    const world = hearingWorld(NOTHING_IS_LOST)
+    const world = connectedWorld(NOTHING_IS_LOST)
     world.redis.fails()
     for (let number = 10; number < 15; number++) {
       await world.get(digestNo(number))
@@ -500,13 +500,13 @@ describe('with a breaker round each tier', () => {
     }
     world.redis.answers()
     world.inRedis.set(KEY, 1)
-    world.advanceHearing(500)
+    world.advanceConnected(500)
     for (const tier of world.breakers) tier.watch()
     await settled()
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
   })
 
-  test('while deaf and the key service is passed over, what Redis says is trusted for a quarter of a second only', async () => {
+  test('while disconnected and the key service is skipped, what Redis says is trusted for a quarter of a second only', async () => {
     const world = new KeyStoreWorld(NOTHING_IS_LOST)
     world.keyService.fails()
     world.inRedis.set(KEY, 1).set(OTHER, 1)
@@ -532,7 +532,7 @@ describe('with a breaker round each tier', () => {
 
 describe('look-ups at the same time', () => {
   test('of one key are one question', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
     const answers = Promise.all([world.get(KEY), world.get(KEY), world.get(KEY)])
@@ -543,7 +543,7 @@ describe('look-ups at the same time', () => {
   })
 
   test('of different keys do not wait for each other', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.redis.stalls()
     const first = world.get(KEY)
     world.redis.answers()
@@ -554,7 +554,7 @@ describe('look-ups at the same time', () => {
   })
 
   test('are bounded: beyond that a key is not known, and the bound frees itself', async () => {
-    const world = hearingWorld({ maxInFlight: 1 })
+    const world = connectedWorld({ maxInFlight: 1 })
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
     const first = world.get(KEY)
@@ -568,7 +568,7 @@ describe('look-ups at the same time', () => {
 
 describe('a look-up that races a change', () => {
   test('answers with what is true after the change, and never puts the older record into memory', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
     const early = world.get(KEY)
@@ -581,7 +581,7 @@ describe('a look-up that races a change', () => {
   })
 
   test('is not waited for by whoever comes after the change', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.redis.stalls()
     const early = world.get(KEY)
     world.inRedis.set(KEY, 2)
@@ -594,7 +594,7 @@ describe('a look-up that races a change', () => {
   })
 
   test('does not remember an absence that was true before a key was issued', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.keyService.stalls()
     const early = world.get(KEY)
     await settled()
@@ -605,24 +605,24 @@ describe('a look-up that races a change', () => {
     expect(version(await early)).toBe(1)
   })
 
-  test('is begun again when the hearing broke meanwhile, at the key service then', async () => {
-    const world = hearingWorld()
+  test('begins again if the gateway was disconnected meanwhile, then at the key service', async () => {
+    const world = connectedWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
     world.inKeyService.set(KEY, 2)
     const early = world.get(KEY)
-    world.changes.lost()
+    world.invalidations.lost()
     world.redis.release()
     expect(await early).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
   })
 
-  test('uses the authority’s word though the hearing broke meanwhile, and keeps it for when nobody answers', async () => {
-    const world = hearingWorld()
+  test('uses an answer of the key service although the gateway was disconnected meanwhile, and keeps it as stale', async () => {
+    const world = connectedWorld()
     world.keyService.stalls()
     world.inKeyService.set(KEY, 1)
     const early = world.get(KEY)
     await settled()
-    world.changes.lost()
+    world.invalidations.lost()
     world.keyService.answers()
     world.keyService.release()
     expect(await early).toMatchObject({ tier: 'key_service', grant: { version: 1 } })
@@ -636,12 +636,12 @@ describe('a look-up that races a change', () => {
   })
 
   test('keeps the authority’s word for want of anybody, also where nobody has asked a second time', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.keyService.stalls()
     world.inKeyService.set(KEY, 1)
     const early = world.get(KEY)
     await settled()
-    world.changes.lost()
+    world.invalidations.lost()
     world.keyService.answers()
     world.keyService.release()
     await early
@@ -650,7 +650,7 @@ describe('a look-up that races a change', () => {
   })
 
   test('is given up after three tries, as not known', async () => {
-    const world = hearingWorld()
+    const world = connectedWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
     const early = world.get(KEY)
@@ -665,7 +665,7 @@ describe('a look-up that races a change', () => {
 })
 
 test('each look-up is counted once by what memory did for it', async () => {
-  const world = hearingWorld()
+  const world = connectedWorld()
   world.inRedis.set(KEY, 1)
   await world.get(KEY)
   await world.get(KEY)

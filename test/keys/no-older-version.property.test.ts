@@ -68,17 +68,17 @@ interface Outcome {
   readonly floor: number
 }
 
-/** One run: what was committed, what was heard, and each look-up with what had to be known when it began. */
+/** One run: what was committed, what arrived, and each lookup with what had to be known when it began. */
 class Run {
   readonly world = new KeyStoreWorld({ metrics })
   readonly #committed = KEYS.map(() => 0)
-  readonly #heard = KEYS.map(() => 0)
+  readonly #announced = KEYS.map(() => 0)
   readonly #lookUps: Promise<Outcome>[] = []
   #subscribed = true
   #passedMs = 0
 
   constructor() {
-    this.world.startHearing()
+    this.world.connect()
   }
 
   take(step: Step): void {
@@ -105,7 +105,7 @@ class Run {
         this.#subscription(step.what)
         break
       case 'noise':
-        this.world.changes.hear('noise')
+        this.world.invalidations.receive('noise')
         break
     }
   }
@@ -124,7 +124,7 @@ class Run {
   #pass(ms: number, beats: boolean): void {
     if (this.#passedMs + ms > LONGEST_RUN_MS) return
     this.#passedMs += ms
-    if (beats) this.world.advanceHearing(ms)
+    if (beats) this.world.advanceConnected(ms)
     else this.world.clock.advance(ms)
   }
 
@@ -139,17 +139,17 @@ class Run {
   /** Whoever is not subscribed misses it. */
   #announce(key: number, version: number): void {
     if (at(this.#committed, key) === 0 || !this.#subscribed) return
-    this.#heard[key] = Math.max(at(this.#heard, key), version)
+    this.#announced[key] = Math.max(at(this.#announced, key), version)
     this.world.announce(digestAt(key), version)
   }
 
   #subscription(what: 'lost' | 'subscribed'): void {
     this.#subscribed = what === 'subscribed'
-    this.world.changes[what]()
+    this.world.invalidations[what]()
   }
 
   #lookUp(key: number): void {
-    const floor = at(this.#heard, key)
+    const floor = at(this.#announced, key)
     const answer = this.world.get(digestAt(key))
     this.#lookUps.push(answer.then(answer => ({ answer, floor })))
   }
@@ -168,7 +168,7 @@ function at(versions: readonly number[], key: number): number {
 }
 
 test(
-  'once a change was heard, no look-up that begins later answers with what was true before it',
+  'once a change has arrived, no lookup that begins later answers with what was true before it',
   async () => {
     const seen = { found: 0, fromMemory: 0, changed: 0, absent: 0 }
     const property = fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async steps => {
@@ -197,7 +197,7 @@ test(
 )
 
 test(
-  'once changes are heard again, no look-up answers with what was true before they were',
+  'once the gateway is connected again, no lookup answers with what was true before',
   async () => {
     let afterSilence = 0
     const silence = fc.array(step, { maxLength: 30, size: 'max' })
@@ -208,11 +208,11 @@ test(
         run.take(next)
         await settled()
       }
-      // A change that nobody here heard of, and then a new beginning.
-      world.changes.lost()
+      // A change that did not arrive, and then a new beginning.
+      world.invalidations.lost()
       for (const digest of KEYS) world.inRedis.set(digest, 100)
       for (const digest of KEYS) world.inKeyService.set(digest, 100)
-      world.startHearing()
+      world.connect()
       world.allAnswer()
       const early = KEYS.map(digest => world.get(digest))
       await run.end()

@@ -103,7 +103,7 @@ describe('Redis', () => {
       name: 'Redis gone',
       fault: () => fleet.redis.kill(),
       mend: () => (fleet.redis.isRunning ? undefined : fleet.redis.revive()),
-      degraded: { redis: 'down', changes: 'deaf', keyService: 'on' },
+      degraded: { redis: 'down', changes: 'disconnected', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
     expectFewSlow(seen, FAILURES)
@@ -117,7 +117,7 @@ describe('Redis', () => {
       fault: () => fleet.redis.freeze(),
       mend: () => fleet.redis.thaw(),
       // Nobody asks it any more once nothing is heard from it: the key service says what is true.
-      degraded: { changes: 'deaf', keyService: 'on' },
+      degraded: { changes: 'disconnected', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
     expectFewSlow(seen, FAILURES)
@@ -157,7 +157,7 @@ describe('Redis', () => {
           toRedis.cut()
         }
       },
-      degraded: { redis: 'down', changes: 'hearing', keyService: 'on' },
+      degraded: { redis: 'down', changes: 'connected', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
     expectFewSlow(seen, FAILURES)
@@ -174,7 +174,7 @@ describe('Redis', () => {
           await admin.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes')
       },
       mend: () => admin.config('SET', 'maxclients', '10000'),
-      degraded: { redis: 'down', changes: 'deaf', keyService: 'on' },
+      degraded: { redis: 'down', changes: 'disconnected', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
   })
@@ -255,7 +255,7 @@ describe('Redis', () => {
       },
       fault: () => {},
       mend: () => {},
-      degraded: { redis: 'ok', changes: 'hearing', keyService: 'on' },
+      degraded: { redis: 'ok', changes: 'connected', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
   })
@@ -335,7 +335,7 @@ describe('the key service', () => {
       mend: () => {
         for (const { toKeyService } of fleet.replicas) toKeyService.resume()
       },
-      degraded: { redis: 'ok', changes: 'hearing', keyService: 'down' },
+      degraded: { redis: 'ok', changes: 'connected', keyService: 'down' },
     })
     const isHidden = new Set(hidden.map(({ id }) => id))
     expect(failedOf(seen).every(({ key }) => isHidden.has(key))).toBe(true)
@@ -350,7 +350,7 @@ describe('the key service', () => {
       name: 'console frozen',
       fault: () => fleet.console.process.child.kill('SIGSTOP'),
       mend: () => fleet.console.process.child.kill('SIGCONT'),
-      degraded: { redis: 'ok', changes: 'deaf', keyService: 'down' },
+      degraded: { redis: 'ok', changes: 'disconnected', keyService: 'down' },
       pauseMs: 25,
     })
     expect(failedOf(seen)).toEqual([])

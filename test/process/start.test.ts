@@ -56,7 +56,7 @@ test('a gateway that starts while Redis, key service and upstream are away is re
   onTestFinished(() => void gateway.process.stop())
   expect(await readiness(gateway.urls.ops)).toMatchObject({
     code: 200,
-    says: { status: 'ready', redis: 'down', changes: 'deaf' },
+    says: { status: 'ready', redis: 'down', changes: 'disconnected' },
   })
 
   const redis = await RedisServer.start({ port: ports.redis })
@@ -74,7 +74,7 @@ test('a gateway that starts while Redis, key service and upstream are away is re
   })
   const tookMs = await recovery(
     gateway.urls.ops,
-    says => says['redis'] === 'ok' && says['changes'] === 'hearing',
+    says => says['redis'] === 'ok' && says['changes'] === 'connected',
   )
   const { secret } = (await (await issue(console.urls.console)).json()) as { secret: string }
   const answer = await exchange(gateway.urls.gateway, get('/api/v1/workspaces/ws_1', secret))

@@ -79,7 +79,7 @@ describe.each([
         `longest time that a revoked key was accepted ${Math.round(history.worstLagMs(revokedAtMs))} ms\n`,
     )
     expect(wrong).toEqual([])
-    // A look-up during which hearing came and went three times is given up; on a busy machine that may be one.
+    // A lookup during which the connection came and went three times is given up; on a busy machine that may be one.
     expect(history.count('unknown')).toBeLessThan(history.answers.length / 100)
     expect(history.count('absent')).toBe(0)
     expect(
@@ -118,7 +118,7 @@ describe('in a cluster', () => {
     await fleet.allJudge(digest, 'revoked', 1_000)
   })
 
-  test('a gateway whose node of hearing dies hears at another one', { timeout: 60_000 }, async () => {
+  test('a gateway whose subscribed node dies subscribes to another one', { timeout: 60_000 }, async () => {
     const fleet = await Fleet.start(group, { gateways: 1 })
     const [replica] = fleet.replicas
     const node = await until('the only subscriber is found', async () => {

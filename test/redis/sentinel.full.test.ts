@@ -111,7 +111,7 @@ describe.each([
     // What Sentinels take to agree is theirs; the rest is ours.
     expect(Math.max(...recoveredMs) - (await promotedAfterMs)).toBeLessThan(5_000)
     expect(wrong).toEqual([])
-    // A look-up during which hearing came and went three times is given up; on a busy machine that may be one.
+    // A lookup during which the connection came and went three times is given up; on a busy machine that may be one.
     expect(history.count('unknown')).toBeLessThan(history.answers.length / 100)
     expect(history.count('absent')).toBe(0)
     // Each attempt is one a second at the most, once it has failed for a while.

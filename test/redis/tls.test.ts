@@ -107,7 +107,7 @@ describe.each([
 
   test('is read and heard where its authority is the one that is configured', async () => {
     const { running } = startGateway(certificates.caFile)
-    await until('changes are heard', () => running.health().changes === 'hearing')
+    await until('changes are heard', () => running.health().changes === 'connected')
     await until('Redis answers', async () => (await running.keyStore.get(KEY)).kind === 'found')
   })
 
@@ -115,6 +115,6 @@ describe.each([
     const { running, log } = startGateway()
     await until('it is told', () => log.text.includes('self-signed certificate in certificate chain'))
     expect(await running.keyStore.get(KEY)).toEqual({ kind: 'unknown' })
-    expect(running.health()).toMatchObject({ redis: 'down', changes: 'deaf' })
+    expect(running.health()).toMatchObject({ redis: 'down', changes: 'disconnected' })
   })
 })

@@ -1,4 +1,4 @@
-import type { KeyTier, TierAnswer, TierName } from '../../src/keys/key-store.ts'
+import type { KeyTier, StoreName, TierAnswer } from '../../src/keys/key-store.ts'
 
 export interface Asked {
   readonly digest: string
@@ -8,14 +8,14 @@ export interface Asked {
 
 /** A tier that answers, fails or stalls on demand. */
 export class ChaosTier implements KeyTier {
-  readonly name: TierName
+  readonly name: StoreName
   /** Questions that wait, oldest first. */
   readonly waiting: Asked[] = []
   asked = 0
   #mode: 'answer' | 'fail' | 'throw' | 'stall' = 'answer'
   readonly #content: (digest: string) => TierAnswer
 
-  constructor(name: TierName, content: (digest: string) => TierAnswer) {
+  constructor(name: StoreName, content: (digest: string) => TierAnswer) {
     this.name = name
     this.#content = content
   }

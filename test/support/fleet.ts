@@ -114,7 +114,7 @@ export class Fleet {
         'the gateway hears',
         async () => {
           const { changes, redis } = await readiness(urls.ops)
-          return changes === 'hearing' && redis === 'ok'
+          return changes === 'connected' && redis === 'ok'
         },
         RECOVERY_MS,
       )

@@ -1,8 +1,8 @@
 import type { CircuitSettings } from '../../src/domain/circuit.ts'
 import type { Lookup, TierName } from '../../src/domain/lookup.ts'
-import { Changes } from '../../src/keys/invalidation/invalidation-listener.ts'
+import { InvalidationListener } from '../../src/keys/invalidation/invalidation-listener.ts'
 import type { KeyTier, TierAnswer } from '../../src/keys/key-store.ts'
-import { KeyStoreChain } from '../../src/keys/lookup-chain.ts'
+import { LookupChain } from '../../src/keys/lookup-chain.ts'
 import { MemoryStore } from '../../src/keys/tiers/memory/memory-store.ts'
 import { type BreakingTier, withBreaker } from '../../src/keys/tiers/with-breaker.ts'
 import { withMetrics } from '../../src/keys/tiers/with-metrics.ts'
@@ -42,9 +42,9 @@ export class KeyStoreWorld {
   )
   /** Of each tier, where there are any. */
   readonly breakers: BreakingTier[] = []
-  readonly changes: Changes
+  readonly invalidations: InvalidationListener
   readonly memory: MemoryStore
-  readonly keys: KeyStoreChain
+  readonly keys: LookupChain
   #sentMs = 0
 
   constructor(options: WorldOptions = {}) {
@@ -52,26 +52,23 @@ export class KeyStoreWorld {
     const { clock, metrics } = this
     const { ttlMs = 30_000, absentTtlMs = 5_000, maxEntries = 1_000 } = options
     const tiers = options.tiers ?? ['redis', 'key_service']
-    this.changes = new Changes({
+    this.invalidations = new InvalidationListener({
       clock,
       metrics,
-      beats: options.beats ?? true,
+      needsHeartbeats: options.beats ?? true,
       messageKeys: () => [MESSAGE_KEY],
     })
-    this.memory = new MemoryStore(
-      { ttlMs, absentTtlMs, maxEntries },
-      { metrics, random: options.random ?? (() => 0) },
-    )
-    this.keys = new KeyStoreChain({
+    this.memory = new MemoryStore(maxEntries, { metrics, random: options.random ?? (() => 0) })
+    this.keys = new LookupChain({
       memory: this.memory,
-      changes: this.changes,
+      invalidations: this.invalidations,
       redis: tiers.includes('redis') ? withMetrics(this.#dress(this.redis, options.breaker), metrics) : null,
       keyService: tiers.includes('key_service')
         ? withMetrics(this.#dress(this.keyService, options.breaker), metrics)
         : null,
       clock,
       metrics,
-      staleMs: options.staleMs ?? 300_000,
+      limits: { ttlMs, absentTtlMs, staleMs: options.staleMs ?? 300_000 },
       ...(options.maxInFlight === undefined ? {} : { maxInFlight: options.maxInFlight }),
     })
   }
@@ -87,25 +84,25 @@ export class KeyStoreWorld {
     // Several in one moment of the clock are no copies of each other.
     this.#sentMs = Math.max(this.#sentMs + 1, this.clock.monotonicMs() - delayMs)
     const atMs = this.clock.wallMs() - delayMs
-    this.changes.hear(heartbeatMessage({ monotonicMs: this.#sentMs, atMs }))
+    this.invalidations.receive(heartbeatMessage({ monotonicMs: this.#sentMs, atMs }))
   }
 
   announce(digest: string, version: number, delayMs = 0): void {
-    this.changes.hear(changeMessage({ digest, version, atMs: this.clock.wallMs() - delayMs }))
+    this.invalidations.receive(changeMessage({ digest, version, atMs: this.clock.wallMs() - delayMs }))
   }
 
   /** A change as whoever may publish in Redis can write it, without a MAC. */
   forge(digest: string, version: number): void {
-    this.changes.hear(changeMessage({ digest, version, atMs: this.clock.wallMs() }, null))
+    this.invalidations.receive(changeMessage({ digest, version, atMs: this.clock.wallMs() }, null))
   }
 
-  startHearing(): void {
-    this.changes.subscribed()
+  connect(): void {
+    this.invalidations.subscribed()
     this.beat()
   }
 
   /** Time passes, and the console keeps beating. */
-  advanceHearing(ms: number): void {
+  advanceConnected(ms: number): void {
     for (let passed = 0; passed < ms; passed += 500) {
       this.clock.advance(Math.min(500, ms - passed))
       this.beat()

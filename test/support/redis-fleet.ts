@@ -42,7 +42,7 @@ export class Replica {
   }
 
   get hears(): boolean {
-    return this.running.health().changes === 'hearing'
+    return this.running.health().changes === 'connected'
   }
 
   async get(digest: string): Promise<Lookup> {

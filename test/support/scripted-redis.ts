@@ -38,6 +38,12 @@ export class ScriptedRedis {
     this.#server.close()
   }
 
+  /** Sends a message of the channel to every client, which must have subscribed. */
+  publish(channel: string, texts: readonly string[]): void {
+    const messages = texts.map(text => encode(['message', channel, text])).join('')
+    for (const socket of this.#sockets) socket.write(messages)
+  }
+
   #serve(socket: Socket): void {
     this.#sockets.add(socket)
     socket.on('error', () => {})

@@ -66,7 +66,7 @@ export async function startWorld(
   const gateway = await startPostern('gateway', { ...env, ...settings })
   await until('the gateway hears', async () => {
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-    return ((await readiness.json()) as { changes: string }).changes === 'hearing'
+    return ((await readiness.json()) as { changes: string }).changes === 'connected'
   })
 
   const admin: World['admin'] = async (method, path, body) => {

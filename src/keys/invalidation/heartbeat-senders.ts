@@ -1,5 +1,5 @@
-/** A heartbeat delayed by this much more than the fastest one is late: changes published after it may still be on their way. */
-const LATE_AFTER_MS = 1_000
+import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
+
 /** How long the fastest heartbeat is the baseline: at least once this, at most twice. */
 const BASELINE_MS = 300_000
 /** The first heartbeat of an unknown sender may be a recording. It is refused if it claims to be older than this. */
@@ -11,7 +11,7 @@ export interface Heartbeat {
   readonly sender: string
   /** By a clock of the sender, ms. */
   readonly sentMs: number
-  /** From that clock to the same kind of clock here, ms: the transit time plus a constant that nobody knows. */
+  /** From that clock to the same kind of clock here, ms: the transit time plus an unknown constant. */
   readonly delayMs: number
   /** By how much the sender's wall clock reads less than ours, ms. */
   readonly ageMs: number
@@ -36,7 +36,7 @@ export class HeartbeatSenders {
     const baseline = known ?? new Baseline()
     this.#remember(sender, baseline)
     baseline.lastSentMs = sentMs
-    return baseline.latenessOf(delayMs, nowMs) <= LATE_AFTER_MS
+    return baseline.latenessOf(delayMs, nowMs) <= REVOCATION_TIMING.lateAfterMs
   }
 
   #remember(sender: string, baseline: Baseline): void {

@@ -7,6 +7,7 @@ import {
   type HeartbeatMessage,
   type ReceivedMessage,
 } from '../../domain/invalidation-message.ts'
+import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { TokenBucket } from '../../domain/token-bucket.ts'
 import {
   type CounterHandle,
@@ -16,55 +17,48 @@ import {
   type Metrics,
 } from '../../observability/metrics.ts'
 import type { EvictionResult } from '../tiers/memory/memory-store.ts'
+import type { KnownVersion } from '../trust.ts'
 import { HeartbeatSenders } from './heartbeat-senders.ts'
 
-/** After this time without a heartbeat the gateway is disconnected: memory proves nothing. */
-const DISCONNECTED_AFTER_MS = 1_000
 /** How often, over all keys, a message that proves nothing may make the gateway look a key up again. */
 const RECHECKS = { perSecond: 10, burst: 20 }
 /** Keys of which the newest announced version is known: beyond that, the one asked for longest ago is forgotten. */
 const MAX_ANNOUNCED = 100_000
 
-interface Announced {
-  readonly version: number
-  /** Monotonic, ms. */
-  readonly receivedAtMs: number
-}
-
-/** What delivers messages calls this: Redis, or in the demo the console of the same process. */
-export interface ChangeEar {
+/** Called by what delivers messages: Redis, or in the demo the console of the same process. */
+export interface InvalidationReceiver {
   /** From now on every message is delivered. What was published until now may have been missed. */
   subscribed(): void
   lost(): void
   /** @param text a message as it came from the channel */
-  hear(text: string): void
+  receive(text: string): void
 }
 
-/** Forgets what is older than that version. */
+/** Evicts what is older than that version. */
 export type OnChange = (digest: string, version: number) => EvictionResult
 
-/** Looks a key up again where it is held, and goes on trusting what is held until the answer comes. */
+/** Looks a key up again if it is held, and trusts what is held until the answer comes. */
 export type OnRecheck = (digest: string) => void
 
-/** Called when a change has had its effect. */
+/** Called when a change was applied. */
 export type OnApplied = (digest: string, version: number) => void
 
 /**
- * The invalidation listener. An *epoch* is a time in which no change can have been missed: what was learnt in another one
- * is not trusted on memory alone. Whether the gateway is connected is judged at the time of use, so that a process that was
- * frozen is disconnected at once on waking.
+ * An *epoch* is a time in which no change can have been missed: memory does not trust what was verified in another one.
+ * Whether the gateway is connected is decided at the time of use, so that a process that was frozen is disconnected as soon
+ * as it wakes up.
  *
- * Anyone who may publish in Redis can send messages. Without a good MAC a message does nothing but have a key looked up
- * again, at a bounded rate; so does the copy of an earlier message.
+ * Anyone who may publish in Redis can send messages. A message without a good MAC only makes the gateway look a key up
+ * again, at a bounded rate; so does a copy of an earlier message.
  */
-export class Changes implements ChangeEar {
+export class InvalidationListener implements InvalidationReceiver {
   readonly #clock: Clock
   readonly #metrics: Metrics
   readonly #counts: Readonly<Record<(typeof INVALIDATION_RESULTS)[number], CounterHandle>>
   readonly #lag: HistogramHandle
   readonly #needsHeartbeats: boolean
   readonly #messageKeys: () => readonly KeyObject[] | null
-  readonly #announced = new LRUCache<string, Announced>({ max: MAX_ANNOUNCED })
+  readonly #announced = new LRUCache<string, KnownVersion>({ max: MAX_ANNOUNCED })
   readonly #senders = new HeartbeatSenders()
   readonly #rechecks = new TokenBucket(RECHECKS)
   #onChange: OnChange = () => 'unknown_key'
@@ -72,29 +66,29 @@ export class Changes implements ChangeEar {
   #onApplied: OnApplied = () => {}
   #epoch = 0
   #subscribed = false
-  #connected = false
+  #wasConnected = false
   #lastHeartbeatMs = Number.NEGATIVE_INFINITY
 
   /**
-   * @param deps.beats whether the key service sends heartbeats; if not, a subscription counts as connected
+   * @param deps.needsHeartbeats false for a key service that sends none: then a subscription counts as connected
    * @param deps.messageKeys keys of which one must have made a message's MAC; null where no signing secret is set
    */
   constructor(deps: {
     clock: Clock
     metrics: Metrics
-    beats: boolean
+    needsHeartbeats: boolean
     messageKeys: () => readonly KeyObject[] | null
   }) {
     this.#clock = deps.clock
     this.#metrics = deps.metrics
     this.#counts = handlesBy(INVALIDATION_RESULTS, result => deps.metrics.invalidations.handle({ result }))
     this.#lag = deps.metrics.invalidationLag.handle({})
-    this.#needsHeartbeats = deps.beats
+    this.#needsHeartbeats = deps.needsHeartbeats
     this.#messageKeys = deps.messageKeys
     this.#metrics.invalidationConnected.set(0)
   }
 
-  /** As of the last judgement; ask `isHearing` first. */
+  /** As of the last call of `isConnected`, which may begin a new one. */
   get epoch(): number {
     return this.#epoch
   }
@@ -103,24 +97,21 @@ export class Changes implements ChangeEar {
    * Whether the gateway is connected. A change of that, either way, begins a new epoch.
    * @param nowMs monotonic
    */
-  isHearing(nowMs: number = this.#clock.monotonicMs()): boolean {
-    const isAlive = !this.#needsHeartbeats || nowMs - this.#lastHeartbeatMs <= DISCONNECTED_AFTER_MS
+  isConnected(nowMs: number = this.#clock.monotonicMs()): boolean {
+    const isAlive =
+      !this.#needsHeartbeats || nowMs - this.#lastHeartbeatMs <= REVOCATION_TIMING.disconnectedAfterMs
     const connected = this.#subscribed && isAlive
-    if (connected !== this.#connected) {
-      this.#connected = connected
+    if (connected !== this.#wasConnected) {
+      this.#wasConnected = connected
       this.#epoch++
       this.#metrics.invalidationConnected.set(connected ? 1 : 0)
     }
     return connected
   }
 
-  /**
-   * The newest version that was announced of a record; 0 where none was.
-   * @param heardSinceMs monotonic; what was announced before that does not count
-   */
-  announcedVersion(digest: string, heardSinceMs = Number.NEGATIVE_INFINITY): number {
-    const announced = this.#announced.get(digest)
-    return announced === undefined || announced.receivedAtMs < heardSinceMs ? 0 : announced.version
+  /** The newest version of a record that was announced. */
+  announcedVersion(digest: string): KnownVersion | null {
+    return this.#announced.get(digest) ?? null
   }
 
   onChange(listener: OnChange): void {
@@ -139,18 +130,18 @@ export class Changes implements ChangeEar {
     this.lost()
     this.#subscribed = true
     this.#epoch++
-    this.isHearing()
+    this.isConnected()
   }
 
   lost(): void {
     this.#subscribed = false
     this.#lastHeartbeatMs = Number.NEGATIVE_INFINITY
-    this.isHearing()
+    this.isConnected()
   }
 
-  hear(text: string): void {
+  receive(text: string): void {
     const nowMs = this.#clock.monotonicMs()
-    this.isHearing(nowMs) // A silence that is over now was one all the same.
+    this.isConnected(nowMs) // If this message ends a silence, the silence still begins a new epoch.
     const message = decodeMessage(text, this.#messageKeys())
     if (message === null) this.#counts.unreadable.inc()
     else if (!message.verified) this.#receiveUnverified(message, nowMs)
@@ -171,7 +162,7 @@ export class Changes implements ChangeEar {
     const delayMs = monotonicMs === null ? ageMs : nowMs - monotonicMs
     if (!this.#senders.accepts({ sender, sentMs, delayMs, ageMs }, nowMs)) return
     this.#lastHeartbeatMs = nowMs
-    this.isHearing(nowMs)
+    this.isConnected(nowMs)
   }
 
   #receiveChange({ digest, version, atMs }: ChangeMessage, nowMs: number): void {
@@ -181,8 +172,8 @@ export class Changes implements ChangeEar {
     }
     this.#counts[this.#onChange(digest, version)].inc()
     this.#onApplied(digest, version)
-    // While disconnected the gateway verifies records at the key service: the change had its effect before.
-    if (!this.#connected) return
+    // While disconnected the gateway verifies records at the key service, so the change had its effect before.
+    if (!this.#wasConnected) return
     this.#lag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)
   }
 
@@ -198,7 +189,7 @@ export class Changes implements ChangeEar {
   #note(digest: string, version: number, nowMs: number): boolean {
     const known = this.#announced.get(digest)
     if (known !== undefined && version <= known.version) return false
-    this.#announced.set(digest, { version, receivedAtMs: nowMs })
+    this.#announced.set(digest, { version, knownAtMs: nowMs })
     return true
   }
 }

@@ -8,16 +8,16 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 /** Keys that are noted; beyond that, the one noted longest ago is forgotten. */
 const MAX_KEYS = 100_000
-/** No request is answered while the text of a call is made: 1 ms for so many, 10 to 20 for 10,000. */
+/** Serializing a batch blocks the event loop: 1 ms for this many keys. */
 const MAX_BATCH = 500
 const MAX_ANSWER_BYTES = 16 * 1024
-/** Nobody waits longer for the end of a process that is about to go. */
+/** A process that stops waits no longer than this for its last report. */
 const MAX_LAST_REPORT_MS = 2_000
 
 export interface UsageReporterParts {
-  readonly client: Pick<KeyServiceClient, 'ask'>
+  readonly client: Pick<KeyServiceClient, 'request'>
   readonly clock: Clock
-  readonly trouble: TroubleLog
+  readonly failures: TroubleLog
   readonly periodMs: number
   /** For one call. */
   readonly timeoutMs: number
@@ -27,8 +27,8 @@ export interface UsageReporterParts {
 }
 
 /**
- * Tells the key service when keys were last used, to the minute. What it cannot tell it tells with the next report; lost is,
- * at worst, what was noted since the last one.
+ * Reports to the key service when keys were last used, to the minute. What fails is sent with the next report; a process
+ * that is killed loses at most what it noted since the last one.
  */
 export class UsageReporter {
   readonly #parts: UsageReporterParts
@@ -53,21 +53,21 @@ export class UsageReporter {
     this.#timer ??= setTimeout(tick, periodMs * random()).unref()
   }
 
-  /** On the way of each request: it only notes. */
+  /** Called for each request; it only notes. */
   used(keyId: string): void {
     const minute = Math.floor(this.#parts.clock.wallMs() / MINUTE_MS)
     if (this.#noted.peek(keyId) !== minute) this.#noted.set(keyId, minute)
   }
 
-  /** Tells all that was noted. One at a time; it never rejects. */
+  /** Sends all that was noted. Reports never overlap or reject. */
   report(): Promise<void> {
-    this.#report ??= this.#tell().finally(() => {
+    this.#report ??= this.#send().finally(() => {
       this.#report = null
     })
     return this.#report
   }
 
-  /** The last report, within one deadline. */
+  /** Sends the last report, within one deadline. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer)
     this.#lastDeadline = AbortSignal.timeout(Math.min(MAX_LAST_REPORT_MS, this.#parts.timeoutMs))
@@ -75,34 +75,34 @@ export class UsageReporter {
     await this.report()
   }
 
-  /** What cannot be told stays noted. */
-  async #tell(): Promise<void> {
-    const { clock, trouble } = this.#parts
+  /** What cannot be sent stays noted. */
+  async #send(): Promise<void> {
+    const { clock, failures } = this.#parts
     try {
-      if (clock.monotonicMs() < this.#restUntilMs || !(await this.#tellAll())) this.#noted.clear()
-      else trouble.works()
+      if (clock.monotonicMs() < this.#restUntilMs || !(await this.#sendAll())) this.#noted.clear()
+      else failures.works()
     } catch (error) {
-      trouble.failed(asError(error))
+      failures.failed(asError(error))
     }
   }
 
-  /** @returns false where nobody wants to know */
-  async #tellAll(): Promise<boolean> {
+  /** @returns false if the key service takes no reports */
+  async #sendAll(): Promise<boolean> {
     const { timeoutMs } = this.#parts
     for (let batches = Math.ceil(this.#noted.size / MAX_BATCH); batches > 0; batches--) {
       const batch = this.#oldest(MAX_BATCH)
-      const isWanted = await this.#tellBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
-      if (!isWanted) return false
+      const isTaken = await this.#sendBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
+      if (!isTaken) return false
       this.#forget(batch)
     }
     return true
   }
 
-  /** @returns false where the key service takes no reports: an own key service need not */
-  async #tellBatch(batch: readonly Use[], deadline: AbortSignal): Promise<boolean> {
+  /** @returns false if the key service takes no reports, which is optional for an own one */
+  async #sendBatch(batch: readonly Use[], deadline: AbortSignal): Promise<boolean> {
     const used = Object.fromEntries(batch.map(([keyId, minute]) => [keyId, minute * MINUTE_MS]))
     const request = { method: 'POST', path: '/usage', body: { used }, maxBytes: MAX_ANSWER_BYTES } as const
-    const reply = await this.#parts.client.ask(request, deadline)
+    const reply = await this.#parts.client.request(request, deadline)
     if (isNotOffered(reply)) {
       this.#restUntilMs = this.#parts.clock.monotonicMs() + HOUR_MS
       return false

@@ -1,33 +1,31 @@
 import { Circuit, type CircuitSettings } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyTier, TierAnswer } from '../key-store.ts'
-import { askTier } from './ask-tier.ts'
+import { getSafely } from './get-safely.ts'
 
-/** Look-ups go out together, and where this process was held up for longer than their deadline they fail together. */
-const MOMENT_MS = 20
+/** Lookups that fail within this time count once: a pause of this process makes many of them miss their deadline. */
+const ONE_FAILURE_MS = 20
 
-/** A tier that is not asked for a while where it does not answer. */
+/** A store that lookups skip while its circuit is open. */
 export interface BreakingTier extends KeyTier {
-  /** Whether it is passed over now. */
   readonly isOpen: boolean
-  /** To be called a few times a second: this is what finds out that the tier is back. */
+  /** Must be called a few times a second: it sends the probe that finds out whether the store is back. */
   watch(): void
 }
 
 /**
- * Passes over a tier that could not be reached so many times in a row. No look-up waits to find out whether it is back, and
- * none has to come for that: a probe goes out by itself, one at a time, for the key that was asked for last. What is wrong
- * with one key alone never opens it.
+ * Opens the circuit after several failures in a row to reach the store; an unusable answer for one key never does. Probes
+ * are sent by `watch` for the key that was looked up last, one at a time, so that no request waits for one.
  */
 export function withBreaker(tier: KeyTier, settings: CircuitSettings, clock: Clock): BreakingTier {
-  const circuit = new Circuit({ ...settings, momentMs: MOMENT_MS })
-  const withheld = new Error(`The ${tier.name} did not answer, and is not asked for a while`)
+  const circuit = new Circuit({ ...settings, momentMs: ONE_FAILURE_MS })
+  const skipped = new Error(`The ${tier.name} did not answer; lookups skip it for a while`)
   let lastDigest = ''
 
-  async function ask(digest: string): Promise<TierAnswer> {
-    const answer = await askTier(tier, digest)
+  async function get(digest: string): Promise<TierAnswer> {
+    const answer = await getSafely(tier, digest)
     if (answer.kind !== 'failed' || answer.why === 'unusable') circuit.succeeded()
-    else if (answer.why === 'withheld') circuit.abandoned()
+    else if (answer.why === 'skipped') circuit.abandoned()
     else circuit.failed(clock.monotonicMs())
     return answer
   }
@@ -39,12 +37,12 @@ export function withBreaker(tier: KeyTier, settings: CircuitSettings, clock: Clo
     },
     async get(digest) {
       lastDigest = digest
-      if (this.isOpen) return { kind: 'failed', error: withheld, why: 'withheld' }
-      return await ask(digest)
+      if (this.isOpen) return { kind: 'failed', error: skipped, why: 'skipped' }
+      return await get(digest)
     },
     watch() {
       const nowMs = clock.monotonicMs()
-      if (circuit.state(nowMs) === 'half_open' && circuit.admits(nowMs)) void ask(lastDigest)
+      if (circuit.state(nowMs) === 'half_open' && circuit.admits(nowMs)) void get(lastDigest)
     },
   }
 }

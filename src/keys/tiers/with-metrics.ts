@@ -1,16 +1,16 @@
 import { handlesBy, LOOKUP_RESULTS, type Metrics } from '../../observability/metrics.ts'
 import type { KeyTier, TierAnswer } from '../key-store.ts'
-import { askTier } from './ask-tier.ts'
+import { getSafely } from './get-safely.ts'
 
 type Result = (typeof LOOKUP_RESULTS)[number]
 
-/** Counts what a tier answers. What is thrown all the same becomes an answer here. */
+/** Counts the answers of a store. */
 export function withMetrics(tier: KeyTier, metrics: Metrics): KeyTier {
   const results = handlesBy(LOOKUP_RESULTS, result => metrics.lookups.handle({ tier: tier.name, result }))
   return {
     name: tier.name,
     async get(digest) {
-      const answer = await askTier(tier, digest)
+      const answer = await getSafely(tier, digest)
       results[resultOf(answer)].inc()
       return answer
     },

@@ -35,16 +35,16 @@ afterEach(() => vi.useRealTimers())
 
 function create(more: { maxWaiting?: number } = {}): ChangeConfirmer {
   const client = {
-    ask: ({ method, path, body }: KeyServiceRequest) => {
+    request: ({ method, path, body }: KeyServiceRequest) => {
       expect([method, path]).toEqual(['POST', '/confirmations'])
       // What is told is read back here, in the shape that the key service's contract gives it.
       told.push(body as Told)
       return reply()
     },
   }
-  const trouble = new TroubleLog('confirmation of changes', log, clock)
+  const failures = new TroubleLog('confirmation of changes', log, clock)
   const gateway = { id: 'g1', name: 'pod-1' }
-  return new ChangeConfirmer({ client, clock, trouble, gateway, timeoutMs: 100, ...more })
+  return new ChangeConfirmer({ client, clock, failures, gateway, timeoutMs: 100, ...more })
 }
 
 /** Long enough for what was gathered to be told and answered. */
@@ -68,10 +68,10 @@ test('that a key was issued is confirmed to nobody: there was nothing to forget'
   expect(told).toEqual([])
 })
 
-test('a gateway tells of itself at once, then every five seconds, every half while deaf, and when that changes', async () => {
-  const watched = async (hearing: boolean, afterMs: number) => {
+test('a gateway tells of itself at once, then every five seconds, every half while disconnected, and when that changes', async () => {
+  const watched = async (isConnected: boolean, afterMs: number) => {
     clock.advance(afterMs)
-    confirmer.watch(hearing)
+    confirmer.watch(isConnected)
     await gathered()
     return told.length
   }
@@ -215,7 +215,7 @@ test('what could not be told gives way to what was applied since, where there is
   ])
 })
 
-test('it is introduced once the console has taken note that it hears changes, and not before', async () => {
+test('it is introduced once the console has taken note that it is connected, and not before', async () => {
   let isIntroduced = false
   void confirmer.introduced.then(() => {
     isIntroduced = true

@@ -27,7 +27,7 @@ afterEach(() => vi.useRealTimers())
 
 function create(more: { maxKeys?: number; random?: () => number } = {}): UsageReporter {
   const client = {
-    ask: async ({ body, path, method }: KeyServiceRequest, signal: AbortSignal) => {
+    request: async ({ body, path, method }: KeyServiceRequest, signal: AbortSignal) => {
       expect([method, path]).toEqual(['POST', '/usage'])
       told.push((body as { used: Record<string, number> }).used)
       const { promise: late, reject } = Promise.withResolvers<never>()
@@ -35,8 +35,8 @@ function create(more: { maxKeys?: number; random?: () => number } = {}): UsageRe
       return Promise.race([reply(), late])
     },
   }
-  const trouble = new TroubleLog('usage report', log, clock)
-  return new UsageReporter({ client, clock, trouble, periodMs: MINUTE_MS, timeoutMs: 100, ...more })
+  const failures = new TroubleLog('usage report', log, clock)
+  return new UsageReporter({ client, clock, failures, periodMs: MINUTE_MS, timeoutMs: 100, ...more })
 }
 
 function thisMinute(): number {

@@ -4,11 +4,11 @@ import { createKeyStore } from '../../../src/keys/create-key-store.ts'
 import { KeyServiceClient } from '../../../src/keys/tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from '../../../src/keys/tiers/key-service/key-service-store.ts'
 import { MemoryStore } from '../../../src/keys/tiers/memory/memory-store.ts'
-import { RedisReader } from '../../../src/keys/tiers/redis/redis-reader.ts'
+import { MeasuredReader } from '../../../src/keys/tiers/redis/measured-reader.ts'
 import { RedisStore } from '../../../src/keys/tiers/redis/redis-store.ts'
 import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
+import { withFailureLog } from '../../../src/keys/tiers/with-failure-log.ts'
 import { withMetrics } from '../../../src/keys/tiers/with-metrics.ts'
-import { withTroubleLog } from '../../../src/keys/tiers/with-trouble-log.ts'
 import { createMetrics } from '../../../src/observability/metrics.ts'
 import { TroubleLog } from '../../../src/observability/trouble-log.ts'
 import { createServerClient, findServer } from '../../../src/redis/clients.ts'
@@ -24,12 +24,14 @@ import { answer, ScriptedKeyService } from '../../support/scripted-key-service.t
 import { until } from '../../support/until.ts'
 
 function memory(): LookupUnderTest {
-  const settings = { maxEntries: 1_000, ttlMs: 30_000, absentTtlMs: 5_000 }
-  const store = new MemoryStore(settings, { metrics: createMetrics() })
-  const now = { nowMs: 0, hearing: true, epoch: 1 }
+  const store = new MemoryStore(1_000, { metrics: createMetrics() })
+  const verification = { verifiedAtMs: 0, epoch: 1, keyServiceSkipped: false }
   return {
-    get: async digest => store.fresh(digest, now) ?? { kind: 'miss' },
-    put: (digest, record) => store.remember(digest, grantOf(record), { verifiedAtMs: 0, epoch: 1 }),
+    get: async digest => {
+      const grant = store.get(digest)?.grant ?? null
+      return grant === null ? { kind: 'miss' } : { kind: 'found', grant }
+    },
+    put: (digest, record) => store.remember(digest, grantOf(record), verification),
   }
 }
 
@@ -39,7 +41,7 @@ async function redis(): Promise<LookupUnderTest> {
   const { redis } = keyStoreConfig({ redisUrl: server.url })
   const connection = new RedisConnection(createServerClient(redis, findServer(redis)), {})
   const deps = { metrics, clock: systemClock, commandTimeoutMs: redis.commandTimeoutMs }
-  const store = new RedisStore(new RedisReader(connection, deps), () => [RECORD_KEY])
+  const store = new RedisStore(new MeasuredReader(connection, deps), () => [RECORD_KEY])
   connection.start()
   await until('the reader is ready', () => connection.isReady)
   return {
@@ -116,7 +118,7 @@ function wrapped(how: 'throws' | 'fails'): LookupUnderTest {
   const trouble = new TroubleLog('chaos', new LogSpy(), systemClock)
   const clock = new ManualClock()
   const breaker = withBreaker(tier, { failures: 1, openMs: 500 }, clock)
-  const dressed = withTroubleLog(withMetrics(breaker, createMetrics()), trouble)
+  const dressed = withFailureLog(withMetrics(breaker, createMetrics()), trouble)
   return {
     get: digest => dressed.get(digest),
     put: (digest, record) => void grants.set(digest, grantOf(record)),

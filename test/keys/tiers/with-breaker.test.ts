@@ -38,7 +38,7 @@ describe('a tier that cannot be reached', () => {
   test('is asked so many times in a row, and then passed over: that answer comes at once', async () => {
     const { tier, breaker, askOften } = world()
     tier.fails()
-    expect(await askOften(5)).toEqual(['unreachable', 'unreachable', 'unreachable', 'withheld', 'withheld'])
+    expect(await askOften(5)).toEqual(['unreachable', 'unreachable', 'unreachable', 'skipped', 'skipped'])
     expect([tier.asked, breaker.isOpen]).toEqual([3, true])
   })
 
@@ -65,7 +65,7 @@ describe('a tier that cannot be reached', () => {
     clock.advance(1)
     for (let look = 0; look < 5; look++) breaker.watch()
     expect(tier.asked).toBe(4)
-    expect(await ask()).toBe('withheld')
+    expect(await ask()).toBe('skipped')
     tier.release()
     await settled()
     tier.answers()
@@ -144,7 +144,7 @@ test('a tier that says that it was not asked is neither there nor gone', async (
   tier.fails()
   await askOften(3)
   tier.stalls()
-  const notAsked: TierAnswer = { kind: 'failed', error: new Error('Another server'), why: 'withheld' }
+  const notAsked: TierAnswer = { kind: 'failed', error: new Error('Another server'), why: 'skipped' }
   for (let probe = 0; probe < 3; probe++) {
     clock.advance(500)
     breaker.watch()

@@ -2,27 +2,27 @@ import { decodeRecord } from '../../../domain/wire.ts'
 import type { TierAnswer } from '../../key-store.ts'
 import type { KeyServiceReply } from './key-service-client.ts'
 
-/** What a server says that does not have a call at all: an own key service need not have the optional ones. */
+/** Answers of a server that does not have a call: some calls are optional for an own key service. */
 const NOT_OFFERED = new Set([404, 405, 501])
 
 export function isNotOffered({ status }: KeyServiceReply): boolean {
   return NOT_OFFERED.has(status)
 }
 
-/** Only its own `not_found` says that there is no such key; whatever else goes wrong is no answer. */
+/** Only `not_found` of the key service itself says that there is no such key. */
 export function readSingle({ status, text }: KeyServiceReply, digest: string): TierAnswer {
   if (status === 404 && parseObject(text)?.['code'] === 'not_found') return { kind: 'absent' }
   return status === 200 ? readRecord(text, digest) : failed(`The key service answered ${status}`)
 }
 
 /**
- * Reads the answer to many look-ups at once.
- * @returns what is said of each key. One that is left out or broken has no answer; the others keep theirs
+ * Reads the answer to many lookups.
+ * @returns the answer for each key; one that is missing or malformed fails alone
  */
 export function readBatch({ status, text }: KeyServiceReply): (digest: string) => TierAnswer {
   if (status !== 200) return () => failed(`The key service answered ${status}`)
   const records = parseObject(text)?.['records']
-  if (!isObject(records)) return () => failed('The key service’s answer to many look-ups holds no records')
+  if (!isObject(records)) return () => failed('The key service’s answer to many lookups holds no records')
   return digest => {
     if (!Object.hasOwn(records, digest)) return failed('The key service left a key out of its answer')
     const record = records[digest]
@@ -30,7 +30,7 @@ export function readBatch({ status, text }: KeyServiceReply): (digest: string) =
   }
 }
 
-/** It did answer, which is all that a look-up for another key need know. */
+/** It did answer: lookups of other keys need not fail. */
 function failed(message: string): TierAnswer {
   return { kind: 'failed', error: new Error(message), why: 'unusable' }
 }
@@ -47,7 +47,7 @@ function parseObject(text: string): Record<string, unknown> | null {
     const json: unknown = JSON.parse(text)
     return isObject(json) ? json : null
   } catch {
-    return null // Some other server's answer, which knows nothing of keys.
+    return null // The answer of another server, such as a proxy's error page.
   }
 }
 

@@ -13,7 +13,7 @@ export interface KeyServiceRequest {
   readonly path: string
   /** Sent as JSON. */
   readonly body?: unknown
-  /** An answer with more is cut. */
+  /** An answer with more bytes is rejected. */
   readonly maxBytes: number
 }
 
@@ -24,25 +24,25 @@ export interface KeyServiceReply {
 
 export const KEY_SERVICE_CONNECTIONS = 8
 
-/** An answer of more bytes than any that is meant: there is somebody, who said nothing of use. */
+/** More bytes than any valid answer has. The key service is reachable all the same. */
 export class OversizedAnswer extends Error {}
 
-/** What a kept-alive connection dies of when the other side closes it just then: asked again, once. */
+/** The server closed a kept-alive connection at the moment of the request, which is then repeated once. */
 const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-/** HTTP to the key service, bounded in time and in size. Whatever is asked of it may be asked twice. */
+/** HTTP to the key service, bounded in time and size. Requests are idempotent: each may be sent twice. */
 export class KeyServiceClient {
   readonly #pool: Pool
   readonly #basePath: string
   readonly #headers: { readonly value: Readonly<Record<string, string>> }
 
-  /** @param onReload how a new token and new certificates are heard of */
+  /** @param onReload for a new token and new certificates */
   constructor(settings: KeyServiceSettings, onReload: OnReload<KeyServiceSettings> = neverReloads) {
     const url = new URL(settings.url)
     const connector = reloadable(settings, onReload, connectorFor)
     this.#pool = new Pool(url.origin, {
       connections: KEY_SERVICE_CONNECTIONS,
-      connect: (...asked) => connector.value(...asked),
+      connect: (...options) => connector.value(...options),
       // undici's own are coarse, and do not cover waiting for a connection: the deadline is ours.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -56,14 +56,14 @@ export class KeyServiceClient {
 
   /**
    * @param signal one deadline over waiting, connecting, head and body, the second try included
-   * @throws where there is no whole answer in time
+   * @throws if there is no complete answer in time
    */
-  async ask(request: KeyServiceRequest, signal: AbortSignal): Promise<KeyServiceReply> {
+  async request(request: KeyServiceRequest, signal: AbortSignal): Promise<KeyServiceReply> {
     try {
-      return await this.#askOnce(request, signal)
+      return await this.#requestOnce(request, signal)
     } catch (error) {
       if (signal.aborted || !isReset(error)) throw error
-      return await this.#askOnce(request, signal)
+      return await this.#requestOnce(request, signal)
     }
   }
 
@@ -71,7 +71,7 @@ export class KeyServiceClient {
     await this.#pool.destroy()
   }
 
-  async #askOnce(
+  async #requestOnce(
     { method, path, body, maxBytes }: KeyServiceRequest,
     signal: AbortSignal,
   ): Promise<KeyServiceReply> {

@@ -1,18 +1,19 @@
 import type { KeyObject } from 'node:crypto'
 import { decodeRecord, MAX_RECORD_BYTES, redisKeyOf } from '../../../domain/wire.ts'
 import { asError } from '../../../observability/trouble-log.ts'
+import { isReplyError } from '../../../redis/reply-error.ts'
 import type { FailureReason, KeyTier, TierAnswer } from '../../key-store.ts'
 
 /** As much of a Redis client as a lookup needs. */
 export interface RecordReader {
-  /** Never much more than a record may have; nothing where there is no entry. */
+  /** At most one byte more than a record may have; empty if there is no entry. */
   read(key: string): Promise<Uint8Array>
 }
 
-/** Why Redis was not asked at all. */
-export class NotAsked extends Error {}
+/** No command was sent. */
+export class RedisSkipped extends Error {}
 
-/** The shared cache. Whoever can write there can grant nothing: a record without a good MAC is not there. */
+/** The shared cache. Write access to Redis grants nothing: a record without a good MAC counts as a miss. */
 export class RedisStore implements KeyTier {
   readonly name = 'redis'
   readonly #redis: RecordReader
@@ -27,7 +28,7 @@ export class RedisStore implements KeyTier {
   async get(digest: string): Promise<TierAnswer> {
     try {
       const bytes = await this.#redis.read(redisKeyOf(digest))
-      // An entry of no bytes is none: GETRANGE answers the same where there is none.
+      // GETRANGE answers nothing for a key that is not there.
       return bytes.length === 0 ? { kind: 'miss' } : this.#decode(bytes, digest)
     } catch (thrown) {
       const error = asError(thrown)
@@ -42,8 +43,8 @@ export class RedisStore implements KeyTier {
   }
 }
 
-/** What Redis refuses, as while it loads its data, it refuses at once: it is there. */
+/** A Redis that refuses, such as while it loads its data, is reachable. */
 function reasonOf(error: Error): FailureReason {
-  if (error instanceof NotAsked) return 'withheld'
-  return error.name === 'ReplyError' ? 'unusable' : 'unreachable'
+  if (error instanceof RedisSkipped) return 'skipped'
+  return isReplyError(error) ? 'unusable' : 'unreachable'
 }

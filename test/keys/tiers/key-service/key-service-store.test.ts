@@ -258,7 +258,7 @@ describe('many look-ups at once', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setImmediate'] })
     let calls = 0
     const silent = {
-      ask: (_request: unknown, signal: AbortSignal) => {
+      request: (_request: unknown, signal: AbortSignal) => {
         calls++
         return new Promise<never>((_, reject) =>
           signal.addEventListener('abort', () => reject(signal.reason)),

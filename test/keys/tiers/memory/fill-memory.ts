@@ -26,12 +26,16 @@ function rememberOne(memory: MemoryStore, workspaceId: string): void {
   const record = recordOf({ id: `key_${ulid()}`, workspaceId, hint })
   const decoded = decodeRecord(encodeRecord(record, digest, null), digest, null)
   if (!decoded.ok) throw new Error(`A record that was just written is ${decoded.why}`)
-  memory.remember(digest, decoded.grant, { verifiedAtMs: performance.now(), epoch: 1 })
+  memory.remember(digest, decoded.grant, {
+    verifiedAtMs: performance.now(),
+    epoch: 1,
+    keyServiceSkipped: false,
+  })
 }
 
 const metrics = createMetrics()
 const before = bytesInUse()
-const memory = new MemoryStore({ maxEntries: count, ttlMs: 30_000, absentTtlMs: 5_000 }, { metrics })
+const memory = new MemoryStore(count, { metrics })
 let workspaceId = ''
 for (let number = 0; number < count; number++) {
   if (number % KEYS_IN_WORKSPACE === 0) workspaceId = randomUUID()
@@ -39,4 +43,4 @@ for (let number = 0; number < count; number++) {
 }
 process.stdout.write(String((bytesInUse() - before) / count))
 // Until here it is in use.
-memory.holds('0'.repeat(64))
+memory.peek('0'.repeat(64))

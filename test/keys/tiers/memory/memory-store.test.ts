@@ -1,27 +1,25 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { KeyGrant } from '../../../../src/domain/key-record.ts'
-import { MemoryStore, type Moment } from '../../../../src/keys/tiers/memory/memory-store.ts'
+import { MemoryStore } from '../../../../src/keys/tiers/memory/memory-store.ts'
 import { createMetrics } from '../../../../src/observability/metrics.ts'
 import { digestNo, grantOf } from '../../../support/key-records.ts'
 import { metricValue } from '../../../support/metric-value.ts'
 
-const NOW: Moment = { nowMs: 1_000, hearing: true, epoch: 1 }
-const VERIFIED = { verifiedAtMs: 1_000, epoch: 1 }
+const VERIFIED = { verifiedAtMs: 1_000, epoch: 1, keyServiceSkipped: false }
 
 function memoryOf(maxEntries: number) {
   const metrics = createMetrics()
-  const settings = { maxEntries, ttlMs: 30_000, absentTtlMs: 5_000 }
-  return { metrics, memory: new MemoryStore(settings, { metrics, random: () => 0 }) }
+  return { metrics, memory: new MemoryStore(maxEntries, { metrics, random: () => 0 }) }
 }
 
 test('memory is bounded: the record that was used longest ago makes room, and is counted', async () => {
   const { memory, metrics } = memoryOf(2)
   memory.remember(digestNo(1), grantOf(), VERIFIED)
   memory.remember(digestNo(2), grantOf(), VERIFIED)
-  memory.fresh(digestNo(1), NOW)
+  memory.get(digestNo(1))
   memory.remember(digestNo(3), grantOf(), VERIFIED)
-  expect([1, 2, 3].map(number => memory.fresh(digestNo(number), NOW) !== null)).toEqual([true, false, true])
+  expect([1, 2, 3].map(number => memory.get(digestNo(number)) !== undefined)).toEqual([true, false, true])
   expect(await metricValue(metrics.cacheRemovals, { cause: 'size' })).toBe(1)
   expect(await metricValue(metrics.cacheEntries)).toBe(2)
   expect(await metricValue(metrics.cacheCapacity)).toBe(2)
@@ -31,18 +29,18 @@ test('junk keys that are remembered as absent push no good record out', () => {
   const { memory } = memoryOf(2)
   memory.remember(digestNo(0), grantOf(), VERIFIED)
   for (let number = 1; number < 20_000; number++) memory.rememberAbsent(digestNo(number), VERIFIED)
-  expect(memory.fresh(digestNo(0), NOW)).toMatchObject({ kind: 'found' })
-  expect(memory.fresh(digestNo(1), NOW)).toBeNull()
-  expect(memory.fresh(digestNo(19_999), NOW)).toMatchObject({ kind: 'absent' })
+  expect(memory.get(digestNo(0))).toMatchObject({ grant: grantOf() })
+  expect(memory.get(digestNo(1))).toBeUndefined()
+  expect(memory.get(digestNo(19_999))).toMatchObject({ grant: null })
 })
 
 test('the latest verification decides whether a key is there', () => {
   const { memory } = memoryOf(2)
   memory.remember(digestNo(1), grantOf(), VERIFIED)
   memory.rememberAbsent(digestNo(1), VERIFIED)
-  expect(memory.fresh(digestNo(1), NOW)).toMatchObject({ kind: 'absent' })
+  expect(memory.get(digestNo(1))).toMatchObject({ grant: null })
   memory.remember(digestNo(1), grantOf(), VERIFIED)
-  expect(memory.fresh(digestNo(1), NOW)).toMatchObject({ kind: 'found' })
+  expect(memory.get(digestNo(1))).toMatchObject({ grant: grantOf() })
 })
 
 test('what leaves memory is counted by its cause', async () => {
@@ -51,9 +49,8 @@ test('what leaves memory is counted by its cause', async () => {
   expect(memory.evictOlder(digestNo(1), 1)).toBe('current')
   expect(memory.evictOlder(digestNo(1), 2)).toBe('evicted')
   expect(memory.evictOlder(digestNo(1), 2)).toBe('unknown_key')
-  expect(memory.stale(digestNo(2), 1_000_000, 10)).toBeNull()
-  const causes = ['invalidated', 'ttl'].map(cause => metricValue(metrics.cacheRemovals, { cause }))
-  expect(await Promise.all(causes)).toEqual([1, 1])
+  memory.rememberAbsent(digestNo(2), VERIFIED)
+  expect(await metricValue(metrics.cacheRemovals, { cause: 'invalidated' })).toBe(2)
   expect(await metricValue(metrics.cacheEntries)).toBe(2)
 })
 
@@ -62,10 +59,9 @@ test('records of equal scopes share one list', () => {
   for (const number of [1, 2]) {
     memory.remember(digestNo(number), grantOf({ scopes: ['files:read', 'workspace:read'] }), VERIFIED)
   }
-  const [first, second] = [1, 2].map(number => memory.fresh(digestNo(number), NOW))
-  expect(first?.kind === 'found' && second?.kind === 'found').toBe(true)
-  if (first?.kind === 'found' && second?.kind === 'found')
-    expect(first.grant.scopes).toBe(second.grant.scopes)
+  const [first, second] = [1, 2].map(number => memory.get(digestNo(number)))
+  expect(first?.grant?.scopes).toBeDefined()
+  expect(first?.grant?.scopes).toBe(second?.grant?.scopes)
 })
 
 const instant = fc.integer({ min: -62_167_219_200_000, max: 253_402_300_799_999 })
@@ -86,13 +82,13 @@ test('every grant comes back as it was remembered, whoever had its place before'
     const { memory } = memoryOf(3)
     for (const [number, grant] of entries) {
       memory.remember(digestNo(number), grant, VERIFIED)
-      expect(memory.fresh(digestNo(number), NOW)).toEqual({ kind: 'found', grant, tier: 'memory' })
+      expect(memory.get(digestNo(number))).toMatchObject({ grant })
     }
     // The last three that are different are still there.
     const lasting = [...new Map(entries.toReversed().map(([number], at) => [number, at])).keys()].slice(0, 3)
     for (const number of lasting) {
       const held = entries.findLast(([other]) => other === number)?.[1]
-      expect(memory.fresh(digestNo(number), NOW)).toEqual({ kind: 'found', grant: held, tier: 'memory' })
+      expect(memory.get(digestNo(number))).toMatchObject({ grant: held })
     }
   })
   fc.assert(property, { numRuns: 200 })
@@ -104,5 +100,5 @@ test('of more lists of scopes than are shared each key still has its own', () =>
   for (let number = 0; number < 1_500; number++)
     memory.remember(digestNo(number), grantOf({ scopes: scopesOf(number) }), VERIFIED)
   for (const number of [0, 999, 1_000, 1_499])
-    expect(memory.fresh(digestNo(number), NOW)).toMatchObject({ grant: { scopes: scopesOf(number) } })
+    expect(memory.get(digestNo(number))).toMatchObject({ grant: { scopes: scopesOf(number) } })
 })

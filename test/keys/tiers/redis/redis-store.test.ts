@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../../src/domain/clock.ts'
 import { encodeRecord, redisKeyOf } from '../../../../src/domain/wire.ts'
-import { RedisReader } from '../../../../src/keys/tiers/redis/redis-reader.ts'
+import { MeasuredReader } from '../../../../src/keys/tiers/redis/measured-reader.ts'
 import { RedisStore } from '../../../../src/keys/tiers/redis/redis-store.ts'
 import { createMetrics, type Metrics } from '../../../../src/observability/metrics.ts'
 import { TroubleLog } from '../../../../src/observability/trouble-log.ts'
@@ -51,7 +51,7 @@ function connect(password: string): void {
     onAgain: () => metrics.redisReconnects.inc(),
   })
   const deps = { metrics, clock: systemClock, commandTimeoutMs: COMMAND_TIMEOUT_MS }
-  store = new RedisStore(new RedisReader(connection, deps), () => [RECORD_KEY])
+  store = new RedisStore(new MeasuredReader(connection, deps), () => [RECORD_KEY])
   connection.start()
 }
 

@@ -9,6 +9,7 @@ import {
 } from '../../../observability/metrics.ts'
 import { asError } from '../../../observability/trouble-log.ts'
 import type { RedisConnection } from '../../../redis/redis-connection.ts'
+import { isReplyError } from '../../../redis/reply-error.ts'
 import type { RecordReader } from './redis-store.ts'
 
 type Outcome = (typeof COMMAND_OUTCOMES)[number]
@@ -16,8 +17,8 @@ type Outcome = (typeof COMMAND_OUTCOMES)[number]
 /** Timers of Node fire up to a millisecond early by the finer clock. */
 const TIMER_SLACK_MS = 2
 
-/** GETRANGE, measured. Where there is no connection it fails at once; a frozen server costs the command timeout. */
-export class RedisReader implements RecordReader {
+/** GETRANGE, measured. It fails at once without a connection; a frozen server costs the command timeout. */
+export class MeasuredReader implements RecordReader {
   readonly #connection: RedisConnection
   readonly #outcomes: Readonly<Record<Outcome, CounterHandle>>
   readonly #duration: HistogramHandle
@@ -37,7 +38,7 @@ export class RedisReader implements RecordReader {
     this.#timeoutMs = deps.commandTimeoutMs
   }
 
-  /** As much of an entry as shows whether it is longer than a record may be; nothing where there is none. */
+  /** Enough of an entry to show whether it is longer than a record may be; empty if there is none. */
   async read(key: string): Promise<Buffer> {
     const beganMs = this.#clock.monotonicMs()
     try {
@@ -52,7 +53,7 @@ export class RedisReader implements RecordReader {
   }
 
   #outcomeOf(error: Error, beganMs: number): Outcome {
-    if (error.name === 'ReplyError') return 'error'
+    if (isReplyError(error)) return 'error'
     const elapsedMs = this.#clock.monotonicMs() - beganMs
     return elapsedMs >= this.#timeoutMs - TIMER_SLACK_MS ? 'timeout' : 'unavailable'
   }

@@ -1,8 +1,8 @@
 import { asError } from '../../observability/trouble-log.ts'
 import type { KeyTier, TierAnswer } from '../key-store.ts'
 
-/** Asks a tier, of which what is thrown against its word is an answer, too. */
-export async function askTier(tier: KeyTier, digest: string): Promise<TierAnswer> {
+/** An exception that a store throws against its contract becomes an answer. */
+export async function getSafely(tier: KeyTier, digest: string): Promise<TierAnswer> {
   try {
     return await tier.get(digest)
   } catch (thrown) {

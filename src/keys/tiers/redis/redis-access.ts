@@ -1,0 +1,147 @@
+import type { KeyObject } from 'node:crypto'
+import type { Clock } from '../../../domain/clock.ts'
+import type { Metrics } from '../../../observability/metrics.ts'
+import { type Log, TroubleLog } from '../../../observability/trouble-log.ts'
+import {
+  createClusterClient,
+  createServerClient,
+  findServer,
+  nodesOf,
+  type OnRedisReload,
+} from '../../../redis/clients.ts'
+import { type Endpoint, type FindServer, isSameServer } from '../../../redis/endpoint.ts'
+import { type RedisSettings, topologyOf } from '../../../redis/options.ts'
+import {
+  type ConnectionEvents,
+  RedisConnection,
+  type ServerConnection,
+} from '../../../redis/redis-connection.ts'
+import type { InvalidationListener } from '../../invalidation/invalidation-listener.ts'
+import { RedisSubscription } from '../../invalidation/redis-subscription.ts'
+import type { KeyTier } from '../../key-store.ts'
+import { MeasuredReader } from './measured-reader.ts'
+import { RedisSkipped, RedisStore } from './redis-store.ts'
+
+export interface RedisAccessParts {
+  readonly settings: RedisSettings
+  readonly recordKeys: () => readonly KeyObject[] | null
+  readonly onReload: OnRedisReload
+  readonly invalidations: InvalidationListener
+  readonly clock: Clock
+  readonly metrics: Metrics
+  readonly logger: Log
+}
+
+/** A gateway's connections to Redis: one that reads records, and one that is subscribed to the invalidation channel. */
+export class RedisAccess {
+  readonly tier: KeyTier
+  readonly #parts: RedisAccessParts
+  readonly #subscriber: ServerConnection
+  readonly #reader: RedisConnection
+  readonly #commands: MeasuredReader
+  readonly #subscription: RedisSubscription
+  readonly #isCluster: boolean
+  /** What the subscriber last connected to, under the name in its certificate. */
+  #subscribedAt: Endpoint | null = null
+
+  constructor(parts: RedisAccessParts) {
+    const { settings, invalidations, clock, recordKeys } = parts
+    this.#parts = parts
+    this.#isCluster = topologyOf(settings).kind === 'cluster'
+    const { find, reader } = this.#isCluster ? this.#readNodes() : this.#readOneServer()
+    this.#reader = reader
+    this.#commands = new MeasuredReader(reader, { ...parts, commandTimeoutMs: settings.commandTimeoutMs })
+    this.#subscription = new RedisSubscription({
+      listener: invalidations,
+      clock,
+      failures: this.#failuresOf('invalidation'),
+    })
+    const subscriber = createServerClient(
+      settings,
+      async () => {
+        this.#subscribedAt = await find()
+        return this.#subscribedAt
+      },
+      parts.onReload,
+    )
+    this.#subscriber = new RedisConnection(subscriber, this.#eventsOf('redis subscriber', this.#subscription))
+    this.#subscription.attach(this.#subscriber)
+    this.tier = new RedisStore({ read: key => this.#read(key) }, recordKeys)
+  }
+
+  get isUp(): boolean {
+    return this.#reader.isReady
+  }
+
+  start(): void {
+    this.#reader.start()
+    this.#subscriber.start()
+  }
+
+  stop(): void {
+    this.#reader.stop()
+    this.#subscriber.stop()
+  }
+
+  /** Must be called a few times a second. */
+  watch(): void {
+    this.#subscription.watch()
+    if (!this.#readsWhereItSubscribes()) this.#reader.remake()
+  }
+
+  /** Every node of a cluster receives what is published at any other; the reader knows which nodes there are. */
+  #readNodes(): { find: FindServer; reader: RedisConnection } {
+    const cluster = createClusterClient(this.#parts.settings, this.#parts.onReload)
+    return {
+      find: findServer(this.#parts.settings, () => nodesOf(cluster)),
+      reader: new RedisConnection(cluster, this.#eventsOf('redis reader')),
+    }
+  }
+
+  /** Records are read from the server to which the gateway is subscribed. */
+  #readOneServer(): { find: FindServer; reader: RedisConnection } {
+    const { settings, onReload } = this.#parts
+    const find = findServer(settings, undefined, onReload)
+    const client = createServerClient(settings, () => this.#subscribedServer() ?? find(), onReload)
+    return { find, reader: new RedisConnection(client, this.#eventsOf('redis reader')) }
+  }
+
+  async #read(key: string): Promise<Uint8Array> {
+    if (this.#readsWhereItSubscribes()) return await this.#commands.read(key)
+    this.#reader.remake()
+    throw new RedisSkipped('The connection for reading leads to another server than the subscription')
+  }
+
+  /**
+   * Announcements prove records only if both come from one server: a primary that was replaced while it was frozen wakes
+   * up with the old records. In a cluster the other nodes demote such a node at once.
+   */
+  #readsWhereItSubscribes(): boolean {
+    if (this.#isCluster || !this.#parts.invalidations.isConnected()) return true
+    return isSameServer(this.#reader.server, this.#subscriber.server)
+  }
+
+  #subscribedServer(): Endpoint | null {
+    const { server } = this.#subscriber
+    if (server === null || this.#subscribedAt === null || !this.#parts.invalidations.isConnected())
+      return null
+    return { ...server, servername: this.#subscribedAt.servername ?? this.#subscribedAt.host }
+  }
+
+  #eventsOf(part: string, more: Pick<ConnectionEvents, 'onReady' | 'onLost'> = {}): ConnectionEvents {
+    const failures = this.#failuresOf(part)
+    return {
+      onReady: () => {
+        failures.works()
+        more.onReady?.()
+      },
+      onLost: () => more.onLost?.(),
+      onTrouble: error => failures.failed(error),
+      onAgain: () => this.#parts.metrics.redisReconnects.inc(),
+    }
+  }
+
+  #failuresOf(part: string): TroubleLog {
+    return new TroubleLog(part, this.#parts.logger, this.#parts.clock)
+  }
+}

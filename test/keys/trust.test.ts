@@ -1,0 +1,123 @@
+import { describe, expect, test } from 'vitest'
+import {
+  type HeldAnswer,
+  type HeldTrust,
+  type Knowledge,
+  type Moment,
+  mayJoin,
+  type StoreAnswer,
+  type StoreTrust,
+  trustHeld,
+  trustStore,
+} from '../../src/keys/trust.ts'
+import { grantOf } from '../support/key-records.ts'
+
+const VERIFIED_AT_MS = 1_000_000
+const LIMITS = { ttlMs: 30_000, absentTtlMs: 5_000, staleMs: 300_000 }
+const HELD: HeldAnswer = {
+  grant: grantOf({ version: 5 }),
+  verifiedAtMs: VERIFIED_AT_MS,
+  epoch: 7,
+  jitter: 0,
+  keyServiceSkipped: false,
+}
+
+function later(ageMs: number, more: Partial<Moment> = {}): Moment {
+  return { nowMs: VERIFIED_AT_MS + ageMs, isConnected: true, epoch: 7, ...more }
+}
+
+const away = { isConnected: false }
+const absent = { grant: null }
+const skipped = { keyServiceSkipped: true }
+
+describe('what memory holds', () => {
+  test.each<[string, Partial<HeldAnswer>, Moment, HeldTrust]>([
+    ['a record within its time to live', {}, later(29_999), 'fresh'],
+    ['a record past its time to live', {}, later(30_000), 'stale'],
+    ['a record whose jitter has ended its life', { jitter: 1 }, later(27_000), 'stale'],
+    ['a record whose jitter has not', { jitter: 1 }, later(26_999), 'fresh'],
+    ['a record of another epoch', {}, later(1, { epoch: 8 }), 'stale'],
+    ['a record while disconnected, within a second', {}, later(1_000, away), 'fresh'],
+    ['a record while disconnected, after a second', {}, later(1_001, away), 'stale'],
+    ['a record while disconnected, with jitter', { jitter: 1 }, later(701, away), 'stale'],
+    ['a record of Redis with the key service skipped, connected', skipped, later(29_999), 'fresh'],
+    ['a record of Redis with the key service skipped, within 250 ms', skipped, later(250, away), 'fresh'],
+    ['a record of Redis with the key service skipped, after 250 ms', skipped, later(251, away), 'stale'],
+    ['a record at the bound of staleness', {}, later(300_000), 'stale'],
+    ['a record past the bound of staleness', {}, later(300_001), 'expired'],
+    ['an old record of another epoch', {}, later(300_001, { epoch: 8 }), 'expired'],
+    ['an absence within its time', absent, later(4_999), 'fresh'],
+    ['an absence past its time: never stale', absent, later(5_000), 'expired'],
+    ['an absence of another epoch', absent, later(1, { epoch: 8 }), 'expired'],
+    ['an absence while disconnected, within a second', absent, later(1_000, away), 'fresh'],
+    ['an absence while disconnected, after a second', absent, later(1_001, away), 'expired'],
+  ])('%s', (_what, held, now, trust) => {
+    expect(trustHeld({ ...HELD, ...held }, now, LIMITS)).toBe(trust)
+  })
+
+  test('is never stale if no staleness is allowed', () => {
+    expect(trustHeld(HELD, later(30_000), { ...LIMITS, staleMs: 0 })).toBe('expired')
+  })
+
+  test('is never fresh with a time to live of 0', () => {
+    expect(trustHeld(HELD, later(0), { ...LIMITS, ttlMs: 0 })).toBe('stale')
+  })
+})
+
+const NOTHING: Knowledge = { announced: null, held: null }
+const NOW = later(0)
+const justNow = (version: number) => ({ version, knownAtMs: NOW.nowMs })
+const aMinuteAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_000 })
+const longAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_001 })
+
+describe('what a store answers', () => {
+  const answer: StoreAnswer = { tier: 'redis', grant: grantOf({ version: 5 }), epoch: 7, isSuperseded: false }
+  const keyService = { tier: 'key_service' } as const
+  const denial = { ...keyService, grant: null }
+
+  test.each<[string, Partial<StoreAnswer>, Partial<Knowledge>, StoreTrust]>([
+    ['a record of Redis', {}, {}, 'fresh'],
+    ['a record of the key service', keyService, {}, 'fresh'],
+    ['a denial by the key service', denial, {}, 'fresh'],
+    ['Redis, with the version that was announced', {}, { announced: justNow(5) }, 'fresh'],
+    ['Redis, behind what was announced', {}, { announced: justNow(6) }, 'outdated'],
+    ['Redis, behind what was announced long ago', {}, { announced: longAgo(6) }, 'outdated'],
+    ['Redis, behind what was held', {}, { held: longAgo(6) }, 'outdated'],
+    [
+      'the key service, behind what was announced a minute ago',
+      keyService,
+      { announced: aMinuteAgo(6) },
+      'outdated',
+    ],
+    ['the key service, behind what was announced before', keyService, { announced: longAgo(6) }, 'fresh'],
+    ['the key service, behind what was held a minute ago', keyService, { held: aMinuteAgo(6) }, 'outdated'],
+    ['the key service, behind what was held before', keyService, { held: longAgo(6) }, 'fresh'],
+    ['a denial of what was announced a minute ago', denial, { announced: aMinuteAgo(1) }, 'outdated'],
+    ['a denial of what was announced before', denial, { announced: longAgo(1) }, 'fresh'],
+    ['a denial of what was held: the key service has the last word', denial, { held: justNow(5) }, 'fresh'],
+    ['Redis, superseded', { isSuperseded: true }, {}, 'superseded'],
+    ['the key service, superseded', { ...keyService, isSuperseded: true }, {}, 'superseded'],
+    ['a denial, superseded', { ...denial, isSuperseded: true }, {}, 'superseded'],
+    ['Redis, superseded and behind', { isSuperseded: true }, { announced: justNow(6) }, 'outdated'],
+    ['Redis, asked in another epoch', { epoch: 6 }, {}, 'superseded'],
+    ['the key service, asked in another epoch', { ...keyService, epoch: 6 }, {}, 'fresh'],
+    ['a denial, asked for in another epoch', { ...denial, epoch: 6 }, {}, 'fresh'],
+  ])('%s', (_what, change, known, trust) => {
+    expect(trustStore({ ...answer, ...change }, NOW, { ...NOTHING, ...known })).toBe(trust)
+  })
+
+  test('counts for the same whether the gateway is connected or not', () => {
+    expect(trustStore(answer, { ...NOW, ...away }, NOTHING)).toBe('fresh')
+  })
+})
+
+describe('a lookup in flight', () => {
+  test.each<[string, Moment, boolean]>([
+    ['is joined while connected, however long it takes', later(30_000), true],
+    ['is not joined in another epoch', later(1, { epoch: 8 }), false],
+    ['is joined while disconnected within a second', later(1_000, away), true],
+    ['is not joined while disconnected after a second', later(1_001, away), false],
+  ])('%s', (_what, now, joins) => {
+    expect(mayJoin(later(0), now)).toBe(joins)
+  })
+})
