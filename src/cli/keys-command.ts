@@ -1,18 +1,10 @@
 import { type Command, Option } from 'commander'
 import { isWorkspaceId } from '../domain/key-record.ts'
 import { EXIT, type Host } from '../run/host.ts'
-import type { AdminClient } from './admin-client.ts'
+import type { KeysCommand } from './admin-client.ts'
 import { CliError } from './cli-error.ts'
 import { type AccessOptions, readConsoleAccess } from './console-access.ts'
 import { parseDuration } from './duration.ts'
-
-/** What every subcommand works with. */
-export interface KeysCommand {
-  readonly host: Host
-  readonly client: AdminClient
-  /** Print the response of the admin API, for programs. */
-  readonly json: boolean
-}
 
 type CommonOptions = AccessOptions & { readonly json?: boolean }
 

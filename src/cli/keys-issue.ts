@@ -1,9 +1,9 @@
 import { systemClock } from '../domain/clock.ts'
 import { issuedAnswer, readAnswer } from './admin-answers.ts'
+import type { KeysCommand } from './admin-client.ts'
 import { NoAnswerError } from './admin-client.ts'
 import { CliError } from './cli-error.ts'
 import { expiryText, nameOf, scopesText } from './key-text.ts'
-import type { KeysCommand } from './keys-command.ts'
 import { showSecret } from './show-secret.ts'
 import { minuteOf } from './text.ts'
 

@@ -1,6 +1,6 @@
 import { systemClock } from '../domain/clock.ts'
 import { keysAnswer, readAnswer, type ShownKey } from './admin-answers.ts'
-import type { KeysCommand } from './keys-command.ts'
+import type { KeysCommand } from './admin-client.ts'
 import { keysTable } from './keys-table.ts'
 
 const PAGE_SIZE = 200

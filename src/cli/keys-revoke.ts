@@ -1,6 +1,7 @@
 import { systemClock } from '../domain/clock.ts'
 import { EXIT } from '../run/host.ts'
 import { keyAnswer, readAnswer, revokedAnswer, type ShownKey } from './admin-answers.ts'
+import type { KeysCommand } from './admin-client.ts'
 import { CliError } from './cli-error.ts'
 import { canAsk, confirm } from './confirm.ts'
 import {
@@ -12,7 +13,6 @@ import {
   stateText,
   UNANNOUNCED,
 } from './key-text.ts'
-import type { KeysCommand } from './keys-command.ts'
 import { minuteOf, plainText } from './text.ts'
 
 const UNCONFIRMED = 'There is no terminal to confirm at: add --yes to revoke a key without one'

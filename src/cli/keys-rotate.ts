@@ -1,7 +1,7 @@
 import { systemClock } from '../domain/clock.ts'
 import { readAnswer, rotatedAnswer, type ShownKey } from './admin-answers.ts'
+import type { KeysCommand } from './admin-client.ts'
 import { expiryText, gatewaysText, nameOf, scopesText, UNANNOUNCED } from './key-text.ts'
-import type { KeysCommand } from './keys-command.ts'
 import { explainNoAnswer } from './keys-issue.ts'
 import { showSecret } from './show-secret.ts'
 

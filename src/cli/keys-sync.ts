@@ -1,5 +1,5 @@
 import { readAnswer, syncAnswer } from './admin-answers.ts'
-import type { KeysCommand } from './keys-command.ts'
+import type { KeysCommand } from './admin-client.ts'
 import { createProgress } from './progress.ts'
 
 /** A page takes many writes to Redis. */

@@ -1,7 +1,7 @@
 import { EXIT } from '../run/host.ts'
 import type { ShownKey } from './admin-answers.ts'
+import type { KeysCommand } from './admin-client.ts'
 import { CliError } from './cli-error.ts'
-import type { KeysCommand } from './keys-command.ts'
 
 const ONCE =
   'The secret is the line on standard output. It is shown only once and stored nowhere: save it now.'
