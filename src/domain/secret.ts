@@ -86,9 +86,7 @@ export function hasKeyMac(key: string, format: KeyFormat): boolean {
   if (format.kind === 'opaque') return true
   const body = key.slice(0, -MAC_LENGTH)
   const mac = Buffer.from(key.slice(-MAC_LENGTH), 'latin1')
-  return format.signingKeys.some(signingKey =>
-    timingSafeEqual(mac, macOf(body, signingKey)),
-  )
+  return format.signingKeys.some(signingKey => timingSafeEqual(mac, macOf(body, signingKey)))
 }
 
 /** SHA-256 of the whole key in lower-case hex: the only form in which a key is stored or looked up. */

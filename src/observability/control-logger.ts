@@ -1,14 +1,14 @@
 import type { Logger } from 'pino'
 
-/** What the control plane needs of a logger. */
+/** The part of a logger that the control plane uses. */
 export type ControlLogger = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
 /**
- * An error in words. Those of the Redis client are never logged whole: they carry the command with its arguments, and
- * that of signing in has the password among them.
+ * The message of an error. Errors of ioredis must not be logged whole: they hold the command with its arguments, and for
+ * AUTH the password.
  */
 export function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  // Where several addresses were tried in vain, there is a code and no message.
+  // If several addresses failed, the error has a code and no message.
   return error.message || ('code' in error ? String(error.code) : error.name)
 }

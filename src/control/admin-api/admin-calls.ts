@@ -7,7 +7,7 @@ import { deliveryCalls } from './delivery-calls.ts'
 import { keyCalls } from './key-calls.ts'
 import { type SyncParts, syncCalls } from './sync-calls.ts'
 
-/** The admin API, without its prefix. What it counts starts at zero, so that a first request is a rise. */
+/** The admin API, without its prefix. Counters start at zero, so that an alert on a rate fires on the first request. */
 export function adminCalls(
   registry: Registry,
   metrics: Metrics,

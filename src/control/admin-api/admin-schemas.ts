@@ -3,7 +3,7 @@ import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED, NAME_EXPECTED } from '..
 import { MAX_VERSION } from '../../domain/key-record.ts'
 import { OVERLAP_EXPECTED } from '../../domain/rotate-key.ts'
 
-/** Schemas say what a field is made of; what it may say is decided by the plan in the domain, in the same words. */
+/** Schemas check types; the domain validates values, with the same wording. */
 const closed = { additionalProperties: false }
 const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
 
@@ -18,27 +18,27 @@ export const issueBody = Type.Object(
 )
 export type IssueBody = Static<typeof issueBody>
 
-/** Some clients send an empty object when they have nothing to say, others send nothing. */
-const mayBeLeftOut = <Properties extends TProperties>(properties: Properties) =>
+/** Clients without anything to send may send an empty object or no body. */
+const optionalBody = <Properties extends TProperties>(properties: Properties) =>
   Type.Unsafe<Static<TObject<Properties>> | null>({
     ...Type.Object(properties, closed),
     type: ['object', 'null'],
   })
 
-export const revokeBody = mayBeLeftOut({})
+export const revokeBody = optionalBody({})
 
-/** @property wait whether to answer only when every gateway has confirmed and one is known, or a second has passed */
+/** @property wait answers once at least one gateway is known and all have confirmed, or after a second */
 export const waitQuery = Type.Object({ wait: Type.Optional(Type.Literal('1')) }, closed)
 export type WaitQuery = Static<typeof waitQuery>
 
-export const rotateBody = mayBeLeftOut({
+export const rotateBody = optionalBody({
   overlapSeconds: Type.Optional(Type.Number()),
   expiresInDays: Type.Optional(Type.Number()),
   expiresAt: Type.Optional(Type.String()),
 })
 export type RotateBody = Static<typeof rotateBody>
 
-export const syncBody = mayBeLeftOut({
+export const syncBody = optionalBody({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
   cursor: Type.Optional(Type.String({ pattern: `^[0-9]{1,15}\\.key_${ULID}$` })),
 })
@@ -91,7 +91,7 @@ export type ConfirmationsBody = Static<typeof confirmationsBody>
 const pageQuery = (prefix: 'key' | 'audit' | 'msg') =>
   Type.Object(
     {
-      // All of a query is text. 1 to 200, in plain digits.
+      // Query parameters are text: 1 to 200 in plain digits.
       limit: Type.Optional(Type.String({ pattern: '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$' })),
       cursor: Type.Optional(Type.String({ pattern: `^${prefix}_${ULID}$` })),
     },
@@ -102,7 +102,7 @@ export const auditQuery = pageQuery('audit')
 export const deliveriesQuery = pageQuery('msg')
 export type PageQuery = Static<typeof listQuery>
 
-/** What each field must be, in words that follow `must be`; where a body differs from a query, under its own name. */
+/** Completes `<field> must be …`; `body/…` where a body differs from a query. */
 export const EXPECTED: Readonly<Record<string, string>> = {
   name: NAME_EXPECTED,
   scopes: 'a list of scopes',

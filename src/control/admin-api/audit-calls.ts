@@ -4,7 +4,7 @@ import type { AuditEntry } from '../registry/operations/audit.ts'
 import { auditQuery } from './admin-schemas.ts'
 import { readPageOptions } from './request-parameters.ts'
 
-/** The admin API on what was done, without its prefix. */
+/** The admin API on the audit log, without its prefix. */
 export function auditCalls({ repository }: { repository: KeyRepository }): Call[] {
   return [
     {

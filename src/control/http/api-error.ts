@@ -1,16 +1,16 @@
-/** Every way in which the console's programs' interface refuses, with its status. */
+/** Error codes of the admin and internal APIs, with their status. */
 const STATUS = {
   invalid_request: 400,
   unauthenticated: 401,
   forbidden: 403,
   not_found: 404,
-  /** Not `not_found`: a gateway that is given a wrong address must not take it for the answer to a look-up. */
+  /** Not `not_found`: a gateway with a wrong URL must not take it for the answer to a lookup. */
   unknown_path: 404,
   method_not_allowed: 405,
   conflict: 409,
   request_too_large: 413,
   unsupported_media_type: 415,
-  /** Sent to a name that is not the console's. */
+  /** The Host is not the console's. */
   misdirected_request: 421,
   /** The Idempotency-Key was used for something else. */
   idempotency_mismatch: 422,
@@ -22,7 +22,7 @@ const STATUS = {
 
 export type ApiErrorCode = keyof typeof STATUS
 
-/** A refusal. Its text is for people and for the outside: it never repeats what a caller may have sent by mistake. */
+/** An error answer. Its text is public: it never repeats what a caller may have sent by mistake. */
 export class ApiError extends Error {
   readonly code: ApiErrorCode
   readonly headers: Readonly<Record<string, string>>

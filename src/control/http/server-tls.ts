@@ -9,7 +9,7 @@ import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 
 type TlsFiles = Config['console']['internal']['tls']
 
-/** A client that does not complete its handshake in this time is disconnected. */
+/** A client that does not complete its handshake within this time is disconnected. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
 
 export interface HandshakeLog {
@@ -17,7 +17,7 @@ export interface HandshakeLog {
   works(): void
 }
 
-/** @returns null where the listener is to speak plain HTTP */
+/** @returns null for plain HTTP */
 export function tlsOptionsOf(files: TlsFiles): ServerOptions | null {
   const material = readMaterial(files)
   if (material === null) return null
@@ -26,36 +26,36 @@ export function tlsOptionsOf(files: TlsFiles): ServerOptions | null {
 }
 
 /**
- * Refuses a change of the settings that would turn TLS, or the demand for client certificates, on or off: a listener has
- * them from its start or not at all.
+ * Refuses a reload that would switch TLS or client certificates on or off: a listener has them from its start or not at
+ * all.
  */
 export function refuseSwitching(running: TlsFiles): PrepareReload<TlsFiles> {
   return next => {
     for (const name of ['certFile', 'clientCaFile'] as const) {
       if ((next[name] === undefined) === (running[name] === undefined)) continue
-      throw new Error(`console.internal.tls.${name}: is set or removed by a restart only`)
+      throw new Error(`console.internal.tls.${name}: can be set or removed only by a restart`)
     }
     return () => {}
   }
 }
 
 /**
- * Keeps the certificates of a listener as new as their files. A connection made with the old ones ends with its next
- * answer, and an idle one at once, so that a client is soon held to the authority that is in use now.
+ * Reloads the certificates of a listener. Connections made with the old ones close after their next response, idle ones at
+ * once, so that clients are soon verified against the current CA.
  */
 export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, handshakes: HandshakeLog): void {
-  // Fastify names the type of a plain server; `tlsOptionsOf` has made it one of TLS.
+  // Fastify types the server as plain HTTP; with `tlsOptionsOf` it is a TLS server.
   const server = app.server as unknown as Server
   const peers = new Set<string>()
   let peersBefore: ReadonlySet<string> = new Set()
-  // By address: Node does not say which connection became which TLS socket, and a handshake may outlast the change.
+  // By address: Node does not link a connection to its TLS socket, and a handshake may outlast the reload.
   server.on('connection', (socket: Socket) => {
     const peer = peerOf(socket)
     peers.add(peer)
     socket.once('close', () => peers.delete(peer))
   })
   server.on('secureConnection', () => handshakes.works())
-  // Before Node passes it on as a client error: nothing readable can be answered on such a connection.
+  // Before Node emits it as a client error: a failed handshake cannot carry a response.
   server.prependListener('tlsClientError', (error: Error, socket: TLSSocket) => {
     socket.destroy()
     handshakes.failed(explain(error, socket))
@@ -66,12 +66,12 @@ export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, han
   onReload(files => {
     const material = readMaterial(files)
     if (material === null) return () => {}
-    // Throws what it cannot use, here, where the change can still be refused.
+    // Throws on unusable material here, where the reload can still be refused.
     createSecureContext(material)
     return () => {
       server.setSecureContext(material)
       peersBefore = new Set(peers)
-      // Once the event loop has read what had come: a request on its way is no idle connection.
+      // After the event loop has read pending requests: their connections are not idle.
       setImmediate(() => server.closeIdleConnections())
     }
   })
@@ -91,10 +91,10 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
 }
 
-/** Node says of a refused certificate only that the connection was reset; the socket knows the reason. */
+/** Node reports a refused certificate only as a reset; the socket has the reason. */
 function explain(error: Error, { authorizationError }: TLSSocket): Error {
   const reason: unknown = authorizationError
   return reason === undefined || reason === null
     ? error
-    : Object.assign(new Error('The client certificate was refused'), { code: String(reason) })
+    : Object.assign(new Error('The client certificate was rejected'), { code: String(reason) })
 }

@@ -11,9 +11,9 @@ import { isOwnHost, isOwnPage, type Site } from './site.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who is signed in, below what `authenticatePeople` was called on; null for programs, and for whoever is not signed in. */
+    /** The signed-in person, in scopes of `authenticatePeople`; null for programs and without a session. */
     person: Person | null
-    /** Where @fastify/csrf-protection looks for the secret of its tokens. */
+    /** @fastify/csrf-protection reads the secret of its tokens here. */
     session: { _csrf: string } | null
   }
 }

@@ -24,7 +24,7 @@ export interface Sender {
 
 const MAX_RESPONSE_BYTES = 64 * 1024
 
-/** @param follow reports a new secret or certificate authority; URL and time-out change by restart only */
+/** @param onReload reports a new secret or certificate authority; URL and time-out change by restart only */
 export function createSender(
   { url, timeoutMs, ...secrets }: WebhookSettings,
   onReload: OnReload<Partial<WebhookSettings>> = neverReloads,

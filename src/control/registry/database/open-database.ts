@@ -11,7 +11,7 @@ const LOG_INTERVAL_MS = 30_000
 /**
  * Opens the database and migrates its schema. Error messages never repeat the URL: it may hold a password.
  * @param url `sqlite:FILE`, `sqlite::memory:` or `postgres://…`
- * @param follow reports a new user or password for the same database
+ * @param onReload reports a new user or password for the same database
  * @throws DatabaseUnreachable if another attempt may succeed
  */
 export async function openDatabase(
