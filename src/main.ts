@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import './supported-node.cjs'
 
-// Only after the version is known to be right: an older Node could not even link what follows.
+// Only after the version check: an older Node could not even link what follows.
 const { runProgram } = await import('./cli/program.ts')
 
 await runProgram({
@@ -14,8 +14,7 @@ await runProgram({
   atTerminal: process.stdin.isTTY === true,
   streams: { input: process.stdin, output: process.stdout, errors: process.stderr },
   onSignal: (name, listener) => process.on(name, listener),
-  nextTick: callback => process.nextTick(callback),
-  onFault: listener => {
+  onUncaughtException: listener => {
     process.on('uncaughtException', listener)
     process.on('unhandledRejection', listener)
   },

@@ -3,23 +3,23 @@ import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.ts'
 
-/** How often connections that have become idle are closed while the rest ends. */
+/** How often connections that have become idle are closed during a drain. */
 const SWEEP_MS = 50
 
 /**
- * serving: as ever. leaving: no longer ready, new requests still served, on connections that end with their answer.
- * closing: the listener is closed, requests in flight end.
+ * serving: normal operation. leaving: no longer ready; new requests are still served, and their connections close.
+ * closing: the listener is closed; requests in flight complete.
  */
 export type DrainPhase = 'serving' | 'leaving' | 'closing'
 
-/** The end of a process in the order that loses no request: not ready, wait, close, let end, cut. */
+/** Shuts a process down without losing a request: not ready, wait, close listeners, complete requests, close connections. */
 export class Drain {
   phase: DrainPhase = 'serving'
   readonly #config: Config['drain']
   readonly #logger: Logger
   readonly #onLeaving: () => void
-  /** Monotonic: when requests that are still in flight are cut. */
-  #cutAtMs = Number.POSITIVE_INFINITY
+  /** Monotonic: when connections with requests in flight are closed. */
+  #closeAllAtMs = Number.POSITIVE_INFINITY
 
   constructor(config: Config['drain'], logger: Logger, onLeaving: () => void) {
     this.#config = config
@@ -27,37 +27,37 @@ export class Drain {
     this.#onLeaving = onLeaving
   }
 
-  /** @param apps the public listeners, closed together once `drain.delayMs` has passed */
+  /** @param apps the public listeners, closed together after `drain.delayMs` */
   async run(reason: string, apps: readonly FastifyInstance[]): Promise<void> {
     this.phase = 'leaving'
     this.#onLeaving()
     this.#logger.info({ reason, delayMs: this.#config.delayMs }, 'draining')
     await sleep(this.#config.delayMs)
-    this.#cutAtMs = performance.now() + this.#config.timeoutMs
+    this.#closeAllAtMs = performance.now() + this.#config.timeoutMs
     await this.close(apps)
   }
 
-  /** Closes listeners together. All that are closed have one `drain.timeoutMs` between them, which began with the first. */
+  /** Closes listeners together. All share one `drain.timeoutMs`, which begins with the first. */
   async close(apps: readonly FastifyInstance[]): Promise<void> {
     await Promise.all(apps.map(app => this.#close(app)))
   }
 
   /**
-   * A connection that is idle here may have a request on its way, and be reset with it: idle is judged when the event
-   * loop has just read whatever had come, which is what `setImmediate` waits for.
+   * A connection that looks idle may have a request on its way, which closing would reset. `setImmediate` runs after the
+   * event loop has read all that has arrived.
    */
   async #close(app: FastifyInstance): Promise<void> {
     const { server } = app
     const sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), SWEEP_MS)
-    const cut = () => {
-      this.#logger.warn({ timeoutMs: this.#config.timeoutMs }, 'requests still in flight are cut')
+    const closeAll = () => {
+      this.#logger.warn({ timeoutMs: this.#config.timeoutMs }, 'drain timed out, closing connections')
       server.closeAllConnections()
     }
-    const deadline = setTimeout(cut, Math.max(0, this.#cutAtMs - performance.now()))
+    const deadline = setTimeout(closeAll, Math.max(0, this.#closeAllAtMs - performance.now()))
     try {
       await polled()
       const { promise: ended, resolve } = Promise.withResolvers<void>()
-      // Fastify would come to it some turns of the event loop later.
+      // Fastify would close the server some turns of the event loop later.
       server.close(() => resolve())
       this.phase = 'closing'
       await Promise.all([ended, app.close()])

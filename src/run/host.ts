@@ -4,9 +4,9 @@ export interface HostStreams {
   readonly errors: NodeJS.WriteStream
 }
 
-/** What the program has of its process: all of it, in one value, so that a test can stand in for it. */
+/** Everything the program uses of its process, in one value that a test can replace. */
 export interface Host {
-  /** Words after the program's own name. */
+  /** Arguments after the program's name. */
   readonly argv: readonly string[]
   readonly nodeVersion: string
   readonly environment: NodeJS.ProcessEnv
@@ -15,28 +15,26 @@ export interface Host {
   /** Standard error. */
   complain(text: string): void
   exit(code: number): void
-  /** Whether a person sits at the other end of standard input. */
+  /** Whether standard input is a terminal. */
   readonly atTerminal: boolean
-  /** The streams themselves, for what depends on whether a terminal is there and how wide it is. */
+  /** For what depends on whether they are a terminal, and on its width. */
   readonly streams: HostStreams
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP', listener: () => void): void
-  /** Once what runs now is at its end, before anything else. */
-  nextTick(callback: () => void): void
-  /** Errors that nobody caught. */
-  onFault(listener: (error: unknown) => void): void
+  /** Uncaught exceptions and unhandled rejections. */
+  onUncaughtException(listener: (error: unknown) => void): void
 }
 
-/** Exit codes, after sysexits.h where it has one. */
+/** Exit codes, from sysexits.h where it has one. */
 export const EXIT = {
   ok: 0,
   failure: 1,
   usage: 64,
-  /** The console understood, and refused. */
+  /** The console understood the request and refused it. */
   refused: 65,
   unavailable: 69,
   forbidden: 77,
   config: 78,
   interrupted: 130,
-  /** Nobody reads standard output any more. */
+  /** Standard output was closed by its reader. */
   unread: 141,
 } as const

@@ -2,13 +2,12 @@ import { lookup } from 'node:dns/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 
-/** Something at start that a person can mend; its message is the whole of what they are told. */
+/** A mistake in the setup that stops the start. Only its message is printed. */
 export class StartError extends Error {}
 
 /**
- * Listens, and says where.
- * @param setting prefix of the settings that name the address, for the message when it cannot be had
- * @returns the address as a URL, the port being the one that was taken
+ * @param setting prefix of the settings that name the address, for the error message
+ * @returns the address as a URL, with the port that was taken
  */
 export async function listen(
   app: FastifyInstance,
@@ -16,7 +15,7 @@ export async function listen(
   { host, port }: { host: string; port: number },
 ): Promise<string> {
   try {
-    // For a name of several addresses, as localhost is, Fastify makes more servers, which would lack our limits.
+    // For a name with several addresses, such as localhost, Fastify makes more servers, which would lack our limits.
     const { address } = await lookup(host)
     await app.listen({ host: address, port })
   } catch (error) {
@@ -33,13 +32,15 @@ function explain(error: unknown, setting: string, host: string, port: number): u
   switch (code) {
     case 'EADDRINUSE':
       return new StartError(
-        `${setting}.port: ${port} is taken by another program. Choose another one, or 0 for any`,
+        `${setting}.port: port ${port} is already in use. Set another port, or 0 for any free port`,
       )
     case 'EACCES':
-      return new StartError(`${setting}.port: ${port} may not be used by this user. Choose one above 1023`)
+      return new StartError(
+        `${setting}.port: this user may not listen on port ${port}. Set a port above 1023`,
+      )
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return new StartError(`${setting}.host: ${host} is no address of this machine`)
+      return new StartError(`${setting}.host: ${host} is not an address of this machine`)
     default:
       return error
   }

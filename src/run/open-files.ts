@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 const LIMITS_FILE = '/proc/self/limits'
 const OPEN_FILES = /^Max open files +(\d+)/m
 
-/** Listeners, log, Redis, console, probes, a database: all but clients and the upstream. */
+/** For listeners, log, Redis, console, probes and the database: all but clients and the upstream. */
 const RESERVED = 64
-/** A process that may open next to nothing is of some use all the same. */
+/** However low the limit is. */
 const LEAST = 8
 
-/** @returns how many files and sockets this process may have open; null where that is not known, or without bound */
+/** @returns how many files and sockets this process may have open; null if unknown or unlimited */
 export function readOpenFilesLimit(): number | null {
   try {
     const [, limit] = OPEN_FILES.exec(readFileSync(LIMITS_FILE, 'utf8')) ?? []
@@ -19,9 +19,8 @@ export function readOpenFilesLimit(): number | null {
 }
 
 /**
- * How many clients may be connected so that the process never runs out of files: then it could neither ask the upstream
- * for those who are connected, nor answer a probe, nor read Redis.
- * @param upstreamConnections each belongs to a client's request, so there are never more of them than of clients
+ * The number of client connections that leaves enough files for the upstream, probes and Redis.
+ * @param upstreamConnections each belongs to a client's request, so there are never more of them than clients
  */
 export function connectionsThatFit(
   limit: number | null,

@@ -4,12 +4,12 @@ import { createConsole } from '../control/create-console.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { Host } from './host.ts'
 import type { RunSettings } from './run-settings.ts'
-import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
+import { createContext, type PlaneRun, type ProcessContext, runUntilSignal } from './run-until-signal.ts'
 
 /** `postern console`: the control plane alone. */
 export async function runConsole(host: Host, version: string, settings: RunSettings): Promise<void> {
-  const frame = createFrame(host, version, settings, ['console'])
-  await runUntilSignal(frame, async () => [await startConsole(frame)])
+  const context = createContext(host, version, settings, ['console'])
+  await runUntilSignal(context, async () => [await startConsole(context)])
 }
 
 /**
@@ -17,10 +17,10 @@ export async function runConsole(host: Host, version: string, settings: RunSetti
  * @param own where gateways learn of changes, if not over Redis; and how people sign in, if not at a provider
  */
 export async function startConsole(
-  frame: Frame,
+  context: ProcessContext,
   own: Pick<ConsoleParts, 'announcer' | 'oneTimeLink'> = {},
 ): Promise<PlaneRun> {
-  const { config, logger, metrics, version, reloader } = frame
+  const { config, logger, metrics, version, reloader } = context
   const made = await createConsole({
     config,
     version,
@@ -29,7 +29,7 @@ export async function startConsole(
     clock: systemClock,
     randomBytes,
     onReload: reloader.onReload,
-    onWaiting: part => frame.lacking.set(part, 'failed'),
+    onWaiting: part => context.waitingFor.set(part, 'failed'),
     ...own,
   })
   made.start()

@@ -12,19 +12,19 @@ import { StartError } from './listen.ts'
 import { startConsole } from './run-console.ts'
 import { startGateway } from './run-gateway.ts'
 import { loadRunSettings, type RunSettings } from './run-settings.ts'
-import { createFrame, runUntilSignal } from './run-until-signal.ts'
+import { createContext, runUntilSignal } from './run-until-signal.ts'
 import { createSampleUpstream } from './sample-upstream.ts'
 
 const LOOPBACK = '127.0.0.1'
 const WORKSPACE = 'ws_1'
 const OTHER_WORKSPACE = 'ws_2'
-/** Many times what a slow machine takes. */
+/** Many times what a slow machine needs. */
 const INTRODUCTION_DEADLINE_MS = 10_000
 const ISSUE_DEADLINE_MS = 10_000
 const NOT_INTRODUCED =
-  `The gateway has not reported to the console within ${INTRODUCTION_DEADLINE_MS / 1000} s: a revocation is answered ` +
-  'before the gateway has confirmed it. The log says why.\n'
-/** Whoever opens the link that is printed. */
+  `The gateway has not reported to the console within ${INTRODUCTION_DEADLINE_MS / 1000} s: revocations are answered ` +
+  'before the gateway has confirmed them. The log says why.\n'
+/** The person who opens the printed link. */
 const PERSON = {
   subject: 'demo',
   name: 'Demo',
@@ -47,17 +47,17 @@ export async function runDemo(
     configFile,
     `http://${LOOPBACK}:${portOf(upstream.address())}`,
   )
-  const frame = createFrame(host, version, settings, ['gateway', 'console'])
-  // Nothing waits for a demo: Ctrl-C ends it at once.
+  const context = createContext(host, version, settings, ['gateway', 'console'])
+  // A demo needs no drain: Ctrl-C ends it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
   const oneTimeLink = createOneTimeLink(PERSON, systemClock, randomBytes)
   let introduced: Promise<void> | null = null
-  const addresses = await runUntilSignal(frame, async () => {
-    const gateway = await startGateway(frame)
+  const addresses = await runUntilSignal(context, async () => {
+    const gateway = await startGateway(context)
     introduced = gateway.introduced
     gateway.invalidations.subscribed()
     const announcer = createInProcessAnnouncer(message => gateway.invalidations.receive(message))
-    return [await startConsole(frame, { announcer, oneTimeLink }), gateway]
+    return [await startConsole(context, { announcer, oneTimeLink }), gateway]
   })
   if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.complain(NOT_INTRODUCED)
   const signInUrl = new URL(oneTimeLink.path, settings.config.console.publicUrl).href
@@ -74,7 +74,7 @@ async function settlesInTime(event: Promise<void> | null, deadlineMs: number): P
   }
 }
 
-/** Secrets of this run alone, and ports that are free: a demo should start whatever else runs. */
+/** Secrets for this run only, and free ports: a demo should start whatever else runs. */
 async function configureDemo(
   host: Host,
   flags: ReadonlyMap<string, string>,
@@ -102,7 +102,7 @@ async function configureDemo(
     ['--drain-delay-ms', '0'],
     ['--log-level', 'info'],
     ...flags,
-    // Last: other settings above name these ports, so each must be known by its number.
+    // Last: other settings above name these ports, so each needs a number.
     ['--gateway-port', gatewayPort],
     ['--console-port', consolePort],
     ['--console-internal-port', internalPort],
@@ -112,13 +112,13 @@ async function configureDemo(
   )
 }
 
-/** As given; 0 is any that is free. */
+/** As given; 0 takes any free port. */
 async function portOfFlag(given: string | undefined, usual: number): Promise<string> {
   if (given === undefined) return String(await freePort(usual))
   return given === '0' ? String(await freePort(0)) : given
 }
 
-/** The usual port where nobody listens on it, else one that is free. */
+/** The usual port if it is free, else any free port. */
 async function freePort(usual: number): Promise<number> {
   for (const port of [usual, 0]) {
     const probe = createServer()
@@ -127,7 +127,7 @@ async function freePort(usual: number): Promise<number> {
       await once(probe, 'listening')
       return portOf(probe.address())
     } catch {
-      // Somebody else has it, which is no fault: the next try leaves the choice to the system.
+      // In use: the next attempt lets the system choose.
     } finally {
       probe.close()
     }

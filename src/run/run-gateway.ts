@@ -11,26 +11,26 @@ import { readHeapLimit } from './heap-limit.ts'
 import type { Host } from './host.ts'
 import { connectionsThatFit, readOpenFilesLimit } from './open-files.ts'
 import type { RunSettings } from './run-settings.ts'
-import { createFrame, type Frame, type PlaneRun, runUntilSignal } from './run-until-signal.ts'
+import { createContext, type PlaneRun, type ProcessContext, runUntilSignal } from './run-until-signal.ts'
 
 /** `postern gateway`: the data plane alone. */
 export async function runGateway(host: Host, version: string, settings: RunSettings): Promise<void> {
-  const frame = createFrame(host, version, settings, ['gateway'])
-  await runUntilSignal(frame, async () => [await startGateway(frame)])
+  const context = createContext(host, version, settings, ['gateway'])
+  await runUntilSignal(context, async () => [await startGateway(context)])
 }
 
 export interface GatewayRun extends PlaneRun {
-  /** Takes a message as it would come over the channel, where there is no Redis to bring it. */
+  /** For messages of a console in the same process, without Redis. */
   readonly invalidations: InvalidationReceiver
-  /** Settled once the console knows that this gateway is connected. */
+  /** Settles once the gateway has reported to the console that it receives invalidations. */
   readonly introduced: Promise<void> | null
 }
 
-/** The data plane, with connections to Redis and key service, but not yet listening. */
-export async function startGateway(frame: Frame): Promise<GatewayRun> {
-  const { logger, metrics, drain, version } = frame
-  const config = withinOpenFiles(frame)
-  const { onReload } = frame.reloader
+/** The data plane, built and connected to the invalidation channel, not yet listening. */
+export async function startGateway(context: ProcessContext): Promise<GatewayRun> {
+  const { logger, metrics, drain, version } = context
+  const config = withinOpenFiles(context)
+  const { onReload } = context.reloader
   const tracing = await createTracing(config.tracing, version, parentTrustOf(config))
   const store = createKeyStore({ config, metrics, logger, clock: systemClock, onReload })
   const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock, onReload })
@@ -38,14 +38,14 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
     config,
     metrics,
     logger,
-    accessLog: new AccessLog(logger, frame.log),
+    accessLog: new AccessLog(logger, context.log),
     clock: systemClock,
     keys: store.keyStore,
     limits: rateLimits.limits,
     used: store.used,
     tracing,
     drainPhase: () => drain.phase,
-    heapLimitBytes: readHeapLimit(frame.host.environment),
+    heapLimitBytes: readHeapLimit(context.host.environment),
     onReload,
   })
   store.start()
@@ -63,13 +63,12 @@ export async function startGateway(frame: Frame): Promise<GatewayRun> {
   }
 }
 
-function withinOpenFiles({ config, logger }: Frame): Config {
+function withinOpenFiles({ config, logger }: ProcessContext): Config {
   const { maxConnections } = config.gateway
   const openFiles = readOpenFilesLimit()
   const fitting = connectionsThatFit(openFiles, maxConnections, config.upstream.connections)
   if (fitting < maxConnections) {
-    const message =
-      'fewer client connections than gateway.maxConnections: more files may not be open (ulimit -n)'
+    const message = 'open file limit (ulimit -n) lowers gateway.maxConnections'
     logger.warn({ openFiles, maxConnections: fitting }, message)
   }
   return { ...config, gateway: { ...config.gateway, maxConnections: fitting } }

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { printConfig } from '../config/print-config.ts'
@@ -16,25 +15,23 @@ import { Drain } from './drain.ts'
 import { readHeapLimit } from './heap-limit.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
-import { readyCompiler } from './ready-compiler.ts'
 import { Reloader } from './reloader.ts'
 import { readRevision } from './revision.ts'
 import type { RunSettings } from './run-settings.ts'
-import { readyHeap, settleUnlessUsed } from './settle-heap.ts'
 
-/** npm passes on the Ctrl-C that a terminal has sent to its whole group already: two within this time are one. */
+/** npm forwards the Ctrl-C that a terminal sends to its whole process group: two within this time are one. */
 const SAME_KEYSTROKE_MS = 300
 
-/** Requests have ended by then; what is left are connections and a database to close. */
+/** For closing connections and the database, after the last request. */
 const STOP_DEADLINE_MS = 5_000
 
-/** How long the end waits for whoever reads the log. */
+/** How long the exit waits until the log is written. */
 const LOG_DEADLINE_MS = 1_000
 
-/** Enough to tell two sets of settings apart, too little to guess one from. */
+/** Long enough to tell two sets of settings apart, too short to guess one from. */
 const HASH_LENGTH = 8
 
-/** One plane of a process, built but not listening. */
+/** One plane of a process, built but not yet listening. */
 export interface PlaneRun {
   readonly name: 'gateway' | 'console'
   readonly app: FastifyInstance
@@ -43,39 +40,38 @@ export interface PlaneRun {
    * while they drain.
    */
   readonly internal?: FastifyInstance
-  /** What is degraded, part by part. */
+  /** Degraded parts, each with its state. */
   health(): Promise<Readonly<Record<string, string>>>
-  /** Ends connections and timers, after the last request. */
+  /** Closes connections and timers, after the last request. */
   stop(): Promise<void>
 }
 
-export interface Frame {
+export interface ProcessContext {
   readonly host: Host
   readonly version: string
   readonly config: Config
-  /** Where the logger's lines go. */
+  /** The logger's output. */
   readonly log: LogSink
   readonly logger: Logger
   readonly metrics: Metrics
   readonly drain: Drain
   readonly reloader: Reloader
-  /** What the start waits for, part by part, in a word. */
-  readonly lacking: Map<string, string>
+  /** Parts that the start waits for, each with its state. */
+  readonly waitingFor: Map<string, string>
 }
 
-/** A process on its way. */
 interface Running {
-  /** Null until all of them listen. */
+  /** Null until all planes listen. */
   planes: readonly PlaneRun[] | null
 }
 
-/** @param settings those to start with, and how they are read again */
-export function createFrame(
+/** @param settings the settings to start with, and how to reload them */
+export function createContext(
   host: Host,
   version: string,
   { config, files, load }: RunSettings,
   planes: readonly Plane[],
-): Frame {
+): ProcessContext {
   const metrics = createMetrics(partsOf(planes, config), config.metrics)
   const log = new LogSink(host.streams.output, metrics.logLinesDropped)
   const logger = createLogger(config.log.level, log)
@@ -97,14 +93,14 @@ export function createFrame(
     describeConfig(metrics, planes, hashOf(next))
     describeCertificates(metrics, planes, next)
   })
-  return { host, version, config, log, logger, metrics, drain, reloader, lacking: new Map() }
+  return { host, version, config, log, logger, metrics, drain, reloader, waitingFor: new Map() }
 }
 
 function hashOf(config: Config): string {
   return createHash('sha256').update(printConfig(config)).digest('hex').slice(0, HASH_LENGTH)
 }
 
-/** Changes are heard over Redis, or from a console in the same process. */
+/** Invalidations come over Redis, or from a console in the same process. */
 function partsOf(planes: readonly Plane[], config: Config): Part[] {
   const parts: Part[] = [...planes]
   const hasRedis = redisTopologyOf(config.redis) !== null
@@ -115,24 +111,22 @@ function partsOf(planes: readonly Plane[], config: Config): Part[] {
 }
 
 /**
- * Listens on the ops port, starts the planes, listens with each, says so in one line, and ends on a signal or a fault
- * through the drain.
- * @param start may take as long as what a plane cannot do without is away
- * @returns the addresses taken, once all listen
+ * Listens on the ops port, starts the planes, listens with each, logs the addresses in one line, and drains on a signal
+ * or an uncaught exception.
+ * @param start may take as long as a part is away that a plane cannot start without
+ * @returns the addresses, once all planes listen
  */
 export async function runUntilSignal(
-  frame: Frame,
+  context: ProcessContext,
   start: () => Promise<readonly PlaneRun[]>,
 ): Promise<Record<string, string>> {
-  readyCompiler()
-  const { config, logger } = frame
+  const { config, logger } = context
   const running: Running = { planes: null }
-  const ops = createOpsServer({ metrics: frame.metrics, health: healthOf(frame, running) })
+  const ops = createOpsServer({ metrics: context.metrics, health: healthOf(context, running) })
   const opsAddress = await listen(ops, 'ops', config.ops)
-  endOnSignal(frame, running, ops)
-  reloadWhileRunning(frame)
+  shutDownOnSignal(context, running, ops)
+  reloadWhileRunning(context)
   const planes = await start()
-  await readyHeap(frame.host)
   const addresses: Record<string, string> = {}
   for (const { name, app, internal } of planes) {
     addresses[name] = await listen(app, name, config[name])
@@ -141,16 +135,9 @@ export async function runUntilSignal(
   }
   addresses['ops'] = opsAddress
   running.planes = planes
-  // Whoever starts a process waits for this line, however little else they want to read.
+  // Supervisors and tests wait for this line, whatever the level.
   if (logger.level !== 'silent') logger.child({}, { level: 'info' }).info(addresses, 'listening')
-  settleUnlessUsed(appsOf(planes).map(({ server }) => server)).catch((error: unknown) =>
-    logger.debug({ err: error }, 'the start keeps its memory'),
-  )
   return addresses
-}
-
-function appsOf(planes: readonly PlaneRun[]): FastifyInstance[] {
-  return [...planes.map(({ app }) => app), ...internalAppsOf(planes)]
 }
 
 function internalAppsOf(planes: readonly PlaneRun[]): FastifyInstance[] {
@@ -161,76 +148,87 @@ function stopAll(planes: readonly PlaneRun[]): Promise<unknown> {
   return Promise.all(planes.map(plane => plane.stop()))
 }
 
-function healthOf({ drain, lacking }: Frame, running: Running): Health {
+function healthOf({ drain, waitingFor }: ProcessContext, running: Running): Health {
   return {
     state: () => {
       if (drain.phase !== 'serving') return 'draining'
       return running.planes === null ? 'starting' : 'ready'
     },
     details: async () => {
-      if (running.planes === null) return Object.fromEntries(lacking)
+      if (running.planes === null) return Object.fromEntries(waitingFor)
       const details = await Promise.all(running.planes.map(plane => plane.health()))
       return Object.fromEntries(details.flatMap(Object.entries<string>))
     },
   }
 }
 
-/** A terminal that is closed says SIGHUP as well, and means that the program should end. */
-function reloadWhileRunning({ host, config, reloader }: Frame): void {
+/** A closing terminal sends SIGHUP, too, and means that the program should exit. */
+function reloadWhileRunning({ host, config, reloader }: ProcessContext): void {
   reloader.start(config.reload.everySeconds * 1000)
   if (!host.atTerminal) host.onSignal('SIGHUP', () => reloader.reload({ signal: 'SIGHUP' }))
 }
 
-function endOnSignal(frame: Frame, running: Running, ops: FastifyInstance): void {
-  const { host, logger } = frame
+function shutDownOnSignal(context: ProcessContext, running: Running, ops: FastifyInstance): void {
+  const { host, logger, drain, log } = context
   let exitCode: number = EXIT.ok
   let interruptedAtMs = Number.NEGATIVE_INFINITY
-  host.onSignal('SIGTERM', () => end('SIGTERM', EXIT.ok))
+  host.onSignal('SIGTERM', () => shutDown('SIGTERM', EXIT.ok))
   host.onSignal('SIGINT', () => {
-    const again = frame.drain.phase !== 'serving' && performance.now() - interruptedAtMs > SAME_KEYSTROKE_MS
+    const again = drain.phase !== 'serving' && performance.now() - interruptedAtMs > SAME_KEYSTROKE_MS
     interruptedAtMs = performance.now()
     if (again && host.atTerminal) host.exit(EXIT.interrupted)
-    else end('SIGINT', EXIT.ok)
+    else shutDown('SIGINT', EXIT.ok)
   })
-  host.onFault(error => {
-    logger.fatal({ err: error }, 'a fault that nobody caught: ending')
-    end('fault', EXIT.failure)
+  host.onUncaughtException(error => {
+    logger.fatal({ err: error }, 'uncaught exception, shutting down')
+    shutDown('uncaught exception', EXIT.failure)
   })
 
-  function end(reason: string, code: number): void {
-    // A fault on the way out is one all the same.
+  function shutDown(reason: string, code: number): void {
+    // An exception during the shutdown counts, too.
     if (code !== EXIT.ok) exitCode = code
-    if (frame.drain.phase !== 'serving') return
-    leave(reason)
+    if (drain.phase !== 'serving') return
+    drainAndStop(context, running, ops, reason)
       .catch((error: unknown) => {
-        logger.fatal({ err: error }, 'could not end in order')
+        logger.fatal({ err: error }, 'shutdown failed')
         exitCode = EXIT.failure
       })
-      .then(() => frame.log.flush(LOG_DEADLINE_MS))
+      .then(() => log.flush(LOG_DEADLINE_MS))
       .then(() => host.exit(exitCode))
   }
+}
 
-  async function leave(reason: string): Promise<void> {
-    const { planes } = running
-    if (planes === null) {
-      logger.info({ reason }, 'ended before it was ready')
-      return
-    }
-    await frame.drain.run(
-      reason,
-      planes.map(plane => plane.app),
-    )
-    // A gateway in this process makes its last report to the console on the internal listener.
-    const serving = planes.filter(({ internal }) => internal !== undefined)
-    const others = planes.filter(({ internal }) => internal === undefined)
-    await inTime(stopAll(others))
-    await frame.drain.close(internalAppsOf(planes))
-    logger.info({ reason }, 'drained')
-    await inTime(stopAll(serving).then(() => ops.close()))
+async function drainAndStop(
+  { logger, drain }: ProcessContext,
+  { planes }: Running,
+  ops: FastifyInstance,
+  reason: string,
+): Promise<void> {
+  if (planes === null) {
+    logger.info({ reason }, 'stopped before it was ready')
+    return
   }
+  await drain.run(
+    reason,
+    planes.map(plane => plane.app),
+  )
+  // A gateway in this process sends its last report to the console's internal listener.
+  const withInternal = planes.filter(({ internal }) => internal !== undefined)
+  const others = planes.filter(({ internal }) => internal === undefined)
+  await withinDeadline(stopAll(others), logger)
+  await drain.close(internalAppsOf(planes))
+  logger.info({ reason }, 'drained')
+  await withinDeadline(
+    stopAll(withInternal).then(() => ops.close()),
+    logger,
+  )
+}
 
-  async function inTime(stopped: Promise<unknown>): Promise<void> {
-    const late = sleep(STOP_DEADLINE_MS, undefined, { ref: false })
-    await Promise.race([stopped, late.then(() => logger.warn('parts that did not stop in time'))])
-  }
+async function withinDeadline(stopped: Promise<unknown>, logger: Logger): Promise<void> {
+  const { promise: timedOut, resolve } = Promise.withResolvers<void>()
+  const deadline = setTimeout(() => {
+    logger.warn({ timeoutMs: STOP_DEADLINE_MS }, 'stopping parts timed out')
+    resolve()
+  }, STOP_DEADLINE_MS)
+  await Promise.race([stopped, timedOut]).finally(() => clearTimeout(deadline))
 }

@@ -20,7 +20,7 @@ const FILES: Readonly<Record<string, readonly { id: string; name: string; bytes:
   ws_2: [{ id: 'f_9', name: 'contract.docx', bytes: 48_220 }],
 }
 
-/** A workspace/files service as Postern stands in front of: it knows nothing of keys and answers whoever asks. */
+/** A workspace/files service as it may stand behind Postern: it knows nothing of keys and answers every request. */
 export function createSampleUpstream(): Server {
   return createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://sample')

@@ -1,5 +1,4 @@
 import { join } from 'node:path'
-import { KEEP_WHEN_QUIET } from '../../src/run/settle-heap.ts'
 import { forge, OTHER_WORKSPACE, WORKSPACE, writeKeys } from './keys.ts'
 import { LARGE, SMALL } from './nginx.ts'
 import type { ServerProcess } from './server-process.ts'
@@ -21,11 +20,6 @@ const WORKSPACE_PATH = `/api/v1/workspaces/${WORKSPACE}`
 const FILES_PATH = `${WORKSPACE_PATH}/files`
 /** More than are in flight at once, so that no two of one key are, and a memory of one record knows none of them. */
 const ROTATED_KEYS = 4096
-/**
- * While others have their turns, V8 would take back what it has learnt, some of it for good, and a bare server cost a
- * quarter more than one that is asked all the time. The gateway tells its own the same.
- */
-const STAY_WARM = { nodeFlags: [KEEP_WHEN_QUIET] }
 
 /** Starts all that this machine can. @param has whether nginx has its Lua modules; a checkout to compare with */
 export async function startContestants(
@@ -46,10 +40,10 @@ export async function startContestants(
     const keysFile = writeKeys(join(world.directory, 'keys'), keys)
     list.push({ ...way('gateway, key from Redis', cold, '/api/v1/auth', key, { status: 200 }), keysFile })
   }
-  const engine = await world.startNode('http-proxy.ts', 'http-proxy-3', STAY_WARM)
-  const replyFrom = await world.startNode('reply-from.ts', 'reply-from', STAY_WARM)
-  const least = await world.startNode('least-proxy.ts', 'least-proxy', STAY_WARM)
-  const floor = await world.startNode('refuse-all.ts', 'bare-node', STAY_WARM)
+  const engine = await world.startNode('http-proxy.ts', 'http-proxy-3')
+  const replyFrom = await world.startNode('reply-from.ts', 'reply-from')
+  const least = await world.startNode('least-proxy.ts', 'least-proxy')
+  const floor = await world.startNode('refuse-all.ts', 'bare-node')
   list.push(...forwarding('http-proxy-3', engine, key), ...forwarding('reply-from', replyFrom, key))
   list.push(...forwarding('node:http + undici, no auth', least, key))
   list.push(way('bare Node 401', floor, WORKSPACE_PATH, key, { status: 401 }))

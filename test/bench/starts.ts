@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { SEMI_SPACE_MIB } from '../support/start-words.ts'
+import { V8_FLAGS } from '../support/start-words.ts'
 import { buildForm } from './built-form.ts'
 import { residentBytes } from './processor-time.ts'
 import { machine, writeSection } from './report.ts'
@@ -21,7 +21,7 @@ interface Start {
 
 /** How soon a gateway is ready and what it holds while it is idle, in each form; and the least that Node lets it be. */
 export async function measureStarts(world: BenchWorld): Promise<string> {
-  const built = [`--max-semi-space-size=${SEMI_SPACE_MIB}`, buildForm(world.directory)]
+  const built = [...V8_FLAGS, buildForm(world.directory)]
   const forms: Readonly<Record<string, (name: string) => Promise<ServerProcess>>> = {
     'gateway, built, as in the image': name => world.startGateway(name, {}, { words: built }),
     'gateway, `npm start`': name => world.startGateway(name),

@@ -121,7 +121,7 @@ describe('with everything running', () => {
       POSTERN_OPS_PORT: '0',
     })
     expect(exit.code).toBe(1)
-    expect(exit.stderr).toMatch(/^gateway\.port: \d+ is taken by another program.*\n$/)
+    expect(exit.stderr).toMatch(/^gateway\.port: port \d+ is already in use.*\n$/)
   })
 
   test('secrets may come from files', async () => {

@@ -23,8 +23,7 @@ async function run(line: string) {
     // Of the streams only their events are of interest here.
     streams: { output: new PassThrough() } as unknown as Host['streams'],
     onSignal: () => {},
-    nextTick: callback => process.nextTick(callback),
-    onFault: () => {},
+    onUncaughtException: () => {},
   }
   await runProgram(host)
   return seen

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { SEMI_SPACE_MIB } from '../support/start-words.ts'
+import { V8_FLAGS } from '../support/start-words.ts'
 
 const CHECKOUT = new URL('../../', import.meta.url)
 
@@ -51,7 +51,7 @@ describe('the image', () => {
 
   it('starts the program itself, so that a signal reaches it, and takes the plane as its argument', () => {
     expect(of(image, 'ENTRYPOINT')).toEqual([
-      `["/nodejs/bin/node", "--max-semi-space-size=${SEMI_SPACE_MIB}", "/app/dist/main.js"]`,
+      `[${['/nodejs/bin/node', ...V8_FLAGS, '/app/dist/main.js'].map(word => `"${word}"`).join(', ')}]`,
     ])
     expect(of(image, 'CMD')).toEqual(['["--help"]'])
     expect(of(image, 'HEALTHCHECK')).toEqual(['NONE'])

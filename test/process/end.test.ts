@@ -63,7 +63,7 @@ test('on SIGTERM a long answer that ends in time is whole, one that does not is 
   expect(hangs.received.toString()).not.toContain('\r\n0\r\n\r\n')
   const exit = await gateway.process.exited
   expect([exit.code, exit.stderr]).toEqual([0, ''])
-  expect(gateway.process.log.map(line => line['msg'])).toContain('requests still in flight are cut')
+  expect(gateway.process.log.map(line => line['msg'])).toContain('drain timed out, closing connections')
 })
 
 test('what follows on a connection whose answer is its last is not begun: it can be asked elsewhere', async () => {
@@ -108,7 +108,9 @@ test.each([
     expect([exit.code, exit.stderr]).toEqual([1, ''])
     const fatal = gateway.process.log.filter(line => line['level'] === 60)
     expect(fatal.map(line => (line['err'] as { message: string }).message)).toEqual([message, message])
-    expect(gateway.process.log.find(line => line['msg'] === 'drained')).toMatchObject({ reason: 'fault' })
+    expect(gateway.process.log.find(line => line['msg'] === 'drained')).toMatchObject({
+      reason: 'uncaught exception',
+    })
   },
 )
 
@@ -123,7 +125,9 @@ test('a console whose code throws where nobody catches ends in order as well', a
   const console = await startPostern('console', env, [], [process.execPath, '--import', FAULTY, ENTRY])
   console.process.child.kill('SIGUSR2')
   expect((await console.process.exited).code).toBe(1)
-  expect(console.process.log.find(line => line['msg'] === 'drained')).toMatchObject({ reason: 'fault' })
+  expect(console.process.log.find(line => line['msg'] === 'drained')).toMatchObject({
+    reason: 'uncaught exception',
+  })
 })
 
 test('SIGKILL loses what was in flight and nothing else, and the next process is ready at once', {
