@@ -7,7 +7,8 @@ import {
   SENTINEL_RIGHTS,
   selectorOf,
 } from '../support/redis-users.ts'
-import { README } from './settings-section.ts'
+
+const README = new URL('../../README.md', import.meta.url)
 
 const ROWS = readFileSync(README, 'utf8')
   .split('\n')

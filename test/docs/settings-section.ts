@@ -1,19 +1,19 @@
 import { type Setting, settings } from '../../src/config/settings.ts'
 import { describeSetting } from './default-settings.ts'
 
-export const README = new URL('../../README.md', import.meta.url)
+export const SETTINGS_PAGE = new URL('../../docs/settings.md', import.meta.url)
 
 const BEGIN = '<!-- settings -->'
 const END = '<!-- /settings -->'
 /** Too rich for a cell. */
 const SHOWN_ELSEWHERE = new Set(['scopes', 'routes'])
 
-/** The README with its table of settings made anew; all around the two markers stays as it is. */
-export function withCurrentSettings(readme: string): string {
-  const begin = readme.indexOf(BEGIN)
-  const end = readme.indexOf(END)
-  if (begin < 0 || end < begin) throw new Error(`README.md must hold ${BEGIN} and, after it, ${END}`)
-  return `${readme.slice(0, begin)}${BEGIN}\n\n${settingsTable(settings)}\n${readme.slice(end)}`
+/** The page with a new table of settings; the text around the two markers stays as it is. */
+export function withCurrentSettings(page: string): string {
+  const begin = page.indexOf(BEGIN)
+  const end = page.indexOf(END)
+  if (begin < 0 || end < begin) throw new Error(`docs/settings.md must hold ${BEGIN} and, after it, ${END}`)
+  return `${page.slice(0, begin)}${BEGIN}\n\n${settingsTable(settings)}\n${page.slice(end)}`
 }
 
 /** The settings as a table in Markdown. */

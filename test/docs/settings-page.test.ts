@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { settings } from '../../src/config/settings.ts'
-import { README, settingsTable, withCurrentSettings } from './settings-section.ts'
+import { SETTINGS_PAGE, settingsTable, withCurrentSettings } from './settings-section.ts'
 
-const TEXT = readFileSync(README, 'utf8')
+const TEXT = readFileSync(SETTINGS_PAGE, 'utf8')
 
-describe('the README', () => {
-  it('describes the settings as they are: npm run docs writes them', () => {
+describe('the settings reference', () => {
+  it('is current: npm run docs writes it', () => {
     expect(TEXT).toBe(withCurrentSettings(TEXT))
   })
 
@@ -28,12 +28,12 @@ describe('the README', () => {
     ['upstream.headers', 'none'],
     ['redis.beats', '`true`'],
     ['gateway.responseHeaders', '`Content-Type`, `Content-Encoding`'],
-  ])('tells the default of %s: %s', (path, byDefault) => {
+  ])('shows the default of %s: %s', (path, byDefault) => {
     expect(TEXT).toMatch(new RegExp(`^\\| \`${path}\` \\| [^|]* \\| ${byDefault}`, 'm'))
   })
 })
 
-describe('writing the README', () => {
+describe('writing the settings reference', () => {
   it('keeps a cell whole, whatever a default holds', () => {
     const [setting] = settings
     if (setting === undefined) throw new Error('There are settings')
