@@ -1,0 +1,62 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { settings } from '../../src/config/settings.ts'
+import { ourMetrics } from '../observability/catalogue.ts'
+import { OBSERVABILITY, withCurrentMetrics } from './metrics-table.ts'
+
+const DOCS = new URL('../../docs/', import.meta.url)
+const pages = ['operate', 'behind'].flatMap(folder =>
+  readdirSync(new URL(folder, DOCS))
+    .filter(file => file.endsWith('.md'))
+    .map(file => [`${folder}/${file}`, readFileSync(new URL(`${folder}/${file}`, DOCS), 'utf8')] as const),
+)
+const ALERTS = readdirSync(new URL('../../helm/alerts', import.meta.url))
+  .map(file => readFileSync(new URL(`../../helm/alerts/${file}`, import.meta.url), 'utf8'))
+  .join('\n')
+const PLANES =
+  'gateway|console|upstream|keys|limits|redis|keyService|database|drain|reload|tracing|metrics|log|ops'
+const paths = settings.map(({ path }) => path)
+/** Parts of the chart that have the name of a plane. */
+const OF_THE_CHART = /^(?:gateway|console)\.(?:replicas|resources|ingress|httpRoute|service|pod)\b/
+
+const blocksOf = (text: string, language: string) =>
+  [...text.matchAll(new RegExp(`(.*)\\n\\n? *\`\`\`${language}\\n([\\s\\S]*?)\\n *\`\`\``, 'g'))].map(
+    ([, before = '', block = '']) => ({ before, block }),
+  )
+
+it('the table of metrics is that of the registry: npm run docs writes it', () => {
+  const page = readFileSync(OBSERVABILITY, 'utf8')
+  expect(page).toBe(withCurrentMetrics(page))
+  expect(ourMetrics.filter(name => !page.includes(`| \`${name}\` |`))).toEqual([])
+})
+
+describe.each(pages)('docs/%s', (page, text) => {
+  it('names only metrics, alerts and settings that exist', () => {
+    const metrics = [...text.matchAll(/postern_[a-z_]+[a-z]/g)].map(([name]) => name)
+    expect(metrics.filter(name => !ourMetrics.includes(name))).toEqual([])
+    const alerts = [...text.matchAll(/`(Postern[A-Z]\w+)`/g)].map(([, name = '']) => name)
+    expect(alerts.filter(name => !ALERTS.includes(`alert: ${name}`))).toEqual([])
+    const named = [...text.matchAll(new RegExp(`\`((?:${PLANES})\\.[A-Za-z.]+)\\b[^\`]*\``, 'g'))].map(
+      ([, path = '']) => path,
+    )
+    const known = (path: string) => paths.some(other => other === path || other.startsWith(`${path}.`))
+    expect(named.filter(path => !known(path) && !OF_THE_CHART.test(path))).toEqual([])
+  })
+
+  it('links to files that exist', () => {
+    const links = [...text.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, link = '']) => link)
+    const local = links.filter(link => !link.startsWith('http'))
+    expect(local.filter(link => !existsSync(new URL(link, new URL(page, DOCS))))).toEqual([])
+  })
+
+  it('has YAML that parses, and marks commands that need a cluster or a registry', () => {
+    for (const { block } of blocksOf(text, 'yaml'))
+      expect(parseAllDocuments(block).flatMap(({ errors }) => errors)).toEqual([])
+    const unmarked = blocksOf(text, 'sh').filter(
+      ({ before, block }) =>
+        /^ *(?:kubectl|helm|docker) /m.test(block) && !/Needs a (?:cluster|registry)\.$/.test(before),
+    )
+    expect(unmarked).toEqual([])
+  })
+})
