@@ -8,7 +8,7 @@ import { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
 import { expectToFit, schema } from './contract.ts'
 
-const PAGE = readFileSync(new URL('../../config/bring-your-own-keys.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../../docs/bring-your-own-keys.md', import.meta.url), 'utf8')
 const blocks = (language: string) =>
   [...PAGE.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
     ([, text = '']) => text,

@@ -248,7 +248,7 @@ describe('of a key that expires', () => {
 })
 
 test('the page shows how to verify a message, in code that works', async () => {
-  const page = readFileSync(new URL('../../config/webhooks.md', import.meta.url), 'utf8')
+  const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
   const [, code = ''] = /^```js\n([\s\S]*?)^```$/m.exec(page) ?? []
   const { verify } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
   const running = await startConsole({ webhook: webhook() })
