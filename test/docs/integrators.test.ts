@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest'
+import { DENIAL_REASONS, denialRow } from '../../src/domain/denial.ts'
+import { INTEGRATORS_PAGE } from './integrators-page.ts'
+
+const ROWS = /<!-- errors -->([\s\S]*)<!-- \/errors -->/.exec(INTEGRATORS_PAGE)?.[1] ?? ''
+
+test('the table for integrators has every error that the gateway returns, and no other', () => {
+  const documented = [...ROWS.matchAll(/^\| ([\d, ]+) \| `(\w+)` \|/gm)].flatMap(([, statuses = '', code]) =>
+    statuses.split(', ').map(status => `${status} ${code}`),
+  )
+  const returned = DENIAL_REASONS.map(reason => `${denialRow(reason).status} ${denialRow(reason).code}`)
+  expect(documented.toSorted()).toEqual([...new Set(returned)].toSorted())
+})
+
+test('it says to retry whatever comes with Retry-After', () => {
+  const codes = DENIAL_REASONS.filter(reason => denialRow(reason).retryAfterSeconds !== undefined).map(
+    reason => denialRow(reason).code,
+  )
+  expect(codes.length).toBeGreaterThan(3)
+  for (const code of codes)
+    expect(ROWS).toMatch(new RegExp(`^\\|[^|]*\\| \`${code}\` \\|.*\\| yes \\|$`, 'm'))
+})
