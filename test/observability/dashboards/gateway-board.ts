@@ -67,7 +67,7 @@ const summary: Row = {
     },
     {
       title: 'Gateways',
-      description: 'Replicas that report, and those of them that do not hear of revocations.',
+      description: 'Gateways that report, and those of them that receive no invalidations.',
       kind: 'stat',
       unit: 'none',
       width: 4,
@@ -76,7 +76,7 @@ const summary: Row = {
         { expr: gauge('postern_config_info', '', 'plane="gateway"'), legend: 'replicas' },
         {
           expr: `sum(1 - postern_key_invalidation_connected{${CHOSEN}})`,
-          legend: 'deaf',
+          legend: 'disconnected',
         },
       ],
     },
@@ -269,7 +269,7 @@ const cache: Row = {
     },
     {
       title: 'Records that left memory',
-      description: '`invalidated`: a change was heard. `size`: memory was full.',
+      description: '`invalidated`: a change arrived. `size`: memory was full.',
       kind: 'timeseries',
       unit: 'ops',
       width: 6,
@@ -278,7 +278,7 @@ const cache: Row = {
     {
       title: 'From revocation to its effect',
       description:
-        'From the commit of a change to its eviction here, of changes heard while not deaf. The promise: within a second.',
+        'From the commit of a change to its eviction here, of changes received while connected. The promise: within a second.',
       kind: 'timeseries',
       unit: 's',
       width: 12,
@@ -286,9 +286,9 @@ const cache: Row = {
       queries: quantiles('postern_key_invalidation_lag_seconds'),
     },
     {
-      title: 'Hearing',
+      title: 'Connected to the invalidation channel',
       description:
-        '1 while a replica hears of changes, 0 while it is deaf and asks the key service for each key.',
+        '1 while a gateway is connected, 0 while it is disconnected and verifies each key at the key service.',
       kind: 'timeseries',
       unit: 'none',
       max: 1,

@@ -78,7 +78,7 @@ const promise: Row = {
       ],
     },
     {
-      title: 'Changes heard',
+      title: 'Changes received',
       description:
         '`unknown_key`: nothing was held of it. `unreadable`: nobody knows what it was, so nothing is trusted.',
       kind: 'timeseries',
@@ -87,13 +87,13 @@ const promise: Row = {
       queries: [{ expr: rate('postern_key_invalidations_total', 'result'), legend: '{{result}}' }],
     },
     {
-      title: 'Deaf gateways',
+      title: 'Disconnected gateways',
       description: 'They ask the key service for each key.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
       runbook: '#posternrevocationstreamdown',
-      queries: [{ expr: `sum(1 - postern_key_invalidation_connected{${CHOSEN}})`, legend: 'deaf' }],
+      queries: [{ expr: `sum(1 - postern_key_invalidation_connected{${CHOSEN}})`, legend: 'disconnected' }],
     },
   ],
 }

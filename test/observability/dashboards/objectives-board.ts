@@ -48,7 +48,7 @@ const budgets: Row = {
     ),
     left(
       'Revocation: 99.9 % in effect within 1 s',
-      'Of changes heard by replicas that were not deaf; a deaf one asks the key service instead.',
+      'Of changes that connected gateways received; a disconnected one verifies keys at the key service instead.',
       `1 - (1 - ${increase(`${LAG}_bucket`, `${CHOSEN},le="1"`)} / ${increase(`${LAG}_count`, CHOSEN)}) / 0.001`,
     ),
   ],
