@@ -27,11 +27,11 @@ const { values: options } = parseArgs({
     keys: { type: 'string', default: '100,10000,1000000' },
     rounds: { type: 'string', default: '7' },
     seconds: { type: 'string', default: '1' },
-    /** Only contestants whose name holds this; the README stays as it is. */
+    /** Only contestants whose name holds this; docs/performance.md stays as it is. */
     only: { type: 'string', multiple: true },
-    /** Another checkout, measured beside this one; the README stays as it is. */
+    /** Another checkout, measured beside this one; docs/performance.md stays as it is. */
     against: { type: 'string' },
-    /** Flags for the gateway's node, such as --node=--cpu-prof; the README stays as it is. */
+    /** Flags for the gateway's node, such as --node=--cpu-prof; docs/performance.md stays as it is. */
     node: { type: 'string', multiple: true, default: [] },
   },
 })

@@ -8,7 +8,7 @@ import { goalsTable, samplesTable, table } from './tables.ts'
 
 const RESULTS = new URL('results.json', import.meta.url)
 const PICTURE = new URL('results.svg', import.meta.url)
-const README = new URL('../../README.md', import.meta.url)
+const PAGE = new URL('../../docs/performance.md', import.meta.url)
 
 export interface Report {
   readonly samples: Samples
@@ -18,7 +18,7 @@ export interface Report {
   readonly seconds: number
 }
 
-/** All that a full run leaves behind: JSON, the picture, and the README's section. */
+/** All that a full run leaves behind: JSON, the picture, and the section of docs/performance.md. */
 export function writeReport(report: Report): void {
   const text = describe(report)
   writeFileSync(RESULTS, `${JSON.stringify(toJson(report), null, 2)}\n`)
@@ -26,14 +26,15 @@ export function writeReport(report: Report): void {
   writeSection('bench', text)
 }
 
-/** @param name of the markers in the README between which the text goes */
+/** @param name of the markers in docs/performance.md between which the text goes */
 export function writeSection(name: string, text: string): void {
-  const readme = readFileSync(README, 'utf8')
+  const page = readFileSync(PAGE, 'utf8')
   const [opening, closing] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
-  const begin = readme.indexOf(opening)
-  const end = readme.indexOf(closing)
-  if (begin < 0 || end < begin) throw new Error(`README.md must hold ${opening} and, after it, ${closing}`)
-  writeFileSync(README, `${readme.slice(0, begin)}${opening}\n\n${text}\n\n${readme.slice(end)}`)
+  const begin = page.indexOf(opening)
+  const end = page.indexOf(closing)
+  if (begin < 0 || end < begin)
+    throw new Error(`docs/performance.md must hold ${opening} and, after it, ${closing}`)
+  writeFileSync(PAGE, `${page.slice(0, begin)}${opening}\n\n${text}\n\n${page.slice(end)}`)
 }
 
 export function sideTable(side: SideFigures): string {
@@ -55,7 +56,7 @@ function describe(report: Report): string {
     `\`npm run bench\`, ${new Date().toISOString().slice(0, 10)}, ${machine()}: ${rounds} rounds of ${seconds} s in turns, 64`,
     'connections, access log, metrics and every check on. Times move with the machine; ratios within one run are the result.',
     '',
-    '![Processor time of a request, by contestant](test/bench/results.svg)',
+    '![Processor time of a request, by contestant](../test/bench/results.svg)',
     '',
     samplesTable(samples),
     '',

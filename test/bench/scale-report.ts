@@ -45,7 +45,7 @@ export function scaleTables(report: ScaleReport): string {
   return [sizesTable(report), invalidationsTable(report.invalidations), goalsTable(report)].join('\n\n')
 }
 
-/** JSON, the picture, and the README's section. */
+/** JSON, the picture, and the section of docs/performance.md. */
 export function writeScale(report: ScaleReport): void {
   const goals = Object.fromEntries(judgeScale(report).map(({ name, ...goal }) => [name, goal]))
   const sizes = Object.fromEntries(report.sizes.map(size => [size.keys, size]))
@@ -163,7 +163,7 @@ function describe(report: ScaleReport): string {
     `${report.seconds} s in turns, 64 connections that ask \`/api/v1/auth\` with all keys in no order. Pauses are of the event loop, the`,
     'longest of each round; those of a bare Node server in the same rounds are what Node and the machine make of themselves.',
     '',
-    '![Processor time of a request, by keys in use](test/bench/scale.svg)',
+    '![Processor time of a request, by keys in use](../test/bench/scale.svg)',
     '',
     scaleTables(report),
   ].join('\n')
