@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+
+/** A block of commands in a page. */
+export interface ShellBlock {
+  readonly text: string
+  /** What the line above it says that it needs, such as `a cluster`; null if a test can run it here. */
+  readonly needs: string | null
+  /** The JSON block that follows it and shows the answer. */
+  readonly answer: string | null
+}
+
+/** The blocks of a page, from ` ```sh ` to ` ``` `. `Needs a cluster.` on a line of its own above a block marks it. */
+export function shellBlocks(page: string): ShellBlock[] {
+  const markdown = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+  const pattern =
+    /(?:^\*?Needs (a [a-z ]+)\.\*?\n\n?)?^```sh\n([\s\S]*?)^```\n(?:\n(?:[^\n#`]+\n\n)?```json\n([\s\S]*?)^```\n)?/gm
+  return [...markdown.matchAll(pattern)].map(([, needs = null, text = '', answer = null]) => ({
+    text,
+    needs,
+    answer,
+  }))
+}
+
+/**
+ * In place of npm: the checkout that runs the tests has its packages, so `npm ci` does nothing; `npm test` would run this test again.
+ * A program and not a function of the shell, so that `$!` is the process that gets a signal.
+ */
+const NPM = `#!/bin/sh
+case "$1" in ci | test) exit ;; esac
+PATH="\${PATH#*:}" exec npm "$@"
+`
+
+export interface ShellRun {
+  /** Standard output of each block. */
+  readonly outputs: readonly string[]
+  readonly code: number | null
+  readonly stderr: string
+}
+
+const SEPARATOR = '\u001e'
+
+/** Runs blocks in one shell in the top folder of the checkout, as a reader would who pastes them in turn. */
+export async function runBlocks(
+  blocks: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<ShellRun> {
+  const script = `set -euo pipefail\n${blocks.join(`\nprintf '${SEPARATOR}'\n`)}`
+  const shell = startShell(script, env)
+  let stdout = ''
+  let stderr = ''
+  shell.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  shell.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const closed = once(shell, 'close')
+  const [code] = (await once(shell, 'exit')) as [number | null]
+  // After a failed block its background processes still hold the pipes.
+  if (code !== 0) endGroup(shell.pid)
+  await closed
+  return { outputs: stdout.split(SEPARATOR), code, stderr }
+}
+
+/** A shell in a process group of its own, so that a test can end everything in it. */
+export function startShell(script: string, env: Readonly<Record<string, string>>) {
+  const programs = temporaryDirectory()
+  writeFileSync(join(programs, 'npm'), NPM, { mode: 0o755 })
+  return spawn('bash', ['-c', script], {
+    cwd: ROOT,
+    detached: true,
+    env: { PATH: `${programs}:${process.env['PATH'] ?? ''}`, HOME: process.env['HOME'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+/** Ends a shell of `startShell` and all that it has started. */
+export function endGroup(pid: number | undefined): void {
+  if (pid !== undefined) process.kill(-pid, 'SIGTERM')
+}
+
+/** Commands with the documented ports replaced by free ones. */
+export function withPorts(text: string, ports: ReadonlyMap<string, number>): string {
+  return text.replaceAll(/\b\d{4}\b/g, digits => String(ports.get(digits) ?? digits))
+}
+
+/** JSON answers as data, without the texts of errors, which are for people and may change. */
+export function answersIn(output: string): unknown[] {
+  return output
+    .split(/(?<=\})\s*(?=\{)|\n/)
+    .filter(line => line.startsWith('{'))
+    .map(line => {
+      const { error: _, ...answer } = JSON.parse(line) as Record<string, unknown>
+      return answer
+    })
+}
