@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createInterface } from 'node:readline'
+import { createInterface, type Interface } from 'node:readline'
 import { expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../support/free-port.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
@@ -46,9 +46,11 @@ test('the quickstart works as it is written, and no other user can read what it 
 })
 
 test('the demo and the request of the README work as they are written', { timeout: 60_000 }, async () => {
+  // The demo takes ports from flags alone.
   const { ports, env } = await otherPorts()
   const [demo, ...others] = shellBlocks('README.md').filter(({ needs }) => needs === null)
-  const shell = startShell(demo?.text ?? '', env)
+  const flags = `--gateway-port ${ports.get('8080')} --console-port ${ports.get('8081')} --ops-port ${ports.get('9090')}`
+  const shell = startShell(`${demo?.text.trim() ?? ''} -- ${flags}`, env)
   onTestFinished(async () => {
     if (shell.exitCode !== null) return
     const closed = once(shell, 'close')
@@ -67,10 +69,13 @@ test('the demo and the request of the README work as they are written', { timeou
     expect(answersIn(run.outputs[index] ?? '')).toEqual(answersIn(answer))
 })
 
-async function firstKeyIn(lines: AsyncIterable<string>): Promise<string> {
-  for await (const line of lines) {
-    const [, key] = /Bearer (wsk_\w+)/.exec(line) ?? []
-    if (key !== undefined) return key
-  }
-  throw new Error('The demo ended without a key')
+/** The first key that the demo prints; its output is read to the end, so that it never meets a closed pipe. */
+function firstKeyIn(lines: Interface): Promise<string> {
+  return new Promise((resolve, reject) => {
+    lines.on('line', line => {
+      const [, key] = /Bearer (wsk_\w+)/.exec(line) ?? []
+      if (key !== undefined) resolve(key)
+    })
+    lines.on('close', () => reject(new Error('The demo ended without a key')))
+  })
 }

@@ -8,9 +8,9 @@ import {
   selectorOf,
 } from '../support/redis-users.ts'
 
-const README = new URL('../../README.md', import.meta.url)
+const PAGE = new URL('../../docs/redis.md', import.meta.url)
 
-const ROWS = readFileSync(README, 'utf8')
+const ROWS = readFileSync(PAGE, 'utf8')
   .split('\n')
   .filter(line => line.startsWith('  | '))
   .map(line => line.replaceAll('\\|', 'I').split('|').slice(1, 4))
@@ -22,7 +22,7 @@ function rightsIn(where: string): (readonly string[])[] {
   )
 }
 
-it('the README grants the users of Redis what the tests run with', () => {
+it('docs/redis.md grants the users of Redis what the tests run with', () => {
   const single = [GATEWAY_RIGHTS.standalone, CONSOLE_RIGHTS.standalone]
   expect(rightsIn('single server')).toEqual(single)
   expect([GATEWAY_RIGHTS.sentinel, CONSOLE_RIGHTS.sentinel]).toEqual(single)

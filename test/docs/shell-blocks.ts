@@ -83,7 +83,11 @@ export function startShell(script: string, env: Readonly<Record<string, string>>
 
 /** Ends a shell of `startShell` and all that it has started. */
 export function endGroup(pid: number | undefined): void {
-  if (pid !== undefined) process.kill(-pid, 'SIGTERM')
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGTERM')
+  } catch {
+    // Everything in it has ended.
+  }
 }
 
 /** Commands with the documented ports replaced by free ones. */

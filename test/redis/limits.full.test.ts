@@ -55,7 +55,7 @@ describe.each([
   ['a single Redis', () => startStandalone()],
   ['Redis with Sentinels', () => SentinelGroup.start()],
   ['a Redis Cluster', () => ClusterGroup.start({ replicas: 0 })],
-] as const)('over %s, with the rights of the README and no other', (_, start) => {
+] as const)('over %s, with the rights of docs/redis.md and no other', (_, start) => {
   let group: RedisGroup
   beforeAll(async () => {
     group = await start()

@@ -203,7 +203,7 @@ describe('a revocation that a primary had no time to copy before it died', () =>
   })
 })
 
-test('a primary that is cut off from its replica takes no change for announced, set up as the README says', {
+test('a primary that is cut off from its replica takes no change for announced, set up as docs/redis.md says', {
   timeout: 60_000,
 }, async () => {
   const [primary, replica] = [await group.primary(), await group.replica()]

@@ -65,7 +65,7 @@ export class Replica {
   }
 }
 
-/** A real console and some gateways over one Redis, each with the rights of the README and no other. */
+/** A real console and some gateways over one Redis, each with the rights of docs/redis.md and no other. */
 export class Fleet {
   readonly console: RunningConsole
   readonly replicas: readonly Replica[]

@@ -56,7 +56,7 @@ export class RedisServer {
     await this.admin.call('ACL', 'SETUSER', name, ...rules)
   }
 
-  /** The user that README and chart tell operators to make, and nothing beyond. */
+  /** The user that docs/redis.md and chart tell operators to make, and nothing beyond. */
   async addGatewayUser(name: string, password: string): Promise<void> {
     const rules = ['reset', 'on', `>${password}`, '+getrange', '~postern:key:*', '+subscribe']
     await this.addUser(name, ...rules, '&postern:keys:changed')

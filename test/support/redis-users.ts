@@ -1,4 +1,4 @@
-/** The rights of Postern's two users, as the README tells operators to grant them; each is needed, and no other. */
+/** The rights of Postern's two users, as docs/redis.md tells operators to grant them; each is needed, and no other. */
 const GATEWAY = ['~postern:key:*', '&postern:keys:changed', '-@all', '+getrange', '+subscribe']
 const CONSOLE = ['~postern:key:*', '&postern:keys:changed', '-@all', '+getrange', '+set', '+eval', '+publish']
 /** How a client learns which node holds what. */
