@@ -187,6 +187,18 @@ describe('a beat', () => {
     expect(messages('heartbeat')).toHaveLength(1)
   })
 
+  test('counts from before the database was asked: after a slow answer gateways see that it is late', async () => {
+    const { promise, resolve } = Promise.withResolvers<null>()
+    stop()
+    const parts = { announcer, outbox, clock, timers, logger: silentLogger, messages: messagesOf(clock) }
+    stop = startHeartbeats({ ...parts, repository: { ...repository, pendingSpan: () => promise } })
+    await letPass(300)
+    await letPass(900)
+    resolve(null)
+    await letPass(0)
+    expect(messages('heartbeat')[0]).toMatchObject({ monotonicMs: 300, atMs: NOW_MS + 300 })
+  })
+
   test('is not sent where the database cannot say whether anything is undelivered', async () => {
     const broken = { ...repository, pendingSpan: () => Promise.reject(new Error('disk I/O error')) }
     stop()

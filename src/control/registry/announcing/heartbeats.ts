@@ -60,6 +60,8 @@ async function publishHeartbeat({
 }: HeartbeatParts): Promise<PauseReason | null> {
   if (announcer.state() === 'off') return null
   if (announcer.state() === 'down') return 'not_connected'
+  // Stamped before the query: what is true of then must not count as news where the database was slow.
+  const heartbeat = messages.heartbeat()
   const pending = await repository.pendingSpan()
   // Another console on this database may have committed the change and died.
   if (pending !== null) outbox.requestDrainUnlessWaiting()
@@ -69,7 +71,7 @@ async function publishHeartbeat({
     outbox.requestDrainUnlessWaiting()
     return 'not_caught_up'
   }
-  await announcer.publish(messages.heartbeat())
+  await announcer.publish(heartbeat)
   return null
 }
 
