@@ -144,7 +144,7 @@ describe('issuing a key', () => {
     expect((await ask('POST', KEYS, request)).status).toBe(201)
     const { status, body } = await ask('POST', KEYS, request)
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
-    expect(JSON.stringify(log)).toContain('random generator')
+    expect(JSON.stringify(log)).toContain('random number generator')
   })
 })
 

@@ -99,7 +99,7 @@ function rotateCall(registry: Registry, count: OperationCounter): Call {
       const context = readRequestContext(request)
       const result = await count('rotate', () => rotateKey(registry, id, body, context))
       const success = requireSuccess(result, request, reply)
-      return reply.code(201).send(await rotationJson(registry, success, isToWait(request)))
+      return reply.code(201).send(await rotationJson(registry, success, mustWait(request)))
     },
   }
 }
@@ -116,7 +116,7 @@ function revokeCall(registry: Registry, count: OperationCounter): Call {
       const context = readRequestContext(request)
       const result = await count('revoke', () => revokeKey(registry, id, context))
       const success = requireSuccess(result, request, reply)
-      const progress = await readRevocationProgress(registry, success, isToWait(request))
+      const progress = await readRevocationProgress(registry, success, mustWait(request))
       return { key: await keyWithUseJson(registry, success.record), ...revocationJson(progress) }
     },
   }
@@ -137,7 +137,7 @@ async function getKey(registry: Registry, request: FastifyRequest): Promise<unkn
 }
 
 /** @param request of a route whose schema has validated the query */
-function isToWait({ query }: FastifyRequest): boolean {
+function mustWait({ query }: FastifyRequest): boolean {
   return (query as WaitQuery).wait === '1'
 }
 
@@ -170,9 +170,13 @@ function toApiError(refusal: OperationRefusal): ApiError {
 }
 
 /** Announcement and gateways are those of the old key. */
-async function rotationJson(registry: Registry, success: OperationSuccess, wait: boolean): Promise<unknown> {
+async function rotationJson(
+  registry: Registry,
+  success: OperationSuccess,
+  mustWait: boolean,
+): Promise<unknown> {
   const { record, secret, replaced } = success
-  const progress = await readRevocationProgress(registry, success, wait)
+  const progress = await readRevocationProgress(registry, success, mustWait)
   return {
     key: keyJson(record, registry.clock, null),
     secret: secret?.reveal() ?? null,

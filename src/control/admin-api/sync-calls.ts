@@ -60,5 +60,5 @@ async function putPage({ announcer, logger }: SyncParts, keys: readonly StoredKe
 }
 
 function unavailable(): ApiError {
-  return new ApiError('redis_unavailable', 'Redis cannot be reached; retry the same request')
+  return new ApiError('redis_unavailable', 'Redis is unavailable; retry the same request')
 }

@@ -8,9 +8,9 @@ const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i
 
 /** Admits requests with the token or of a signed-in person. */
 export function requireBearerOrPerson(token: () => string | undefined): onRequestHookHandler {
-  const isBearer = requireBearer(token)
+  const checkBearer = requireBearer(token)
   return async function (request, reply) {
-    if (request.person === null) await isBearer.call(this, request, reply, () => {})
+    if (request.person === null) await checkBearer.call(this, request, reply, () => {})
   }
 }
 

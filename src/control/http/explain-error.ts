@@ -39,7 +39,7 @@ function explainViolation(violation: FastifySchemaValidationError, context: stri
   if (typeof additionalProperty === 'string') return unknownField(additionalProperty, context)
   const field = typeof missingProperty === 'string' ? missingProperty : violation.instancePath.split('/')[1]
   if (field === undefined) return invalidField('The body', 'a JSON object')
-  return invalidField(field, EXPECTED[`${context}/${field}`] ?? EXPECTED[field] ?? 'of another form')
+  return invalidField(field, EXPECTED[`${context}/${field}`] ?? EXPECTED[field] ?? 'in a valid format')
 }
 
 function unknownField(name: string, context: string): ApiError {
@@ -51,7 +51,7 @@ function unknownField(name: string, context: string): ApiError {
 const FAULT_ANSWERS: Readonly<
   Record<ConnectionFault, readonly [status: number, code: string, text: string]>
 > = {
-  malformed_request: [400, 'invalid_request', 'This is not a well-formed HTTP request'],
+  malformed_request: [400, 'invalid_request', 'Malformed HTTP request'],
   unknown_route: [404, 'not_found', 'No resource at this path'],
   request_timeout: [408, 'invalid_request', 'The request was not received in time'],
   url_too_long: [414, 'request_too_large', 'The URL is too long'],

@@ -61,7 +61,7 @@ function isProgram({ url, headers }: FastifyRequest): boolean {
 
 function refuseForeignRequest({ headers, method }: FastifyRequest, site: Site): void {
   if (!isOwnHost(site, headers.host)) {
-    throw new ApiError('misdirected_request', `This console answers only at ${site.origin}`)
+    throw new ApiError('misdirected_request', `This console is available only at ${site.origin}`)
   }
   if (!SAFE_METHODS.has(method) && !isOwnPage(site, headers)) {
     throw new ApiError('forbidden', 'This request comes from another site')
@@ -98,6 +98,6 @@ function pathOf(address: string | undefined): string | null {
 
 /** The person, in routes behind `requirePerson`. */
 export function personOfRequest({ person }: FastifyRequest): Person {
-  if (person === null) throw new Error('This route lacks requirePerson')
+  if (person === null) throw new Error('This route requires the preHandler requirePerson')
   return person
 }

@@ -16,12 +16,12 @@ export interface OneTimeLink {
 export function createOneTimeLink(person: Person, clock: Clock, randomBytes: RandomBytes): OneTimeLink {
   const token = Buffer.from(randomBytes(32)).toString('base64url')
   const endsAtMs = clock.monotonicMs() + LIFE_MS
-  let taken = false
+  let isUsed = false
   return {
     path: `/sign-in/once?token=${token}`,
     take(presented) {
-      if (taken || clock.monotonicMs() >= endsAtMs || !isSame(presented, token)) return null
-      taken = true
+      if (isUsed || clock.monotonicMs() >= endsAtMs || !isSame(presented, token)) return null
+      isUsed = true
       return person
     },
   }

@@ -4,7 +4,7 @@ import { Agent, fetch, type RequestInit } from 'undici'
 import { requireAuthorities } from '../../domain/pem.ts'
 
 /** Metadata, keys and tokens are a few KiB. */
-const MAX_ANSWER_BYTES = 1024 * 1024
+const MAX_RESPONSE_BYTES = 1024 * 1024
 
 export interface ProviderFetch {
   readonly fetch: CustomFetch
@@ -23,7 +23,7 @@ export function createProviderFetch(settings: {
     connect: { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) },
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
-    maxResponseSize: MAX_ANSWER_BYTES,
+    maxResponseSize: MAX_RESPONSE_BYTES,
   })
   return {
     // undici and Node declare the same Response and options twice.

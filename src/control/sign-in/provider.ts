@@ -43,12 +43,12 @@ export function createProvider(
 ): Provider {
   const { redirectUri, clock, logger } = parts
   const http = createProviderFetch(settings)
-  const known = cacheMetadata(() => discover(settings, http), clock, logger)
+  const metadata = cacheMetadata(() => discover(settings, http), clock, logger)
   const scope = [...new Set(['openid', ...settings.scopes])].join(' ')
 
   return {
     async begin(returnPath) {
-      const config = await known().catch(throwProviderUnavailable)
+      const config = await metadata().catch(throwProviderUnavailable)
       const verifier = oidc.randomPKCECodeVerifier()
       const attempt = {
         state: oidc.randomState(),
@@ -68,7 +68,7 @@ export function createProvider(
       return { address: address.href, attempt }
     },
     async finish(address, attempt) {
-      const config = await known().catch(throwProviderUnavailable)
+      const config = await metadata().catch(throwProviderUnavailable)
       const claims = await redeem(config, address, attempt, settings).catch(explainProviderError)
       const person = personOf(claims, settings)
       if (person === null) throw new SignInError('invalid', 'the id token has no valid sub')
@@ -123,30 +123,30 @@ async function redeem(
 
 /** Caches metadata with one fetch at a time; a failed refresh keeps the old metadata. */
 function cacheMetadata(
-  ask: () => Promise<oidc.Configuration>,
+  fetchMetadata: () => Promise<oidc.Configuration>,
   clock: Clock,
   logger: ControlLogger,
 ): () => Promise<oidc.Configuration> {
-  let kept: { readonly config: oidc.Configuration; readonly atMs: number } | null = null
-  let asking: Promise<oidc.Configuration> | null = null
+  let cached: { readonly config: oidc.Configuration; readonly atMs: number } | null = null
+  let pending: Promise<oidc.Configuration> | null = null
 
-  async function askAnew(): Promise<oidc.Configuration> {
+  async function refresh(): Promise<oidc.Configuration> {
     try {
-      const config = await ask()
-      kept = { config, atMs: clock.monotonicMs() }
+      const config = await fetchMetadata()
+      cached = { config, atMs: clock.monotonicMs() }
       return config
     } catch (error) {
-      if (kept === null) throw error
+      if (cached === null) throw error
       logger.warn({ cause: causeOf(error) }, 'provider metadata refresh failed, using cached metadata')
-      return kept.config
+      return cached.config
     } finally {
-      asking = null
+      pending = null
     }
   }
 
   return async () => {
-    if (kept !== null && clock.monotonicMs() < kept.atMs + METADATA_TTL_MS) return kept.config
-    asking ??= askAnew()
-    return asking
+    if (cached !== null && clock.monotonicMs() < cached.atMs + METADATA_TTL_MS) return cached.config
+    pending ??= refresh()
+    return pending
   }
 }

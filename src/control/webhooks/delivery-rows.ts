@@ -100,7 +100,7 @@ export async function listDeliveries(
   return { deliveries, nextAfterId: found.length > limit ? (deliveries.at(-1)?.id ?? null) : null }
 }
 
-/** Working keys without a successor that expire in this span and have no event for it yet. */
+/** Working keys that were not replaced and expire in this span and have no event for it yet. */
 export async function findExpiringKeys(
   database: Kysely<Tables>,
   { days, afterMs, untilMs }: { days: number; afterMs: number; untilMs: number },

@@ -90,7 +90,7 @@ describe('a name of somebody else’s that leads to this address', () => {
       for (const path of ['/', '/sign-in', '/sign-in/start', `/admin/v1${KEYS}`]) {
         const { status, text, headers } = await ada.browser.ask('GET', path, { host })
         expect([path, status]).toEqual([path, 421])
-        expect(text.replaceAll('&#x2F;', '/')).toContain('This console answers only at https://console.test')
+        expect(text.replaceAll('&#x2F;', '/')).toContain('This console is available only at https://console.test')
         expect(text).not.toContain('ws_1')
         expect(headers['set-cookie']).toBeUndefined()
       }

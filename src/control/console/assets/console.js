@@ -19,7 +19,7 @@ function relativeTime(differenceMs) {
 /** By the console's clock: the local one may be wrong. */
 const aheadMs = Number(document.body.dataset.now ?? Date.now()) - Date.now()
 
-function keepTimesTrue() {
+function updateTimes() {
   for (const element of document.querySelectorAll('time[data-live]')) {
     const text = relativeTime(Date.parse(element.dateTime) - Date.now() - aheadMs)
     if (element.textContent !== text) element.textContent = text
@@ -38,15 +38,15 @@ async function copy(element) {
 
 function setUpCopying() {
   for (const button of document.querySelectorAll('button[data-copies]')) {
-    const said = document.createElement('span')
-    said.className = 'hidden'
-    said.setAttribute('role', 'status')
-    button.after(said)
+    const announcement = document.createElement('span')
+    announcement.className = 'hidden'
+    announcement.setAttribute('role', 'status')
+    button.after(announcement)
     button.hidden = false
     button.addEventListener('click', async () => {
       const done = await copy(document.getElementById(button.dataset.copies)).catch(() => false)
       button.textContent = done ? 'Copied' : 'Copy manually'
-      said.textContent = button.textContent
+      announcement.textContent = button.textContent
     })
   }
 }
@@ -125,15 +125,15 @@ function setUpSigningOut() {
 /** Removes secrets before the page enters the back/forward cache. */
 function forgetSecrets() {
   for (const element of document.querySelectorAll('[data-secret]')) {
-    const gone = document.createElement('p')
-    gone.className = 'notice'
-    gone.textContent = 'The secret is no longer shown.'
-    element.replaceChildren(gone)
+    const notice = document.createElement('p')
+    notice.className = 'notice'
+    notice.textContent = 'The secret is no longer shown.'
+    element.replaceChildren(notice)
   }
 }
 
-keepTimesTrue()
-setInterval(keepTimesTrue, 1000)
+updateTimes()
+setInterval(updateTimes, 1000)
 setUpCopying()
 setUpDialogs()
 setUpChoices()

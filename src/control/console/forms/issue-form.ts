@@ -15,8 +15,8 @@ export function readIssueForm(fields: FormFields): IssueForm {
 
 /** A new form, prefilled from a link or from before the session expired. */
 export function startIssueForm(query: FormFields): IssueForm {
-  const kept = readIssueForm(query)
-  return kept.expiry === '' ? { ...kept, ...DEFAULT_EXPIRY } : kept
+  const entries = readIssueForm(query)
+  return entries.expiry === '' ? { ...entries, ...DEFAULT_EXPIRY } : entries
 }
 
 export type IssueFormResult =

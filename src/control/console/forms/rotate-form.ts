@@ -24,9 +24,9 @@ export interface RotateForm extends ExpiryChoice {
 }
 
 export function startRotateForm(query: FormFields): RotateForm {
-  const kept = readRotateForm(query)
-  const overlap = kept.overlap === '' ? String(DEFAULT_OVERLAP_SECONDS) : kept.overlap
-  return kept.expiry === '' ? { overlap, ...DEFAULT_EXPIRY } : { ...kept, overlap }
+  const entries = readRotateForm(query)
+  const overlap = entries.overlap === '' ? String(DEFAULT_OVERLAP_SECONDS) : entries.overlap
+  return entries.expiry === '' ? { overlap, ...DEFAULT_EXPIRY } : { ...entries, overlap }
 }
 
 export function readRotateForm(fields: FormFields): RotateForm {

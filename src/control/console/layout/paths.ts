@@ -37,8 +37,8 @@ export function openApiPath(workspaceId: string): string {
 }
 
 function withQuery(path: string, query: Readonly<Record<string, string | null | undefined>>): string {
-  const said = Object.entries(query).filter(
+  const present = Object.entries(query).filter(
     (entry): entry is [string, string] => typeof entry[1] === 'string',
   )
-  return said.length === 0 ? path : `${path}?${new URLSearchParams(said)}`
+  return present.length === 0 ? path : `${path}?${new URLSearchParams(present)}`
 }

@@ -75,8 +75,8 @@ function table(keys: readonly KeyView[], nowMs: number): Html {
 
 function row(key: KeyView, hintOfKey: ReadonlyMap<string, string>, nowMs: number): Html {
   const { record, state } = key
-  const dead = state === 'expired' || state === 'revoked'
-  return html`<tr${dead ? html` class="dead"` : null}>
+  const isDead = state === 'expired' || state === 'revoked'
+  return html`<tr${isDead ? html` class="dead"` : null}>
     <th scope="row">${keyLink(key)}${replacedBy(key, hintOfKey)}</th>
     ${cell('Hint', hintOf(record))}
     ${cell('State', stateBadge(key))}

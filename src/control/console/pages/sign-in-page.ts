@@ -13,7 +13,7 @@ export interface SignInView {
 
 const PROBLEMS: Readonly<Record<SignInProblem, string>> = {
   denied: 'The sign-in provider denied access. If you cancelled by accident, sign in again.',
-  invalid: 'The answer of the sign-in provider was invalid or came too late. Sign in again.',
+  invalid: 'The sign-in provider’s response was invalid or too late. Sign in again.',
   unavailable: 'The sign-in provider is unavailable. Try again in a moment.',
   limited: 'Too many sign-in attempts from your address. Wait one minute, then try again.',
 }

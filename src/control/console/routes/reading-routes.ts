@@ -130,13 +130,13 @@ async function showAudit(
 ): Promise<FastifyReply> {
   const workspaceId = workspaceOf(request)
   const cursor = cursorOf(request)
-  const question = { workspaceId, limit: PAGE_SIZE, afterId: cursor }
-  const { entries, nextAfterId } = await registry.repository.listAudit(question)
+  const options = { workspaceId, limit: PAGE_SIZE, afterId: cursor }
+  const { entries, nextAfterId } = await registry.repository.listAudit(options)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const place = { nextCursor: nextAfterId, isFirstPage: cursor === null }
+  const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
   return answerPage(
     reply,
-    auditPage(frame, { workspaceId, entries, ...place, hasWebhook: deliveries !== null }),
+    auditPage(frame, { workspaceId, entries, ...paging, hasWebhook: deliveries !== null }),
   )
 }
 
@@ -150,8 +150,8 @@ async function showDeliveries(
   const cursor = cursorOf(request)
   const found = await deliveries.list({ workspaceId, limit: PAGE_SIZE, afterId: cursor })
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const page = { nextCursor: found.nextAfterId, isFirstPage: cursor === null }
-  return answerPage(reply, deliveriesPage(frame, { workspaceId, deliveries: found.deliveries, ...page }))
+  const paging = { nextCursor: found.nextAfterId, isFirstPage: cursor === null }
+  return answerPage(reply, deliveriesPage(frame, { workspaceId, deliveries: found.deliveries, ...paging }))
 }
 
 /** An invalid cursor shows the first page. */

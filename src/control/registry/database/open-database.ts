@@ -25,7 +25,7 @@ export async function openDatabase(
 
 /**
  * Retries without limit while the database is unreachable: exiting would only put the console through restart back-off.
- * @throws any other error, such as a wrong password, which waiting does not mend
+ * @throws any other error, such as a wrong password, which retrying does not fix
  */
 export async function waitForDatabase(
   open: () => Promise<Database>,

@@ -16,12 +16,12 @@ export interface RevocationProgress {
 
 /**
  * @param success a revocation, or a rotation: then of its old key
- * @param isToWait waits for up to a second until at least one gateway is known and all have confirmed
+ * @param mustWait waits for up to a second until at least one gateway is known and all have confirmed
  */
 export async function readRevocationProgress(
   registry: Registry,
   success: OperationSuccess,
-  isToWait: boolean,
+  mustWait: boolean,
 ): Promise<RevocationProgress> {
   const { announced, announcedAtMs } = success
   const { record, digest } = success.replaced ?? success
@@ -31,6 +31,6 @@ export async function readRevocationProgress(
   const change = { digest, version, committedAtMs }
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
   const read = () =>
-    isToWait ? awaitConfirmations(registry, change, announced) : readConfirmations(registry, change)
+    mustWait ? awaitConfirmations(registry, change, announced) : readConfirmations(registry, change)
   return { announced, committedAtMs, announcedAtMs, gateways: isKnown ? await read() : null }
 }

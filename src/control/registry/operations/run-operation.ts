@@ -96,8 +96,8 @@ export async function runOperation(
 }
 
 const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
-  hint_taken: 'the hint of each new key was taken; the random generator may be broken',
-  stale: 'the key kept changing concurrently',
+  hint_taken: 'each new key had a hint that is already in use; check the random number generator',
+  stale: 'other changes to the key kept coming first',
   committed: '',
   repeated: '',
 }
