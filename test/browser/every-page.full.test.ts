@@ -52,7 +52,7 @@ const NAMES = [
   'revoked-silent',
 ]
 
-describe.skipIf(!has(CHROMIUM))('every page can be used by everybody', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('every page is accessible', BROWSER_TEST, () => {
   let browser: Browser
   let stage: Stage
   /** Somebody signed in and somebody not, by what they look at it with. */
@@ -104,7 +104,7 @@ describe.skipIf(!has(CHROMIUM))('every page can be used by everybody', BROWSER_T
     }
   })
 
-  test('and what keeps somebody out would be seen', async () => {
+  test('and the check finds a violation', async () => {
     const { page, close } = await visitor(browser)
     await page.setContent('<main><input><p style="color:#999;background:#fff">Hardly to be read</p></main>')
     const barriers = (await barriersOf(page)).map(barrier => barrier.split(':')[0])
@@ -112,7 +112,7 @@ describe.skipIf(!has(CHROMIUM))('every page can be used by everybody', BROWSER_T
     await close()
   })
 
-  test('and no scene is left out', () => {
+  test('and no scene is missing', () => {
     expect(stage.scenes.map(scene => scene.name)).toEqual(NAMES)
   })
 })

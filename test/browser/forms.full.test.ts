@@ -50,7 +50,7 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await ada.close()
   })
 
-  test('a session that ended brings somebody back to the form, as it was filled in', async () => {
+  test('after an expired session the form is shown again with its entries', async () => {
     const ada = await visitor(browser)
     const { page } = ada
     await signIn(ada, site, NEW_KEY)
@@ -70,7 +70,7 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await ada.close()
   })
 
-  test('a form of an earlier session is there again too, where another tab has signed in anew', async () => {
+  test('a form of an earlier session is shown again if another tab has signed in again', async () => {
     const ada = await visitor(browser)
     await signIn(ada, site, NEW_KEY)
     await ada.page.getByLabel('Name').fill('from before')
@@ -84,14 +84,14 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await ada.close()
   })
 
-  test('a page that was wanted is the page that comes after signing in', async () => {
+  test('signing in leads to the requested page', async () => {
     const ada = await visitor(browser)
     await signIn(ada, site, '/workspaces/ws_1/keys?show=revoked')
     expect(ada.page.url()).toBe(`${site.origin}/workspaces/ws_1/keys?show=revoked`)
     await ada.close()
   })
 
-  test('a hostile name stays text wherever it is shown', async () => {
+  test('a hostile name is shown as text on every page', async () => {
     const ada = await visitor(browser)
     const { page } = ada
     await signIn(ada, site, NEW_KEY)
@@ -117,7 +117,7 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await ada.close()
   })
 
-  test('an administrator may open any workspace; anybody else’s is not there for others', async () => {
+  test('an administrator may open any workspace; other people see only their own', async () => {
     const grace = await visitor(browser)
     site.provider.person = { sub: 'grace', name: 'Grace Hopper', workspaces: [], roles: ['postern-admin'] }
     await signIn(grace, site)

@@ -37,7 +37,7 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
     throw new Error(`No way leads to ${name}; the last place was ${await focused(page)}`)
   }
 
-  test('somebody issues a key, copies it and revokes it', async () => {
+  test('a person issues a key, copies it and revokes it', async () => {
     const ada = await visitor(browser, { permissions: ['clipboard-read', 'clipboard-write'] })
     const { page } = ada
     const { keyboard } = page
@@ -91,7 +91,7 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
     await ada.close()
   })
 
-  test('somebody chooses a date by entering it, and signs out', async () => {
+  test('a person chooses a date by entering it, and signs out', async () => {
     const ada = await visitor(browser)
     const { page } = ada
     await signIn(ada, site, '/workspaces/ws_1/keys/new')

@@ -52,7 +52,7 @@ describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, ()
     await ada.close()
   })
 
-  test('is in no address, no storage and no answer that may be kept', async () => {
+  test('is in no URL, no storage and no cacheable response', async () => {
     const ada = await visitor(browser)
     await signIn(ada, site)
     const answers: { url: string; cacheControl: string }[] = []
@@ -73,7 +73,7 @@ describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, ()
     await ada.close()
   })
 
-  test('is not shown again on reloading, and reloading issues no second key', async () => {
+  test('is not shown again after reloading, which issues no second key', async () => {
     const ada = await visitor(browser)
     await signIn(ada, site)
     const secret = await issue(ada, 'reloaded')
@@ -88,7 +88,7 @@ describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, ()
     await ada.close()
   })
 
-  test('is one of two where two tabs issue keys, each its own', async () => {
+  test('differs between two tabs that each issue a key', async () => {
     const ada = await visitor(browser)
     await signIn(ada, site)
     const other = { ...ada, page: await ada.context.newPage() }
@@ -101,7 +101,7 @@ describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, ()
     await ada.close()
   })
 
-  test('belongs to the tab that rotated first; the other tab is told that it came too late', async () => {
+  test('is shown in the tab that rotated first; the other tab reports that the key was already rotated', async () => {
     const { id } = await site.issue({ name: 'rotated twice' })
     const ada = await visitor(browser)
     await signIn(ada, site)

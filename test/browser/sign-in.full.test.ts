@@ -16,7 +16,7 @@ const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const CONSOLE_HOST = 'keys.corp.localhost'
 const NEIGHBOUR_HOST = 'evil.corp.localhost'
 
-describe.skipIf(!has(CHROMIUM))('in a real browser, over TLS that ends before the console', () => {
+describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminates TLS', () => {
   let browser: Browser
   let certificates: Certificates
   let tls: { cert: Buffer; key: Buffer }
@@ -81,7 +81,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, over TLS that ends before th
     await page.waitForURL(`${origin}/workspaces/ws_1/keys`)
   }
 
-  test('people sign in and out; their cookie is for this host alone, and out of reach of scripts', async () => {
+  test('people sign in and out; the cookie is for this host only and not readable by scripts', async () => {
     const { origin } = await startSite()
     const { page, context, complaints } = await somebody()
     await signIn(page, origin)
@@ -109,7 +109,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, over TLS that ends before th
     expect(complaints).toEqual([])
   })
 
-  test('a neighbour in the domain can plant no session', async () => {
+  test('a sibling domain cannot plant a session', async () => {
     const { origin } = await startSite()
     const { page, context } = await somebody()
     await signIn(page, origin)
@@ -126,7 +126,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, over TLS that ends before th
     expect(page.url()).toBe(`${origin}/sign-in`)
   })
 
-  test('nor make a browser that is signed in do anything, though it sends its cookies along', async () => {
+  test('a sibling domain cannot forge requests with the browser’s cookies', async () => {
     const { origin, keys } = await startSite()
     const { page } = await somebody()
     await signIn(page, origin)
@@ -156,7 +156,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, over TLS that ends before th
     expect(page.url()).toBe(`${origin}/workspaces/ws_1/keys`)
   })
 
-  test('nor show the console in a frame', async () => {
+  test('a sibling domain cannot frame the console', async () => {
     const { origin } = await startSite()
     const { page } = await somebody()
     await signIn(page, origin)

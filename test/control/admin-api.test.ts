@@ -21,7 +21,7 @@ beforeEach(async () => {
 const issue = (change: object = {}) => running.ask('POST', KEYS, { ...request, ...change })
 
 describe('issuing a key', () => {
-  test('answers the record, and the secret that gateways take', async () => {
+  test('returns the record, and a secret that gateways accept', async () => {
     const { status, body } = await issue({ scopes: ['workspace:read', 'files:read'] })
     expect(status).toBe(201)
     const format = {
@@ -48,7 +48,7 @@ describe('issuing a key', () => {
     })
   })
 
-  test('takes an expiry in days, fractions allowed, or an instant', async () => {
+  test('accepts an expiry in days, with fractions, or as an instant', async () => {
     const inDays = await issue({ expiresInDays: 0.5 })
     expect(inDays.body.key.expiresAt).toBe('2026-11-20T21:00:00.000Z')
     const at = await issue({ expiresAt: '2026-12-01T00:00:00+01:00' })
@@ -88,7 +88,7 @@ describe('issuing a key', () => {
     expect((await running.ask('GET', KEYS)).body.keys).toEqual([])
   })
 
-  test('never repeats a key that was pasted where the name of a field should be', async () => {
+  test('never echoes a key that was sent as a field name', async () => {
     const { body: issued } = await issue()
     const { status, text } = await issue({ [issued.secret]: true })
     expect(status).toBe(400)
@@ -127,7 +127,7 @@ describe('issuing a key', () => {
     expect(answer.body).toEqual({ code: expect.any(String), error: expect.stringMatching(/[^.]$/) })
   })
 
-  test('draws again where another live key of the workspace shows the same hint', async () => {
+  test('draws a new secret if another live key of the workspace has the same hint', async () => {
     const draws = [1, 1, 2].map(byte => new Uint8Array(32).fill(byte))
     const randomBytes = (size: number) =>
       size === 32 ? (draws.shift() ?? new Uint8Array(32)) : new Uint8Array(size)
@@ -139,7 +139,7 @@ describe('issuing a key', () => {
     expect(draws).toEqual([])
   })
 
-  test('fails, and does not go on for ever, where every draw is the same', async () => {
+  test('fails if every secret drawn is the same', async () => {
     const { ask, log } = await startConsole({ parts: { randomBytes: size => new Uint8Array(size) } })
     expect((await ask('POST', KEYS, request)).status).toBe(201)
     const { status, body } = await ask('POST', KEYS, request)
@@ -148,7 +148,7 @@ describe('issuing a key', () => {
   })
 })
 
-test('where there is no randomness no key is issued, and none is half there', async () => {
+test('without randomness no key is issued or stored in part', async () => {
   let broken = false
   const randomBytes = (size: number) => {
     if (broken) throw new Error('no entropy')
@@ -165,7 +165,7 @@ test('where there is no randomness no key is issued, and none is half there', as
 })
 
 describe('the secret', () => {
-  test('is in the one answer, and in no file, log line, metric or later answer', async () => {
+  test('is in one response, and in no file, log line, metric or later response', async () => {
     const directory = temporaryDirectory()
     const file = join(directory, 'keys.db')
     const { ask, log, metrics } = await startConsole({ databaseUrl: `sqlite:${file}` })
@@ -187,7 +187,7 @@ describe('the secret', () => {
 })
 
 describe('listing keys', () => {
-  test('gives a workspace’s own, newest first, 50 a page', async () => {
+  test('returns the keys of the workspace, newest first, 50 per page', async () => {
     await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)
     const ids: string[] = []
     for (let index = 0; index < 51; index++) ids.unshift((await issue()).body.key.id)
@@ -199,7 +199,7 @@ describe('listing keys', () => {
     expect(second).not.toHaveProperty('cursor')
   })
 
-  test('says what state each key is in at this moment', async () => {
+  test('returns the current state of each key', async () => {
     const short = await issue({ expiresInDays: 1 })
     const revoked = await issue()
     await running.ask('POST', `/admin/v1/keys/${revoked.body.key.id}/revoke`)
@@ -211,7 +211,7 @@ describe('listing keys', () => {
     expect(one.body.key).toEqual(body.keys[2])
   })
 
-  test('of a workspace without any gives none', async () => {
+  test('returns none for an empty workspace', async () => {
     expect((await running.ask('GET', KEYS)).body).toEqual({ keys: [] })
   })
 
@@ -239,7 +239,7 @@ describe('listing keys', () => {
 })
 
 describe('revoking a key', () => {
-  test('says when, once; again changes nothing', async () => {
+  test('returns the time; a second request changes nothing', async () => {
     const { id } = (await issue()).body.key
     const first = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
     expect(first.status).toBe(200)
@@ -255,7 +255,7 @@ describe('revoking a key', () => {
     expect((await running.ask('GET', `/admin/v1/keys/${id}`)).body.key).toEqual(first.body.key)
   })
 
-  test('by many at once is one revocation', async () => {
+  test('by many concurrent requests revokes once', async () => {
     const { id } = (await issue()).body.key
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => running.ask('POST', `/admin/v1/keys/${id}/revoke`)),
@@ -264,7 +264,7 @@ describe('revoking a key', () => {
     expect(new Set(answers.map(answer => answer.body.key.version))).toEqual(new Set([2]))
   })
 
-  test('leaves an expired key as it is', async () => {
+  test('leaves an expired key unchanged', async () => {
     const { id } = (await issue({ expiresInDays: 1 })).body.key
     nowMs += DAY_MS
     const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
@@ -272,19 +272,19 @@ describe('revoking a key', () => {
     expect(body.key).toMatchObject({ state: 'expired', revokedAt: null, version: 1 })
   })
 
-  test('says that it is not announced where there is nobody to tell', async () => {
+  test('is reported as not announced without a reachable Redis', async () => {
     const { id } = (await issue()).body.key
     expect((await running.ask('POST', `/admin/v1/keys/${id}/revoke`)).body.announced).toBe(false)
   })
 
-  test('takes no fields', async () => {
+  test('accepts no fields', async () => {
     const { id } = (await issue()).body.key
     const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`, { reason: 'lost' })
     expect({ status, error: body.error }).toEqual({ status: 400, error: 'Unknown field reason' })
   })
 })
 
-describe('a key that nobody knows', () => {
+describe('an unknown key', () => {
   test.each([
     ['GET', '/admin/v1/keys/key_00000000000000000000000000'],
     ['POST', '/admin/v1/keys/key_00000000000000000000000000/revoke'],
@@ -298,7 +298,7 @@ describe('a key that nobody knows', () => {
   })
 })
 
-describe('who has no token', () => {
+describe('a caller without the token', () => {
   const calls = [
     ['POST', KEYS],
     ['GET', KEYS],
@@ -329,7 +329,7 @@ describe('who has no token', () => {
     expect(headers['www-authenticate']).toMatch(/^Bearer/)
   })
 
-  test('is everybody, where no token is configured', async () => {
+  test('is rejected always if no token is configured', async () => {
     const { ask } = await startConsole({ adminToken: null })
     for (const authorization of ['', 'Bearer ', 'Bearer undefined', `Bearer ${ADMIN_TOKEN}`]) {
       expect((await ask('GET', KEYS, undefined, { headers: { authorization } })).status).toBe(401)
@@ -337,7 +337,7 @@ describe('who has no token', () => {
   })
 })
 
-describe('every answer', () => {
+describe('every response', () => {
   test.each([
     ['GET', KEYS, 200],
     ['GET', '/nothing', 404],
@@ -354,7 +354,7 @@ describe('every answer', () => {
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
-  test('keeps the client’s request id where it is plain, and only there', async () => {
+  test('keeps the client’s request id only if it is well formed', async () => {
     const idOf = async (sent: string) =>
       (await running.ask('GET', KEYS, undefined, { headers: { 'x-request-id': sent } })).headers[
         'x-request-id'
@@ -374,7 +374,7 @@ describe('every answer', () => {
     expect({ status, allow: headers['allow'] }).toEqual({ status: 405, allow })
   })
 
-  test('is counted and logged once, with what happened and to which key', async () => {
+  test('is counted and logged once, with operation, status and key', async () => {
     const { id } = (await issue()).body.key
     await running.ask('GET', '/admin/v1/keys/key_typed_wrong')
     await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
@@ -390,7 +390,7 @@ describe('every answer', () => {
     expect(text).toContain('postern_key_operations_total{operation="revoke",outcome="unchanged"} 0')
   })
 
-  test('is counted from zero, so that a first one is a rise', async () => {
+  test('is counted from zero, so that a rate alert fires on the first', async () => {
     const text = await running.metrics.registry.metrics()
     for (const operation of ['issue', 'rotate', 'revoke']) {
       for (const outcome of ['ok', 'replayed', 'invalid', 'not_found', 'conflict', 'failed']) {
@@ -411,7 +411,7 @@ describe('every answer', () => {
   })
 })
 
-test('a fault of ours is 500 without any detail, and logged with the cause', async () => {
+test('an internal error is 500 without detail, and logged with its cause', async () => {
   await running.console.health()
   const file = join(temporaryDirectory(), 'keys.db')
   const { ask, log, health } = await startConsole({ databaseUrl: `sqlite:${file}` })
@@ -442,28 +442,28 @@ describe('over a socket', () => {
   const get = (path: string, headers: string) =>
     send(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${headers}\r\n`)
 
-  test('what is no HTTP at all gets our JSON and the end of the connection', async () => {
+  test('bytes that are not HTTP get a JSON error, and the connection closes', async () => {
     const answer = await send('BREW /pot HTTP/1.1\r\n\r\n')
     expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/)
     expect(answer).toContain('"code":"invalid_request"')
   })
 
-  test('headers beyond measure get our JSON too', async () => {
+  test('oversized headers get a JSON error', async () => {
     const answer = await get(KEYS, `X-Long: ${'x'.repeat(20_000)}\r\n`)
     expect(answer).toMatch(/^HTTP\/1\.1 431 /)
     expect(answer).toContain('"code":"headers_too_large"')
   })
 
-  test('the token opens the door once', async () => {
+  test('a request with the token is admitted', async () => {
     expect(await get(KEYS, authorization)).toMatch(/^HTTP\/1\.1 200 /)
   })
 
-  test('two Authorization headers are one too many, though the first is right', async () => {
+  test('two Authorization headers are rejected, although the first is valid', async () => {
     expect(await get(KEYS, authorization + authorization)).toMatch(/^HTTP\/1\.1 401 /)
     expect((await running.ask('GET', KEYS)).status).toBe(200)
   })
 
-  test.each(['..', '%2e%2e', '.', '%2E'])('a workspace called %s is refused', async id => {
+  test.each(['..', '%2e%2e', '.', '%2E'])('a workspace named %s is rejected', async id => {
     expect(await get(`/admin/v1/workspaces/${id}/keys`, authorization)).toMatch(/^HTTP\/1\.1 400 /)
   })
 })

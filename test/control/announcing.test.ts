@@ -57,13 +57,13 @@ const started = async () => {
 }
 
 describe('with Redis', () => {
-  test('an issued key is in Redis, with a good MAC, when the answer comes', async () => {
+  test('an issued key is in Redis, with a valid MAC, when its response arrives', async () => {
     const running = await started()
     const { id, digest } = await issue(running)
     expect(await grantIn(redis.client(), digest)).toMatchObject({ id, version: 1, revokedAtMs: null })
   })
 
-  test('a revocation is in Redis and on the channel when the answer says that it is announced', async () => {
+  test('a revocation is in Redis and on the channel when its response says announced', async () => {
     const running = await started()
     const { id, digest } = await issue(running)
     const { changes } = await listen()
@@ -76,7 +76,7 @@ describe('with Redis', () => {
     expect((await revoke(running, id)).body.announced).toBe(true)
   })
 
-  test('the secret is nowhere in it', async () => {
+  test('Redis never holds the secret', async () => {
     const running = await started()
     const { heard } = await listen()
     const { id, secret } = await issue(running)
@@ -88,7 +88,7 @@ describe('with Redis', () => {
     for (const part of [secret, secret.slice(4, 47)]) expect(everything).not.toContain(part)
   })
 
-  test('beats come at least twice a second', async () => {
+  test('heartbeats arrive at least twice a second', async () => {
     await started()
     const { heard } = await listen()
     const times = await until(
@@ -100,7 +100,7 @@ describe('with Redis', () => {
     expect(gaps.toSorted((a: number, b: number) => a - b)[3]).toBeLessThanOrEqual(500)
   })
 
-  test('a burst of 500 revocations is told as it is committed, and no gateway goes deaf over it', async () => {
+  test('a burst of 500 revocations is announced as it is committed, and no gateway disconnects', async () => {
     const redisUrl = redis.url
     await redis.start()
     const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
@@ -121,7 +121,7 @@ describe('with Redis', () => {
     expect(Math.max(0, ...gaps)).toBeLessThan(1000)
   })
 
-  test('a look-up by a gateway puts back what Redis has lost', async () => {
+  test('a lookup by a gateway restores a record that Redis has lost', async () => {
     const running = await started()
     const { id, digest } = await issue(running)
     const client = redis.client()
@@ -131,7 +131,7 @@ describe('with Redis', () => {
     expect(await grantIn(client, digest)).toMatchObject({ id, version: 1 })
   })
 
-  test('a look-up never puts back what somebody forged: the record of the registry replaces it', async () => {
+  test('a lookup replaces a forged record with that of the registry', async () => {
     const running = await started()
     const { digest } = await issue(running)
     const client = redis.client()
@@ -144,7 +144,7 @@ describe('with Redis', () => {
 })
 
 describe('without Redis for a while', () => {
-  test('the console starts, is ready, issues and revokes, and says that nobody was told', async () => {
+  test('the console starts, is ready, issues and revokes, and reports changes as not announced', async () => {
     const running = await startConsole({ redisUrl: redis.url })
     const { id } = await issue(running)
     const { status, body } = await revoke(running, id)
@@ -152,7 +152,7 @@ describe('without Redis for a while', () => {
     expect(await running.health()).toEqual({ ready: true, checks: { database: 'ok', announcer: 'down' } })
   })
 
-  test('what happened meanwhile is told, in order, as soon as Redis is there', async () => {
+  test('changes made meanwhile are announced in order once Redis is up', async () => {
     const running = await startConsole({ redisUrl: redis.url })
     const { id, digest } = await issue(running)
     await revoke(running, id)
@@ -163,13 +163,13 @@ describe('without Redis for a while', () => {
     await until('the answer says so', async () => (await revoke(running, id)).body.announced)
   })
 
-  test('no beat is heard while a revocation is undelivered, though Redis would publish it', async () => {
+  test('no heartbeat is sent while a revocation is unannounced, although Redis would publish it', async () => {
     await redis.start()
     const running = await startConsole({ redisUrl: redis.url })
     await connected(running)
     const { id, digest } = await issue(running)
     const { heard, beats, changes } = await listen()
-    await until('a beat is heard', () => beats() > 0)
+    await until('a heartbeat arrives', () => beats() > 0)
     // Writes are refused from here on, publishing is not: as by a replica, or a full disk.
     await redis.client().config('SET', 'maxmemory', '1')
     const { body } = await revoke(running, id)
@@ -185,13 +185,13 @@ describe('without Redis for a while', () => {
     expect(beats()).toBeLessThanOrEqual(before + 1)
     const silentFrom = heard.length
     await redis.client().config('SET', 'maxmemory', '0')
-    await until('a beat is heard again', () => heard.length > silentFrom + 1)
+    await until('a heartbeat arrives again', () => heard.length > silentFrom + 1)
     const kinds = heard.slice(silentFrom).map(text => readMessage(text))
     expect(kinds[0]).toMatchObject({ kind: 'change', digest, version: 2 })
     expect(kinds[1]).toMatchObject({ kind: 'heartbeat' })
   })
 
-  test('a frozen Redis keeps a revocation waiting for a second at most, and hears of it when it thaws', async () => {
+  test('a frozen Redis delays a revocation for at most a second, and receives it afterwards', async () => {
     const running = await started()
     const { id, digest } = await issue(running)
     redis.freeze()
@@ -204,7 +204,7 @@ describe('without Redis for a while', () => {
     await until('the record is revoked', async () => (await grantIn(client, digest))?.version === 2)
   })
 
-  test('one line in the log says that it is gone, and one that it is back', async () => {
+  test('the log has one line for the lost connection and one for the restored one', async () => {
     const running = await startConsole({ redisUrl: redis.url })
     const count = (text: string) => running.log.filter(line => String(line['msg']).includes(text)).length
     await until('it is noticed', () => count('no connection to Redis') > 0)
@@ -232,7 +232,7 @@ describe('signing in to Redis', () => {
     '+publish',
   ]
 
-  test('works for a user with no more rights than the work needs', async () => {
+  test('works for a user with the least rights', async () => {
     await redis.start()
     await redis.client().call('ACL', 'SETUSER', user, 'on', `>${password}`, ...rights)
     const redisUrl = redis.url.replace('//', `//${user}:${password}@`)
@@ -243,7 +243,7 @@ describe('signing in to Redis', () => {
     expect(running.log.filter(line => Number(line['level']) > 30)).toEqual([])
   })
 
-  test('with a wrong password is logged as a refusal, without the password', async () => {
+  test('with a wrong password is logged as rejected, without the password', async () => {
     await redis.start()
     const redisUrl = redis.url.replace('//', `//${user}:${password}@`)
     const running = await startConsole({ redisUrl })
@@ -255,7 +255,7 @@ describe('signing in to Redis', () => {
 })
 
 describe('a crash', () => {
-  test('between the commit and the announcement loses nothing: the next console tells', async () => {
+  test('between commit and announcement loses nothing: the next console announces the change', async () => {
     const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
     // A console that never gets to announcing: to the database this is what a crash looks like.
     const first = await startConsole({ databaseUrl, redisUrl: redis.url })
@@ -271,7 +271,7 @@ describe('a crash', () => {
   })
 })
 
-test('in one process, without Redis, the gateway hears changes and beats directly', async () => {
+test('in one process, without Redis, the gateway receives changes and heartbeats directly', async () => {
   const heard: string[] = []
   const announcer = createInProcessAnnouncer(text => void heard.push(text))
   const running = await startConsole({ parts: { announcer } })
@@ -282,10 +282,10 @@ test('in one process, without Redis, the gateway hears changes and beats directl
     { digest, version: 1 },
     { digest, version: 2 },
   ])
-  await until('a beat is heard', () => heard.some(text => readMessage(text)?.kind === 'heartbeat'))
+  await until('a heartbeat arrives', () => heard.some(text => readMessage(text)?.kind === 'heartbeat'))
 })
 
-test('stopping twice is stopping once, and nothing is heard afterwards', async () => {
+test('stop may be called twice, and nothing is published afterwards', async () => {
   const running = await started()
   await Promise.all([running.stop(), running.stop()])
   const { heard } = await listen()
@@ -293,7 +293,7 @@ test('stopping twice is stopping once, and nothing is heard afterwards', async (
   expect(heard).toEqual([])
 })
 
-test('a console that stops right after an answer leaves nothing to be told again', async () => {
+test('a console that stops right after a response leaves nothing in the outbox', async () => {
   const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
   await redis.start()
   const running = await startConsole({ databaseUrl, redisUrl: redis.url })
@@ -309,7 +309,7 @@ test('a console that stops right after an answer leaves nothing to be told again
   await close()
 })
 
-test('a console without a signing secret refuses to be made, and says what is missing', async () => {
+test('a console without a signing secret does not start, and names the setting', async () => {
   const { consoleConfig } = await import('../support/console.ts')
   const config = consoleConfig({})
   const keys = { ...config.keys, signingSecrets: [] }

@@ -19,7 +19,7 @@ async function auditedFrom(trustedProxies: readonly string[], forwardedFor: stri
   return body.entries[0]?.detail['from']
 }
 
-describe('the audit log names the client', () => {
+describe('the audit log records the client’s address', () => {
   test.each([
     ['as a trusted proxy says', [PROXY], CLIENT, CLIENT],
     [
@@ -36,7 +36,7 @@ describe('the audit log names the client', () => {
     expect(await auditedFrom(trusted, said)).toBe(expected)
   })
 
-  test('also for a change made on a page, and from a browser session', async () => {
+  test('also for changes made on a page with a browser session', async () => {
     const { browser, provider, ask } = await startSignIn({ signIn: { trustedProxies: [PROXY] } })
     provider.person = { sub: 'ada', name: 'Ada', workspaces: ['ws_1'] }
     const ada = browser()
@@ -56,6 +56,6 @@ describe('the audit log names the client', () => {
   })
 })
 
-test('an address that is not known is said to be unknown', () => {
+test('an unknown address is recorded as unknown', () => {
   expect(clientAddressOf({ ip: '' })).toBe('unknown')
 })

@@ -14,21 +14,21 @@ import { until } from '../support/until.ts'
 /** At most so long it waits between two looks at the gateways. */
 const POLL_INTERVAL_MS = 25
 
-describe('of a gateway that lives', () => {
+describe('a live gateway', () => {
   const gateway = { name: 'pod-1', seenAtMs: NOW_MS, disconnectedAtMs: NOW_MS - 60_000, confirmed: false }
   const judged = (changes: Partial<typeof gateway>) =>
     summarizeConfirmations([{ ...gateway, ...changes }], NOW_MS - 10, NOW_MS)
 
-  test('it is known that it refuses the key once it has confirmed', () => {
+  test('counts as confirmed once it has confirmed', () => {
     expect(judged({ confirmed: true })).toEqual({ known: 1, confirmed: 1, verifying: 0, silent: [] })
   })
 
-  test('it is known that it asks for the key where it was deaf at some time after the commit', () => {
+  test('counts as verifying if it was disconnected after the commit', () => {
     const verifying = { known: 1, confirmed: 0, verifying: 1, silent: [] }
     expect(judged({ disconnectedAtMs: NOW_MS - 10 })).toEqual(verifying)
   })
 
-  test('it is named as silent where it was deaf only before, or never', () => {
+  test('counts as silent if it was disconnected only before the commit, or never', () => {
     const silent = [{ name: 'pod-1', lastSeenAtMs: NOW_MS }]
     expect(judged({ disconnectedAtMs: NOW_MS - 11 })).toEqual({
       known: 1,
@@ -38,14 +38,14 @@ describe('of a gateway that lives', () => {
     })
   })
 
-  test('it is named until nothing was heard of it for a minute', () => {
+  test('is listed until it has not reported for a minute', () => {
     expect(judged({ seenAtMs: NOW_MS - REVOCATION_TIMING.gatewayExpiryMs + 1 }).silent).toHaveLength(1)
     const noneKnown = { known: 0, confirmed: 0, verifying: 0, silent: [] }
     expect(judged({ seenAtMs: NOW_MS - REVOCATION_TIMING.gatewayExpiryMs })).toEqual(noneKnown)
   })
 })
 
-describe('the answer to a revocation', () => {
+describe('the response to a revocation', () => {
   /** Each stands in for a gateway: it tells of itself, and may confirm. */
   async function report(running: RunningConsole, id: string, more: object = {}) {
     const body = {
@@ -78,7 +78,7 @@ describe('the answer to a revocation', () => {
     return until('the clock has moved on', () => Date.now() > nowMs)
   }
 
-  test('says when it was committed and announced, and that every gateway confirmed', async () => {
+  test('has the times of commit and announcement, and the confirmation of every gateway', async () => {
     const { running, id } = await startWithKey((digest, version) => {
       for (const gateway of ['1', '2']) void report(running, gateway, { confirmed: [{ digest, version }] })
     })
@@ -98,7 +98,7 @@ describe('the answer to a revocation', () => {
     expect(announcedAt).toBeGreaterThanOrEqual(committedAt ?? Number.NaN)
   })
 
-  test('names, after a second and not before, who is silent', async () => {
+  test('names silent gateways after one second, not before', async () => {
     const { running, id } = await startWithKey(
       (digest, version) => void report(running, '1', { confirmed: [{ digest, version }] }),
     )
@@ -145,7 +145,7 @@ describe('the answer to a revocation', () => {
     return { running, timers, changes, begin }
   }
 
-  test('waits for a gateway that is not known yet, and answers as soon as it has confirmed', async () => {
+  test('waits for a gateway that is not known yet, until it has confirmed', async () => {
     const { running, timers, changes, begin } = await startWaiting()
     const revocation = await begin()
     expect(revocation.isAnswered()).toBe(false)
@@ -184,7 +184,7 @@ describe('the answer to a revocation', () => {
     expect(timers.nowMs).toBeGreaterThanOrEqual(1_000)
   })
 
-  test('waits for no disconnected gateway where the change could not be announced', async () => {
+  test('does not wait for disconnected gateways if the change could not be announced', async () => {
     const announcer = createDisabledAnnouncer()
     const running = await startConsole({ parts: { announcer, timers: new ManualTimers() } })
     const body = { name: 'k', scopes: ['files:read'] }
@@ -198,7 +198,7 @@ describe('the answer to a revocation', () => {
     expect(answer.body).toMatchObject({ announced: false, gateways })
   })
 
-  test('waits for nobody who took leave, and for nobody at all unless asked to', async () => {
+  test('does not wait for a gateway that shut down, and not at all without wait=1', async () => {
     const { running, id } = await startWithKey(() => {})
     await report(running, '1')
     await report(running, '2')
@@ -208,7 +208,7 @@ describe('the answer to a revocation', () => {
     expect(body.gateways).toMatchObject({ known: 1, confirmed: 0, silent: [{ name: 'pod-1' }] })
   })
 
-  test('is given by a rotation without overlap too, about the old key', async () => {
+  test('is part of the response to a rotation without overlap, for the old key', async () => {
     const { running, id } = await startWithKey((digest, version) => {
       void report(running, '1', { confirmed: [{ digest, version }] })
     })
@@ -225,7 +225,7 @@ describe('the answer to a revocation', () => {
     expect(Date.parse(body.announcedAt)).toBeGreaterThanOrEqual(Date.parse(body.committedAt))
   })
 
-  test('says nothing of gateways for a rotation with an overlap: no key was revoked', async () => {
+  test('omits gateways for a rotation with overlap, which revokes no key', async () => {
     const { running, id } = await startWithKey(() => {})
     await report(running, '1')
     const { body } = await running.ask('POST', `/admin/v1/keys/${id}/rotate?wait=1`, { overlapSeconds: 1 })
@@ -233,7 +233,7 @@ describe('the answer to a revocation', () => {
     expect(body).toMatchObject({ announced: true, ...nothing, replaced: { state: 'retiring' } })
   })
 
-  test('is the same for a key that was revoked before, but for the moment of the announcement', async () => {
+  test('is the same for a key that was already revoked, but without the time of announcement', async () => {
     const { running, id } = await startWithKey(() => {})
     const first = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
     const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
@@ -252,7 +252,7 @@ describe('the answer to a revocation', () => {
   )
 })
 
-describe('what a gateway tells of itself', () => {
+describe('the report of a gateway', () => {
   test.each([
     ['an id with blanks', { gateway: { id: 'a b', name: 'n' } }],
     ['a name of markup', { gateway: { id: 'a', name: '<b>' } }],

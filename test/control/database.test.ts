@@ -15,7 +15,7 @@ const run = promisify(execFile)
 const DATABASE_MODULE = new URL('../../src/control/registry/database/open-database.ts', import.meta.url).href
 
 describe('the console’s database', () => {
-  test('keeps what was committed when it is opened again', async () => {
+  test('keeps committed changes when it is opened again', async () => {
     const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
     const key = someKey()
     const before = await openRepository(url, clock)
@@ -42,7 +42,7 @@ describe('the console’s database', () => {
     await database.close()
   })
 
-  test('is readable by nobody else on the machine', async () => {
+  test('is readable only by its owner', async () => {
     const file = join(temporaryDirectory(), 'a.db')
     const database = await openDatabase(`sqlite:${file}`)
     expect(statSync(file).mode & 0o077).toBe(0)
@@ -50,7 +50,7 @@ describe('the console’s database', () => {
     await database.close()
   })
 
-  test('refuses a schema that is newer than the program, and says what to do', async () => {
+  test('refuses a schema of a newer Postern, and says what to do', async () => {
     const file = join(temporaryDirectory(), 'a.db')
     await (await openDatabase(`sqlite:${file}`)).close()
     const other = new DatabaseSync(file)
@@ -61,7 +61,7 @@ describe('the console’s database', () => {
     )
   })
 
-  test('is brought up to date once where several consoles start at the same time', async () => {
+  test('is migrated once if several consoles start at the same time', async () => {
     const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
     // Processes of their own: SQLite waits for a lock by stopping the whole thread.
     const script = `const { openDatabase } = await import(${JSON.stringify(DATABASE_MODULE)})

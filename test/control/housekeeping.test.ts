@@ -29,7 +29,7 @@ async function started() {
   return { database, repository, metrics, timers, stop }
 }
 
-test('what is still to be announced is counted every five seconds', async () => {
+test('pending changes are counted every five seconds', async () => {
   const { repository, metrics, timers, stop } = await started()
   for (let keys = 0; keys < 3; keys++) await insert(repository, someKey())
   timers.advance(5000)
@@ -41,7 +41,7 @@ test('what is still to be announced is counted every five seconds', async () => 
   expect(timers.nextDelayMs).toBeNull()
 })
 
-test('answers are kept for a day and deleted then, however many there are', async () => {
+test('stored answers are deleted after a day, however many there are', async () => {
   const { database, repository, timers, stop } = await started()
   const kept = async () => (await database.reader.selectFrom('answers').select('id').execute()).length
   for (let answers = 0; answers < 2500; answers++) {

@@ -21,7 +21,7 @@ async function routesOf(app: FastifyInstance): Promise<{ method: string; url: st
 
 const pathOf = (url: string) => url.replace(/:\w+/g, 'x').replace('*', 'x')
 
-test('no path of people or programs exists on the internal listener, whoever asks', async () => {
+test('no public path exists on the internal listener, with or without the token', async () => {
   const { app, internal } = await startConsole()
   const routes = await routesOf(app)
   expect(routes.length).toBeGreaterThan(20)
@@ -34,7 +34,7 @@ test('no path of people or programs exists on the internal listener, whoever ask
   }
 })
 
-test('no path of gateways exists on the public listener, and the 404 does not say that a key does not exist', async () => {
+test('no internal path exists on the public listener, and its 404 is not the one of an unknown key', async () => {
   const { app, internal } = await startConsole()
   const routes = await routesOf(internal)
   expect(routes.filter(({ method }) => method !== 'HEAD').length).toBeGreaterThanOrEqual(4)
@@ -55,7 +55,7 @@ test('no path of gateways exists on the public listener, and the 404 does not sa
   }
 })
 
-test('whatever the framework refuses on the internal listener is our JSON with a request id', async () => {
+test('framework errors on the internal listener are JSON with a request id', async () => {
   const { internal } = await startConsole()
   const headers = { authorization: `Bearer ${KEY_SERVICE_TOKEN}`, 'x-request-id': 'of-a-test' }
   const json = { ...headers, 'content-type': 'application/json' }
@@ -88,7 +88,7 @@ test('whatever the framework refuses on the internal listener is our JSON with a
   for (const answer of refused) expect(answer.headers['x-request-id']).toBe('of-a-test')
 })
 
-test('what is no HTTP on the internal listener is answered in our JSON, and ends the connection', async () => {
+test('bytes that are not HTTP on the internal listener get a JSON error, and the connection closes', async () => {
   const { internal } = await startConsole()
   const { port } = new URL(await internal.listen({ host: '127.0.0.1', port: 0 }))
   const socket = connect(Number(port), '127.0.0.1')
@@ -99,7 +99,7 @@ test('what is no HTTP on the internal listener is answered in our JSON, and ends
   expect(JSON.parse(answer.split('\r\n\r\n')[1] ?? '')).toMatchObject({ code: 'invalid_request' })
 })
 
-test('requests of gateways are counted apart from those of the admin API, refused ones among them', async () => {
+test('requests of gateways, rejected ones included, are counted apart from those of the admin API', async () => {
   const metrics = createMetrics()
   const { ask } = await startConsole({ parts: { metrics } })
   await ask('GET', `/internal/v1/keys/${DIGEST}`)

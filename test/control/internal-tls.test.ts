@@ -67,7 +67,7 @@ async function ask(url: URL, options: AgentOptions, agent = new Agent(options)):
   return promise.finally(() => agent.options.keepAlive || agent.destroy())
 }
 
-test('with a certificate the internal listener speaks TLS, and nothing in the clear', async () => {
+test('with a certificate the internal listener accepts only TLS', async () => {
   const { url } = await start({ clientCa: false })
   expect(url.protocol).toBe('https:')
   expect(await ask(url, { ca })).toEqual([404, 'close'])
@@ -76,7 +76,7 @@ test('with a certificate the internal listener speaks TLS, and nothing in the cl
   expect(await text(plain).catch(() => '')).not.toContain('HTTP/1.1')
 })
 
-test('with a client authority the internal listener serves only who shows a certificate of it', async () => {
+test('with a client CA the internal listener serves only clients with a certificate from it', async () => {
   const { url, metrics, log } = await start({ clientCa: true })
   expect(await ask(url, { ca, ...clientOf(ours) })).toEqual([404, 'close'])
   const refused = [await ask(url, { ca }), await ask(url, { ca, ...clientOf(others) })]
@@ -86,7 +86,7 @@ test('with a client authority the internal listener serves only who shows a cert
   expect(told).toMatchObject([{ code: expect.stringMatching(/^[A-Z_]+$/) }])
 })
 
-test('new files of the internal listener are in use at once: certificate and client authority', async () => {
+test('a reload applies a new certificate and client CA of the internal listener at once', async () => {
   const { url, files, reload } = await start({ clientCa: true })
   files.swap(filesOf(others))
   reload()
@@ -95,7 +95,7 @@ test('new files of the internal listener are in use at once: certificate and cli
   expect(await ask(url, { ca: read(others.caFile), ...clientOf(ours) })).toBeTypeOf('string')
 })
 
-test('a connection of a certificate that is no longer trusted does not outlive the change of the authority', async () => {
+test('a reload of the client CA closes connections with certificates that are no longer trusted', async () => {
   const { url, files, reload } = await start({ clientCa: true })
   const agent = new Agent({ ca, ...clientOf(ours), keepAlive: true, maxSockets: 1 })
   onTestFinished(() => agent.destroy())
@@ -108,7 +108,7 @@ test('a connection of a certificate that is no longer trusted does not outlive t
   await ended
 })
 
-test('a connection that is in use while certificates are replaced gets its answer, and ends with it', async () => {
+test('a request in flight during a reload of certificates gets its response; then its connection closes', async () => {
   const { url, files, reload } = await start({ clientCa: true })
   const socket = connectTls({ host: url.hostname, port: Number(url.port), ca, ...clientOf(ours) })
   onTestFinished(() => void socket.destroy())
@@ -126,17 +126,14 @@ test('a connection that is in use while certificates are replaced gets its answe
 test.each([
   ['a certificate of another key', { cert: others.server.cert.toString() }, /certFile: .* not of one pair/],
   ['an empty authority', { ca: '' }, /clientCaFile: the file holds no certificate/],
-])(
-  'files that cannot be used are refused, and the last good ones stay in use: %s',
-  async (_, files, problem) => {
-    const running = await start({ clientCa: true })
-    running.files.swap(files)
-    expect(() => running.reload()).toThrow(problem)
-    expect(await ask(running.url, { ca, ...clientOf(ours) })).toEqual([404, 'close'])
-  },
-)
+])('invalid files are refused, and the previous ones stay in use: %s', async (_, files, problem) => {
+  const running = await start({ clientCa: true })
+  running.files.swap(files)
+  expect(() => running.reload()).toThrow(problem)
+  expect(await ask(running.url, { ca, ...clientOf(ours) })).toEqual([404, 'close'])
+})
 
-test('a reload that would switch TLS or client certificates off, or on, is refused: that takes a restart', async () => {
+test('a reload that would switch TLS or client certificates on or off is refused: it requires a restart', async () => {
   const strict = await start({ clientCa: true })
   const files = { certFile: strict.files.file('cert'), keyFile: strict.files.file('key') }
   expect(() => strict.reload(files)).toThrow('console.internal.tls.clientCaFile: is set or removed')

@@ -43,7 +43,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 
 /** @param runs how many lives are led */
 export function describeKeyLife(database: string, freshUrl: () => Promise<string>, runs: number): void {
-  test(`in ${database}, whatever is done to keys in whatever order, each is what the contract says`, {
+  test(`in ${database}, any sequence of operations leaves each key in the state that the contract defines`, {
     timeout: 120_000,
   }, async () => {
     await fc.assert(

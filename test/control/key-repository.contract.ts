@@ -35,7 +35,7 @@ export function describeKeyRepository(
     })
     afterEach(() => repository.close())
 
-    test('gives a key back as it was stored, by id and by digest', async () => {
+    test('returns a key as stored, by id and by digest', async () => {
       const plain = someKey({ name: 'Übung “1” 🔑 <img src=x>' })
       const linked = someKey({ rotatedFrom: plain.record.id, replacedBy: 'key_x', revokedAtMs: NOW_MS })
       for (const key of [plain, linked]) await insert(repository, key)
@@ -43,13 +43,13 @@ export function describeKeyRepository(
       expect(await repository.findByDigest(linked.digest)).toEqual(linked)
     })
 
-    test('says so where there is no such key', async () => {
+    test('returns null for an unknown key', async () => {
       const stranger = someKey()
       expect(await repository.findById(stranger.record.id)).toBeNull()
       expect(await repository.findByDigest(stranger.digest)).toBeNull()
     })
 
-    test('notes each change for announcement, until it is forgotten', async () => {
+    test('keeps each change in the outbox until it is deleted', async () => {
       const key = someKey()
       await insert(repository, key)
       nowMs += 5
@@ -66,7 +66,7 @@ export function describeKeyRepository(
       expect(await repository.pendingSpan()).toBeNull()
     })
 
-    test('keeps what a gateway confirmed for an hour, and knows gateways that were heard of since', async () => {
+    test('keeps confirmations for an hour, and gateways that reported since', async () => {
       const change = { digest: 'd'.repeat(64), version: 3 }
       const report = { id: 'g1', name: 'pod-1', isConnected: true, isLeaving: false }
       await repository.recordGateway({ ...report, confirmed: [change] })
@@ -85,7 +85,7 @@ export function describeKeyRepository(
       ])
     })
 
-    test('stores nothing and notes nothing where a live key of the workspace shows the same hint', async () => {
+    test('stores nothing if a live key of the workspace has the same hint', async () => {
       const first = someKey()
       const twin = someKey({ hint: first.record.hint })
       await insert(repository, first)
@@ -106,7 +106,7 @@ export function describeKeyRepository(
       expect(await insert(repository, someKey({ hint: earlier.record.hint }))).not.toBeNull()
     })
 
-    test('never takes the same secret twice', async () => {
+    test('never stores the same secret twice', async () => {
       const key = someKey()
       const copy = { record: someKey().record, digest: key.digest }
       await insert(repository, key)
@@ -114,7 +114,7 @@ export function describeKeyRepository(
       expect(await repository.findById(copy.record.id)).toBeNull()
     })
 
-    test('deletes the notes of what was announced also during a burst of changes, and only those', async () => {
+    test('deletes announced changes from the outbox during a burst, and no others', async () => {
       const keys = Array.from({ length: 30 }, () => someKey())
       const noted = await Promise.all(keys.slice(0, 20).map(key => insert(repository, key)))
       const announced = noted.filter(change => change !== null)
@@ -132,7 +132,7 @@ export function describeKeyRepository(
       )
     })
 
-    test('lets one of many concurrent changes to a key win, and notes it once', async () => {
+    test('commits one of many concurrent changes to a key, and queues it once', async () => {
       const key = someKey()
       await insert(repository, key)
       const attempts = Array.from({ length: 8 }, (_, index) =>
@@ -144,7 +144,7 @@ export function describeKeyRepository(
       expect(await repository.claimChanges(1000)).toHaveLength(2)
     })
 
-    test('pages through a workspace newest first, unmoved by keys that are issued meanwhile', async () => {
+    test('pages through a workspace newest first; new keys do not shift the pages', async () => {
       const keys = Array.from({ length: 5 }, () => someKey())
       for (const key of keys) await insert(repository, key)
       await insert(repository, someKey({ workspaceId: 'ws_2' }))
@@ -158,7 +158,7 @@ export function describeKeyRepository(
       expect(last.nextAfterId).toBeNull()
     })
 
-    test('counts each key once, by what it is worth now', async () => {
+    test('counts each key once, by its current state', async () => {
       const minute = 60_000
       const expiring = someKey({ expiresAtMs: NOW_MS + minute })
       const later = someKey({ expiresAtMs: NOW_MS + 2 * minute })
@@ -182,7 +182,7 @@ export function describeKeyRepository(
       })
     })
 
-    test('lists the keys in one state, as a key’s own state says it', async () => {
+    test('lists the keys in one state, by the same rules as the state of a key', async () => {
       const soonMs = NOW_MS + 60_000
       const keys = {
         active: [someKey(), someKey({ rotatedFrom: 'key_x' })],
@@ -209,14 +209,14 @@ export function describeKeyRepository(
       }
     })
 
-    test('has no next page where the last one is exactly full', async () => {
+    test('has no next page after a last page that is exactly full', async () => {
       for (const key of [someKey(), someKey()]) await insert(repository, key)
       const page = await repository.list({ workspaceId: 'ws_1', limit: 2, afterId: null })
       expect(page.keys).toHaveLength(2)
       expect(page.nextAfterId).toBeNull()
     })
 
-    test('stores one of many keys at once that show the same hint', async () => {
+    test('stores one of many concurrent keys with the same hint', async () => {
       const keys = Array.from({ length: 10 }, () => someKey({ hint: 'wsk_…same' }))
       const stored = await Promise.all(keys.map(key => insert(repository, key)))
       expect(stored.filter(note => note !== null)).toHaveLength(1)
@@ -252,7 +252,7 @@ export function describeKeyRepository(
     })
 
     describe('an audit entry', () => {
-      test('is stored with the change, and read newest first', async () => {
+      test('is stored with the change and listed newest first', async () => {
         const [first, second] = [someKey(), someKey()]
         for (const key of [first, second]) {
           await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], answer: null })
@@ -263,7 +263,7 @@ export function describeKeyRepository(
         expect(await repository.listAudit(next)).toEqual({ entries: [auditEntry(first)], nextAfterId: null })
       })
 
-      test('may be one of several about one change: all are stored in their order, or none', async () => {
+      test('may be one of several for one change: all are stored in order, or none', async () => {
         const key = someKey()
         const entries = [auditEntry(key), { ...auditEntry(key), id: `${auditEntry(key).id}2` }] as const
         const [first, second] = entries
@@ -288,7 +288,7 @@ export function describeKeyRepository(
       })
     })
 
-    test('keeps an answer for a day, and no longer', async () => {
+    test('keeps the answer to an Idempotency-Key for a day', async () => {
       const idempotency = { id: 'a', request: 'r' }
       const keep = {
         issued: null,
@@ -307,7 +307,7 @@ export function describeKeyRepository(
       expect(await repository.commit(keep)).toMatchObject({ kind: 'committed' })
     })
 
-    test('notes again what was revoked or rotated from a moment on, and not what was only issued', async () => {
+    test('puts revocations and rotations since a moment into the outbox again, but not issued keys', async () => {
       const [early, late, fresh, pending] = [someKey(), someKey(), someKey(), someKey()]
       for (const key of [early, late, fresh, pending]) await insert(repository, key)
       await replace(repository, revoked(early))
@@ -324,7 +324,7 @@ export function describeKeyRepository(
       ])
     })
 
-    test('lists for a sync every key that has not ended before a moment, oldest first, page by page', async () => {
+    test('lists for a sync every key that expires after a moment, oldest first, page by page', async () => {
       const ended = someKey({ expiresAtMs: NOW_MS - DAY_MS })
       const kept = [
         someKey({ expiresAtMs: NOW_MS - DAY_MS + 1 }),
@@ -354,7 +354,7 @@ export function describeKeyRepository(
     })
     afterEach(() => Promise.all(consoles.map(repository => repository.close())))
 
-    test('share what is to be announced: what one has claimed the other leaves alone, for two seconds', async () => {
+    test('share the outbox: a change that one has claimed is left alone by the other for two seconds', async () => {
       const [a, b] = consoles
       const keys = Array.from({ length: 10 }, () => someKey())
       for (const key of keys) await insert(a, key)
@@ -368,7 +368,7 @@ export function describeKeyRepository(
       expect(await a.claimChanges(10)).toHaveLength(10)
     })
 
-    test('delete the notes of the same changes without waiting for each other in a circle', async () => {
+    test('delete the same changes from the outbox without a deadlock', async () => {
       const [a, b] = consoles
       for (let round = 0; round < 5; round++) {
         const keys = Array.from({ length: 150 }, () => someKey())
@@ -384,7 +384,7 @@ export function describeKeyRepository(
       }
     })
 
-    test('issue keys with one hint, and change one key: one of them wins', async () => {
+    test('issue keys with one hint, or change one key: one of them succeeds', async () => {
       for (let round = 0; round < 10; round++) {
         const twins = Array.from({ length: 6 }, () => someKey({ hint: `wsk_…${round}` }))
         const issued = await Promise.all(twins.map((key, index) => insert(consoles[index % 2 ? 1 : 0], key)))

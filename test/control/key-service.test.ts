@@ -11,7 +11,7 @@ const request = { name: 'build server', scopes: ['workspace:read'] }
 const lookUpKey = (digest: string) => `/internal/v1/keys/${digest}`
 
 describe('the key service', () => {
-  test('answers the record as it would stand in Redis', async () => {
+  test('returns the record in the form that Redis holds', async () => {
     const { ask } = await startConsole()
     const { body: issued } = await ask('POST', KEYS, request)
     const digest = digestOf(issued.secret)
@@ -23,7 +23,7 @@ describe('the key service', () => {
     expect(decoded).toMatchObject({ ok: true, grant: { id: issued.key.id, version: 1 } })
   })
 
-  test('answers a revoked key as revoked, at once', async () => {
+  test('returns a revoked key as revoked at once', async () => {
     const { ask } = await startConsole()
     const { body: issued } = await ask('POST', KEYS, request)
     await ask('POST', `/admin/v1/keys/${issued.key.id}/revoke`)
@@ -31,7 +31,7 @@ describe('the key service', () => {
     expect(body).toMatchObject({ version: 2, revokedAt: expect.any(String) })
   })
 
-  test('says that there is no such key, where there is none', async () => {
+  test('answers 404 not_found for an unknown key', async () => {
     const { ask } = await startConsole()
     const { status, body } = await ask('GET', lookUpKey('0'.repeat(64)))
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
@@ -69,7 +69,7 @@ describe('the key service', () => {
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'unknown_path' })
   })
 
-  test('never says so where the database does not answer: that is 500', async () => {
+  test('answers 500, not 404, if the database fails', async () => {
     const file = join(temporaryDirectory(), 'keys.db')
     const { ask } = await startConsole({ databaseUrl: `sqlite:${file}` })
     const other = new DatabaseSync(file)
@@ -79,7 +79,7 @@ describe('the key service', () => {
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
   })
 
-  test('leaves a key whose row is broken out of an answer on many, and answers for the others', async () => {
+  test('omits a key whose row is invalid from a batch, and returns the others', async () => {
     const file = join(temporaryDirectory(), 'postern.db')
     const { ask } = await startConsole({ databaseUrl: `sqlite:${file}` })
     const [broken, whole] = [await ask('POST', KEYS, request), await ask('POST', KEYS, request)]

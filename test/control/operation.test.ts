@@ -23,7 +23,7 @@ beforeEach(async () => {
   outbox = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...parts })
 })
 
-test('what stands in the way of a repeated request may be the work of the first: it is answered as that was', async () => {
+test('a repeated request that conflicts with its own first attempt gets the first response', async () => {
   const old = someKey()
   await insert(repository, old)
   const plan = async () => {
@@ -36,7 +36,7 @@ test('what stands in the way of a repeated request may be the work of the first:
   expect(result).toMatchObject({ kind: 'done', record: old.record, secret: null, replayed: true })
 })
 
-test('a plan that somebody else overtakes is made anew, from what is stored by then', async () => {
+test('an operation that loses a race plans again from the new state', async () => {
   const key = someKey()
   await insert(repository, key)
   const plans: PlannedChange[] = []
@@ -59,7 +59,7 @@ test('a plan that somebody else overtakes is made anew, from what is stored by t
   expect(result).toMatchObject({ kind: 'done', changed: true, record: { version: 3 } })
 })
 
-test('an operation that others overtake for ever ends in a fault, and not never', async () => {
+test('an operation that keeps losing races fails after several attempts', async () => {
   const key = someKey()
   await insert(repository, key)
   const late = revoked(revoked(key))

@@ -43,7 +43,7 @@ export function describeOperations(
   const statuses = (answers: readonly Answer[]) => answers.map(answer => answer.status).toSorted()
 
   describe(`rotating a key, in ${database}`, () => {
-    test('gives a successor that may do the same, and lets the old key work until the overlap ends', async () => {
+    test('issues a new key with the same scopes, and the old key works until the overlap ends', async () => {
       const running = await started()
       const { key: old } = await issue(running, { expiresInDays: 30 })
       running.time.nowMs += HOUR_MS
@@ -62,7 +62,7 @@ export function describeOperations(
       expect((await get(running, body.key.id)).state).toBe('active')
     })
 
-    test('without an overlap revokes the old key in the same step, which the audit log says', async () => {
+    test('without overlap revokes the old key in the same transaction and audits both', async () => {
       const running = await started()
       const { key } = await issue(running)
       const { body } = await rotate(running, key.id, { overlapSeconds: 0, expiresInDays: 7 })
@@ -81,7 +81,7 @@ export function describeOperations(
       expect(await audit(running)).toHaveLength(3)
     })
 
-    test('never lengthens the life of the old key', async () => {
+    test('never extends the lifetime of the old key', async () => {
       const running = await started()
       const { key } = await issue(running, { expiresInDays: 1 / 24 })
       const { body } = await rotate(running, key.id, { overlapSeconds: 30 * 86_400 })
@@ -105,7 +105,7 @@ export function describeOperations(
       expect(await get(running, key.id)).toEqual(before)
     })
 
-    test('by eight at once makes one successor', async () => {
+    test('issues one new key for eight concurrent requests', async () => {
       const running = await started()
       const { key } = await issue(running)
       const answers = await Promise.all(Array.from({ length: 8 }, () => rotate(running, key.id)))
@@ -150,7 +150,7 @@ export function describeOperations(
   })
 
   describe(`the audit log, in ${database}`, () => {
-    test('says who did what to which key, when and from where; newest first, and never a secret', async () => {
+    test('lists actor, action, key, time and address, newest first, and never a secret', async () => {
       const running = await started()
       const { key, secret } = await issue(running)
       running.time.nowMs += 1000
@@ -200,7 +200,7 @@ export function describeOperations(
       for (const part of [secret, rotated.secret, digestOf(secret)]) expect(text).not.toContain(part)
     })
 
-    test('is read page by page, unmoved by what happens meanwhile, and by workspace', async () => {
+    test('is paged by workspace, and new entries do not shift the pages', async () => {
       const running = await started()
       await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)
       const ids: string[] = []
@@ -226,10 +226,10 @@ export function describeOperations(
     )
   })
 
-  describe(`a request that is sent again with its Idempotency-Key, in ${database}`, () => {
+  describe(`a request repeated with its Idempotency-Key, in ${database}`, () => {
     const again = { 'idempotency-key': 'deploy-2026-11-20/1' }
 
-    test('issues no second key: the answer is the same, without the secret', async () => {
+    test('issues no second key: the response is the same, without the secret', async () => {
       const running = await started()
       const send = (body: object) => running.ask('POST', KEYS, body, { headers: again })
       const first = await send(request)
@@ -247,7 +247,7 @@ export function describeOperations(
       expect(dayLater.body.secret).toMatch(/^wsk_/)
     })
 
-    test('rotates no second time, though the key is retiring by then', async () => {
+    test('does not rotate a second time, although the key is already retiring', async () => {
       const running = await started()
       const { key } = await issue(running)
       const first = await rotate(running, key.id, {}, again)
@@ -258,7 +258,7 @@ export function describeOperations(
       })
     })
 
-    test('rotates without overlap once: the answer says again of the old key that it is revoked', async () => {
+    test('rotates without overlap once: the response again shows the old key as revoked', async () => {
       const running = await started()
       const { key } = await issue(running)
       const first = await rotate(running, key.id, { overlapSeconds: 0 }, again)
@@ -268,7 +268,7 @@ export function describeOperations(
       expect(await audit(running)).toHaveLength(3)
     })
 
-    test('revokes once, also where there was nothing left to revoke', async () => {
+    test('revokes once, also if the key was already revoked', async () => {
       const running = await started()
       const { key } = await issue(running)
       await revoke(running, key.id)
@@ -290,14 +290,14 @@ export function describeOperations(
       expect((await running.ask('GET', url)).body.keys).toHaveLength(url === KEYS ? 1 : 0)
     })
 
-    test('but for another operation is refused', async () => {
+    test('is rejected for another operation', async () => {
       const running = await started()
       const { key } = await issue(running)
       await rotate(running, key.id, undefined, again)
       expect((await revoke(running, key.id, again)).status).toBe(422)
     })
 
-    test('by ten at the same time acts once; the others are answered the same', async () => {
+    test('takes effect once for ten concurrent requests, which all get the same response', async () => {
       const running = await started()
       const { key } = await issue(running)
       const sends = [
@@ -316,7 +316,7 @@ export function describeOperations(
       expect(await audit(running)).toHaveLength(4)
     })
 
-    test('after a refusal may be sent anew: nothing was done', async () => {
+    test('can be sent again after an error, which changed nothing', async () => {
       const running = await started()
       const refused = await running.ask('POST', KEYS, { ...request, scopes: ['no:such'] }, { headers: again })
       expect(refused.status).toBe(400)
@@ -335,7 +335,7 @@ export function describeOperations(
   describe(`the last use of a key, in ${database}`, () => {
     const report = ({ ask }: RunningConsole, used: object) => ask('POST', '/internal/v1/usage', { used })
 
-    test('is what gateways say, moves only forward and by the minute, and is no change to the key', async () => {
+    test('is reported by gateways, moves forward only, by the minute, and does not change the key’s version', async () => {
       const running = await started()
       const { key } = await issue(running)
       running.time.nowMs += HOUR_MS
@@ -356,7 +356,7 @@ export function describeOperations(
       expect((await running.ask('GET', KEYS)).body.keys[0]?.lastUsedAt).toBe(new Date(nowMs).toISOString())
     })
 
-    test('is never before the key was made, whatever a gateway says that notes whole minutes', async () => {
+    test('is never before the key’s creation, although gateways report whole minutes', async () => {
       const running = await started()
       running.time.nowMs += 45_000
       const { key } = await issue(running)
@@ -364,7 +364,7 @@ export function describeOperations(
       expect((await get(running, key.id)).lastUsedAt).toBe(key.createdAt)
     })
 
-    test('of ten thousand keys is taken in one report; ids that nobody knows are passed over', async () => {
+    test('is recorded for 10,000 keys in one report; unknown ids are ignored', async () => {
       const running = await started()
       const { key } = await issue(running)
       const stranger = (index: number) => `key_${String(index).padStart(26, '0')}`
@@ -376,7 +376,7 @@ export function describeOperations(
       expect((await get(running, key.id)).lastUsedAt).toBe('2026-11-20T09:00:00.000Z')
     })
 
-    test('by two reports in different order is taken from both', async () => {
+    test('is recorded from two concurrent reports with the keys in different order', async () => {
       const running = await started()
       const keys = await Promise.all(Array.from({ length: 20 }, () => issue(running)))
       const ids: string[] = keys.map(({ key }) => key.id)
@@ -403,11 +403,11 @@ export function describeOperations(
     })
   })
 
-  describe(`a look-up of many keys, in ${database}`, () => {
+  describe(`a lookup of many keys, in ${database}`, () => {
     const lookUpKey = ({ ask }: RunningConsole, digests: unknown) =>
       ask('POST', '/internal/v1/lookups', { digests })
 
-    test('answers for each what a look-up of one does, and null where there is no such key', async () => {
+    test('returns the same record as a single lookup for each key, and null for unknown keys', async () => {
       const running = await started()
       const digests = [digestOf((await issue(running)).secret), digestOf((await issue(running)).secret)]
       const unknown = '0'.repeat(64)
@@ -432,7 +432,7 @@ export function describeOperations(
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
     })
 
-    test('and a report of use need the key service’s token', async () => {
+    test('and a usage report require the key service’s token', async () => {
       const { ask } = await started()
       for (const path of ['/internal/v1/lookups', '/internal/v1/usage']) {
         const headers = { authorization: 'Bearer admin-token-of-the-tests' }
@@ -441,7 +441,7 @@ export function describeOperations(
     })
   })
 
-  test(`a registry in ${database} issues keys side by side whose hints all differ`, async () => {
+  test(`a registry in ${database} gives concurrently issued keys different hints`, async () => {
     // Few keys can be drawn, and each has one hint: many draws are the same.
     const randomBytes = (size: number) => {
       const bytes = new Uint8Array(size)
@@ -462,7 +462,7 @@ export function describeOperations(
       return [await started(url), await started(url)] as const
     }
 
-    test('make one successor of a key that eight rotate at once', async () => {
+    test('issue one new key for eight concurrent rotations', async () => {
       const [a, b] = await two()
       for (let round = 0; round < 5; round++) {
         const { key } = await issue(a)
@@ -475,7 +475,7 @@ export function describeOperations(
       }
     })
 
-    test('act once on a request that both are sent at the same time', async () => {
+    test('apply a request once that both receive at the same time', async () => {
       const consoles = await two()
       for (let round = 0; round < 5; round++) {
         const headers = { 'idempotency-key': `round-${round}` }
@@ -493,7 +493,7 @@ export function describeOperations(
       expect(await audit(consoles[0])).toHaveLength(5)
     })
 
-    test('end with a revoked key where one revokes and the other rotates', async () => {
+    test('leave the key revoked if one revokes and the other rotates it', async () => {
       const [a, b] = await two()
       for (let round = 0; round < 10; round++) {
         const { key } = await issue(a)

@@ -51,7 +51,7 @@ const nothingPending = () =>
   until('nothing is pending', async () => (await repository.pendingSpan()) === null)
 
 describe('a committed change', () => {
-  test('is announced: the record first, then the message, then the note is gone', async () => {
+  test('is announced: first the record, then the message, then it leaves the outbox', async () => {
     const key = someKey()
     expect(await commitAndAnnounce(key)).toBe(true)
     expect(announcer.puts).toEqual([key])
@@ -59,7 +59,7 @@ describe('a committed change', () => {
     await nothingPending()
   })
 
-  test('is not said to be announced while nobody can be told, and is told as soon as that is possible', async () => {
+  test('is reported as not announced while Redis is down, and announced once it is back', async () => {
     announcer.set('down')
     const key = someKey()
     expect(await commitAndAnnounce(key)).toBe(false)
@@ -75,7 +75,7 @@ describe('a committed change', () => {
     expect(announcer.told).toEqual([])
   })
 
-  test('is tried again with growing pauses of at most a second, until it succeeds', async () => {
+  test('is retried with growing delays of at most a second until it succeeds', async () => {
     announcer.refusesPublishing = true
     const key = someKey()
     await insert(repository, key)
@@ -94,7 +94,7 @@ describe('a committed change', () => {
     expect(messages('change')).toEqual([change(key, 1)])
   })
 
-  test('keeps its answer waiting for a second at most where Redis stalls, and is announced later', async () => {
+  test('delays its response for at most a second if Redis stalls, and is announced later', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     announcer.stalled = promise
     const key = someKey()
@@ -106,7 +106,7 @@ describe('a committed change', () => {
     await nothingPending()
   })
 
-  test('goes out with all others of its key, in the order of versions', async () => {
+  test('is announced with all others of its key, in the order of versions', async () => {
     const key = someKey()
     await insert(repository, key)
     nowMs++
@@ -117,7 +117,7 @@ describe('a committed change', () => {
     expect(announcer.puts).toEqual([revoked(key)])
   })
 
-  test('of hundreds of keys is delivered after an outage, each once', async () => {
+  test('of each of hundreds of keys is announced once after an outage', async () => {
     announcer.set('down')
     const keys = Array.from({ length: 300 }, () => someKey())
     for (const key of keys) await insert(repository, key)
@@ -128,7 +128,7 @@ describe('a committed change', () => {
   })
 })
 
-describe('a beat', () => {
+describe('a heartbeat', () => {
   const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
   let stop: () => void
   beforeEach(() => {
@@ -143,12 +143,12 @@ describe('a beat', () => {
     for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
   }
 
-  test('comes at least twice a second', async () => {
+  test('is sent at least twice a second', async () => {
     for (let passed = 0; passed < 1000; passed += 100) await letPass(100)
     expect(messages('heartbeat').length).toBeGreaterThanOrEqual(2)
   })
 
-  test('is not sent while a change is undelivered, though Redis would publish it: writes are refused', async () => {
+  test('is not sent while a change is unannounced, although Redis, which rejects writes, would publish it', async () => {
     announcer.refusesWrites = true
     await insert(repository, someKey())
     for (let beat = 0; beat < 10; beat++) await letPass(300)
@@ -159,7 +159,7 @@ describe('a beat', () => {
     expect(kinds.slice(0, 2)).toEqual(['change', 'heartbeat'])
   })
 
-  test('is not sent over a change that another console noted and did not deliver; this one delivers it', async () => {
+  test('is not sent while a change of another console is unannounced; this console announces it', async () => {
     await letPass(300)
     const key = someKey()
     await insert(repository, key)
@@ -167,7 +167,7 @@ describe('a beat', () => {
     await until('the change is told', () => messages('change').length === 1)
   })
 
-  test('is skipped while there is no connection, and not sent late', async () => {
+  test('is skipped while disconnected, and not sent late', async () => {
     announcer.set('down')
     for (let beat = 0; beat < 10; beat++) await letPass(300)
     announcer.set('ready')
@@ -177,7 +177,7 @@ describe('a beat', () => {
     expect(messages('heartbeat')).toHaveLength(1)
   })
 
-  test('waits for the one before it: a stalled Redis is not left with a pile of them', async () => {
+  test('waits for the previous one, so that they do not queue before a stalled Redis', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     announcer.stalled = promise
     for (let beat = 0; beat < 10; beat++) await letPass(300)
@@ -199,7 +199,7 @@ describe('a beat', () => {
     expect(messages('heartbeat')[0]).toMatchObject({ monotonicMs: 300, atMs: NOW_MS + 300 })
   })
 
-  test('is not sent where the database cannot say whether anything is undelivered', async () => {
+  test('is not sent if the database cannot say whether a change is unannounced', async () => {
     const broken = { ...repository, pendingSpan: () => Promise.reject(new Error('disk I/O error')) }
     stop()
     const parts = { announcer, outbox, clock, timers, logger: silentLogger, messages: messagesOf(clock) }

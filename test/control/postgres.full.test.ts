@@ -29,7 +29,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
   }
   const revoke = ({ ask }: RunningConsole, id: string) => ask('POST', `/admin/v1/keys/${id}/revoke`)
 
-  test('that starts with three others makes the schema once', async () => {
+  test('that starts with three others migrates the schema once', async () => {
     const url = await server.database()
     const databases = await Promise.all(Array.from({ length: 4 }, () => openDatabase(url)))
     const [first] = databases
@@ -40,7 +40,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     for (const database of databases) await database.close()
   })
 
-  test('refuses a schema that is newer than the program, and says what to do', async () => {
+  test('refuses a schema of a newer Postern, and says what to do', async () => {
     const url = await server.database()
     const database = await openDatabase(url)
     await sql`insert into kysely_migration values ('9999_from_the_future', '2030-01-01')`.execute(
@@ -50,7 +50,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     await expect(openDatabase(url)).rejects.toThrow(/newer Postern.*9999.*Start that newer version/)
   })
 
-  test('that may not sign in says so, without the password', async () => {
+  test('with rejected credentials says so, without the password', async () => {
     const url = new URL(await server.database())
     url.password = 'hunter2'
     const refusal = await openDatabase(url.href).catch((error: unknown) => error)
@@ -88,7 +88,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     await admin.close()
   })
 
-  test('gives times as numbers', async () => {
+  test('returns times as numbers', async () => {
     const { reader, close } = await openDatabase(await server.database())
     const { rows } = await sql<{
       at: number
@@ -121,7 +121,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     expect((await revoke(running, key.id)).body.key.state).toBe('revoked')
   })
 
-  test('survives the server’s ending all of its connections', async () => {
+  test('survives the termination of all its connections', async () => {
     const url = await server.database()
     const running = await startConsole({ databaseUrl: url })
     const { key } = await issue(running)
@@ -156,7 +156,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     await close()
   })
 
-  test('holds few connections, however many ask at once', async () => {
+  test('holds few connections under many concurrent requests', async () => {
     const url = await server.database()
     const running = await startConsole({ databaseUrl: url })
     const answers = await Promise.all(Array.from({ length: 200 }, () => running.ask('POST', KEYS, request)))
@@ -170,8 +170,8 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     await other.close()
   })
 
-  describe('together with another one', () => {
-    test('announces what the other one cannot', async () => {
+  describe('together with another console', () => {
+    test('announces changes that the other cannot', async () => {
       const url = await server.database()
       const [cutOff, well] = [new ScriptedAnnouncer(), new ScriptedAnnouncer()]
       cutOff.set('down')
@@ -187,7 +187,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
       await until('the answer says so', async () => (await revoke(first, key.id)).body.announced)
     })
 
-    test('sends no beat while a change of the other one is undelivered', async () => {
+    test('sends no heartbeat while a change of the other is unannounced', async () => {
       const url = await server.database()
       const [cutOff, refused] = [new ScriptedAnnouncer(), new ScriptedAnnouncer()]
       cutOff.set('down')
@@ -206,7 +206,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
       await until('beats are sent again', () => beats() > before)
     })
 
-    test('tells all of what happened while Redis was away, and neither waits for the other', async () => {
+    test('announces all changes made while Redis was down, without waiting for the other', async () => {
       const redis = await ThrowawayRedis.absent()
       try {
         const url = await server.database()

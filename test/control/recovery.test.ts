@@ -16,7 +16,7 @@ import { until } from '../support/until.ts'
 
 const MINUTE_MS = 60_000
 
-describe('when Redis is there again', () => {
+describe('after Redis reconnects', () => {
   let repository: KeyRepository
   let announcer: ScriptedAnnouncer
   let outbox: Outbox
@@ -59,7 +59,7 @@ describe('when Redis is there again', () => {
   }
   const told = () => announcer.told.map(readMessage)
 
-  test('what was revoked is told once more, before any beat says that all is told', async () => {
+  test('recent revocations are announced again before heartbeats resume', async () => {
     const key = await issueAndRevoke()
     await letPass(60 * MINUTE_MS)
     reconnect()
@@ -73,7 +73,7 @@ describe('when Redis is there again', () => {
     expect(told().length).toBeGreaterThan(1)
   })
 
-  test('what was only issued is not: a Redis that lost it knows nothing of it, and the key service does', async () => {
+  test('keys that were only issued are not announced again: gateways look them up at the key service', async () => {
     const key = someKey()
     await tell(key, await insert(repository, key))
     reconnect()
@@ -81,7 +81,7 @@ describe('when Redis is there again', () => {
     expect(announcer.puts).toEqual([])
   })
 
-  test('what was told more than 65 minutes before Redis was last alive is not', async () => {
+  test('changes from more than 65 minutes before Redis was last alive are not announced again', async () => {
     await issueAndRevoke()
     await letPass(66 * MINUTE_MS)
     reconnect()
@@ -89,7 +89,7 @@ describe('when Redis is there again', () => {
     expect(announcer.puts).toEqual([])
   })
 
-  test('the time that it was away does not count, however long', async () => {
+  test('the length of the outage does not count towards the 65 minutes', async () => {
     const key = await issueAndRevoke()
     await letPass(60 * MINUTE_MS)
     announcer.set('down')
@@ -99,7 +99,7 @@ describe('when Redis is there again', () => {
     expect(announcer.puts).toEqual([revoked(key)])
   })
 
-  test('no beat is sent until all of that is told, also where Redis refuses to take it', async () => {
+  test('no heartbeat is sent until all of them are announced, also if Redis rejects them', async () => {
     const key = await issueAndRevoke()
     announcer.refusesWrites = true
     reconnect()
@@ -111,7 +111,7 @@ describe('when Redis is there again', () => {
     expect(told().at(-1)).toMatchObject({ kind: 'heartbeat' })
   })
 
-  test('a connection that is lost again in the middle of it begins it anew', async () => {
+  test('recovery starts again if the connection is lost during it', async () => {
     const key = await issueAndRevoke()
     const { promise, resolve } = Promise.withResolvers<void>()
     reconnect()
@@ -125,7 +125,7 @@ describe('when Redis is there again', () => {
     expect(announcer.puts).toEqual([revoked(key), revoked(key)])
   })
 
-  test('nothing is told twice where the connection is only slow', async () => {
+  test('nothing is announced twice if the connection is only slow', async () => {
     await issueAndRevoke()
     announcer.puts.length = 0
     for (let beat = 0; beat < 10; beat++) await letPass(300)
@@ -133,7 +133,7 @@ describe('when Redis is there again', () => {
   })
 })
 
-test('a real Redis that lost a revocation in a failover is told of it before gateways hear a beat', async () => {
+test('a real Redis that lost a revocation in a failover gets it back before gateways receive a heartbeat', async () => {
   const redis = await ThrowawayRedis.started()
   try {
     const running = await startConsole({ redisUrl: redis.url })
@@ -154,7 +154,7 @@ test('a real Redis that lost a revocation in a failover is told of it before gat
     // What a replica that lagged behind holds when it takes over, on the connections that are made to it then.
     await redis.client().multi().set(name, before).call('CLIENT', 'KILL', 'TYPE', 'normal').exec()
     heard.length = 0
-    await until('a beat is heard', () => heard.some(message => message.startsWith('heartbeat')))
+    await until('a heartbeat arrives', () => heard.some(message => message.startsWith('heartbeat')))
     expect(heard.filter(message => message.startsWith('heartbeat') && message !== 'heartbeat 2')).toEqual([])
   } finally {
     await redis.stop()

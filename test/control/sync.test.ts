@@ -39,7 +39,7 @@ describe('a sync', () => {
   }
   const held = (key: StoredKey) => redis.client().get(redisKeyOf(key.digest))
 
-  test('writes every record that Redis would hold, whatever its state', async () => {
+  test('writes every record that Redis should hold, in any state', async () => {
     const live = someKey({ expiresAtMs: Date.now() + HOUR_MS })
     const retiring = someKey({ expiresAtMs: Date.now() + HOUR_MS, replacedBy: 'key_next' })
     const gone = revoked(someKey({ expiresAtMs: Date.now() + HOUR_MS }))
@@ -52,7 +52,7 @@ describe('a sync', () => {
     expect(await held(longExpired)).toBeNull()
   })
 
-  test('goes page by page, and says how many there are in all', async () => {
+  test('works page by page and returns the total', async () => {
     const keys = Array.from({ length: 5 }, () => someKey({ expiresAtMs: Date.now() + HOUR_MS }))
     const running = await startedWith(keys)
     const first = (await sync(running, { limit: 2 })).body
@@ -63,7 +63,7 @@ describe('a sync', () => {
     expect(await Promise.all(keys.map(held))).toEqual(keys.map(textOf))
   })
 
-  test('writes over what is forged or old, and never over what is newer', async () => {
+  test('replaces forged and older records, never newer ones', async () => {
     const [forged, old, newer] = Array.from({ length: 3 }, () =>
       revoked(someKey({ expiresAtMs: Date.now() + HOUR_MS })),
     )
@@ -80,11 +80,11 @@ describe('a sync', () => {
     expect(await held(newer)).toBe(textOf(next))
   })
 
-  test('of a registry without keys is done at once', async () => {
+  test('of an empty registry completes at once', async () => {
     expect((await sync(await startedWith([]))).body).toEqual({ synced: 0, total: 0 })
   })
 
-  test('is refused while Redis cannot be written, and works when it can again', async () => {
+  test('is rejected while Redis cannot be written, and works afterwards', async () => {
     const running = await startedWith([someKey({ expiresAtMs: Date.now() + HOUR_MS })])
     await redis.client().config('SET', 'maxmemory', '1')
     const { status, body } = await sync(running)
@@ -110,7 +110,7 @@ describe('a sync', () => {
   })
 })
 
-test('without a Redis that can be reached a sync is refused, and says so', async () => {
+test('without a reachable Redis a sync is rejected with the reason', async () => {
   const redis = await ThrowawayRedis.absent()
   for (const options of [{}, { redisUrl: redis.url }]) {
     const { status, body } = await sync(await startConsole(options))
@@ -118,13 +118,13 @@ test('without a Redis that can be reached a sync is refused, and says so', async
   }
 })
 
-test('in one process, without Redis, there is nothing to write', async () => {
+test('in one process, without Redis, a sync writes nothing', async () => {
   const running = await startConsole({ parts: { announcer: createInProcessAnnouncer(() => {}) } })
   await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'a', scopes: ['files:read'] })
   expect((await sync(running)).body).toEqual({ synced: 1, total: 1 })
 })
 
-test('a look-up of many keys puts all of them back that Redis has lost', async () => {
+test('a lookup of many keys restores all records that Redis has lost', async () => {
   const redis = await ThrowawayRedis.started()
   try {
     const running = await startConsole({ redisUrl: redis.url })

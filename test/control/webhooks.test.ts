@@ -82,12 +82,12 @@ async function startDispatcher(keys: readonly StoredKey[] = []) {
 }
 
 describe('a webhook', () => {
-  test('is told of each change to a key, in messages that the library of the specification verifies', async () => {
+  test('receives an event for each change to a key, with a signature that the Standard Webhooks library verifies', async () => {
     const running = await startConsole({ webhook: webhook() })
     const { key, secret } = await issue(running)
     const rotated = (await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, {})).body
     await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
-    await until('all three are told', () => receiver.received.length === 3)
+    await until('all three events arrive', () => receiver.received.length === 3)
 
     const told = receiver.received.map(({ body, headers }) =>
       // The library gives back what it verified as JSON; what that is, is asserted below.
@@ -111,11 +111,11 @@ describe('a webhook', () => {
     expect(receiver.received[0]?.url).toBe('/hooks/postern')
   })
 
-  test('is told of a rotation without overlap as what it is: a rotation, and a revocation', async () => {
+  test('receives two events for a rotation without overlap: a rotation and a revocation', async () => {
     const running = await startConsole({ webhook: webhook() })
     const { key } = await issue(running)
     const rotated = await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, { overlapSeconds: 0 })
-    await until('all three are told', () => receiver.received.length === 3)
+    await until('all three events arrive', () => receiver.received.length === 3)
     expect((await deliveries(running)).map(({ type }) => type)).toEqual([
       'key.revoked',
       'key.rotated',
@@ -134,7 +134,7 @@ describe('a webhook', () => {
     })
   })
 
-  test('is told nothing that did not happen: a key revoked before, a key that could not be rotated', async () => {
+  test('receives no event for a request that changed nothing, such as a second revocation or a failed rotation', async () => {
     const running = await startConsole({ webhook: webhook() })
     const { key } = await issue(running)
     for (let again = 0; again < 3; again++) await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
@@ -150,7 +150,7 @@ describe('a webhook', () => {
     expect(await deliveries(running)).toMatchObject([{ state: 'waiting', attempts: 0 }])
   })
 
-  test('that was down is told later, under the same id', async () => {
+  test('receives events after an outage, with the same id', async () => {
     const { pass, log } = await startDispatcher([EXPIRED])
     receiver.answer = (response, number) => response.writeHead(number < 3 ? 500 : 204).end()
     await pass(70_000, 1_000)
@@ -161,7 +161,7 @@ describe('a webhook', () => {
     ])
   })
 
-  test('is given up after nine attempts, which is logged and counted', async () => {
+  test('gets no more attempts after nine failures, which is logged and counted', async () => {
     const { pass, log, metrics, lines } = await startDispatcher([EXPIRED])
     receiver.answer = response => response.writeHead(503).end('not now')
     await pass(40 * HOUR_MS, HOUR_MS / 2)
@@ -179,7 +179,7 @@ describe('a webhook', () => {
     expect(await metricValue(metrics.webhookDeliveries, { outcome: 'failed' })).toBe(8)
   })
 
-  test('is not followed elsewhere: a redirect is a failure', async () => {
+  test('counts a redirect as a failure and does not follow it', async () => {
     const running = await startConsole({ webhook: webhook() })
     receiver.answer = response => response.writeHead(307, { location: '/elsewhere' }).end()
     await issue(running)
@@ -187,7 +187,7 @@ describe('a webhook', () => {
     expect(receiver.received.map(({ url }) => url)).not.toContain('/elsewhere')
   })
 
-  test('that never answers is left after its time', async () => {
+  test('times out if it never responds', async () => {
     const running = await startConsole({ webhook: webhook({ timeoutMs: 100 }) })
     receiver.answer = () => {}
     await issue(running)
@@ -196,7 +196,7 @@ describe('a webhook', () => {
     })
   })
 
-  test('that sends without end is heard no further than needed', async () => {
+  test('may send an endless response: only its beginning is read', async () => {
     const running = await startConsole({ webhook: webhook({ timeoutMs: 2_000 }) })
     receiver.answer = response => {
       response.writeHead(200)
@@ -210,7 +210,7 @@ describe('a webhook', () => {
     await until('that is over', async () => (await deliveries(running))[0]?.['attempts'] === 1)
   })
 
-  test('there is none by default: nothing is noted', async () => {
+  test('without a webhook no event is stored', async () => {
     const running = await startConsole()
     await issue(running)
     expect(await deliveries(running)).toEqual([])
@@ -218,7 +218,7 @@ describe('a webhook', () => {
 })
 
 describe('of a key that expires', () => {
-  test('a webhook is told 14, 3 and 1 days before, and when it has expired, each once', async () => {
+  test('the webhook receives one event 14, 3 and 1 days before expiry, and one at expiry', async () => {
     const { pass } = await startDispatcher([someKey({ expiresAtMs: NOW_MS + 20 * DAY_MS })])
     await pass(25 * DAY_MS, HOUR_MS)
     const told = receiver.received.map(({ body }) => JSON.parse(body))
@@ -253,7 +253,7 @@ test('the page shows how to verify a message, in code that works', async () => {
   const { verify } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
   const running = await startConsole({ webhook: webhook() })
   await issue(running)
-  await until('it is told', () => receiver.received.length === 1)
+  await until('the event arrives', () => receiver.received.length === 1)
   const [message] = receiver.received
   expect(verify(message?.headers, message?.body, SECRET)).toMatchObject({ type: 'key.issued' })
   expect(() => verify(message?.headers, `${message?.body} `, SECRET)).toThrow('signature is wrong')
@@ -297,40 +297,40 @@ describe.each([
     return server.database()
   }
 
-  test.skipIf(!isThere)('note one warning, send it once, and take over what another died over', async () => {
-    const { consoles, parts, pass } = await open()
-    const [one, other] = consoles
-    await Promise.all(consoles.map(deliveries => recordExpiries({ ...parts, deliveries })))
-    const claimed = [...(await one.claim(10, 5_000)), ...(await other.claim(10, 5_000))]
-    expect(claimed).toHaveLength(1)
-    pass(5_000)
-    const [takenOver] = await other.claim(10, 5_000)
-    expect(takenOver?.id).toBe(claimed[0]?.id)
-    if (takenOver !== undefined) await other.recordAttempt(takenOver, { kind: 'delivered', status: 200 })
-    pass(DAY_MS)
-    expect(await one.claim(10, 5_000)).toEqual([])
-    await recordExpiries({ ...parts, deliveries: one })
-    expect(await one.claim(10, 5_000)).toEqual([])
-  })
-
   test.skipIf(!isThere)(
-    'forget after thirty days what was delivered, and never what is still to be told',
+    'store and send each event once, and take over the deliveries of a console that died',
     async () => {
       const { consoles, parts, pass } = await open()
-      const [first] = consoles
-      await recordExpiries({ ...parts, deliveries: first })
-      pass(31 * DAY_MS)
-      await first.purge()
-      const [due] = await first.claim(10, 5_000)
-      expect(due).toBeDefined()
-      if (due !== undefined) await first.recordAttempt(due, { kind: 'delivered', status: 200 })
-      await first.purge()
-      expect((await first.list({ workspaceId: 'ws_1', limit: 10, afterId: null })).deliveries).toEqual([])
+      const [one, other] = consoles
+      await Promise.all(consoles.map(deliveries => recordExpiries({ ...parts, deliveries })))
+      const claimed = [...(await one.claim(10, 5_000)), ...(await other.claim(10, 5_000))]
+      expect(claimed).toHaveLength(1)
+      pass(5_000)
+      const [takenOver] = await other.claim(10, 5_000)
+      expect(takenOver?.id).toBe(claimed[0]?.id)
+      if (takenOver !== undefined) await other.recordAttempt(takenOver, { kind: 'delivered', status: 200 })
+      pass(DAY_MS)
+      expect(await one.claim(10, 5_000)).toEqual([])
+      await recordExpiries({ ...parts, deliveries: one })
+      expect(await one.claim(10, 5_000)).toEqual([])
     },
   )
+
+  test.skipIf(!isThere)('delete delivered events after 30 days, and never pending ones', async () => {
+    const { consoles, parts, pass } = await open()
+    const [first] = consoles
+    await recordExpiries({ ...parts, deliveries: first })
+    pass(31 * DAY_MS)
+    await first.purge()
+    const [due] = await first.claim(10, 5_000)
+    expect(due).toBeDefined()
+    if (due !== undefined) await first.recordAttempt(due, { kind: 'delivered', status: 200 })
+    await first.purge()
+    expect((await first.list({ workspaceId: 'ws_1', limit: 10, afterId: null })).deliveries).toEqual([])
+  })
 })
 
-test('spans of warnings touch and never overlap: a console that was away warns once', () => {
+test('expiry spans are adjacent and never overlap: after an outage a console warns once', () => {
   const spans = expirySpans(0).toSorted((a, b) => a.afterMs - b.afterMs)
   for (const [index, span] of spans.entries()) {
     if (index > 0) expect(span.afterMs).toBe(spans[index - 1]?.untilMs)
@@ -338,7 +338,7 @@ test('spans of warnings touch and never overlap: a console that was away warns o
   expect(spans.at(-1)?.untilMs).toBe(Math.max(...WARNING_DAYS) * DAY_MS)
 })
 
-test('attempts are spread over a day and a bit, so that a receiver may be down for a night', () => {
+test('attempts spread over about 28 hours, so that a receiver may be down overnight', () => {
   const waits = Array.from({ length: 9 }, (_, failed) => retryDelayMs(failed + 1, 0))
   expect(waits.at(-1)).toBeNull()
   const totalMs = waits.reduce<number>((sum, wait) => sum + (wait ?? 0), 0)

@@ -34,11 +34,11 @@ const FOREIGN_ENTRIES: [string, string | Buffer][] = [
   ['a newer record without a MAC', encodeRecord(version(99).record, key.digest, null)],
   ['another key’s record', encodeRecord(someKey({ version: 99 }).record, someKey().digest, ours)],
   ['a record with a changed scope', textOf(version(99)).replace('files:read', 'files:admin')],
-  ['a schema nobody knows yet', textOf(version(99)).replace('"v":1', '"v":99')],
+  ['an unknown schema', textOf(version(99)).replace('"v":1', '"v":99')],
   ['a hundred kilobytes', 'x'.repeat(100_000)],
 ]
 
-describe('what is written over', () => {
+describe('an existing entry is replaced', () => {
   test.each(FOREIGN_ENTRIES)('%s: always', (_, held) => {
     expect(mustReplace(held.toString(), textOf(version(1)), version(1), recordKeys)).toBe(true)
   })
@@ -55,7 +55,7 @@ describe('what is written over', () => {
   })
 })
 
-test('in whatever order writers read and write, the newest version is what stays', async () => {
+test('in any order of concurrent writers, the newest version stays', async () => {
   const foreign = fc.constantFrom(...FOREIGN_ENTRIES.map(([, held]) => held))
   const versions = fc.uniqueArray(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 6 })
   await fc.assert(
@@ -94,7 +94,7 @@ class ScheduledSlots implements RecordStore {
   }
 }
 
-test('gives up on an entry that others keep changing, so that it is tried again later', async () => {
+test('fails after 32 attempts on an entry that others keep changing, and is retried later', async () => {
   const busy: RecordStore = { read: async () => Buffer.from('other'), compareAndSet: async () => false }
   await expect(writeRecord(busy, key, recordKeys)).rejects.toThrow(/kept changing/)
 })
@@ -118,7 +118,7 @@ describe('a record in a real Redis', () => {
   })
   beforeEach(() => redis.client().flushall())
 
-  test('says what the registry says, with a good MAC, and lasts a day longer than the key', async () => {
+  test('matches the registry, has a valid MAC, and is kept for a day after the key expires', async () => {
     await announcer.put(key)
     const text = (await redis.client().get(redisKeyOf(key.digest))) ?? ''
     const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs } = key.record
@@ -128,7 +128,7 @@ describe('a record in a real Redis', () => {
     expect(expiresAt).toBe(key.record.expiresAtMs + DAY_MS)
   })
 
-  test('is not put back by a writer who comes late with an older version', async () => {
+  test('is not replaced by a late writer with an older version', async () => {
     await announcer.put(version(2))
     await announcer.put(version(1))
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(2)))
@@ -140,13 +140,13 @@ describe('a record in a real Redis', () => {
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
   })
 
-  test('replaces a list that somebody pushed under its name', async () => {
+  test('replaces a foreign list under its name', async () => {
     await redis.client().lpush(redisKeyOf(key.digest), 'a', 'b')
     await announcer.put(version(1))
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
   })
 
-  test('is the newest one after 20 writers at once', async () => {
+  test('is the newest after 20 concurrent writers', async () => {
     // The newest goes first: all have read before any writes, so the others are late with what they found.
     const numbers = Array.from({ length: 20 }, (_, index) => 20 - index)
     const results = await Promise.allSettled(numbers.map(number => announcer.put(version(number))))
@@ -154,7 +154,7 @@ describe('a record in a real Redis', () => {
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(20)))
   })
 
-  test('of a key that ended more than a day ago is not kept', async () => {
+  test('of a key that expired more than a day ago is not stored', async () => {
     const ended = someKey({ expiresAtMs: NOW_MS - 400 * DAY_MS })
     await announcer.put(ended)
     expect(await redis.client().exists(redisKeyOf(ended.digest))).toBe(0)

@@ -21,7 +21,7 @@ async function signedIn(webhook = {}) {
   return { running, browser, issue }
 }
 
-test('a page shows what became of each message to the webhook, and why one was not taken', async () => {
+test('a page shows the state of each webhook delivery, and why one failed', async () => {
   const receiver = await WebhookReceiver.start()
   onTestFinished(() => receiver.stop())
   receiver.answer = (response, number) => response.writeHead(number === 1 ? 204 : 500).end()
@@ -41,7 +41,7 @@ test('a page shows what became of each message to the webhook, and why one was n
   expect((await browser.visit('/workspaces/ws_1/audit')).text).toContain('Webhook deliveries')
 })
 
-test('of another workspace nothing is shown, and there is no such page where there is no webhook', async () => {
+test('deliveries of another workspace are not shown, and without a webhook the page does not exist', async () => {
   const { browser } = await signedIn()
   expect((await browser.visit('/workspaces/ws_2/deliveries')).status).toBe(404)
   expect((await browser.visit('/workspaces/ws_1/deliveries')).status).toBe(404)

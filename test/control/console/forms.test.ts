@@ -21,11 +21,11 @@ const problemsOf = (change: object) => {
 }
 
 describe('a form that asks for a key', () => {
-  it('begins with 90 days, and nothing else chosen for anybody', () => {
+  it('starts with 90 days and nothing else selected', () => {
     expect(startIssueForm({})).toEqual({ name: '', scopes: [], expiry: '90', date: '' })
   })
 
-  it('begins with what a session that ended had kept', () => {
+  it('starts with the entries from before the session expired', () => {
     const kept = {
       name: 'importer',
       scopes: ['files:read', 'workspace:read'],
@@ -46,7 +46,7 @@ describe('a form that asks for a key', () => {
     })
   })
 
-  it('takes spaces round a name for an accident', () => {
+  it('trims spaces around a name', () => {
     expect(check({ name: '  build server ' })).toMatchObject({ request: { name: 'build server' } })
   })
 
@@ -64,18 +64,18 @@ describe('a form that asks for a key', () => {
     ['a day that there is not', { expiry: 'date', date: '2027-02-30' }, ['date']],
     ['a date in other words', { expiry: 'date', date: 'tomorrow' }, ['date']],
     ['days and a date', { expiry: '30', date: '2027-01-31' }, ['date']],
-  ])('is told beside the field what is wrong: %s', (_, change, fields) => {
+  ])('reports the problem beside its field: %s', (_, change, fields) => {
     expect(Object.keys(problemsOf(change))).toEqual(fields)
   })
 
-  it('is told what would be right', () => {
+  it('gets problems that say how to fix them', () => {
     expect(problemsOf({ expiry: 'date', date: '2029-01-01', name: 'n'.repeat(117) })).toEqual({
       name: 'Shorten the name to 100 characters; it has 117',
       date: 'Enter a day from 22 Nov 2026 to 21 Nov 2027, such as 2027-11-21',
     })
   })
 
-  it('takes every day that the date field offers', () => {
+  it('accepts every day that the date field offers', () => {
     for (const date of ['2026-11-22', '2027-11-21']) expect(problemsOf({ expiry: 'date', date })).toEqual({})
   })
 })
@@ -97,7 +97,7 @@ describe('a form that rotates a key', () => {
     ['no overlap', { overlap: undefined }, ['overlap']],
     ['an overlap that is not offered', { overlap: '1' }, ['overlap']],
     ['neither', { overlap: '', expiry: '' }, ['overlap', 'expiry']],
-  ])('is told beside the field what is wrong: %s', (_, change, fields) => {
+  ])('reports the problem beside its field: %s', (_, change, fields) => {
     const checked = rotate(change)
     expect(checked.ok ? [] : [...checked.problems.keys()]).toEqual(fields)
   })

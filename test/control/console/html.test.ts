@@ -3,14 +3,14 @@ import { html } from '../../../src/control/console/layout/html.ts'
 import { markInvisible } from '../../../src/control/console/layout/mark-invisible.ts'
 
 describe('a page', () => {
-  it('shows what people wrote as text, in content and in attributes', () => {
+  it('escapes text from people, in content and in attributes', () => {
     const name = `"><img src=x onerror='alert(1)'>&\``
     const page = html`<a title="${name}">${name}</a>`.toString()
     expect(page).not.toMatch(/<img|onerror='/)
     expect(page).toMatch(/^<a title="[^"<>']*">[^"<>']*<\/a>$/)
   })
 
-  it('takes over HTML of ours, lists of it, numbers, and nothing', () => {
+  it('renders our HTML, lists, numbers and null', () => {
     const items = [1, 2].map(count => html`<li>${count}</li>`)
     expect(html`<ul>${items}${null}</ul>`.toString()).toBe('<ul><li>1</li><li>2</li></ul>')
     expect(html`<p>${['<b>', null, html`<i>`]}</p>`.toString()).toBe('<p>&lt;b&gt;<i></p>')
@@ -25,14 +25,14 @@ describe('a name', () => {
     ['is a letter that nobody sees', '\u3164', 'U+3164'],
     ['is a tag of another plane', 'a\u{e0041}', 'U+E0041'],
     ['is a soft hyphen', 'a\u00adb', 'U+00AD'],
-  ])('names a character that %s', (_, name, code) => {
+  ])('shows the code point of a character that %s', (_, name, code) => {
     const shown = markInvisible(name).toString()
     expect(shown).toContain(`>${code}</span>`)
     expect(shown).not.toMatch(/[\p{Cf}\u3164]/u)
   })
 
   it.each(['build server', 'Bäckerei №7', 'سيرفر', '👩‍💻 laptop', '🏳️‍🌈', '日本'])(
-    'is left as it is: %s',
+    'is shown unchanged: %s',
     name => {
       expect(markInvisible(name).toString()).toBe(`<bdi>${name}</bdi>`)
     },

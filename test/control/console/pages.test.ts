@@ -27,7 +27,7 @@ const send = (path: string, fields: Record<string, string>) =>
 const names = async () => (await ada.call('GET', KEYS)).body.keys.map(key => key.name)
 
 describe('what a page loads', () => {
-  test('is ours, named after what is in it, and may be kept for good', async () => {
+  test('comes from the console, has a digest in its name, and may be cached forever', async () => {
     const { text } = await visit(KEYS)
     const links = [...text.matchAll(/(?:src|href)="([^"]*assets[^"]*)"/g)].map(([, link = '']) =>
       link.replaceAll('&#x2F;', '/'),
@@ -43,7 +43,7 @@ describe('what a page loads', () => {
     }
   })
 
-  test('is neither inline nor from anywhere else', async () => {
+  test('is neither inline nor from another origin', async () => {
     const id = await issue()
     for (const path of [
       KEYS,
@@ -61,7 +61,7 @@ describe('what a page loads', () => {
 })
 
 describe('a form', () => {
-  test('that is sent twice issues one key, whose secret is shown after the first time alone', async () => {
+  test('that is submitted twice issues one key and shows its secret once', async () => {
     const once = onceIn((await visit(`${KEYS}/new`)).text)
     const first = await send(`${KEYS}/new`, { ...FORM, once })
     const again = await send(`${KEYS}/new`, { ...FORM, once })
@@ -72,7 +72,7 @@ describe('a form', () => {
     expect(await names()).toEqual(['build server'])
   })
 
-  test('that is sent again with other answers does nothing, and is there again with them', async () => {
+  test('that is submitted again with other values changes nothing, and is shown again with them', async () => {
     const once = onceIn((await visit(`${KEYS}/new`)).text)
     await send(`${KEYS}/new`, { ...FORM, once })
     const other = await send(`${KEYS}/new`, { ...FORM, name: 'another one', once })
@@ -89,7 +89,7 @@ describe('a form', () => {
     expect(await names()).toEqual([])
   })
 
-  test('that rotates is one request too, and is refused for a key that cannot be rotated any more', async () => {
+  test('that rotates takes effect once, and is rejected for a key that can no longer be rotated', async () => {
     const id = await issue()
     const once = onceIn((await visit(`${KEYS}/${id}/rotate`)).text)
     const fields = { overlap: '3600', expiry: '30', date: '', once }
@@ -102,7 +102,7 @@ describe('a form', () => {
     expect(await names()).toHaveLength(2)
   })
 
-  test('that rotates without overlap revokes the old key, and says how far that has come', async () => {
+  test('that rotates without overlap revokes the old key and shows the progress', async () => {
     const id = await issue()
     const once = onceIn((await visit(`${KEYS}/${id}/rotate`)).text)
     const { text } = await send(`${KEYS}/${id}/rotate`, { overlap: '0', expiry: '30', date: '', once })
@@ -118,7 +118,7 @@ describe('a form', () => {
     ])
   })
 
-  test('that revokes may be sent again: nothing changes a second time', async () => {
+  test('that revokes may be submitted again: nothing changes a second time', async () => {
     const id = await issue()
     const first = await send(`${KEYS}/${id}/revoke`, {})
     const again = await send(`${KEYS}/${id}/revoke`, {})
@@ -128,7 +128,7 @@ describe('a form', () => {
   })
 })
 
-test('a form of an earlier session changes nothing, and leads back to where it was', async () => {
+test('a form of an earlier session changes nothing and is shown again after signing in', async () => {
   const id = await issue()
   const stale = { _csrf: 'of another session' }
   const revoke = await ada.browser.post(`${KEYS}/${id}/revoke`, stale)
@@ -139,7 +139,7 @@ test('a form of an earlier session changes nothing, and leads back to where it w
 })
 
 describe('keys of a workspace', () => {
-  test('are shown fifty at a time, in the state that was asked for', async () => {
+  test('are listed fifty at a time, filtered by state', async () => {
     for (let count = 0; count < 51; count++) await issue({ name: `number ${count}` })
     const first = (await visit(`${KEYS}?show=active`)).text
     expect(first.match(/<tr><th scope="row">|<th scope="row">/g)).toHaveLength(50)
@@ -152,7 +152,7 @@ describe('keys of a workspace', () => {
     expect((await visit(`${KEYS}?show=revoked`)).text).toContain('No keys in this state')
   })
 
-  test('stand out where they expire within 14 days, and not before', async () => {
+  test('are highlighted if they expire within 14 days', async () => {
     await issue({ name: 'later', expiresInDays: 14.001 })
     expect((await visit(KEYS)).text).not.toContain('within 14 days')
     nowMs += 0.002 * 86_400_000

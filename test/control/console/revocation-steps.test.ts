@@ -25,7 +25,7 @@ test.each([
     { known: 0, confirmed: 0, verifying: 0, silent: [] },
     ['waiting', 'No gateways known', 'No gateway has reported to this console within the last minute'],
   ],
-])('a page says in words of gateways that they are %s', (_, gateways, words) => {
+])('a page describes gateways that are %s', (_, gateways, words) => {
   const times = { committedAtMs: NOW_MS, announcedAtMs: NOW_MS + 7, announced: true }
   const lastStep = String(revocationSteps({ ...times, gateways }))
     .split('<li class=')

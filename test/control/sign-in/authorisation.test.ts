@@ -36,7 +36,7 @@ test('a person issues, reads, rotates and revokes keys of their workspace', asyn
   expect((await ada.call('POST', `/keys/${id}/revoke`)).body.key.state).toBe('revoked')
 })
 
-test('every change they make is in the audit trail under them, and not under a name they may change', async () => {
+test('every change is audited under the person’s id, not their display name', async () => {
   const { body } = await ada.call('POST', '/workspaces/ws_1/keys', request)
   await ada.call('POST', `/keys/${body.key.id}/rotate`)
   await ada.call('POST', `/keys/${body.key.id}/revoke`)
@@ -50,13 +50,13 @@ test('every change they make is in the audit trail under them, and not under a n
   ])
 })
 
-test('nobody can be taken for a program, or for somebody else, by what they are called', async () => {
+test('a display name cannot impersonate a program or another person', async () => {
   const sly = await world.signedIn({ sub: 'admin-token', name: 'person:ada', workspaces: ['ws_1'] })
   const { body } = await sly.call('POST', '/workspaces/ws_1/keys', request)
   expect(body.key.createdBy).toBe('person:admin-token')
 })
 
-describe('what is of another workspace is not there for a person', () => {
+describe('resources of another workspace do not exist for a person', () => {
   test.each<[string, 'GET' | 'POST', string, object?]>([
     ['list', 'GET', '/workspaces/WORKSPACE/keys'],
     ['audit', 'GET', '/workspaces/WORKSPACE/audit'],
@@ -81,7 +81,7 @@ describe('what is of another workspace is not there for a person', () => {
     },
   )
 
-  test('nor is a key answered again that was theirs, once it is not', async () => {
+  test('a stored answer is not repeated once the person has lost the workspace', async () => {
     const { body } = await ada.call('POST', '/workspaces/ws_1/keys', request)
     const repeat = { 'x-csrf-token': ada.csrf, 'idempotency-key': 'once' }
     expect((await ada.call('POST', `/keys/${body.key.id}/rotate`, {}, repeat)).status).toBe(201)
@@ -96,7 +96,7 @@ describe('what is of another workspace is not there for a person', () => {
   })
 })
 
-test('somebody of several workspaces has all of them, somebody of none has nothing', async () => {
+test('a person sees all of their workspaces, and nothing without any', async () => {
   const both = await world.signedIn({ sub: 'b', workspaces: 'ws_1 ws_2' })
   expect((await both.call('GET', `/keys/${foreignKey}`)).status).toBe(200)
   expect((await both.call('GET', '/workspaces/ws_1/keys')).status).toBe(200)
@@ -104,7 +104,7 @@ test('somebody of several workspaces has all of them, somebody of none has nothi
   expect((await none.call('GET', '/workspaces/ws_1/keys')).status).toBe(404)
 })
 
-test('an administrator has every workspace, and what is for no workspace', async () => {
+test('an administrator has every workspace and the calls across workspaces', async () => {
   const keeper = await world.signedIn({ sub: 'root', roles: ['reader', 'keeper'] })
   expect((await keeper.call('POST', `/keys/${foreignKey}/revoke`)).body.key.state).toBe('revoked')
   const { body } = await keeper.call('GET', '/workspaces/ws_2/audit')
@@ -113,7 +113,7 @@ test('an administrator has every workspace, and what is for no workspace', async
   expect((await keeper.call('POST', '/sync')).body.code).toBe('redis_unavailable')
 })
 
-test('what concerns all workspaces is for nobody else', async () => {
+test('calls across workspaces require an administrator or the admin token', async () => {
   const answer = await ada.call('POST', '/sync')
   expect([answer.status, answer.body.code]).toEqual([403, 'forbidden'])
 })
@@ -137,17 +137,17 @@ test('a change of the claims takes effect when the person signs in again', async
 describe('the admin token is for programs', () => {
   const withToken = (token: string) => ({ authorization: `Bearer ${token}` })
 
-  test('which need no token against forged requests, and are the program whoever’s cookie is sent along', async () => {
+  test('which need no CSRF token, and act as the program even if a cookie is sent too', async () => {
     const answer = await ada.call('POST', '/workspaces/ws_2/keys', request, withToken(ADMIN_TOKEN))
     expect([answer.status, answer.body.key.createdBy]).toEqual([201, 'admin-token'])
   })
 
-  test('and a wrong one is refused, also beside a good session', async () => {
+  test('and a wrong one is rejected, even with a valid session', async () => {
     const answer = await ada.call('GET', '/workspaces/ws_1/keys', undefined, withToken('wrong'))
     expect([answer.status, answer.body.code]).toEqual([401, 'unauthenticated'])
   })
 
-  test('who has neither is told nothing, not even which paths there are', async () => {
+  test('a caller with neither learns nothing, not even which paths exist', async () => {
     const stranger = world.browser()
     for (const path of ['/keys/x', '/nothing', '/workspaces/ws_1/keys']) {
       const { status, text, headers } = await stranger.ask('GET', `/admin/v1${path}`)
@@ -156,7 +156,7 @@ describe('the admin token is for programs', () => {
     }
   })
 
-  test('a session is no way to what gateways ask', async () => {
+  test('a session does not admit to the internal API', async () => {
     const answer = await ada.browser.ask('GET', `/internal/v1/keys/${'0'.repeat(64)}`)
     expect([answer.status, JSON.parse(answer.text).code]).toEqual([404, 'unknown_path'])
   })

@@ -57,13 +57,13 @@ function seen({ status, text, headers }: Visit, ...names: readonly string[]) {
   return { status, text: plain.replace(/name="_csrf" value="[^"]*"/g, '') }
 }
 
-describe('whatever the console serves', () => {
-  test('there is something to ask', () => {
+describe('every route of the console', () => {
+  test('the list of routes is not empty', () => {
     expect(routes.filter(route => route.url.includes(':')).length).toBeGreaterThan(10)
     expect(routes.some(({ url }) => url === '/workspaces/:workspaceId/keys/:keyId/rotate')).toBe(true)
   })
 
-  test('what is of another workspace is answered as what there is not, on pages as in the admin API', async () => {
+  test('resources of another workspace are answered like unknown ones, on pages and in the admin API', async () => {
     const before = (await running.ask('GET', '/admin/v1/workspaces/ws_2/keys')).text
     for (const route of routes.filter(each => each.url.includes(':'))) {
       const foreign = await ask(ada.browser, route, pathOf(route, 'ws_2', foreignKey), ada.csrf)
@@ -75,7 +75,7 @@ describe('whatever the console serves', () => {
     expect((await running.ask('GET', '/admin/v1/workspaces/ws_2/keys')).text).toBe(before)
   })
 
-  test('nor is a key of another workspace reached under the person’s own', async () => {
+  test('a key of another workspace cannot be reached through the person’s own', async () => {
     for (const route of routes.filter(each => each.url.includes(':keyId'))) {
       const foreign = await ask(ada.browser, route, pathOf(route, 'ws_1', foreignKey), ada.csrf)
       const unknown = await ask(ada.browser, route, pathOf(route, 'ws_1', UNKNOWN_KEY), ada.csrf)
@@ -84,7 +84,7 @@ describe('whatever the console serves', () => {
     }
   })
 
-  test('nothing but the way in, and what pages are drawn with, is shown to whoever is not signed in', async () => {
+  test('only sign-in and static files are served without a session', async () => {
     const stranger = new BrowserDouble(CONSOLE, running.app)
     const open: string[] = []
     for (const route of routes) {
@@ -97,7 +97,7 @@ describe('whatever the console serves', () => {
     ).toEqual([])
   })
 
-  test('nothing is changed for a session without its token', async () => {
+  test('no session can change anything without its CSRF token', async () => {
     const { id } = (await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)).body.key
     const state = async () => (await running.ask('GET', '/admin/v1/workspaces/ws_1/keys')).text
     const before = await state()

@@ -13,7 +13,7 @@ beforeEach(async () => {
 })
 const issued = async () => (await ada.call('GET', KEYS)).body.keys.length
 
-describe('what another site makes a browser send with its cookies', () => {
+describe('a forged request that a browser sends with its cookies', () => {
   test.each<[string, Record<string, string>]>([
     ['without a token', {}],
     ['with an empty one', { 'x-csrf-token': '' }],
@@ -24,7 +24,7 @@ describe('what another site makes a browser send with its cookies', () => {
     expect(await issued()).toBe(0)
   })
 
-  test('with the token of another session changes nothing', async () => {
+  test('changes nothing with the CSRF token of another session', async () => {
     const mallory = await world.signedIn({ sub: 'mallory', workspaces: ['ws_1'] })
     const answer = await ada.call('POST', KEYS, request, { 'x-csrf-token': mallory.csrf })
     expect(answer.status).toBe(403)
@@ -57,7 +57,7 @@ describe('what another site makes a browser send with its cookies', () => {
     },
   )
 
-  test('cannot be asked for in advance: no answer allows another site anything', async () => {
+  test('gets no CORS permission', async () => {
     const preflight = { origin: 'https://evil.example', 'access-control-request-method': 'POST' }
     const answer = await world.app.inject({
       method: 'OPTIONS',
@@ -68,7 +68,7 @@ describe('what another site makes a browser send with its cookies', () => {
     expect(Object.keys(answer.headers).filter(name => name.startsWith('access-control'))).toEqual([])
   })
 
-  test('does not even sign them out', async () => {
+  test('cannot sign the person out', async () => {
     const forged = await ada.browser.post('/sign-out', {}, { origin: 'https://evil.example' })
     expect(forged.status).toBe(403)
     // Without its token the form is shown again, as after a session that is over.
@@ -78,44 +78,49 @@ describe('what another site makes a browser send with its cookies', () => {
   })
 })
 
-test('a token in the body of a form does, as pages send it', async () => {
+test('the CSRF token in a form field is accepted', async () => {
   const answer = await ada.browser.post('/sign-out', { _csrf: ada.csrf })
   expect([answer.status, answer.headers['location']]).toEqual([303, '/sign-in'])
 })
 
-describe('a name of somebody else’s that leads to this address', () => {
+describe('a foreign host name that resolves to this address', () => {
   test.each(['evil.example', 'console.test.evil.example', 'console.test:8443', '127.0.0.1:8081', ''])(
     'Host: %s is told where the console is, and nothing else',
     async host => {
       for (const path of ['/', '/sign-in', '/sign-in/start', `/admin/v1${KEYS}`]) {
         const { status, text, headers } = await ada.browser.ask('GET', path, { host })
         expect([path, status]).toEqual([path, 421])
-        expect(text.replaceAll('&#x2F;', '/')).toContain('This console is available only at https://console.test')
+        expect(text.replaceAll('&#x2F;', '/')).toContain(
+          'This console is available only at https://console.test',
+        )
         expect(text).not.toContain('ws_1')
         expect(headers['set-cookie']).toBeUndefined()
       }
     },
   )
 
-  test('what is forwarded for another host does not change where people are sent back to', async () => {
+  test('X-Forwarded-Host does not change redirects', async () => {
     const forwarded = { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'http' }
     const { headers } = await world.browser().ask('GET', START, forwarded)
     const { searchParams } = new URL(headers['location'] ?? '')
     expect(searchParams.get('redirect_uri')).toBe('https://console.test/sign-in/callback')
   })
 
-  test.each(['console.test', 'CONSOLE.test', 'console.test:443'])('%s is the console’s own', async host => {
-    expect((await ada.browser.ask('GET', '/workspaces/ws_1/keys', { host })).status).toBe(200)
-  })
+  test.each(['console.test', 'CONSOLE.test', 'console.test:443'])(
+    '%s is accepted as the console’s own',
+    async host => {
+      expect((await ada.browser.ask('GET', '/workspaces/ws_1/keys', { host })).status).toBe(200)
+    },
+  )
 
-  test('programs may use any name: their token is sent by no browser', async () => {
+  test('programs may use any host name: no browser sends their token', async () => {
     const headers = { host: 'postern-console:8081' }
     expect((await world.ask('GET', `/admin/v1${KEYS}`, undefined, { headers })).status).toBe(200)
   })
 })
 
 describe('a page', () => {
-  test('is in nobody’s frame, runs nothing but our own files, and is kept in no cache', async () => {
+  test('cannot be framed, runs only our own files, and is not cached', async () => {
     const { headers } = await ada.browser.visit('/')
     const policy = (headers['content-security-policy'] ?? '').split(';')
     expect(policy).toContain("default-src 'none'")
@@ -135,7 +140,7 @@ describe('a page', () => {
   })
 })
 
-test('a session that a neighbour in the domain planted is none: the cookie is this very host’s', async () => {
+test('a session cookie planted by a sibling domain is not accepted', async () => {
   const mallory = await world.signedIn({ sub: 'mallory', workspaces: ['ws_1'] })
   const planted = mallory.browser.cookie(SESSION_COOKIE)?.value ?? ''
   const victim = world.browser()
@@ -146,7 +151,7 @@ test('a session that a neighbour in the domain planted is none: the cookie is th
   )
 })
 
-test('whoever signs in gets a new session, whatever they had before', async () => {
+test('every sign-in starts a new session', async () => {
   const victim = world.browser()
   const fixed = 'A'.repeat(43)
   victim.setCookie(SESSION_COOKIE, fixed)

@@ -33,14 +33,14 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
     })
     const rows = () => database.reader.selectFrom('sessions').selectAll().execute()
 
-    test('hold the person, and a secret for the tokens of forms that no other session has', async () => {
+    test('hold the person and a CSRF secret of their own', async () => {
       const [first, second] = [await sessions.start(ada), await sessions.start(ada)]
       const found = await sessions.find(first)
       expect(found?.person).toEqual(ada)
       expect(found?.csrfSecret).not.toBe((await sessions.find(second))?.csrfSecret)
     })
 
-    test('cannot be taken over by whoever reads the database', async () => {
+    test('cannot be taken over by a reader of the database', async () => {
       const id = await sessions.start(ada)
       expect(id).toMatch(/^[\w-]{43}$/)
       expect(JSON.stringify(await rows())).not.toContain(id)
@@ -53,7 +53,7 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
       expect(await sessions.find(id)).toBeNull()
     })
 
-    test('end where nothing is done for as long as is allowed, and not before', async () => {
+    test('end after the idle limit, not before', async () => {
       const id = await sessions.start(ada)
       clock.advance(limits.idleSeconds * SECOND_MS - 1)
       expect(await sessions.find(id)).not.toBeNull()
@@ -61,7 +61,7 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
       expect(await sessions.find(id)).toBeNull()
     })
 
-    test('go on while something is done, and end all the same when their time is over', async () => {
+    test('continue while active, and end at the absolute limit', async () => {
       const id = await sessions.start(ada)
       const step = (limits.idleSeconds * SECOND_MS) / 2
       for (let ms = step; ms < limits.absoluteSeconds * SECOND_MS; ms += step) {
@@ -72,7 +72,7 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
       expect(await sessions.find(id)).toBeNull()
     })
 
-    test('are not written to with each request', async () => {
+    test('are not written on every request', async () => {
       const id = await sessions.start(ada)
       const [before] = await rows()
       clock.advance(5 * SECOND_MS)
@@ -80,7 +80,7 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
       expect(await rows()).toEqual([before])
     })
 
-    test('end, one alone or all of a person, and nobody else’s', async () => {
+    test('can be ended one by one or all of a person, and no others', async () => {
       const [first, second, third] = [
         await sessions.start(ada),
         await sessions.start(ada),
@@ -95,14 +95,14 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
       expect((await sessions.find(bobs))?.person.subject).toBe('bob')
     })
 
-    test('that were ended stay so, though a request was under way', async () => {
+    test('stay ended although a request was in progress', async () => {
       const id = await sessions.start(ada)
       clock.advance((limits.idleSeconds * SECOND_MS) / 2)
       await Promise.all([sessions.find(id), sessions.end(id), sessions.find(id)])
       expect(await rows()).toEqual([])
     })
 
-    test('are so many of a person at most; the one begun first ends', async () => {
+    test('are limited per person; the oldest ends', async () => {
       const ids: string[] = []
       for (let count = 0; count < 5; count++) {
         ids.push(await sessions.start(ada))

@@ -33,7 +33,7 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
     return { first, second, provider, clock, browser, signedIn: () => signIn(browser(), provider, ada) }
   }
 
-  test('are one to whoever signs in: one sends them off, the other takes them back, both know them', async () => {
+  test('share a sign-in: one starts it, the other completes it, both accept the session', async () => {
     const { signedIn } = await twoConsoles()
     const { page, call } = await signedIn()
     expect(page.text).toContain('Ada Lovelace')
@@ -44,7 +44,7 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
     }
   })
 
-  test('let nobody in who signed out at the other, from then on', async () => {
+  test('reject a session at once that was signed out at the other', async () => {
     const { signedIn, browser } = await twoConsoles()
     const { browser: own, csrf } = await signedIn()
     const stolen = own.cookie(SESSION_COOKIE)?.value ?? ''
@@ -57,7 +57,7 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
     }
   })
 
-  test('sign a person out everywhere, and nobody else', async () => {
+  test('sign one person out everywhere, and no other', async () => {
     const { signedIn, browser, provider } = await twoConsoles()
     const [laptop, phone] = [await signedIn(), await signedIn()]
     const bob = await signIn(browser(), provider, { ...ada, sub: 'bob' })
@@ -69,7 +69,7 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
     }
   })
 
-  test('hold one idle limit: what is done at one keeps the session at the other', async () => {
+  test('share one idle limit: activity at one keeps the session alive at the other', async () => {
     const { first, second, clock, signedIn } = await twoConsoles()
     const { browser } = await signedIn()
     const cookie = `${SESSION_COOKIE}=${browser.cookie(SESSION_COOKIE)?.value}`
@@ -85,7 +85,7 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
   })
 })
 
-test('a lost session brings the person back to where they were: also from a form that was sent too late', async () => {
+test('a person with an expired session returns to their page after signing in, also from a submitted form', async () => {
   const provider = await startProvider()
   const clock = new ManualClock()
   const { app } = await startConsole(trusting(provider, { parts: { clock } }))
@@ -95,7 +95,7 @@ test('a lost session brings the person back to where they were: also from a form
   expect([late.status, late.headers['location']]).toEqual([303, '/sign-in?then=%2Fkeys%3Fworkspace%3Dws_1'])
 })
 
-test('a database that does not answer is no reason to say that somebody is not signed in', async () => {
+test('if the database fails, a signed-in person gets an error, not the sign-in page', async () => {
   const provider = await startProvider()
   const databaseUrl = `sqlite:${join(temporaryDirectory(), 'postern.db')}`
   const { app, log } = await startConsole(trusting(provider, { databaseUrl }))
@@ -108,7 +108,7 @@ test('a database that does not answer is no reason to say that somebody is not s
   expect(log.map(line => line['msg'])).toContain('request failed')
 })
 
-test('a console deletes sessions that are over, by itself', async () => {
+test('a console deletes ended sessions', async () => {
   const provider = await startProvider()
   const timers = new ManualTimers()
   const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }

@@ -48,7 +48,7 @@ async function expectNobody(
 }
 
 describe('signing in', () => {
-  test('brings whoever wanted a page back to that page', async () => {
+  test('returns the person to the page they requested', async () => {
     const { browser, metrics } = await startSignIn()
     const ada = browser()
     const asked = await ada.visit('/workspaces/ws_1/keys?show=active')
@@ -60,7 +60,7 @@ describe('signing in', () => {
     expect((await ada.visit('/sign-in?then=/keys')).way).toContain('https://console.test/keys')
   })
 
-  test('asks for a code, proved by a secret that never leaves before it is used (PKCE)', async () => {
+  test('uses the authorization code flow with PKCE', async () => {
     const { browser, provider } = await startSignIn({ signIn: { oidc: { scopes: ['profile', 'email'] } } })
     const { headers } = await browser().ask('GET', START)
     const { origin, searchParams } = new URL(headers['location'] ?? '')
@@ -85,7 +85,7 @@ describe('signing in', () => {
     ['with its secret in the form', { authentication: 'client_secret_post' }],
     ['as a public client, without a secret', { publicClient: true }],
     ['with claims that only the userinfo endpoint tells', { claimsInIdToken: false }],
-  ])('works where the console shows itself to the provider %s', async (_, provider) => {
+  ])('works with client authentication by %s', async (_, provider) => {
     const { signedIn } = await startSignIn({ provider })
     const ada = await signedIn({ sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] })
     expect(ada.page.text).toContain('Ada Lovelace')
@@ -97,7 +97,7 @@ describe('signing in', () => {
     ['a text parted by spaces', 'workspaces', { workspaces: 'ws_1 ws_2' }],
     ['within another', 'resource_access.postern', { resource_access: { postern: ['ws_1'] } }],
     ['an address', 'https://postern.example/workspaces', { 'https://postern.example/workspaces': ['ws_1'] }],
-  ])('takes the claim of workspaces as %s', async (_, workspacesClaim, claims) => {
+  ])('accepts the workspaces claim as %s', async (_, workspacesClaim, claims) => {
     const { signedIn } = await startSignIn({ signIn: { oidc: { workspacesClaim } } })
     const ada = await signedIn({ sub: 'ada', ...claims })
     expect((await ada.call('GET', '/workspaces/ws_1/keys')).status).toBe(200)
@@ -113,7 +113,7 @@ describe('signing in', () => {
     'javascript:alert(1)',
     '/sign-out',
     '/.//evil.example',
-  ])('never ends anywhere but here: then=%s', async then => {
+  ])('never redirects to another site: then=%s', async then => {
     const { browser } = await startSignIn()
     const ada = browser()
     const asked = await ada.visit(`/sign-in?then=${encodeURIComponent(then)}`)
@@ -135,8 +135,8 @@ describe('signing in', () => {
   })
 })
 
-describe('nobody is signed in', () => {
-  test('where they say no at the provider', async () => {
+describe('sign-in fails', () => {
+  test('if the person denies access at the provider', async () => {
     const world = await startSignIn()
     world.provider.denies = true
     await expectNobody(world, world.browser(), START, 403, 'denied')
@@ -158,19 +158,19 @@ describe('nobody is signed in', () => {
     ['that is not signed', ({ header }) => (header['alg'] = 'none')],
     ['of nobody', ({ claims }) => delete claims['sub']],
     ['of somebody whose name is no text', ({ claims }) => (claims['sub'] = 7)],
-  ])('by an id token %s', async (_, tamper) => {
+  ])('with an id token %s', async (_, tamper) => {
     const world = await startSignIn()
     world.provider.tamper = token => void tamper(token)
     await expectNobody(world, world.browser(), START, 400, 'invalid')
   })
 
-  test('by an id token that somebody else has signed', async () => {
+  test('with an id token signed by another key', async () => {
     const world = await startSignIn()
     world.provider.signsWithOtherKey = true
     await expectNobody(world, world.browser(), START, 400, 'invalid')
   })
 
-  test('but a clock that is off by a few seconds is no reason', async () => {
+  test('but not if clocks differ by a few seconds', async () => {
     const { signedIn, provider } = await startSignIn()
     provider.tamper = ({ claims }) => {
       claims['iat'] = nowSeconds() + 15
@@ -179,7 +179,7 @@ describe('nobody is signed in', () => {
     expect((await signedIn({ sub: 'ada' })).page.url).toContain(HOME)
   })
 
-  test('by coming back with another state', async () => {
+  test('with another state', async () => {
     const world = await startSignIn()
     const ada = world.browser()
     const back = await comeBack(ada)
@@ -187,7 +187,7 @@ describe('nobody is signed in', () => {
     await expectNobody(world, ada, back.href, 400, 'invalid')
   })
 
-  test('by coming back from another provider than they were sent to', async () => {
+  test('with a response from another provider', async () => {
     const world = await startSignIn()
     const ada = world.browser()
     const back = await comeBack(ada)
@@ -196,7 +196,7 @@ describe('nobody is signed in', () => {
     await expectNobody(world, ada, back.href, 400, 'invalid')
   })
 
-  test('by an address that somebody else came back with: a link cannot sign in whoever follows it', async () => {
+  test('with the callback URL of another browser: following a link cannot sign a person in', async () => {
     const world = await startSignIn()
     const mallorys = await comeBack(world.browser())
     await expectNobody(world, world.browser(), mallorys.href, 400, 'invalid')
@@ -205,7 +205,7 @@ describe('nobody is signed in', () => {
     await expectNobody(world, busy, mallorys.href, 400, 'invalid')
   })
 
-  test('by a code that somebody stole on its way: it needs what never left the browser it was for', async () => {
+  test('with a stolen code: it requires the verifier of the browser that started', async () => {
     const world = await startSignIn()
     const stolen = await comeBack(world.browser())
     const mallory = world.browser()
@@ -214,7 +214,7 @@ describe('nobody is signed in', () => {
     await expectNobody(world, mallory, own.href, 400, 'invalid')
   })
 
-  test('by a code that was used before', async () => {
+  test('with a code that was already used', async () => {
     const world = await startSignIn()
     const ada = world.browser()
     const back = await comeBack(ada)
@@ -226,7 +226,7 @@ describe('nobody is signed in', () => {
     await expectNobody(world, copy, back.href, 400, 'invalid')
   })
 
-  test('by a code that has become too old', async () => {
+  test('with an expired code', async () => {
     const world = await startSignIn()
     const ada = world.browser()
     const back = await comeBack(ada)
@@ -238,7 +238,7 @@ describe('nobody is signed in', () => {
     }
   })
 
-  test('by an attempt that took longer than ten minutes', async () => {
+  test('if it takes longer than ten minutes', async () => {
     const clock = new ManualClock()
     const world = await startSignIn({ parts: { clock } })
     const ada = world.browser()
@@ -254,7 +254,7 @@ describe('nobody is signed in', () => {
     'e30',
     Buffer.from('null').toString('base64url'),
     Buffer.from('[1]').toString('base64url'),
-  ])('by an attempt of no known form: %j', async cookie => {
+  ])('with a malformed attempt: %j', async cookie => {
     const world = await startSignIn()
     const browser = world.browser()
     browser.setCookie(ATTEMPT_COOKIE, cookie)
@@ -262,8 +262,8 @@ describe('nobody is signed in', () => {
   })
 })
 
-describe('a provider in trouble', () => {
-  test('does not keep the console from starting; people sign in once it is there', async () => {
+describe('a provider that fails', () => {
+  test('does not keep the console from starting; people can sign in once it is up', async () => {
     const provider = await startProvider()
     provider.answer = (_, response) => void response.writeHead(503).end() === undefined
     const running = await startConsole(trusting(provider))
@@ -274,14 +274,14 @@ describe('a provider in trouble', () => {
     expect((await ada.visit(START)).url).toContain(HOME)
   })
 
-  test('that nobody can reach is said to be so', async () => {
+  test('that is unreachable is reported on the sign-in page', async () => {
     const world = await startSignIn()
     await world.provider.stop()
     await expectNobody(world, world.browser(), START, 502, 'unavailable')
     expect(JSON.stringify(world.log)).toMatch(/provider metadata unavailable: .*ECONNREFUSED/)
   })
 
-  test('that says nothing is not waited for', async () => {
+  test('that does not respond times out', async () => {
     const world = await startSignIn({ signIn: { oidc: { timeoutMs: 100 } } })
     const held = Promise.withResolvers<void>()
     world.provider.hold = held.promise
@@ -310,7 +310,7 @@ describe('a provider in trouble', () => {
     await expectNobody(world, world.browser(), START, 502, 'unavailable')
   })
 
-  test('that fails once people are back is told apart from what they brought', async () => {
+  test('that fails at the token request is not reported as an invalid sign-in', async () => {
     const world = await startSignIn()
     const ada = world.browser()
     const back = await comeBack(ada)
@@ -319,7 +319,7 @@ describe('a provider in trouble', () => {
     await expectNobody(world, ada, back.href, 502, 'unavailable')
   })
 
-  test('that says nothing once people are back is not waited for either', async () => {
+  test('that does not respond to the token request times out', async () => {
     const world = await startSignIn({ signIn: { oidc: { timeoutMs: 100 } } })
     const ada = world.browser()
     const back = await comeBack(ada)
@@ -329,13 +329,13 @@ describe('a provider in trouble', () => {
     held.resolve()
   })
 
-  test('that does not know the console’s secret is no fault of theirs', async () => {
+  test('that rejects the console’s secret is reported as unavailable, not as an invalid sign-in', async () => {
     const world = await startSignIn({ signIn: { oidc: { clientSecret: 'another one' } } })
     await expectNobody(world, world.browser(), START, 502, 'unavailable')
     expect(JSON.stringify(world.log)).toContain('the provider rejected console.oidc.clientId with its secret')
   })
 
-  test('knows the console by a new secret as soon as the console has read it', async () => {
+  test('accepts a new client secret as soon as the console has reloaded it', async () => {
     const prepared: PrepareReload<Config>[] = []
     const onReload = (prepare: PrepareReload<Config>) => void prepared.push(prepare)
     const world = await startSignIn({
@@ -354,7 +354,7 @@ describe('a provider in trouble', () => {
     expect(asked()).toBe(before)
   })
 
-  test('is asked what it is once an hour, and what it said before holds where it does not answer', async () => {
+  test('is queried for metadata once an hour, and cached metadata is used while it fails', async () => {
     const clock = new ManualClock()
     const { provider, browser } = await startSignIn({ parts: { clock } })
     const asked = () => provider.requests.filter(request => request.includes('well-known')).length
@@ -374,7 +374,7 @@ describe('over TLS', () => {
   })
   afterAll(() => certificates.remove())
 
-  test('a provider with an authority of its own is believed where that is named', async () => {
+  test('a provider with a private CA is trusted if the CA is configured', async () => {
     const world = await startSignIn({
       provider: { tls: certificates.server },
       signIn: { oidc: { caFile: certificates.caFile } },
@@ -397,8 +397,8 @@ describe('over TLS', () => {
   })
 })
 
-describe('whoever tries too often', () => {
-  test('waits, and others do not', async () => {
+describe('an address with too many attempts', () => {
+  test('must wait, and others need not', async () => {
     const { app, metrics } = await startSignIn({
       signIn: { signInsPerMinute: 3, trustedProxies: ['127.0.0.1'] },
     })
@@ -418,7 +418,7 @@ describe('whoever tries too often', () => {
     expect((await attempt('192.0.2.1', '/sign-in')).statusCode).toBe(200)
   })
 
-  test('cannot say that they are somebody else, where no proxy is trusted', async () => {
+  test('cannot forge another address without a trusted proxy', async () => {
     const { app } = await startSignIn({ signIn: { signInsPerMinute: 1 } })
     const attempt = (address: string) =>
       app.inject({
@@ -430,8 +430,8 @@ describe('whoever tries too often', () => {
   })
 })
 
-describe('where no provider is configured', () => {
-  test('the page says what is missing, nobody is known, and there is no other way in', async () => {
+describe('without a configured provider', () => {
+  test('the page names the missing settings, and sign-in is impossible', async () => {
     const { app } = await startConsole()
     const ask = (url: string, cookie = '') => app.inject({ url, headers: { cookie } })
     expect((await ask('/sign-in')).payload).toContain('console.oidc.issuer')
@@ -440,7 +440,7 @@ describe('where no provider is configured', () => {
       expect((await ask(path)).statusCode).toBe(404)
   })
 
-  test('a console that nobody can use says so when it starts', async () => {
+  test('a console without a way to sign in logs a warning at start', async () => {
     const { log } = await startConsole({ adminToken: null })
     expect(log.map(line => line['msg'])).toContain(
       'no way to sign in: set console.adminToken or console.oidc.issuer',

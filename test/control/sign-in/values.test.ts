@@ -9,8 +9,8 @@ import { ManualClock } from '../../support/manual-clock.ts'
 
 const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
 
-describe('who may see a workspace', () => {
-  test('whoever has it, and administrators; nobody by half a name', () => {
+describe('access to a workspace', () => {
+  test('is for its members and administrators; a partial name does not match', () => {
     expect(['ws_1', 'ws_10', 'ws_', 'WS_1', ''].map(id => maySee(ada, id))).toEqual([
       true,
       false,
@@ -21,12 +21,12 @@ describe('who may see a workspace', () => {
     expect(maySee({ ...ada, workspaces: [], administrator: true }, 'ws_9')).toBe(true)
   })
 
-  test('an actor says which person, whatever they are called', () => {
+  test('an actor identifies the person independently of their name', () => {
     expect(actorOf({ subject: 'admin-token' })).toBe('person:admin-token')
   })
 })
 
-describe('a place to come back to', () => {
+describe('a return path', () => {
   test.each(['/', '/keys', '/keys?state=active&x=%2F', '/workspaces/ws_1/keys', '/a//b', '/~x'])(
     '%s is one of ours',
     path => {
@@ -65,7 +65,7 @@ describe('a place to come back to', () => {
   })
 })
 
-describe('a person, as claims tell', () => {
+describe('a person from claims', () => {
   const names = { workspacesClaim: 'workspaces', administratorClaim: 'roles', administratorValue: 'admin' }
 
   test.each<[string, unknown, string[]]>([
@@ -79,7 +79,7 @@ describe('a person, as claims tell', () => {
     expect(personOf({ sub: 'ada', workspaces }, names)?.workspaces).toEqual(expected)
   })
 
-  test('has a thousand workspaces at most', () => {
+  test('has at most 1,000 workspaces', () => {
     const workspaces = Array.from({ length: 1200 }, (_, index) => `ws_${index}`)
     expect(personOf({ sub: 'ada', workspaces }, names)?.workspaces).toHaveLength(1000)
   })
@@ -97,7 +97,7 @@ describe('a person, as claims tell', () => {
     expect(personOf({ sub: 'a', roles }, { ...names, administratorValue })?.administrator).toBe(expected)
   })
 
-  test('is never an administrator where no claim says who is', () => {
+  test('is never an administrator without a configured claim', () => {
     const claims = { sub: 'a', roles: ['true'], true: true, undefined: 'true' }
     expect(personOf(claims, { workspacesClaim: 'w', administratorValue: 'true' })?.administrator).toBe(false)
   })
@@ -135,7 +135,7 @@ describe('a person, as claims tell', () => {
   })
 })
 
-describe('the console’s own address', () => {
+describe('the public URL', () => {
   const site = siteOf('https://console.test')
 
   test.each<[object, boolean]>([
@@ -166,14 +166,14 @@ describe('the link of the demo', () => {
   const bytes = (size: number) => new Uint8Array(size).fill(9)
   const tokenOf = (path: string) => new URL(path, 'http://x').searchParams.get('token')
 
-  test('lets one in, once', () => {
+  test('signs in once', () => {
     const link = createOneTimeLink(ada, new ManualClock(), bytes)
     expect([link.take('x'), link.take(undefined), link.take(['x'])]).toEqual([null, null, null])
     expect(link.take(tokenOf(link.path))).toEqual(ada)
     expect(link.take(tokenOf(link.path))).toBeNull()
   })
 
-  test('and nobody after an hour', () => {
+  test('expires after an hour', () => {
     const clock = new ManualClock()
     const link = createOneTimeLink(ada, clock, bytes)
     clock.advance(3_600_000)
@@ -181,10 +181,10 @@ describe('the link of the demo', () => {
   })
 })
 
-describe('attempts are counted by address', () => {
+describe('attempts are limited by address', () => {
   const bytes = (size: number) => new Uint8Array(size).fill(1)
 
-  test('and all of an IPv6 network are one, however they are written', async () => {
+  test('and all addresses of an IPv6 /64 share one limit', async () => {
     const limit = createSignInLimit(2, bytes)
     expect(await limit('2001:db8::1')).toBe(0)
     expect(await limit('2001:db8:0:0:ffff::2')).toBe(0)
