@@ -1,15 +1,16 @@
 import type { ServerResponse } from 'node:http'
 
-const LISTENERS = new WeakMap<ServerResponse, () => void>()
+/** An event of our own. A WeakMap with an entry for each response costs more. */
+const HANDED_OVER = 'handedOver'
 
-/** Ends an answer. From then on it costs its client's connection alone, however slowly the client reads. */
+/** Ends a response. From then on it costs its client's connection alone, however slowly the client reads. */
 export function handOver(response: ServerResponse, body?: string | Uint8Array): void {
   if (body === undefined) response.end()
   else response.end(body, 'latin1')
-  LISTENERS.get(response)?.()
+  response.emit(HANDED_OVER)
 }
 
-/** Calls back once an answer has been handed over; an answer that is broken off only closes. */
+/** Calls back once a response has been handed over to Node; an aborted response only closes. */
 export function onHandedOver(response: ServerResponse, listener: () => void): void {
-  LISTENERS.set(response, listener)
+  response.on(HANDED_OVER, listener)
 }
