@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 
-/** An event of our own. A WeakMap with an entry for each response costs more. */
+/** An event of our own, not one of Node's. */
 const HANDED_OVER = 'handedOver'
 
 /** Ends a response. From then on it costs its client's connection alone, however slowly the client reads. */
