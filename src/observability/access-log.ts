@@ -1,6 +1,6 @@
 import type { DestinationStream, Logger } from 'pino'
 import type { DenialReason } from '../domain/denial.ts'
-import type { RequestObservation } from './request-observer.ts'
+import type { RequestObservation } from './request-observation.ts'
 
 /** How a request ended. */
 export interface RequestEnd {

@@ -1,6 +1,6 @@
-import type { Declaring } from './metrics.ts'
+import type { MetricDeclarations } from './metric-declarations.ts'
 
-export function declareConsole({ counter, gauge }: Declaring) {
+export function declareConsole({ counter, gauge }: MetricDeclarations) {
   return {
     adminRequests: counter(
       'postern_admin_requests_total',

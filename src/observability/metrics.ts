@@ -1,18 +1,12 @@
-import {
-  collectDefaultMetrics,
-  Gauge,
-  Registry as PrometheusRegistry,
-  type RegistryContentType,
-} from 'prom-client'
+import { collectDefaultMetrics, Registry, type RegistryContentType } from 'prom-client'
 import { declareConsole } from './console-metrics.ts'
-import { CollectedGauge, HandleCounter, HandleHistogram } from './metric-handles.ts'
+import { LATENCY_SECONDS, type MetricRegistry, metricDeclarations } from './metric-declarations.ts'
 import { declareProcess, declareWorkspaces } from './process-metrics.ts'
 import { declareRequestDuration } from './request-duration.ts'
 
 export { type CounterHandle, type HistogramHandle, handlesBy } from './metric-handles.ts'
 export * from './metric-labels.ts'
 
-const LATENCY_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1]
 
 /** Node's default metrics of single heap spaces: a dozen series each, and the whole heap is shown already. */
@@ -22,36 +16,34 @@ const HEAP_SPACES = ['total', 'used', 'available'].map(kind => `nodejs_heap_spac
 export const PARTS = ['gateway', 'console', 'redis', 'changes', 'workspaces'] as const
 export type Part = (typeof PARTS)[number]
 
-type Registry = PrometheusRegistry<RegistryContentType>
-
 /**
  * Every metric of the program, declared once. Dashboards and alerts rely on names and labels.
  * @param parts that run in this process
  * @param exemplars whether to expose OpenMetrics, the only format with exemplars
  */
 export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = false } = {}) {
-  const registry: Registry = new PrometheusRegistry<RegistryContentType>()
-  if (exemplars) registry.setContentType(PrometheusRegistry.OPENMETRICS_CONTENT_TYPE)
+  const registry: MetricRegistry = new Registry<RegistryContentType>()
+  if (exemplars) registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
   collectDefaultMetrics({ register: registry })
   for (const name of HEAP_SPACES) registry.removeSingleMetric(name)
   const where = (part: Part) => (parts.includes(part) ? [registry] : [])
   return {
     registry,
-    ...declareProcess(declaring([registry])),
+    ...declareProcess(metricDeclarations([registry])),
     ...declareRequests(where('gateway'), exemplars),
     ...declareDecisions(where('gateway')),
     ...declareUpstream(where('gateway')),
     ...declareChanges(where('changes')),
     ...declareRedis(where('redis')),
-    ...declareConsole(declaring(where('console'))),
-    ...declareWorkspaces(declaring(where('workspaces'))),
+    ...declareConsole(metricDeclarations(where('console'))),
+    ...declareWorkspaces(metricDeclarations(where('workspaces'))),
   }
 }
 
 export type Metrics = ReturnType<typeof createMetrics>
 
-function declareRequests(registers: Registry[], exemplars: boolean) {
-  const { counter, collected, histogram } = declaring(registers)
+function declareRequests(registers: MetricRegistry[], exemplars: boolean) {
+  const { counter, collected, histogram } = metricDeclarations(registers)
   const duration = {
     name: 'postern_http_request_duration_seconds',
     help: 'Time from the request head to the last byte of the response, in seconds',
@@ -98,8 +90,8 @@ function declareRequests(registers: Registry[], exemplars: boolean) {
   }
 }
 
-function declareDecisions(registers: Registry[]) {
-  const { counter, gauge, collected, histogram } = declaring(registers)
+function declareDecisions(registers: MetricRegistry[]) {
+  const { counter, gauge, collected, histogram } = metricDeclarations(registers)
   return {
     decisions: counter('postern_auth_decisions_total', 'Authorization decisions, by decision and reason', [
       'decision',
@@ -128,8 +120,8 @@ function declareDecisions(registers: Registry[]) {
   }
 }
 
-function declareUpstream(registers: Registry[]) {
-  const { counter, gauge, collected, histogram } = declaring(registers)
+function declareUpstream(registers: MetricRegistry[]) {
+  const { counter, gauge, collected, histogram } = metricDeclarations(registers)
   return {
     upstreamRequests: counter('postern_upstream_requests_total', 'Upstream responses, by status code', [
       'upstream',
@@ -184,8 +176,8 @@ function declareUpstream(registers: Registry[]) {
   }
 }
 
-function declareChanges(registers: Registry[]) {
-  const { counter, gauge, histogram } = declaring(registers)
+function declareChanges(registers: MetricRegistry[]) {
+  const { counter, gauge, histogram } = metricDeclarations(registers)
   return {
     invalidations: counter('postern_key_invalidations_total', 'Invalidation messages received, by result', [
       'result',
@@ -202,8 +194,8 @@ function declareChanges(registers: Registry[]) {
   }
 }
 
-function declareRedis(registers: Registry[]) {
-  const { counter, gauge, histogram } = declaring(registers)
+function declareRedis(registers: MetricRegistry[]) {
+  const { counter, gauge, histogram } = metricDeclarations(registers)
   return {
     redisCommands: counter('postern_redis_commands_total', 'Redis commands sent, by command and outcome', [
       'command',
@@ -216,24 +208,5 @@ function declareRedis(registers: Registry[]) {
     ),
     redisUp: gauge('postern_redis_up', '1 while the Redis connection for commands is ready, else 0'),
     redisReconnects: counter('postern_redis_reconnects_total', 'Reconnections to Redis'),
-  }
-}
-
-export type Declaring = ReturnType<typeof declaring>
-
-function declaring(registers: Registry[]) {
-  return {
-    counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-      new HandleCounter({ name, help, labelNames, registers }),
-    gauge: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-      new Gauge({ name, help, labelNames, registers }),
-    collected: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-      new CollectedGauge({ name, help, labelNames, registers }),
-    histogram: <Label extends string>(
-      name: string,
-      help: string,
-      labelNames: readonly Label[] = [],
-      buckets: readonly number[] = LATENCY_SECONDS,
-    ) => new HandleHistogram({ name, help, labelNames, buckets, registers }),
   }
 }

@@ -1,7 +1,7 @@
-import type { Declaring } from './metrics.ts'
+import type { MetricDeclarations } from './metric-declarations.ts'
 
 /** Metrics of every process. */
-export function declareProcess({ counter, gauge }: Declaring) {
+export function declareProcess({ counter, gauge }: MetricDeclarations) {
   return {
     draining: gauge('postern_draining', '1 while the process is draining, else 0'),
     buildInfo: gauge('postern_build_info', 'Constant 1, labelled with version, revision and Node version', [
@@ -36,7 +36,7 @@ export function declareProcess({ counter, gauge }: Declaring) {
 }
 
 /** Only for the workspaces named in `metrics.workspaces`: no other label holds a workspace. */
-export function declareWorkspaces({ counter, collected }: Declaring) {
+export function declareWorkspaces({ counter, collected }: MetricDeclarations) {
   return {
     workspaceRequests: counter(
       'postern_workspace_requests_total',

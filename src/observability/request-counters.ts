@@ -13,7 +13,7 @@ import {
   REJECTION_REASONS,
 } from './metrics.ts'
 import type { RequestDurationHandle } from './request-duration.ts'
-import type { RequestObservation } from './request-observer.ts'
+import type { RequestObservation } from './request-observation.ts'
 
 /** The only method with its own label value: each more would add a series per route. */
 const COUNTED_METHOD = 'GET'

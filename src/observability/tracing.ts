@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import type { Config } from '../config/schema.ts'
 import type { TierName } from '../domain/lookup.ts'
 
 /** The spans of one request: its own, one of the key look-up, one of the upstream. */
@@ -27,18 +26,6 @@ export interface Tracing {
   begin(request: TracedRequest): RequestTrace
   /** Sends what is left. */
   stop(): Promise<void>
-}
-
-/** The SDK is only read where a collector is named: elsewhere tracing costs a comparison with null. */
-export async function createTracing(
-  config: Config['tracing'],
-  version: string,
-  trustsParent: TrustsParent,
-): Promise<Tracing | null> {
-  const { endpoint, sampleRatio } = config
-  if (endpoint === undefined) return null
-  const { OpenTelemetryTracing } = await import('./open-telemetry.ts')
-  return new OpenTelemetryTracing({ endpoint, sampleRatio, version, trustsParent })
 }
 
 /** Version ff and ids of nothing but zeros are invalid (W3C Trace Context, 3.2.2). */

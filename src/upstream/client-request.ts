@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Denial } from '../domain/denial.ts'
-import type { RequestObservation } from '../observability/request-observer.ts'
+import type { RequestObservation } from '../observability/request-observation.ts'
 
 /** A client's request on its way through the gateway. */
 export interface ClientRequest {

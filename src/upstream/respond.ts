@@ -10,7 +10,7 @@ import {
 } from '../http/buffered-response.ts'
 import { type ByteString, bytesOf, NO_BYTES } from '../http/byte-string.ts'
 import { handOver } from '../http/hand-over.ts'
-import type { RequestObservation } from '../observability/request-observer.ts'
+import type { RequestObservation } from '../observability/request-observation.ts'
 import type { ClientRequest, Refuse } from './client-request.ts'
 import { denialReasonOf, type UpstreamFailure } from './failure.ts'
 import type { BodySink, UpstreamResponse } from './pool/exchange-parties.ts'

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { AccessLog, type RequestEnd } from '../../src/observability/access-log.ts'
-import type { RequestObservation } from '../../src/observability/request-observer.ts'
+import type { RequestObservation } from '../../src/observability/request-observation.ts'
 
 const END: RequestEnd = { status: 200, durationMs: 1.23456, aborted: false }
 
