@@ -116,7 +116,7 @@ test('after a run with everything that goes wrong, no secret is in any output, a
   await ask(get(WORKSPACE, await unknownKey()))
   console.process.child.kill('SIGCONT')
   await redis.revive()
-  await until('Redis is in use again', async () => (await readiness()).includes('connected'))
+  await until('Redis is in use again', async () => (await readiness()).includes('"connected"'))
   await ask(get(WORKSPACE, second))
 
   await collect(answers)
