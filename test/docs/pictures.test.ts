@@ -1,0 +1,22 @@
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { expect, test } from 'vitest'
+import { drawPictures } from './pictures.ts'
+
+const PICTURES = (await drawPictures()).map(picture => ({
+  ...picture,
+  name: basename(picture.file.pathname),
+}))
+
+test('the parts and the life of a request are pictured, light and dark', () => {
+  expect(PICTURES.map(({ name }) => name)).toEqual([
+    'parts-light.svg',
+    'parts-dark.svg',
+    'request-light.svg',
+    'request-dark.svg',
+  ])
+})
+
+test.each(PICTURES)('$name is current: npm run docs draws it', ({ file, svg }) => {
+  expect(readFileSync(file, 'utf8')).toBe(svg)
+})
