@@ -11,7 +11,7 @@ import { LocalCounters } from './local-counters.ts'
 import { RateLimiter, type RateLimits } from './rate-limiter.ts'
 import { RedisCounters } from './redis-counters.ts'
 
-/** Counts that fail together, as they do where this process was held up, are one failure. */
+/** Counts that fail within this time are one failure: they fail together when this process stalls. */
 const MOMENT_MS = 20
 
 export interface RateLimitSettings {
@@ -19,12 +19,12 @@ export interface RateLimitSettings {
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock: Clock
-  /** How a new password at Redis is heard of. */
+  /** Calls back when the credentials for Redis change. */
   readonly onReload?: OnReload<Pick<Config, 'redis'>>
 }
 
 export interface RunningRateLimits {
-  /** Null where none is configured: then nothing is in a request's way. */
+  /** Null if no policy is configured. */
   readonly limits: RateLimits | null
   /** `shared`: counted in Redis; `local`: each gateway by itself; `off`: not at all. */
   health(): 'shared' | 'local' | 'off'
@@ -33,7 +33,7 @@ export interface RunningRateLimits {
 
 const OFF: RunningRateLimits = { limits: null, health: () => 'off', stop: () => {} }
 
-/** Connects, where there is a Redis, and waits for nothing. */
+/** Starts to connect to Redis if one is configured, and does not wait for the connection. */
 export async function createRateLimits(settings: RateLimitSettings): Promise<RunningRateLimits> {
   const { config, clock, metrics } = settings
   const { policies, replicas } = config.limits
@@ -42,7 +42,7 @@ export async function createRateLimits(settings: RateLimitSettings): Promise<Run
   const shared = redis?.counters ?? null
   return {
     limits: new RateLimiter({ policies, replicas, shared, local: new LocalCounters(), clock, metrics }),
-    health: () => (redis?.isAsked() === true ? 'shared' : 'local'),
+    health: () => (redis?.isShared() === true ? 'shared' : 'local'),
     stop: () => redis?.connection.stop(),
   }
 }
@@ -50,10 +50,10 @@ export async function createRateLimits(settings: RateLimitSettings): Promise<Run
 interface RedisLimits {
   readonly connection: RedisConnection<RedisClient>
   readonly counters: RedisCounters
-  readonly isAsked: () => boolean
+  readonly isShared: () => boolean
 }
 
-/** A connection of its own: what is counted must not wait behind what is looked up, nor the other way round. */
+/** A separate connection, so that counting and lookups do not wait for each other. */
 async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
   const { config, metrics, logger, clock, onReload = neverReloads } = settings
   const trouble = new TroubleLog('redis rate limits', logger, clock)
@@ -71,11 +71,11 @@ async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
   return {
     connection,
     counters: new RedisCounters({ connection, limiters, circuit, clock, trouble }),
-    isAsked: () => connection.isReady && circuit.state(clock.monotonicMs()) === 'closed',
+    isShared: () => connection.isReady && circuit.state(clock.monotonicMs()) === 'closed',
   }
 }
 
-/** The library is loaded only where there is something to count. */
+/** Loads the library only if there is a policy to count for. */
 async function limitersOver(storeClient: RedisClient, policies: Config['limits']['policies']) {
   const { RateLimiterRedis } = await import('rate-limiter-flexible')
   return new Map(

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Count, RatePolicy } from '../domain/rate-limit.ts'
 
-/** Of more callers than this in one window the one that asked longest ago begins anew. */
+/** Beyond this number of callers, the least recently counted window is dropped and starts over. */
 const MAX_COUNTERS = 100_000
 
 interface Window {
@@ -10,16 +10,16 @@ interface Window {
   readonly endsAtMs: number
 }
 
-/** One counter that a request is counted at. */
+/** One of the counters that a request increments. */
 export interface Counter {
   readonly policy: RatePolicy
   /** Its name; see `counterOf`. */
   readonly name: string
-  /** What is granted here in a window. */
+  /** Requests that this process grants in a window. */
   readonly requests: number
 }
 
-/** Windows of this process alone. They begin with their first request, and so do not all end at one moment. */
+/** Windows of this process only. Each starts with its first request, so that they do not all end at the same moment. */
 export class LocalCounters {
   readonly #windows: LRUCache<string, Window>
 
@@ -31,7 +31,7 @@ export class LocalCounters {
     return this.#windows.size
   }
 
-  /** Counts at all of them or, where one is exhausted, at none. @param nowMs monotonic */
+  /** Increments all counters, or none if one is exhausted. @param nowMs monotonic */
   count(counters: readonly Counter[], nowMs: number): Count[] {
     const windows = counters.map(counter => this.#windowOf(counter, nowMs))
     const allowed = counters.every(({ requests }, index) => (windows[index]?.used ?? 0) < requests)

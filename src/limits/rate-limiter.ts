@@ -11,20 +11,20 @@ import {
 } from '../observability/metrics.ts'
 import type { Counter, LocalCounters } from './local-counters.ts'
 
-/** All that the gateway knows of rate limits. */
+/** The gateway's view of rate limits. */
 export interface RateLimits {
-  /** Whether requests of this route are counted at all. */
+  /** Whether a policy applies to this route. */
   applyTo(route: Route): boolean
   /**
-   * Counts one request, which everything else permits. It never fails: where Redis cannot be asked, it is counted here.
-   * @returns how each policy stands that applies; where one is exceeded, those alone that are
+   * Counts one request that passed all other checks. Never rejects: without Redis, this process counts alone.
+   * @returns the counts of all policies that apply, or only of the exceeded ones if there are any
    */
   count(permit: Pick<Permit, 'route' | 'grant'>): Promise<readonly Count[]>
 }
 
 /** Counters that all gateways share. */
 export interface SharedCounters {
-  /** @returns null where nobody can be asked now, at once or within the deadline; it never rejects */
+  /** @returns null if Redis is unavailable or misses the deadline; it never rejects */
   count(counters: readonly Counter[], nowMs: number): Promise<readonly Count[] | null>
 }
 
@@ -40,7 +40,7 @@ export interface RateLimiterParts {
 type Backend = (typeof LIMIT_BACKENDS)[number]
 type Decisions = Readonly<Record<Backend, Readonly<Record<(typeof LIMIT_OUTCOMES)[number], CounterHandle>>>>
 
-/** Counts together with the other gateways, and alone where that cannot be. */
+/** Counts in Redis together with the other gateways; without Redis, counts a share of each limit in this process. */
 export class RateLimiter implements RateLimits {
   readonly #parts: RateLimiterParts
   readonly #policies = new Map<string, readonly RatePolicy[]>()
@@ -70,9 +70,9 @@ export class RateLimiter implements RateLimits {
       requests: policy.requests,
     }))
     const together = shared === null ? null : await shared.count(counters, nowMs)
-    if (together !== null) return this.#told(together, 'redis')
+    if (together !== null) return this.#record(together, 'redis')
     const parts = counters.map(counter => ({ ...counter, requests: partOf(counter.requests, replicas) }))
-    return this.#told(local.count(parts, clock.monotonicMs()), 'local')
+    return this.#record(local.count(parts, clock.monotonicMs()), 'local')
   }
 
   #policiesOf(route: Route): readonly RatePolicy[] {
@@ -84,12 +84,12 @@ export class RateLimiter implements RateLimits {
     return policies
   }
 
-  /** A request that is refused was decided by the policies that refuse it. */
-  #told(counts: readonly Count[], backend: Backend): readonly Count[] {
+  /** Counts the decision by policy: a rejected request only for the policies that it exceeds. */
+  #record(counts: readonly Count[], backend: Backend): readonly Count[] {
     const exceeded = counts.filter(count => count.exceeded)
     const outcome = exceeded.length > 0 ? 'limited' : 'allowed'
-    const told = exceeded.length > 0 ? exceeded : counts
-    for (const { policy } of told) this.#decisions.get(policy)?.[backend][outcome].inc()
-    return told
+    const deciding = exceeded.length > 0 ? exceeded : counts
+    for (const { policy } of deciding) this.#decisions.get(policy)?.[backend][outcome].inc()
+    return deciding
   }
 }

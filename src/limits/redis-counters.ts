@@ -8,7 +8,7 @@ import type { RedisConnection } from '../redis/redis-connection.ts'
 import type { Counter } from './local-counters.ts'
 import type { SharedCounters } from './rate-limiter.ts'
 
-/** Callers that are known to have exhausted a limit; of more than these Redis is asked again. */
+/** Callers remembered as having exhausted a limit; for the others Redis is asked again. */
 const MAX_EXHAUSTED = 100_000
 
 export interface RedisCountersParts {
@@ -21,8 +21,7 @@ export interface RedisCountersParts {
 }
 
 /**
- * Windows in Redis. The counters of a request go out together, and nobody waits for one before the next: it is one round
- * trip, bounded by `redis.commandTimeoutMs`.
+ * Windows in Redis. All counters of a request are sent together: one round trip, limited by `redis.commandTimeoutMs`.
  */
 export class RedisCounters implements SharedCounters {
   readonly #parts: RedisCountersParts
@@ -39,13 +38,13 @@ export class RedisCounters implements SharedCounters {
     const state = circuit.state(nowMs)
     if (!connection.isReady || !circuit.admits(nowMs)) return null
     const asked = this.#ask(counters)
-    // Nobody waits for a probe: its request is decided here meanwhile.
+    // A probe of the circuit delays no request: this process counts the request itself.
     return state === 'closed' ? await asked : null
   }
 
   /**
-   * A window that is used up gives nothing back before its end: whoever goes on asking is refused here, at no cost to
-   * Redis, and uses up nothing of a further policy, such as the workspace's while it is the key's that is exhausted.
+   * An exhausted window grants nothing until it ends. Rejecting its requests here costs Redis nothing, and a key that
+   * exhausted its own limit does not use up the limit of its workspace.
    */
   #exhaustedOf(counters: readonly Counter[], nowMs: number): Count[] {
     return counters.flatMap(({ policy, name }) => {
@@ -65,20 +64,20 @@ export class RedisCounters implements SharedCounters {
       return counts
     } catch (thrown) {
       const error = asError(thrown)
-      // What Redis refuses, for want of a right or of memory, it refuses at once: no reason not to ask again.
+      // An error reply, such as for a missing right or memory, arrives at once: no reason to open the circuit.
       if (error.name === 'ReplyError') circuit.succeeded()
       else circuit.failed(clock.monotonicMs())
-      // A primary that was made a replica may keep its connections.
+      // A primary that became a replica may keep its connections open.
       if (error.message.startsWith('READONLY ')) connection.remake()
       trouble.failed(error)
       return null
     }
   }
 
-  /** The library's `consume` would judge, too; `penalty` counts the same way and says only how it stands. */
+  /** The library's `consume` also decides; `penalty` counts the same way and only returns the count. */
   async #countAt({ policy, name }: Counter): Promise<Count> {
     const limiter = this.#parts.limiters.get(policy)
-    if (limiter === undefined) throw new Error(`Nothing counts for the policy ${policy.name}`)
+    if (limiter === undefined) throw new Error(`no counter for the rate limit policy ${policy.name}`)
     const { consumedPoints, msBeforeNext } = await limiter.penalty(name)
     const remaining = Math.max(0, policy.requests - consumedPoints)
     const resetMs = Math.max(0, msBeforeNext)

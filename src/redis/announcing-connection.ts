@@ -21,7 +21,7 @@ export interface RedisConnectionParts {
   readonly onReload?: OnRedisReload
 }
 
-/** As much of ioredis as announcing needs. In a cluster two clients stand behind it. */
+/** The part of ioredis that announcing needs. In a cluster it combines two clients. */
 export interface AnnouncingRedis extends Pick<Redis, 'getrangeBuffer' | 'eval' | 'publish'> {
   readonly status: 'ready' | 'down'
   connect(): Promise<unknown>
@@ -29,25 +29,25 @@ export interface AnnouncingRedis extends Pick<Redis, 'getrangeBuffer' | 'eval' |
   on(event: 'ready', listener: () => void): unknown
 }
 
-/** What keeps records, and what publishes; but in a cluster they are one. */
+/** The same connection twice, except in a cluster, where one node publishes for all. */
 interface Connections {
   readonly records: RedisConnection
   readonly publisher: RedisConnection<Redis>
 }
 
 /**
- * Fails fast and queues nothing: what couldn't be told is in the outbox, and a beat is worth nothing later. Not
- * connected yet.
+ * Fails fast and queues nothing: unpublished changes stay in the outbox, and a late heartbeat proves nothing. Connects
+ * only with `connect()`.
  */
 export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRedis {
-  const told = tellOfState(parts)
+  const state = reportState(parts)
   const emitter = new EventEmitter()
   const status = () => (records.isReady && publisher.isReady ? 'ready' : 'down')
   const { records, publisher } = makeConnections(parts, {
-    onTrouble: told.onTrouble,
+    onTrouble: state.onTrouble,
     onReady() {
       if (status() === 'down') return
-      told.onReady()
+      state.onReady()
       emitter.emit('ready')
     },
   })
@@ -72,22 +72,22 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
   const { config, onReload } = parts
   if (topologyOf(config).kind === 'cluster') return connectToCluster(parts, events)
   const client = createServerClient(config, findServer(config, undefined, onReload), onReload)
-  // A primary that became a replica may keep its connections, and takes no record any more: who is the primary now?
+  // A primary that became a replica may keep its connections open but rejects writes: find the new primary.
   client.options.reconnectOnError = error => error.message.startsWith('READONLY ')
   const connection = new RedisConnection(client, events)
   return { records: connection, publisher: connection }
 }
 
 /**
- * Changes and heartbeats are published at the same node, as long as it is there: a heartbeat proves something only to a
- * gateway that receives the changes by the same way.
+ * Publishes changes and heartbeats through the same node while it belongs to the cluster. A heartbeat proves that changes
+ * arrive only if both take the same path.
  */
 function connectToCluster({ config, onReload }: RedisConnectionParts, events: ConnectionEvents): Connections {
   const cluster = createClusterClient(config, onReload)
   const find = findServer(config, () => nodesOf(cluster))
   const records = new RedisConnection(cluster, events)
   const publisher = new RedisConnection(createServerClient(config, find, onReload), events)
-  // A node that is none of the cluster any more would publish to nobody.
+  // A message published at a node that left the cluster reaches no gateway.
   cluster.on('-node', (node: Redis) => {
     const { host = '', port = 0 } = node.options
     if (isSameServer({ host, port }, publisher.server)) publisher.remake()
@@ -95,8 +95,8 @@ function connectToCluster({ config, onReload }: RedisConnectionParts, events: Co
   return { records, publisher }
 }
 
-/** One line for each change of state: a Redis that is gone for an hour must not fill the log. */
-function tellOfState({ metrics, logger }: RedisConnectionParts) {
+/** Logs one line for each change of state, so that a Redis outage of an hour does not fill the log. */
+function reportState({ metrics, logger }: RedisConnectionParts) {
   let state: 'unknown' | 'up' | 'down' = 'unknown'
   return {
     onTrouble(error: Error) {

@@ -14,22 +14,22 @@ import {
 } from './options.ts'
 import { findPrimary } from './sentinels.ts'
 
-/** For commands on keys: in a cluster it knows which node holds which. */
+/** For commands on keys. The cluster client sends each command to the node that holds the key. */
 export type RedisClient = Redis | Cluster
 
-/** User, password and authorities can change while a client lives. */
+/** User, password and certificate authorities can change while a client runs. */
 export type OnRedisReload = OnReload<RedisSettings>
 
-/** A frozen node closes nothing: that another has taken its place is seen only by looking. */
+/** A frozen node closes no connection, so only polling shows that a replica took over. */
 const TOPOLOGY_EVERY_MS = 2_000
 const TOPOLOGY_AGAIN_MS = 100
-/** A key that was moved, twice at most: then somebody else is asked. */
+/** Follows at most two moves of a slot; after that the lookup goes to the key service. */
 const MAX_REDIRECTIONS = 3
 
 /**
- * Where to connect for what one server can do: the single server, the primary that the Sentinels name, or any node of
- * the cluster, each time another one.
- * @param known the nodes of the cluster as far as they are known by now
+ * Where to connect for commands that one server can serve: the single server, the primary that the Sentinels name, or a
+ * node of the cluster, a different one each time.
+ * @param known the nodes of the cluster that are known at the time
  */
 export function findServer(
   settings: RedisSettings,
@@ -54,7 +54,7 @@ export function findServer(
   }
 }
 
-/** For commands on keys, whichever kind of Redis it is. Not connected yet. */
+/** A client for commands on keys, for every kind of Redis. Not connected yet. */
 export function createCommandClient(
   settings: RedisSettings,
   onReload: OnRedisReload = neverReloads,
@@ -63,7 +63,7 @@ export function createCommandClient(
   return createServerClient(settings, findServer(settings, undefined, onReload), onReload)
 }
 
-/** The socket that the connector of a client opened last: ioredis documents no way to it. */
+/** The socket that each client opened last: ioredis documents no access to it. */
 const sockets = new WeakMap<Redis, Socket>()
 
 export function socketOf(client: Redis): Socket | null {
@@ -91,7 +91,7 @@ export function createServerClient(
   return client
 }
 
-/** What the next connection is made with; the one that there is lives on. */
+/** Changes the credentials of the next connection; the current one stays open. */
 function renew({ options }: Redis, { username, password, tls }: Access): void {
   options.username = username
   options.password = password
@@ -99,8 +99,8 @@ function renew({ options }: Redis, { username, password, tls }: Access): void {
 }
 
 /**
- * Connections to the nodes of a cluster. Not for subscribing: the subscriber that is built into ioredis moves to
- * another node without a word, and what was published meanwhile is lost.
+ * Connections to the nodes of a cluster. Not for subscribing: the subscriber built into ioredis moves to another node
+ * without an event, and messages published meanwhile are lost.
  */
 export function createClusterClient(
   settings: RedisSettings,
@@ -121,13 +121,13 @@ export function createClusterClient(
       slotsRefreshInterval: TOPOLOGY_EVERY_MS,
       slotsRefreshTimeout: settings.connectTimeoutMs,
       maxRedirections: MAX_REDIRECTIONS,
-      // Of these nothing is asked twice: the key service answers sooner.
+      // No retry here: the key service answers sooner.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       redisOptions: safeOptions(settings, access.value),
     },
   )
-  // Without this each node would be connected to by the first look-up that needs it, which others would not wait for.
+  // Otherwise ioredis connects to a node only at the first lookup that needs it, and lookups beside it fail.
   cluster.on('+node', (node: Redis) => {
     renew(node, access.value)
     if (node.options.readOnly !== true) node.connect().catch(() => {})
@@ -138,20 +138,20 @@ export function createClusterClient(
   return cluster
 }
 
-/** Each look-up that is redirected asks for the nodes anew: in a burst of them the first is enough. */
+/** ioredis refreshes the topology at each redirected lookup; in a burst one refresh is enough. */
 class PatientCluster extends Cluster {
-  #askedMs = Number.NEGATIVE_INFINITY
+  #refreshedMs = Number.NEGATIVE_INFINITY
 
   override refreshSlotsCache(...callback: Parameters<Cluster['refreshSlotsCache']>): void {
     const nowMs = performance.now()
-    // Somebody waits for what has a callback.
-    if (callback.length === 0 && nowMs - this.#askedMs < TOPOLOGY_AGAIN_MS) return
-    this.#askedMs = nowMs
+    // A refresh with a callback has a caller that waits for it.
+    if (callback.length === 0 && nowMs - this.#refreshedMs < TOPOLOGY_AGAIN_MS) return
+    this.#refreshedMs = nowMs
     super.refreshSlotsCache(...callback)
   }
 }
 
-/** Resolves when each primary is connected, or could not be: what is sent to it before that fails. */
+/** Resolves when the attempt to connect to each primary has succeeded or failed. A command sent earlier fails. */
 export async function primariesTried(cluster: Cluster): Promise<void> {
   await Promise.all(cluster.nodes('master').map(tried))
 }
@@ -170,7 +170,7 @@ export function nodesOf(cluster: Cluster): Endpoint[] {
   }))
 }
 
-/** By chance, so that a fleet spreads over the nodes, but never twice the same: that may be the one that is broken. */
+/** Picks nodes at random, so that gateways spread over them, but never the same one twice in a row: it may be down. */
 function takeTurns(start: readonly Endpoint[], known: () => readonly Endpoint[]): FindServer {
   let last: Endpoint | undefined
   return () => {

@@ -4,9 +4,9 @@ import { AbstractConnector } from 'ioredis'
 import { type Endpoint, type FindServer, servernameOf } from './endpoint.ts'
 
 /**
- * Connects to whatever server is found at the time. Where none is, that is a connection that failed, after which
- * ioredis tries again by its strategy; if it threw instead, ioredis would give up for good.
- * @param tls asked for before each connection as well; null is none
+ * Connects to the server that `find` returns. If `find` fails, returns a destroyed socket: ioredis then retries by its
+ * strategy, whereas it gives up for good when a connector throws.
+ * @param tls read before each connection; null for an unencrypted one
  * @param onSocket called with each socket that is opened
  */
 export function connectorTo(
@@ -31,7 +31,7 @@ export function connectorTo(
 
     async #open(): Promise<Socket> {
       const server = await find()
-      // Called off while it was looked for.
+      // The client was disconnected while the server was being found.
       if (!this.connecting) throw new Error('Connection is closed.')
       // ioredis listens for the first error only; a second one would end the process.
       const socket = openSocket(server, tls()).on('error', () => {})

@@ -1,14 +1,14 @@
 import { isIP } from 'node:net'
 
-/** A server as it is connected to. */
+/** The address of a server. */
 export interface Endpoint {
   readonly host: string
   readonly port: number
-  /** Its name in the certificate, where that is not the host: the host may be an address that was looked up. */
+  /** The name expected in its certificate, if it differs from the host, such as when the host is a resolved address. */
   readonly servername?: string
 }
 
-/** Asked before each connection: the answer may be another one each time. */
+/** Called before each connection; the result may differ each time. */
 export type FindServer = () => Endpoint | Promise<Endpoint>
 
 export const REDIS_PORT = 6379
@@ -27,7 +27,7 @@ export function isEncrypted(text: string): boolean {
   return /^rediss:/i.test(text.trimStart())
 }
 
-/** The name that a server's certificate must be of; none where an address stands for itself. */
+/** The name that the server's certificate must carry; undefined for an IP address, which TLS does not accept as a name. */
 export function servernameOf({ host, servername = host }: Endpoint): string | undefined {
   return isIP(servername) === 0 ? servername : undefined
 }

@@ -8,16 +8,16 @@ import { isEncrypted } from './endpoint.ts'
 
 export type RedisSettings = Omit<Config['redis'], 'circuit'>
 
-/** Without the mapping of RESP3 replies: RESP2 is spoken. */
+/** Without the mapping of RESP3 replies: the connections use RESP2. */
 export type RedisOptions = Omit<IoredisOptions, 'replyMapping'>
 
 const RETRY_MIN_MS = 50
 const RETRY_MAX_MS = 1_000
 const TCP_KEEP_ALIVE_MS = 5_000
-/** A connection that owes an answer for this long is made again: the address may lead elsewhere by now. */
+/** A connection that leaves a command unanswered for this long is reopened: the address may resolve differently now. */
 const SILENCE_MS = 1_000
 
-/** Who signs in to what, and how it is encrypted. */
+/** Credentials, database and encryption of a connection. */
 export interface Access {
   readonly username?: string
   readonly password?: string
@@ -26,8 +26,8 @@ export interface Access {
 }
 
 /**
- * Options under which a connection never waits long, never repeats a command, and needs no right but those to the
- * commands it is for. Where to connect is not among them.
+ * Options with which a connection never waits long, never repeats a command, and needs no ACL rights beyond its own
+ * commands. The address is not among them.
  */
 export function safeOptions(settings: RedisSettings, access: Access): RedisOptions {
   const { username, password, db, tls } = access
@@ -41,29 +41,29 @@ export function safeOptions(settings: RedisSettings, access: Access): RedisOptio
     connectTimeout: settings.connectTimeoutMs,
     commandTimeout: settings.commandTimeoutMs,
     socketTimeout: Math.max(SILENCE_MS, settings.commandTimeoutMs),
-    // A frozen server never answers our FIN: without this it would be held for two seconds more.
+    // A frozen server never answers our FIN: by default ioredis would wait two seconds for it.
     disconnectTimeout: settings.commandTimeoutMs,
     keepAlive: TCP_KEEP_ALIVE_MS,
     retryStrategy: retryDelayMs,
-    // What outlives its connection is a failure, not something to ask the next connection.
+    // A command fails with its connection; the next connection does not repeat it.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
-    // Subscribing again is ours: whoever does it must know that something may have been missed.
+    // The invalidation listener subscribes again itself, because it must know that it may have missed messages.
     autoResubscribe: false,
-    // INFO and CLIENT SETINFO are not in anybody's ACL.
+    // The ACLs we document allow neither INFO nor CLIENT SETINFO.
     enableReadyCheck: false,
     disableClientInfo: true,
   }
 }
 
-/** Spread, so that a fleet does not return as one; bounded, and never giving up. */
+/** Exponential with jitter, so that gateways do not reconnect at the same moment; up to one second, without end. */
 export function retryDelayMs(attempt: number, random: () => number = Math.random): number {
   const ceilingMs = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(attempt, 10))
   return Math.round(RETRY_MIN_MS + random() * (ceilingMs - RETRY_MIN_MS))
 }
 
-/** The kind of Redis, for code that is reached only where there is one. */
+/** The kind of Redis. Throws if none is configured. */
 export function topologyOf(settings: RedisSettings): RedisTopology {
   const topology = redisTopologyOf(settings)
   if (topology === null) throw new Error('No Redis is configured')
@@ -71,8 +71,8 @@ export function topologyOf(settings: RedisSettings): RedisTopology {
 }
 
 /**
- * Access to the servers that hold the keys. The address is taken apart here and not by ioredis, which would let its
- * query string override any option.
+ * Access to the servers that hold the keys. The address is parsed here because ioredis would let its query string
+ * override any option.
  */
 export function serverAccess(settings: RedisSettings): Access {
   const topology = topologyOf(settings)
@@ -106,7 +106,7 @@ function tlsOf(topology: RedisTopology, { caFile }: RedisSettings): ConnectionOp
   return { ca }
 }
 
-/** A percent sign that encodes nothing stands for itself. */
+/** Leaves a text with an invalid percent escape as it is. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -3,18 +3,18 @@ import { primariesTried, type RedisClient, socketOf } from './clients.ts'
 import type { Endpoint } from './endpoint.ts'
 import { writeTogether } from './write-together.ts'
 
-/** What happens to a connection, in the same words for each kind of Redis. */
+/** The events of a connection, the same for every kind of Redis. */
 export interface ConnectionEvents {
   onReady?(): void
-  /** It was closed, or could not be made. */
+  /** The connection closed or could not be opened. */
   onLost?(): void
-  /** Why; not for a connection that was given up on purpose. */
+  /** The cause; not called after `stop()` or `remake()`. */
   onTrouble?(error: Error): void
-  /** It is about to be made again. */
+  /** The client is about to reconnect. */
   onAgain?(): void
 }
 
-/** A client, and what is told of it. It comes up by itself, for ever; nobody waits for it. */
+/** A client and its events. It reconnects without limit, in the background. */
 export class RedisConnection<Client extends RedisClient = RedisClient> {
   readonly client: Client
   readonly #events: ConnectionEvents
@@ -37,7 +37,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
     return this.#ready && this.client.status === 'ready'
   }
 
-  /** The server at the other end; null where there is none, or no single one. */
+  /** The server it is connected to; null while disconnected and for a cluster. */
   get server(): Endpoint | null {
     const client: RedisClient = this.client
     if (client instanceof Cluster || !this.isReady) return null
@@ -47,14 +47,14 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
       : { host: remoteAddress, port: remotePort }
   }
 
-  /** To be called before a command that is one of many. The nodes of a cluster have sockets of their own. */
+  /** Call before a command that is one of many. No effect in a cluster, where each node has its own socket. */
   writeTogether(): void {
     const client: RedisClient = this.client
     const socket = this.isReady && !(client instanceof Cluster) ? socketOf(client) : null
     if (socket !== null) writeTogether(socket)
   }
 
-  /** Leaves what the server sends in the socket. A connection that is made anew reads again. */
+  /** Stops reading from the socket. A new connection reads again. */
   pauseReading(): void {
     const client: RedisClient = this.client
     if (!(client instanceof Cluster)) socketOf(client)?.pause()
@@ -66,7 +66,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
   }
 
   start(): void {
-    this.client.connect().catch(() => {}) // Told by the listeners, and tried again without end.
+    this.client.connect().catch(() => {}) // The listeners report it, and ioredis retries.
   }
 
   stop(): void {
@@ -74,7 +74,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
     this.client.disconnect()
   }
 
-  /** For a connection that is open and of no use; who asks for it tells why. */
+  /** Reconnects although the connection is open. The caller logs the reason. */
   remake(): void {
     if (this.#stopped || this.#remaking || !this.isReady) return
     this.#remaking = true
@@ -105,10 +105,10 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
   }
 }
 
-/** To one server, as a subscription needs it. */
+/** A connection to one server, which a subscription needs. */
 export type ServerConnection = RedisConnection<Redis>
 
-/** That all nodes failed says little; why the last one did says more. */
+/** For a cluster, the error of the last node that failed: it says more than `all nodes failed`. */
 function causeIn(error: Error & { lastNodeError?: unknown }): Error {
   return error.lastNodeError instanceof Error ? error.lastNodeError : error
 }

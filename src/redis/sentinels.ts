@@ -4,10 +4,9 @@ import { type Endpoint, type FindServer, parseEndpoint, SENTINEL_PORT } from './
 import { type Access, type RedisSettings, safeOptions } from './options.ts'
 
 /**
- * Finds the primary as most of the Sentinels name it. One alone may be cut off, and name a primary that the others have
- * replaced: what is written or published there reaches no gateway. Only where no majority answers is the most frequent answer
- * taken; without a majority there was no failover either.
- * @param access to the Sentinels, as it is at the time
+ * Finds the primary that most Sentinels name. A single Sentinel may be partitioned and name a primary that the others
+ * have replaced. If no majority answers, takes the most frequent answer: without a majority there was no failover either.
+ * @param access returns the current credentials for the Sentinels
  */
 export function findPrimary(
   name: string,
@@ -19,7 +18,7 @@ export function findPrimary(
   return () => majorityOf(sentinels.map(sentinel => askSentinel(name, sentinel, settings, access())))
 }
 
-/** @returns as soon as more than half agree, else when all have spoken */
+/** Resolves as soon as more than half agree, otherwise when all have answered or failed. */
 export async function majorityOf(answers: readonly Promise<Endpoint>[]): Promise<Endpoint> {
   const votes = new Map<string, { readonly primary: Endpoint; count: number }>()
   const { promise: agreed, resolve: agree } = Promise.withResolvers<Endpoint>()
@@ -43,7 +42,7 @@ export async function majorityOf(answers: readonly Promise<Endpoint>[]): Promise
   }
 }
 
-/** A connection for one question: an answer is needed only when a connection is to be made. */
+/** Opens a connection for one query: the primary is needed only before a connection to it. */
 async function askSentinel(
   name: string,
   sentinel: Endpoint,
@@ -61,7 +60,7 @@ async function askSentinel(
     retryStrategy: null,
   })
   const { promise: failed, reject: fail } = Promise.withResolvers<never>()
-  // Of the errors the first is the cause; that the connection is closed follows from it.
+  // The first error is the cause; the closed connection is its consequence.
   client.on('error', fail)
   failed.catch(() => {})
   try {

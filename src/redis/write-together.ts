@@ -1,11 +1,11 @@
 import type { Writable } from 'node:stream'
 
-/** About what a packet takes. What is more than that goes ahead, so that Redis is at work while the turn lasts. */
+/** About one packet. Full packets are sent at once, so that Redis works on them during the turn. */
 const PACKET_BYTES = 1_400
 
 /**
- * To be called before a command is written: it goes to the server together with those that follow in the same turn of
- * the event loop. Each write of its own wakes the server once more, and that costs more than the command.
+ * Call before writing a command: sends it together with the commands written later in the same turn of the event loop.
+ * Each separate write wakes the server once more, which costs more than the command.
  */
 export function writeTogether(socket: Writable): void {
   if (socket.writableCorked === 0) {
