@@ -1,6 +1,6 @@
 'use strict'
 
-// Plain CommonJS, so that every Node can read it and be told. Older 24 and all 20 drop header fields silently once
+// Plain CommonJS, so that every Node can load it and print the message. Older 24 and all 20 drop header fields silently once
 // there are too many of them (CVE-2026-58044): a gateway must not decide on half a request.
 const LEAST = [24, 18, 1]
 

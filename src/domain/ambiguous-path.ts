@@ -1,6 +1,6 @@
 /** Backslash, `;`, `#`, control characters, empty segments (a trailing slash makes one). */
 const AMBIGUOUS = /[\\;#\u0000-\u001f\u007f]|\/\/|.\/$/
-/** What may not come out of an escape: it would part, end or empty a segment for whoever decodes it. */
+/** Characters that an escape may not encode: once decoded, they split, end or empty a segment. */
 const SEPARATOR = /[/\\\u0000-\u001f\u007f]/
 const DOT_SEGMENT = /\/\.{1,2}(?:\/|$)/
 

@@ -58,7 +58,7 @@ function refuseUnusable(grant: KeyGrant, nowMs: number): Denial | null {
   return nowMs < grant.expiresAtMs ? null : denied('key_expired')
 }
 
-/** Strict equality of two texts; no look-up, so that the answer costs the same whether the workspace exists or not. */
+/** Strict equality of two texts; no lookup, so that the answer costs the same whether the workspace exists or not. */
 function refuseOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null {
   const asked = match.parameters.get(WORKSPACE_PARAMETER)
   return asked === undefined || asked === grant.workspaceId ? null : denied('other_workspace')

@@ -47,7 +47,7 @@ export class Circuit {
     return this.#openUntilMs === null ? 0 : Math.max(0, this.#openUntilMs - nowMs)
   }
 
-  /** It answered, whatever it said. */
+  /** The store answered, with any result. */
   succeeded(): void {
     this.#failures = 0
     this.#openUntilMs = null
@@ -64,7 +64,7 @@ export class Circuit {
     if (this.#failures >= this.#settings.failures) this.#openUntilMs = nowMs + this.#settings.openMs
   }
 
-  /** A request that was admitted ended without telling anything, such as by its client's leaving. */
+  /** An admitted request ended without a result, such as when its client disconnected. */
   abandoned(): void {
     this.#probing = false
   }

@@ -24,7 +24,7 @@ interface Row {
   readonly delayedUnderOverload?: true
 }
 
-/** The only 404: an unknown path, another workspace and the upstream's own 404 must not be told apart. */
+/** The only 404: clients must not be able to distinguish an unknown path, another workspace and the upstream's own 404. */
 const NOT_FOUND = { status: 404, code: 'not_found', text: 'There is no such resource' } as const
 
 const OVERLOADED = { status: 503, code: 'overloaded', retryAfterSeconds: 1, responsible: 'gateway' } as const

@@ -64,7 +64,7 @@ export function isKeyName(text: string): boolean {
   return length >= 1 && length <= MAX_NAME_LENGTH && !CONTROL_CHARACTER.test(text) && text.isWellFormed()
 }
 
-/** A key without any scope could be asked about itself and nothing else: whoever wants one forgot something. */
+/** A key without scopes is useless, so that a request for one is a mistake. */
 function areKnownScopes(scopes: readonly string[], known: readonly string[]): boolean {
   return scopes.length >= 1 && scopes.length <= MAX_SCOPES && scopes.every(scope => known.includes(scope))
 }

@@ -10,7 +10,7 @@ export interface KeyRecord {
   readonly name: string
   /** Sorted, each once. */
   readonly scopes: readonly string[]
-  /** What tells keys apart once the secret is gone: `wsk_…x7Qf`. */
+  /** Identifies the key to people without its secret: `wsk_…x7Qf`. */
   readonly hint: string
   readonly createdAtMs: number
   readonly createdBy: string
@@ -43,7 +43,7 @@ export function keyState(
   return record.replacedBy === null ? 'active' : 'retiring'
 }
 
-/** What counts of workspaces call all that nobody named. */
+/** The name under which metrics count all workspaces that the settings do not name. */
 export const OTHER_WORKSPACES = 'other'
 
 const WORKSPACE_ID = /^[A-Za-z0-9._~-]{1,128}$/

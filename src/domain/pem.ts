@@ -8,7 +8,7 @@ export function certificatesIn(pem: string): X509Certificate[] {
 }
 
 /**
- * Refuses what OpenSSL would take without a word and then trust nobody by.
+ * Rejects a file without certificates, which OpenSSL accepts silently and then trusts no certificate.
  * @param setting the setting that names the file, for the message
  */
 export function requireAuthorities(pem: string, setting: string): void {
@@ -25,7 +25,7 @@ export function requirePair(certificate: string, key: string, setting: string): 
   if (!own.checkPrivateKey(privateKey)) throw new Error(`${setting}: certificate and key are not of one pair`)
 }
 
-/** The library's own messages tell nobody what to do, and might repeat what they were given. */
+/** OpenSSL's own messages do not help an operator, and might repeat the input. */
 function attempt<Item>(read: () => Item[]): Item[] {
   try {
     return read()

@@ -15,7 +15,7 @@ export interface RatePolicy {
   readonly windowSeconds: number
 }
 
-/** How a policy stands for one caller, the request that asks included. */
+/** The count of one policy for one caller, the current request included. */
 export interface Count {
   readonly policy: RatePolicy
   readonly exceeded: boolean
@@ -56,7 +56,7 @@ export function judgeCounts(counts: readonly Count[]): Denial | null {
   return denied('rate_limited', { retryAfterSeconds: secondsUntil(Math.max(...waitsMs)) })
 }
 
-/** Whole seconds, rounded up, so that whoever waits for so long does not come too early. */
+/** Whole seconds, rounded up, so that a client that waits as long does not retry too early. */
 export function secondsUntil(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000))
 }

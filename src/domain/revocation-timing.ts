@@ -94,7 +94,7 @@ const REQUIREMENTS: readonly Requirement[] = [
     holds: t => t.confirmationGatherMs <= t.confirmationTimeoutMs / 10,
   },
   {
-    statement: 'a gateway that is disconnected says so while the answer waits',
+    statement: 'a gateway that is disconnected reports it while the answer waits',
     holds: t => t.disconnectedPresenceIntervalMs + t.watchIntervalMs <= t.confirmationTimeoutMs,
   },
   {

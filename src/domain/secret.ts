@@ -7,7 +7,7 @@ const BASE62_TEXT = /^[0-9A-Za-z]+$/
 /** What an opaque key may look like: a token68 of RFC 9110, section 11.2, of a length that a header can hold. */
 const OPAQUE_KEY = /^[A-Za-z0-9._~+/-]{1,512}=*$/
 
-/** How keys of this installation are made: with our form and MAC, or by somebody else (`opaque`). */
+/** The format of this installation's keys: issued with our form and MAC, or by another issuer (`opaque`). */
 export type KeyFormat =
   | { readonly kind: 'signed'; readonly prefix: string; readonly signingKeys: readonly KeyObject[] }
   | { readonly kind: 'opaque' }
@@ -56,7 +56,7 @@ export function mintSecret(prefix: string, random: Uint8Array, signingKey: KeyOb
   return new Secret(body + macOf(body, signingKey).toString('latin1'))
 }
 
-/** Whether it looks like a key. Form and MAC are checked before anything is asked of a store: junk costs no look-up. */
+/** Whether it looks like a key. Form and MAC are checked before anything is asked of a store: junk costs no lookup. */
 export function hasKeyForm(key: string, format: KeyFormat): boolean {
   if (format.kind === 'opaque') return OPAQUE_KEY.test(key)
   const { prefix } = format

@@ -83,8 +83,8 @@ export type DecodedRecord =
   | { readonly ok: false; readonly why: 'malformed' | 'unknown_schema' | 'bad_mac' }
 
 /**
- * Reads a record that somebody else wrote. Unknown fields are ignored, so that an older reader understands a newer
- * writer of the same schema; whatever decides something must be there and be right.
+ * Reads a record from another process. Unknown fields are ignored, so that an older reader understands a newer
+ * writer of the same schema; every field that affects a decision must be present and valid.
  * @param recordKeys keys of which one must have made the MAC; null where the source itself is trusted (the
  * key service) or no signing secret is set
  */

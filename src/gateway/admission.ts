@@ -7,7 +7,7 @@ const PERIOD_MS = 100
 /** For so many periods the refusal of what is shed is held back. */
 const HELD_PERIODS = 3
 const MAX_HELD = 1000
-/** Above this part of a period spent at work, whoever is refused and asks again at once takes the time of others. */
+/** Share of a period spent at work above which clients that retry at once after a rejection slow down other requests. */
 const BUSY = 0.9
 
 export interface AdmissionSettings extends Pick<Config['gateway'], 'maxLoopDelayMs' | 'maxHeapPercent'> {
@@ -72,8 +72,8 @@ export class Admission {
   }
 
   /**
-   * Waits with the refusal of what is too much while the process is late or has hardly a moment free: refused at once,
-   * whoever does not mind `Retry-After` would send the next at once, and refusing would take the time of all others.
+   * Delays a rejection while the process is late or busy. Otherwise clients that ignore `Retry-After` would retry at
+   * once, and rejecting them would starve other requests.
    */
   async holdBack(): Promise<void> {
     const late = this.#limit.value < this.#settings.maxInFlight
@@ -92,7 +92,7 @@ export class Admission {
     this.#releases.push([])
   }
 
-  /** Holds nobody back any longer. */
+  /** Releases all delayed rejections and delays no more. */
   stop(): void {
     this.#stopped = true
     for (const held of this.#releases) this.#release(held.splice(0))
@@ -105,9 +105,9 @@ export class Admission {
 }
 
 /**
- * Measures until it is told to stop; it keeps no process alive.
+ * Measures until it is stopped; its timer does not keep the process alive.
  * @param heapLimitBytes of what lives long
- * @returns what stops it
+ * @returns a function that stops it
  */
 export function watchLoad(heapLimitBytes: number, note: (load: Load) => void): () => void {
   let before = readLoop()

@@ -33,13 +33,13 @@ export interface GatewayDeps {
   readonly keys: KeyStore
   /** Null where nothing is limited. */
   readonly limits: RateLimits | null
-  /** Told of each request that was permitted. */
+  /** Called for each permitted request. */
   readonly used: (keyId: string) => void
   readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
   /** Bytes of what lives long at which the process would end. */
   readonly heapLimitBytes: number
-  /** How settings are heard of that change while it runs. */
+  /** Calls back when settings change at run time. */
   readonly onReload: OnReload<Config>
 }
 

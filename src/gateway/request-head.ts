@@ -7,7 +7,7 @@ export const MAX_HEADER_FIELDS = 100
 /** What is left of a request's head once it is known to be lawful: read once, from the fields as they came. */
 export interface RequestHead {
   readonly host: string
-  /** Every `Authorization` field: there may be only one, and which of two would count is nobody's to guess. */
+  /** All `Authorization` fields: more than one is ambiguous and rejected. */
   readonly authorization: readonly string[]
   readonly hasBody: boolean
 }

@@ -14,8 +14,8 @@ let waiting: Ending[] = []
 
 /**
  * Ends an answer whose head is written down, together with others that are ready in the same turn of the event loop. The
- * first write wakes whoever reads at the other end, which costs as much again as the write itself; those that follow at
- * once find it awake.
+ * first write wakes the reader at the other end, which costs as much as the write itself; later ones in the same turn
+ * find it awake.
  */
 export function endTogether(response: ServerResponse, body: ByteString | Buffer): void {
   if (waiting.length === 0) setImmediate(endAll)

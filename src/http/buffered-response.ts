@@ -32,7 +32,7 @@ export function bufferedResponse(
 
 /**
  * Written past Fastify, whose way through serialisers and hooks, none of which there are, costs as much as Node's own.
- * What was set on the response before, such as how a limit stands, goes along.
+ * Includes fields set on the response before, such as those of rate limits.
  * @returns bytes of the body
  */
 export function writeBuffered(response: ServerResponse, answer: BufferedResponse, requestId: string): number {
@@ -43,7 +43,7 @@ export function writeBuffered(response: ServerResponse, answer: BufferedResponse
 }
 
 /**
- * What we say ourselves, of limits or of the connection, is nobody else's to say.
+ * Drops fields that the gateway sets itself, such as those of rate limits or of the connection.
  * @param fields names and values in turn
  */
 export function otherFields(fields: readonly string[], response: ServerResponse): readonly string[] {

@@ -116,7 +116,7 @@ function hasUpgrade({ headers }: IncomingMessage): boolean {
   return headers.upgrade !== undefined
 }
 
-/** @returns null where there is no request to answer, or nobody to answer to */
+/** @returns null if there is no request to answer, or the client is disconnected */
 function faultOf({ code }: NodeJS.ErrnoException, connection: ClientConnection): ConnectionFault | null {
   switch (code) {
     case 'ECONNRESET':

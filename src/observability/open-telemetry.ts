@@ -111,7 +111,7 @@ class OpenTelemetryRequest implements RequestTrace {
   lookedUp(tier: TierName | null, startedAtMs: number): void {
     const startTime = performance.timeOrigin + startedAtMs
     const attributes = { 'postern.key.tier': tier ?? 'none' }
-    this.#tracer.startSpan('key look-up', { startTime, attributes }, this.#context).end()
+    this.#tracer.startSpan('key lookup', { startTime, attributes }, this.#context).end()
   }
 
   forwarding(): string {

@@ -6,7 +6,7 @@ import { noSchemas } from './no-schemas.ts'
 
 /** Probes and a few Prometheuses, each with a connection or two. */
 const MAX_CONNECTIONS = 100
-/** Whoever asks, and whoever takes an answer, has this long without a byte. */
+/** A connection that transfers no byte for this long closes. */
 const SILENCE_MS = 10_000
 /** How long what is degraded may take to be found out. */
 const DETAILS_MS = 500
@@ -14,11 +14,11 @@ const DETAILS_MS = 500
 export interface Health {
   /** Whether new requests should come here. Nothing behind a process that has started is a reason against it. */
   state(): 'starting' | 'ready' | 'draining'
-  /** What is degraded, for a person who asks: part by part, in a word. */
+  /** The state of each dependency in one word, for people. */
   details(): Promise<Readonly<Record<string, string>>>
 }
 
-/** A database that hangs must not look like a process that does: whoever probes waits for a second. */
+/** A database that hangs must not look like a process that hangs: Kubernetes waits one second for a probe. */
 async function inTime(details: Promise<Readonly<Record<string, string>>>): Promise<object> {
   const { promise: late, resolve } = Promise.withResolvers<object>()
   const deadline = setTimeout(() => resolve({ details: 'late' }), DETAILS_MS)

@@ -32,7 +32,7 @@ export class RequestCounters {
   readonly #decisions: ReadonlyMap<string, CounterHandle>
   readonly #authDurations: Record<TierName, HistogramHandle>
 
-  /** Starts at zero whatever alerts take a rate of, so that they fire on the first increment. */
+  /** Starts every counter that alerts use at zero, so that they fire on the first increment. */
   constructor(metrics: Metrics, routes: readonly ObservedRoute[]) {
     this.#metrics = metrics
     this.#overhead = metrics.overheadDuration.handle({})

@@ -1,15 +1,15 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { TierName } from '../domain/lookup.ts'
 
-/** The spans of one request: its own, one of the key look-up, one of the upstream. */
+/** The spans of one request: its own, one of the key lookup, one of the upstream. */
 export interface RequestTrace {
   readonly traceId: string
   readonly spanId: string
   /** Whether anybody will find it: not each trace is recorded. */
   readonly recorded: boolean
-  /** @param tier null where nobody could say @param startedAtMs as `performance.now()` */
+  /** @param tier null if no tier could answer @param startedAtMs as `performance.now()` */
   lookedUp(tier: TierName | null, startedAtMs: number): void
-  /** The upstream is being asked. @returns the `traceparent` under which it is told of it (W3C Trace Context, 3.2) */
+  /** Starts the upstream span. @returns the `traceparent` to send to the upstream (W3C Trace Context, 3.2) */
   forwarding(): string
   /** @param status of the upstream's answer; 0 where there was none */
   forwarded(status: number, fault: string | null): void

@@ -9,27 +9,27 @@ export interface Log {
 /** Something that flaps with each request must not write a line with each request. */
 const QUIET_MS = 5_000
 
-/** Tells of trouble when it begins and when it is over, not of each failure: those are counted. */
+/** Logs when trouble begins and when it ends, not each failure: metrics count those. */
 export class TroubleLog {
   readonly #log: Log
   readonly #clock: Clock
   readonly #part: string
   #inTrouble = false
-  #lastToldMs = Number.NEGATIVE_INFINITY
+  #lastLoggedMs = Number.NEGATIVE_INFINITY
 
-  /** @param part what is in trouble, for the reader of the log: `key service look-up`, `redis reader` */
+  /** @param part what is in trouble, for the reader of the log: `key service lookup`, `redis reader` */
   constructor(part: string, log: Log, clock: Clock) {
     this.#part = part
     this.#log = log
     this.#clock = clock
   }
 
-  /** Only text and code of the error are written: ioredis hangs the password of a refused AUTH on its errors. */
+  /** Only text and code of the error are written: ioredis attaches the password of a refused AUTH to its errors. */
   failed(error: Error & { code?: unknown }): void {
     const nowMs = this.#clock.monotonicMs()
-    if (this.#inTrouble || nowMs - this.#lastToldMs < QUIET_MS) return
+    if (this.#inTrouble || nowMs - this.#lastLoggedMs < QUIET_MS) return
     this.#inTrouble = true
-    this.#lastToldMs = nowMs
+    this.#lastLoggedMs = nowMs
     this.#log.warn({ part: this.#part, reason: error.message, code: error.code }, `${this.#part} fails`)
   }
 

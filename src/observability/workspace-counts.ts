@@ -35,7 +35,7 @@ export class WorkspaceCounts {
   }
 }
 
-/** Null where nobody is named: then no series is of a workspace, and nothing is counted. */
+/** Null if no workspace is named: then no metric carries a workspace. */
 export function workspaceCountsOf(
   metrics: Metrics,
   named: readonly string[],

@@ -18,7 +18,7 @@ export class UpstreamFailure extends Error {
   }
 }
 
-/** Never seen by a client: what undici is told when an answer is not needed any more. */
+/** Aborts an exchange with undici whose answer is no longer needed. No client sees it. */
 export const UNWANTED = new Error('The answer is no longer wanted')
 
 const KIND_OF_CODE: ReadonlyMap<string, UpstreamFailureKind> = new Map([
@@ -35,10 +35,10 @@ const RESET_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNA
 const CLOSED_CODE = 'UND_ERR_SOCKET'
 const MISMATCH_CODE = 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
 
-/** @param error whatever undici or Node reported; told apart by class and code only */
+/** @param error from undici or Node; classified by class and code only */
 export function toUpstreamFailure(error: unknown, phase: FailurePhase): UpstreamFailure {
   if (error instanceof UpstreamFailure) return error
-  // Told by its class: in undici 7 its `code` is always undefined.
+  // Classified by its class: in undici 7 its `code` is always undefined.
   if (error instanceof errors.HTTPParserError) return new UpstreamFailure('protocol', error)
   const code = textProperty(error, 'code')
   const kind = phase === 'connecting' ? kindWhileConnecting(code, error) : kindOf(code, phase)

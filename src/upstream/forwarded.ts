@@ -3,7 +3,7 @@ import type { BlockList } from 'node:net'
 import { plainAddress } from '../domain/plain-address.ts'
 import { isTrustedProxy } from '../http/trusted-proxies.ts'
 
-/** Who asked, how and under what name, as the upstream is told. */
+/** Client address, protocol and host that the upstream receives. */
 export interface Forwarded {
   readonly for: string
   readonly proto: 'http' | 'https'

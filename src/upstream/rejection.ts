@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from 'node:zlib'
 
-/** What a client is told of a request that the upstream rejected. */
+/** The error body for a request that the upstream rejected. */
 export interface RejectionBody {
   readonly code: string
   readonly error: string

@@ -34,7 +34,7 @@ test('with a collector named, a request is a span in its client’s trace, over 
 
   const ours = collector.spans.filter(span => span.traceId === TRACE_ID)
   const server = ours.find(span => span.name === 'GET workspace')
-  const lookUp = ours.find(span => span.name === 'key look-up')
+  const lookUp = ours.find(span => span.name === 'key lookup')
   const upstream = ours.find(span => span.name === 'upstream')
   expect(ours).toHaveLength(3)
   expect(server).toMatchObject({

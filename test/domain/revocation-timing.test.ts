@@ -42,7 +42,7 @@ describe('each requirement limits the times it names', () => {
     ],
     ['confirmations arrive while the answer to a revocation waits for them', { confirmationGatherMs: 101 }],
     [
-      'a gateway that is disconnected says so while the answer waits',
+      'a gateway that is disconnected reports it while the answer waits',
       { disconnectedPresenceIntervalMs: 751 },
     ],
     ['two reports of a gateway may be lost before the console forgets it', { presenceIntervalMs: 20_000 }],

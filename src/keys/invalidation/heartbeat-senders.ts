@@ -21,7 +21,7 @@ export interface Heartbeat {
  * Which heartbeats count. Two clocks cannot be compared, but how their difference grows can: the fastest heartbeat of the
  * last minutes is the baseline, kept for each sender. It outlives subscriptions, because subscribing again does not make a
  * slow channel fast. It is forgotten after some minutes, because clocks drift. A channel that was slow from a sender's first
- * heartbeat on cannot be told from a clock that is behind; that shows in `postern_key_invalidation_lag_seconds`.
+ * heartbeat on looks like a clock that is behind; it shows in `postern_key_invalidation_lag_seconds`.
  */
 export class HeartbeatSenders {
   /** In the order in which they were last received from. */

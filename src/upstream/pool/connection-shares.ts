@@ -100,7 +100,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   /**
    * Where the queue is full: the request that makes room for one of this workspace, the newest of the workspace with the
    * most waiting requests. That workspace keeps at least as many as the other then has.
-   * @returns undefined where the queue has room, or nobody has to make any
+   * @returns undefined where the queue has room, or no request has to make any
    */
   displacedFor(workspaceId: string): Request | undefined {
     if (!this.isQueueFull) return undefined

@@ -59,7 +59,7 @@ export class Connection {
     this.#statusLines.expect()
   }
 
-  /** Of all that it brought so far nobody holds the bytes as they were read. */
+  /** No request holds the bytes read so far any more: the next read may overwrite them. */
   release(): void {
     if (this.#socket instanceof UpstreamSocket) this.#socket.release()
   }

@@ -21,7 +21,7 @@ export class Deadlines {
   #progressed = false
   #progressAtMs = 0
 
-  /** @param waitedBeforeMs of the time for the whole answer so much has gone already */
+  /** @param waitedBeforeMs time already used of the limit for the whole response */
   constructor(limits: DeadlineLimits, askedAtMs: number, waitedBeforeMs = 0) {
     this.#limits = limits
     this.#askedAtMs = askedAtMs

@@ -45,7 +45,7 @@ export class Surplus {
     return statusCode === 101 || this.#interimAnswers > MAX_INTERIM_ANSWERS
   }
 
-  /** More of a body that nobody reads has come. @returns whether the rest is not worth waiting for */
+  /** Counts bytes of a discarded body. @returns whether the rest is not worth waiting for */
   exceededByDiscarded(bytes: number): boolean {
     this.#discardedBytes += bytes
     return this.#discardedBytes > MAX_DISCARDED_BYTES

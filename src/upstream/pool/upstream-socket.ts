@@ -42,7 +42,7 @@ export class UpstreamSocket extends Socket {
   #stopped = false
   /** Whether the parser takes nothing more for now. */
   #parserPaused = false
-  /** Whether somebody may still hold what was read before, so that what comes next is given as a copy. */
+  /** Whether bytes read before may still be in use, so that the next ones are passed on as a copy. */
   #copies = false
   #released = false
 
@@ -56,8 +56,8 @@ export class UpstreamSocket extends Socket {
   }
 
   /**
-   * Nobody holds anything of what was read so far: the next read may overwrite it. Whoever forgets to say so makes the
-   * next answer a little dearer; nobody must say so who is not sure, as the next answer may be another client's.
+   * Declares that the bytes read so far are no longer in use: the next read may overwrite them. Without this call the next
+   * response is copied. A call too early is a security fault: the bytes may then be another client's response.
    */
   release(): void {
     this.#released = true
@@ -72,8 +72,8 @@ export class UpstreamSocket extends Socket {
   }
 
   /**
-   * What the parser does not take yet, because whoever reads from it does not. It says so with no bytes, too: then nothing
-   * more is read ahead of it.
+   * Takes back bytes that the parser does not accept yet, because its reader is slow. The parser also calls this without
+   * bytes: then the socket reads no further ahead.
    */
   override unshift(bytes: Buffer): void {
     this.#parserPaused = true
