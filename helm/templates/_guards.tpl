@@ -42,7 +42,7 @@ may be stands in values.schema.json.
 {{- $_ := set $used (toString $port) $listener -}}
 {{- $host := include "postern.at" (dict "tree" $settings "path" (printf "%s.host" $listener)) -}}
 {{- if regexMatch "^(127\\.|localhost$|\\[?::1\\]?$)" $host -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.host is %s, which nobody outside of the pod reaches: leave it out" $listener $host)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.host is %s, which is not reachable from outside the pod: leave it out" $listener $host)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -126,7 +126,7 @@ may be stands in values.schema.json.
 {{- define "postern.guardRoutes" -}}
 {{- $values := index .root.Values .plane -}}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
-{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.httpRoute.enabled is true and nobody would serve the route: set %s.httpRoute.parentRefs to your Gateway" .plane .plane)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.httpRoute.enabled is true, but no Gateway serves the route: set %s.httpRoute.parentRefs to your Gateway" .plane .plane)) -}}
 {{- end -}}
 {{- range $values.httpRoute.rules -}}
 {{- range .backendRefs -}}
@@ -151,7 +151,7 @@ may be stands in values.schema.json.
 {{- end -}}
 {{- $keyService := include "postern.at" (dict "tree" $given "path" "keyService.url") -}}
 {{- if not (or $keyService .root.Values.console.enabled (include "postern.usesRedis" .)) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "nobody could say which keys are good: set secrets.redis.url.existingSecret or config.redis.url, console.enabled to true, or config.keyService.url to a key service of your own") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "there is no key service and no Redis: set secrets.redis.url.existingSecret or config.redis.url, console.enabled to true, or config.keyService.url to a key service of your own") -}}
 {{- end -}}
 {{- if and $keyService (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "keyService.token") .))) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "config.keyService.url names a key service of your own, which wants a token: set secrets.keyService.token.existingSecret") -}}

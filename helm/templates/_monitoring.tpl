@@ -13,7 +13,7 @@
 {{- toYaml (dict "groups" $groups) -}}
 {{- end -}}
 
-{{/* An expression that compares with another number than its first: dict expr, with. One that asks for more than none stays. */}}
+{{/* An expression that compares with another number than its first: dict expr, with. A comparison with `> 0` stays. */}}
 {{- define "postern.compare" -}}
 {{- $first := regexReplaceAll "[^0-9.]" (regexFind "[<>]=? *[0-9.]+" .expr) "" -}}
 {{- if or (empty $first) (eq $first "0") -}}
@@ -69,7 +69,7 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* Links of a board or a panel that lead somewhere: dict links, urls. */}}
+{{/* Links of a dashboard or a panel that lead somewhere: dict links, urls. */}}
 {{- define "postern.links" -}}
 {{- $kept := list -}}
 {{- range $link := .links -}}
@@ -84,22 +84,22 @@ spec:
 {{- toJson (dict "links" $kept) -}}
 {{- end -}}
 
-{{/* A board with your addresses in place of ours, which lead nowhere: dict root, text. */}}
-{{- define "postern.board" -}}
+{{/* A dashboard with your addresses in place of ours, which lead nowhere: dict root, text. */}}
+{{- define "postern.dashboard" -}}
 {{- $monitoring := .root.Values.monitoring -}}
 {{- $wanted := $monitoring.dashboards -}}
 {{- $urls := dict "$runbooks" ($wanted.runbookUrl | default $monitoring.prometheusRule.runbookUrl) "$logs" $wanted.logsUrl "$traces" $wanted.tracesUrl -}}
-{{- $board := fromJson .text -}}
-{{- $_ := set $board "links" (include "postern.links" (dict "links" ($board.links | default list) "urls" $urls) | fromJson).links -}}
-{{- range $panel := $board.panels -}}
+{{- $dashboard := fromJson .text -}}
+{{- $_ := set $dashboard "links" (include "postern.links" (dict "links" ($dashboard.links | default list) "urls" $urls) | fromJson).links -}}
+{{- range $panel := $dashboard.panels -}}
 {{- if $panel.links }}{{ $_ := set $panel "links" (include "postern.links" (dict "links" $panel.links "urls" $urls) | fromJson).links }}{{ end -}}
 {{- end -}}
-{{- if $board.templating -}}
+{{- if $dashboard.templating -}}
 {{- $variables := list -}}
-{{- range $variable := $board.templating.list -}}
+{{- range $variable := $dashboard.templating.list -}}
 {{- if not (hasKey $urls (printf "$%s" $variable.name)) }}{{ $variables = append $variables $variable }}{{ end -}}
 {{- end -}}
-{{- $_ := set $board "templating" (dict "list" $variables) -}}
+{{- $_ := set $dashboard "templating" (dict "list" $variables) -}}
 {{- end -}}
-{{- mustToRawJson $board -}}
+{{- mustToRawJson $dashboard -}}
 {{- end -}}

@@ -27,7 +27,7 @@
   {{- end }}
 {{- end -}}
 
-{{/* A rule out to somebody known by address: dict values, addresses, default. */}}
+{{/* An egress rule for a known address: dict values, addresses, default. */}}
 {{- define "postern.egress" -}}
 {{- $ports := include "postern.portsOf" (dict "given" .values.ports "addresses" .addresses "default" .default) | fromJsonArray -}}
 {{- include "postern.networkRule" (dict "direction" "to" "peers" .values.to "ports" $ports) -}}

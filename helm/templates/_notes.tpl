@@ -60,9 +60,9 @@ To be considered:
 {{- $pods := $values.gateway.autoscaling.enabled | ternary $values.gateway.autoscaling.minReplicas $values.gateway.replicas | int -}}
 {{- if lt $pods 2 }}{{ $say = append $say "One gateway alone: requests are lost whenever it is replaced. Set gateway.replicas to 2 or more." }}{{ end -}}
 {{- if and (gt $pods 1) (not $values.gateway.podDisruptionBudget.enabled) }}{{ $say = append $say "No disruption budget: all gateways may go at once when nodes are emptied. Set gateway.podDisruptionBudget.enabled." }}{{ end -}}
-{{- if not (include "postern.usesRedis" $place) }}{{ $say = append $say "No Redis: gateways hear of no revocation and ask for each record again every second. Set secrets.redis.url.existingSecret." }}{{ end -}}
-{{- if not (or $values.console.enabled (include "postern.at" (dict "tree" $settings "path" "keyService.url"))) }}{{ $say = append $say "Nobody here issues keys: set console.enabled, or config.keyService.url to a key service of your own." }}{{ end -}}
-{{- if not (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled (ne $values.gateway.service.type "ClusterIP")) }}{{ $say = append $say "Nobody outside the cluster reaches the public API: set gateway.httpRoute or gateway.ingress." }}{{ end -}}
+{{- if not (include "postern.usesRedis" $place) }}{{ $say = append $say "No Redis: gateways receive no invalidations and ask for each record again every second. Set secrets.redis.url.existingSecret." }}{{ end -}}
+{{- if not (or $values.console.enabled (include "postern.at" (dict "tree" $settings "path" "keyService.url"))) }}{{ $say = append $say "This release issues no keys: set console.enabled, or config.keyService.url to a key service of your own." }}{{ end -}}
+{{- if not (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled (ne $values.gateway.service.type "ClusterIP")) }}{{ $say = append $say "The public API is not reachable from outside the cluster: set gateway.httpRoute or gateway.ingress." }}{{ end -}}
 {{- if and (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled) (not (include "postern.at" (dict "tree" $settings "path" "gateway.trustedProxies"))) }}{{ $say = append $say "The proxy in front is not believed about its clients' addresses: set config.gateway.trustedProxies to its CIDRs." }}{{ end -}}
 {{- if not (($values.gateway.resources.limits | default dict).memory) }}{{ $say = append $say "No memory limit: Node sizes its heap by the node's memory. Set gateway.resources.limits.memory." }}{{ end -}}
 {{- end -}}

@@ -81,7 +81,7 @@ secrets; nothing here knows one by name but those that the chart itself fills in
 {{- range (include "postern.named" . | fromYaml).found }}{{ if eq .path $.path }}reference{{ end }}{{ end -}}
 {{- end -}}
 
-{{/* Secrets that a plane needs and nobody names, by path, separated by blanks. */}}
+{{/* Secrets that a plane needs and the values do not name, by path, separated by blanks. */}}
 {{- define "postern.wanting" -}}
 {{- $wanting := list -}}
 {{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "keys.format") -}}
@@ -136,7 +136,7 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- define "postern.secretsDirectory" -}}/etc/postern/secrets{{- end -}}
 {{- define "postern.dataDirectory" -}}/var/lib/postern{{- end -}}
 
-{{/* "sqlite" or "postgres". Whoever hides the address in a Secret has a server with a password. */}}
+{{/* "sqlite" or "postgres". An address in a Secret means PostgreSQL: SQLite needs no password. */}}
 {{- define "postern.database" -}}
 {{- $place := dict "root" . "plane" "console" -}}
 {{- $url := include "postern.at" (dict "tree" (include "postern.given" $place | fromYaml) "path" "database.url") -}}

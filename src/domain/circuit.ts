@@ -47,7 +47,7 @@ export class Circuit {
     return this.#openUntilMs === null ? 0 : Math.max(0, this.#openUntilMs - nowMs)
   }
 
-  /** The store answered, with any result. */
+  /** It answered, with any result. */
   succeeded(): void {
     this.#failures = 0
     this.#openUntilMs = null

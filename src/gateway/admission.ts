@@ -41,7 +41,7 @@ export class Admission {
   #held = 0
   #releases: (() => void)[][] = Array.from({ length: HELD_PERIODS }, () => [])
 
-  /** @param inFlight requests that are open, the one that asks included; none that was refused */
+  /** @param inFlight open requests, the current one included, rejected ones not */
   constructor(settings: AdmissionSettings, inFlight: () => number) {
     this.#settings = settings
     this.#inFlight = inFlight

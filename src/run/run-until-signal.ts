@@ -113,7 +113,7 @@ function partsOf(planes: readonly Plane[], config: Config): Part[] {
 /**
  * Listens on the ops port, starts the planes, listens with each, logs the addresses in one line, and drains on a signal
  * or an uncaught exception.
- * @param start may take as long as a part is away that a plane cannot start without
+ * @param start waits while a dependency that a plane needs to start is down
  * @returns the addresses, once all planes listen
  */
 export async function runUntilSignal(

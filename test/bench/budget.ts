@@ -22,7 +22,7 @@ const STEPS: readonly (readonly [step: string, where: RegExp])[] = [
     /^node:internal\/crypto|^src\/domain\/secret|\/(?:credential|key-check)\.ts$/,
   ],
   [
-    'head, route, look-up, decision',
+    'head, route, lookup, decision',
     /^src\/(?:domain|keystore)\/|\/(?:request-head|request-id|handle-request|server|admission|client-connection|guard-connections|request-boundaries|answer)\.ts$|^native RegExp/,
   ],
   ['headers both ways, deadlines, delivery', /^src\/gateway\//],

@@ -99,7 +99,7 @@ test('a key in the query opens nothing, is refused beside a good one, and is in 
   expect(world.upstream.requests).toEqual([])
 })
 
-test(`${FORGED} forged keys of the right form, with a checksum that anybody can compute, cost no look-up`, async () => {
+test(`${FORGED} forged keys of the right form, with a checksum that anybody can compute, cost no lookup`, async () => {
   const before = await lookUps()
   const commandsBefore = await commandsOfRedis()
   const statuses = await sendPipelined(world.gateway.urls.gateway, FORGED, index =>

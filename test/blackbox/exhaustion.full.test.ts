@@ -153,7 +153,7 @@ test('keys of the right form that nobody issued cost those who have one nothing'
   expect([...statuses.keys()].filter(status => ![401, 503].includes(status))).toEqual([])
 })
 
-test('junk keys cost no look-up', async () => {
+test('junk keys cost no lookup', async () => {
   const lookups = async () =>
     sumOf(await scrape(world.gateway.urls.ops), 'postern_key_cache_lookups_total', 'memory')
   const before = await lookups()

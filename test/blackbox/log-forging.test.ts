@@ -35,7 +35,7 @@ const hostile: [name: string, text: string][] = [
   ['quotes and braces', `x"},${FORGERY},{"a":"`],
   ['an escape sequence of terminals', 'x%1b[2J'],
   ['raw bytes beyond ASCII', 'x\xff\xfe\xe2\x80\xa8'],
-  ['a look-up for log servers', `$\{jndi:ldap://127.0.0.1/a}`],
+  ['a lookup for log servers', `$\{jndi:ldap://127.0.0.1/a}`],
   ['a template', '{{7*7}}%s%n%d'],
 ]
 

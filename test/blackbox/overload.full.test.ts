@@ -37,7 +37,7 @@ const say = (what: string, figures: LoadFigures) =>
       `(${Math.round(acceptedPerSecond(figures))}/s), p99 of those ${figures.p99Ms.toFixed(0)} ms\n`,
   )
 
-test('at more than three times what it can bear, what is accepted stays fast and as much, and the rest costs no look-up', async () => {
+test('at more than three times what it can bear, what is accepted stays fast and as much, and the rest costs no lookup', async () => {
   world = await startWorld({
     POSTERN_LOG_LEVEL: 'warn',
     POSTERN_UPSTREAM_CONNECTIONS: String(CONNECTIONS),

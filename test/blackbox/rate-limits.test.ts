@@ -237,7 +237,7 @@ describe('a Redis that is frozen under load', () => {
       `\nRedis frozen, one client in a row: ${sent} requests, ${sent - (statuses.get(200) ?? 0)} failed or wrong, ${local} counted locally, ${slow} waited for the deadline of ${COMMAND_TIMEOUT_MS} ms, Redis counts again after ${Math.round(recoveredMs)} ms\n`,
     )
     expect([...statuses.keys()]).toEqual([200])
-    // Five until the breaker opens; with them one look-up of the key, which is verified anew while nothing is heard.
+    // Five until the breaker opens; with them one lookup of the key, which is verified anew while nothing is heard.
     expect(slow).toBeLessThanOrEqual(6)
   }, 60_000)
 

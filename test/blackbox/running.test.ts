@@ -218,7 +218,7 @@ describe('with everything running', () => {
     await gateway.process.stop()
   })
 
-  test('more requests than may be in flight are refused at once, without a look-up', async () => {
+  test('more requests than may be in flight are refused at once, without a lookup', async () => {
     const gateway = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_MAX_IN_FLIGHT: '2' })
     const release = Promise.withResolvers<void>()
     world.upstream.hold = () => release.promise

@@ -77,7 +77,7 @@ describe('logs', () => {
 })
 
 describe('metrics', () => {
-  test('requests, decisions, look-ups, Redis, upstream and change lag are counted', async () => {
+  test('requests, decisions, lookups, Redis, upstream and change lag are counted', async () => {
     const before = await sample('postern_auth_decisions_total{decision="permitted",reason="ok"}')
     const doomed = await world.issue()
     await ask(get(WORKSPACE, doomed.secret))

@@ -23,7 +23,7 @@ afterAll(async () => {
   await world.stop()
 })
 
-test('with a collector named, a request is a span in its client’s trace, over one of the look-up and one of the upstream', async () => {
+test('with a collector named, a request is a span in its client’s trace, over one of the lookup and one of the upstream', async () => {
   const gateway = await startPostern('gateway', { ...world.env, POSTERN_TRACING_ENDPOINT: collector.url })
   world.upstream.reset()
   await exchange(gateway.urls.gateway, get(WORKSPACE, key.secret, `traceparent: ${TRACEPARENT}`))

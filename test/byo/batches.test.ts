@@ -23,7 +23,7 @@ async function post(path: string, body: unknown): Promise<{ status: number; text
   return { status: response.status, text: await response.text() }
 }
 
-test('the console answers many look-ups as the contract says', async () => {
+test('the console answers many lookups as the contract says', async () => {
   const known = digestOf((await world.issue()).secret)
   const unknown = digestOf('nobody has this')
   const body = { digests: [known, unknown] }

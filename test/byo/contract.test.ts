@@ -75,19 +75,19 @@ describe('and of a message', () => {
     ['Change', { digest: DIGEST, version: 2, at: 1 }, true],
     ['Change', { digest: DIGEST, version: 2, at: 1, note: 'x' }, true],
     ['Change', { digest: DIGEST, version: 2_147_483_647, at: 1, sender: 'me', mac: 'x'.repeat(43) }, true],
-    ['Beat', { beat: 'me', at: 1 }, true],
-    ['Beat', { beat: 'me', monotonic: 1, at: 1, mac: 'x'.repeat(43) }, true],
+    ['Heartbeat', { beat: 'me', at: 1 }, true],
+    ['Heartbeat', { beat: 'me', monotonic: 1, at: 1, mac: 'x'.repeat(43) }, true],
     ['Change', { digest: DIGEST, version: 2_147_483_648, at: 1 }, false],
     ['Change', { digest: DIGEST, version: 2, at: 1, sender: 'two words' }, false],
-    ['Beat', { beat: 'two words', at: 1 }, false],
-    ['Beat', { beat: 'me', monotonic: -1, at: 1 }, false],
+    ['Heartbeat', { beat: 'two words', at: 1 }, false],
+    ['Heartbeat', { beat: 'me', monotonic: -1, at: 1 }, false],
     ['Change', { digest: DIGEST.toUpperCase(), version: 2, at: 1 }, false],
     ['Change', { digest: DIGEST, at: 1 }, false],
     ['Change', { digest: DIGEST, version: 2 }, false],
     ['Change', { digest: DIGEST, version: 2, at: '2026-11-20T00:00:00Z' }, false],
     ['Change', { digest: DIGEST, version: 2, at: 1, beat: 'me' }, false],
-    ['Beat', { beat: 'me', digest: DIGEST, at: 1 }, false],
-    ['Beat', { beat: 'me' }, false],
+    ['Heartbeat', { beat: 'me', digest: DIGEST, at: 1 }, false],
+    ['Heartbeat', { beat: 'me' }, false],
   ])('%s %j: %s', (name, message, good) => {
     expect(schema(name)(message)).toBe(good)
     expect(readMessage(JSON.stringify(message)) !== null).toBe(good)
@@ -141,7 +141,7 @@ describe('what really answers fits the document', () => {
     // A change may be said more than once: what was not heard of for certain is said again.
     await until('both changes are said', () => versions().includes(1) && versions().includes(2))
     await until('a beat is sent', () => said.some(message => 'beat' in message))
-    for (const message of said) expectToFit(schema('beat' in message ? 'Beat' : 'Change'), message)
+    for (const message of said) expectToFit(schema('beat' in message ? 'Heartbeat' : 'Change'), message)
     ear.disconnect()
   })
 

@@ -49,7 +49,8 @@ test('its commands publish messages that a gateway understands, and verifies whe
     ['change', true],
     ['heartbeat', true],
   ])
-  for (const text of heard) expectToFit(schema(text.includes('"beat"') ? 'Beat' : 'Change'), JSON.parse(text))
+  for (const text of heard)
+    expectToFit(schema(text.includes('"beat"') ? 'Heartbeat' : 'Change'), JSON.parse(text))
   ear.disconnect()
 })
 

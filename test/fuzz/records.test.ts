@@ -16,7 +16,7 @@ test('whatever stands in Redis, and whatever the key service answers, nobody is 
   const report = await fuzzer.run(RUNS, SEED)
   const verdicts = JSON.stringify([...report.verdicts].sort())
   process.stdout.write(
-    `fuzz: ${report.sent} records, ${verdicts}, ${report.inBatches} look-ups in batches, breaches ${report.breaches.length}\n`,
+    `fuzz: ${report.sent} records, ${verdicts}, ${report.inBatches} lookups in batches, breaches ${report.breaches.length}\n`,
   )
   expect(report.breaches).toEqual([])
   expect(fuzzer.faults()).toEqual([])

@@ -44,7 +44,7 @@ describe('no key is presented', () => {
   })
 })
 
-describe('a key of the wrong form costs no look-up', () => {
+describe('a key of the wrong form costs no lookup', () => {
   it.each([
     `Bearer ${KEY} x`,
     `Bearer "${KEY}"`,

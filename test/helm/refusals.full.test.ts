@@ -150,7 +150,11 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     config({ ops: { port: 8080 } }),
     'config.gateway.port and config.ops.port are both 8080: set',
   ],
-  ['the loopback', config({ ops: { host: '127.0.0.1' } }), 'nobody outside of the pod reaches: leave it out'],
+  [
+    'the loopback',
+    config({ ops: { host: '127.0.0.1' } }),
+    'is not reachable from outside the pod: leave it out',
+  ],
   [
     'less time than the drain takes',
     pod({ terminationGracePeriodSeconds: 39 }),

@@ -79,7 +79,7 @@ async function connects(): Promise<void> {
   await until('Redis is ok', () => running.health().redis === 'ok')
 }
 
-/** On a busy machine a single look-up may run into its timeout: what is promised is that the next ones do not. */
+/** On a busy machine a single lookup may run into its timeout: what is promised is that the next ones do not. */
 async function knows(digest: string, version: number | string, withinMs = 10_000): Promise<void> {
   await until(`the answer is ${version}`, async () => (await versionOf(digest)) === version, withinMs)
 }
@@ -152,7 +152,7 @@ describe('a subscription that breaks', () => {
 
   test('again and again, in a burst of revocations, lets no revoked key through', async () => {
     keyService.script = (_request, response) => answer(response, 503, '')
-    start({ staleSeconds: 0 }) // Else a look-up that runs into its timeout may answer with what was good before.
+    start({ staleSeconds: 0 }) // Else a lookup that runs into its timeout may answer with what was good before.
     const digests = Array.from({ length: 300 }, (_, number) => digestNo(number))
     for (const digest of digests) await console_.write(digest, recordOf())
     await connects()

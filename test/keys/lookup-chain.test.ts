@@ -439,7 +439,7 @@ describe('with a breaker round each tier', () => {
   const breaker = { failures: 3, openMs: 500 }
   const NOTHING_IS_LOST = { staleMs: 300_000, breaker }
 
-  test('a Redis and a key service that hang cost a few look-ups their deadline; then what is stale comes at once', async () => {
+  test('a Redis and a key service that hang cost a few lookups their deadline; then what is stale comes at once', async () => {
     const world = connectedWorld(NOTHING_IS_LOST)
     for (let number = 0; number < 10; number++) world.inRedis.set(digestNo(number), 1)
     for (let number = 0; number < 10; number++) await world.get(digestNo(number))
@@ -491,7 +491,7 @@ describe('with a breaker round each tier', () => {
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('a probe finds out that Redis is back, and the next look-up is answered by it', async () => {
+  test('a probe finds out that Redis is back, and the next lookup is answered by it', async () => {
     const world = connectedWorld(NOTHING_IS_LOST)
     world.redis.fails()
     for (let number = 10; number < 15; number++) {
@@ -530,7 +530,7 @@ describe('with a breaker round each tier', () => {
   })
 })
 
-describe('look-ups at the same time', () => {
+describe('lookups at the same time', () => {
   test('of one key are one question', async () => {
     const world = connectedWorld()
     world.redis.stalls()
@@ -566,7 +566,7 @@ describe('look-ups at the same time', () => {
   })
 })
 
-describe('a look-up that races a change', () => {
+describe('a lookup that races a change', () => {
   test('answers with what is true after the change, and never puts the older record into memory', async () => {
     const world = connectedWorld()
     world.redis.stalls()
@@ -664,7 +664,7 @@ describe('a look-up that races a change', () => {
   })
 })
 
-test('each look-up is counted once by what memory did for it', async () => {
+test('each lookup is counted once by what memory did for it', async () => {
   const world = connectedWorld()
   world.inRedis.set(KEY, 1)
   await world.get(KEY)

@@ -65,7 +65,7 @@ test.each(ROWS)(
     }
     const failed = others.filter(kind => kind !== 'found').length
     process.stdout.write(
-      `\nkey service poisoned by ${what}: ${others.length} look-ups of other keys, ${failed} failed; ${poisoned.length} of the poisoned one, ${new Set(poisoned).size === 1 ? poisoned[0] : 'not all alike'}; asked of the key service ${keyService.requests.length}\n`,
+      `\nkey service poisoned by ${what}: ${others.length} lookups of other keys, ${failed} failed; ${poisoned.length} of the poisoned one, ${new Set(poisoned).size === 1 ? poisoned[0] : 'not all alike'}; asked of the key service ${keyService.requests.length}\n`,
     )
     expect(failed).toBe(0)
     expect(new Set(poisoned)).toEqual(new Set(['unknown']))

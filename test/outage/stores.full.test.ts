@@ -109,7 +109,7 @@ describe('Redis', () => {
     expectFewSlow(seen, FAILURES)
   })
 
-  test('is frozen: a few look-ups wait for the deadline, and none after them', {
+  test('is frozen: a few lookups wait for the deadline, and none after them', {
     timeout: 60_000,
   }, async () => {
     const seen = await suffer({
@@ -230,7 +230,7 @@ describe('Redis', () => {
     },
   )
 
-  test('holds records that nobody can read: each costs a look-up at the key service, and no other key anything', {
+  test('holds records that nobody can read: each costs a lookup at the key service, and no other key anything', {
     timeout: 60_000,
   }, async () => {
     const { admin } = fleet.redis
@@ -354,7 +354,7 @@ describe('the key service', () => {
       pauseMs: 25,
     })
     expect(failedOf(seen)).toEqual([])
-    // A look-up of a warm key and one of a cold one wait together, and fail at one moment.
+    // A lookup of a warm key and one of a cold one wait together, and fail at one moment.
     expectFewSlow(seen, FAILURES * 2)
   })
 })

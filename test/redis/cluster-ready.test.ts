@@ -15,7 +15,7 @@ afterAll(() => group.stop())
 /** As many as are sure to lie on all nodes. */
 const KEYS = Array.from({ length: 60 }, (_, number) => redisKeyOf(String(number).padStart(64, '0')))
 
-/** What the first look-ups come to, where one node alone is named. */
+/** What the first lookups come to, where one node alone is named. */
 async function firstLookUps() {
   const urls = group.place.cluster.urls.slice(0, 1)
   const { redis } = keyStoreConfig({ place: { ...group.place, cluster: { urls } }, ...GATEWAY_USER })

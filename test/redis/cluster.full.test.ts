@@ -41,7 +41,7 @@ describe.each([
   })
   afterAll(() => group.stop())
 
-  test('no revoked key is accepted beyond the bound, look-ups are answered all the while, and all goes on by itself', {
+  test('no revoked key is accepted beyond the bound, lookups are answered all the while, and all goes on by itself', {
     timeout: 120_000,
   }, async () => {
     const fleet = await Fleet.start(group)

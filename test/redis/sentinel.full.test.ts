@@ -59,7 +59,7 @@ describe.each([
   ['dies', (primary: RedisServer) => primary.kill()],
   ['freezes', (primary: RedisServer) => primary.freeze()],
 ] as const)('while a primary %s and another takes its place', (what, strike) => {
-  test('no revoked key is accepted beyond the bound, look-ups are answered all the while, and all goes on by itself', {
+  test('no revoked key is accepted beyond the bound, lookups are answered all the while, and all goes on by itself', {
     timeout: 120_000,
   }, async () => {
     const fleet = await Fleet.start(group)

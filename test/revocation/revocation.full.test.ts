@@ -68,10 +68,10 @@ describe('a revoked key', () => {
     for (const count of cut) expect(count).toBeGreaterThan(0)
   })
 
-  describe('a look-up that was under way when a key was revoked', () => {
+  describe('a lookup that was under way when a key was revoked', () => {
     test('brings its older answer from Redis too late', () =>
       race(
-        'look-up in Redis races',
+        'lookup in Redis races',
         3,
         ({ toRedis }) => toRedis,
         link => !link.isSubscriber,
@@ -80,8 +80,8 @@ describe('a revoked key', () => {
 
     test('brings its older answer from the key service too late', () =>
       race(
-        'look-up at the key service races',
-        1, // The others may find it in Redis by then: the first look-up has filled it.
+        'lookup at the key service races',
+        1, // The others may find it in Redis by then: the first lookup has filled it.
         ({ toKeyService }) => toKeyService,
         () => true,
         async digest => {

@@ -31,7 +31,7 @@ export function describeThousandKeys(): void {
       await fleet.stop()
     })
 
-    /** Look-ups of each replica in a tier. */
+    /** Lookups of each replica in a tier. */
     function lookupsIn(tier: 'redis' | 'key_service'): Promise<number[]> {
       return Promise.all(
         fleet.replicas.map(async ({ urls }) => sumOf(await scrape(urls.ops), LOOKUPS, `tier="${tier}"`)),
@@ -72,12 +72,12 @@ export function describeThousandKeys(): void {
       process.stdout.write(
         `${name}: ${KEYS} keys, ${Math.round(seen.length / seconds)} requests/s for ${seconds.toFixed(1)} s, ` +
           `${failed.length} failed, p50/p99/max ${[0.5, 0.99, 1].map(share => quantile(tookMs, share)).join('/')} ms; ` +
-          `key service look-ups per replica ${lookups.join(' ')}, in ${calls()} calls\n`,
+          `key service lookups per replica ${lookups.join(' ')}, in ${calls()} calls\n`,
       )
       return { failed, lookups, calls: calls() }
     }
 
-    test('a Redis that loses everything at full load costs no request, and one look-up per key and replica', async () => {
+    test('a Redis that loses everything at full load costs no request, and one lookup per key and replica', async () => {
       const before = await lookupsIn('redis')
       const { failed, lookups } = await underLoad(
         'FLUSHALL at load',

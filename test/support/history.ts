@@ -38,7 +38,7 @@ export class History {
     await Promise.all(this.#open)
   }
 
-  /** Answers to look-ups that began later than the bound after the revocation, and said "good" all the same. */
+  /** Answers to lookups that began later than the bound after the revocation, and said "good" all the same. */
   acceptedAfter(boundMs: number, revokedAtMs: ReadonlyMap<string, number>): Answer[] {
     return this.answers.filter(({ digest, beganAtMs, verdict }) => {
       const atMs = revokedAtMs.get(digest)

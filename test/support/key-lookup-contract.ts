@@ -27,13 +27,13 @@ function freshDigest(): string {
   return digestNo(1_000 + used++)
 }
 
-/** The guarantees of every look-up, whoever answers it. */
+/** The guarantees of every lookup, whoever answers it. */
 export function describeKeyLookup(
   name: string,
   create: () => LookupUnderTest | Promise<LookupUnderTest>,
   terms: ContractTerms,
 ): void {
-  describe(`a look-up in ${name}`, () => {
+  describe(`a lookup in ${name}`, () => {
     let place: LookupUnderTest
     beforeAll(async () => {
       place = await create()

@@ -62,7 +62,7 @@ describe('over TLS', () => {
   test('Redis and the key service are reached where their authority is the one that is configured', async () => {
     await running(certificates.certFile, async keys => {
       await until('changes are heard', () => keys.health().changes === 'connected')
-      // On a busy machine the first handshake with the key service may take longer than a look-up may.
+      // On a busy machine the first handshake with the key service may take longer than a lookup may.
       const lookup = await until('somebody answers', async () => {
         const answer = await keys.keyStore.get(KEY)
         return answer.kind !== 'unknown' && answer

@@ -97,7 +97,7 @@ describe('a tier that cannot be reached', () => {
     expect([(await early).kind, breaker.isOpen]).toEqual(['found', false])
   })
 
-  test('has failed once, where many look-ups fail at one moment: it may be us who were held up', async () => {
+  test('has failed once, where many lookups fail at one moment: it may be us who were held up', async () => {
     const { clock, tier, breaker } = world()
     for (let moment = 1; moment <= 3; moment++) {
       tier.stalls()

@@ -28,7 +28,7 @@ const summary: Row = {
     },
     {
       title: 'Failed',
-      description: 'Share of answers with a 5xx, whoever made it.',
+      description: 'Share of responses with a 5xx, of the gateway or the upstream.',
       kind: 'stat',
       unit: 'percentunit',
       width: 4,
@@ -233,7 +233,7 @@ const cache: Row = {
   panels: [
     {
       title: 'Answered from memory',
-      description: 'Share of look-ups that asked nobody.',
+      description: 'Share of lookups that memory answered.',
       kind: 'timeseries',
       unit: 'percentunit',
       max: 1,
@@ -244,7 +244,7 @@ const cache: Row = {
       ],
     },
     {
-      title: 'Look-ups',
+      title: 'Lookups',
       description: 'By tier and result. `coalesced`: waited for one of the same key that was under way.',
       kind: 'timeseries',
       unit: 'ops',
@@ -645,7 +645,7 @@ export const nodejs: Row = {
     },
     {
       title: 'Log lines dropped',
-      description: 'Nobody took them from standard output in time. Requests went on meanwhile.',
+      description: 'Standard output was read too slowly. Requests were not delayed.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,

@@ -63,7 +63,7 @@ const promise: Row = {
     },
     {
       title: 'From commit to effect',
-      description: 'p99 is promised to be below 100 ms while Redis is there.',
+      description: 'p99 is below 100 ms while Redis is up.',
       kind: 'timeseries',
       unit: 's',
       width: 7,
@@ -80,7 +80,7 @@ const promise: Row = {
     {
       title: 'Changes received',
       description:
-        '`unknown_key`: nothing was held of it. `unreadable`: nobody knows what it was, so nothing is trusted.',
+        '`unknown_key`: no record was cached. `unreadable`: the message was invalid, so the whole cache is untrusted.',
       kind: 'timeseries',
       unit: 'ops',
       width: 6,
@@ -103,7 +103,7 @@ const admin: Row = {
   panels: [
     {
       title: 'Admin API by operation',
-      description: 'Requests a second. Look-ups of gateways are not among them.',
+      description: 'Requests a second. Lookups of gateways are not among them.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 4,
@@ -142,7 +142,7 @@ const admin: Row = {
       ],
     },
     {
-      title: 'Look-ups at the key service',
+      title: 'Lookups at the key service',
       description: 'As the gateways count them.',
       kind: 'timeseries',
       unit: 'ops',
@@ -156,7 +156,7 @@ const admin: Row = {
     },
     {
       title: 'Waiting to be announced',
-      description: 'Committed changes that gateways were not told of yet. Above 0 for long: Redis is away.',
+      description: 'Committed changes that are not published yet. Above 0 for long: Redis is down.',
       kind: 'timeseries',
       unit: 'short',
       width: 4,
@@ -166,7 +166,8 @@ const admin: Row = {
     },
     {
       title: 'Webhook',
-      description: 'Attempts a second. `given_up`: nobody was told, see the delivery log in the console.',
+      description:
+        'Attempts a second. `given_up`: the event was not delivered, see the delivery log in the console.',
       kind: 'timeseries',
       unit: 'ops',
       width: 5,

@@ -126,7 +126,7 @@ export async function runWatched(): Promise<WatchedRun> {
   await phase('Redis hangs', 3, async () => world.redis.freeze())
   await phase('Redis is gone', 6, () => world.redis.kill())
   await phase('Redis is back', 7, () => world.redis.revive())
-  await phase('the gateway is told to stop', 6, () => world.gateway.process.stop('SIGTERM'))
+  await phase('the gateway receives SIGTERM', 6, () => world.gateway.process.stop('SIGTERM'))
   await clients.stop()
   const toSeconds = Date.now() / 1000
 

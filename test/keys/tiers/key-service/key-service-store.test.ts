@@ -64,7 +64,7 @@ describe('the key service', () => {
     expect(await store.get(KEY)).toEqual({ kind: 'absent' })
   })
 
-  test('that restarts between two look-ups is asked again, on a new connection', async () => {
+  test('that restarts between two lookups is asked again, on a new connection', async () => {
     let connections = 0
     keyService.script = (request, response) => {
       connections++
@@ -157,7 +157,7 @@ describe('no answer, and never taken for "there is no such key", is', () => {
   })
 })
 
-test('look-ups that are given up leave no connection taken: the next ones are answered', async () => {
+test('lookups that are given up leave no connection taken: the next ones are answered', async () => {
   const impatient = storeAt(keyService.url, IMPATIENT_MS)
   keyService.script = () => {}
   await Promise.all(Array.from({ length: 40 }, () => impatient.get(KEY)))
@@ -181,7 +181,7 @@ function calls(path: string): number {
   return keyService.requests.filter(request => request.path.startsWith(`/internal/v1/${path}`)).length
 }
 
-describe('many look-ups at once', () => {
+describe('many lookups at once', () => {
   test('go together, and each gets its own answer', async () => {
     const digests = knownKeys(1_000)
     const answers = await askAll([...digests, digestNo(5_000)])

@@ -121,7 +121,7 @@ describe('a record in Redis', () => {
 })
 
 describe('a Redis in trouble', () => {
-  test('that is frozen costs a look-up the command timeout and not more', async () => {
+  test('that is frozen costs a lookup the command timeout and not more', async () => {
     server.freeze()
     const beganMs = performance.now()
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
@@ -129,7 +129,7 @@ describe('a Redis in trouble', () => {
     expect(await commands('timeout')).toBe(1)
   })
 
-  test('that thaws never answers one look-up with the record of another', async () => {
+  test('that thaws never answers one lookup with the record of another', async () => {
     for (const number of [1, 2, 3]) {
       const record = recordOf({ workspaceId: `ws_${number}` })
       await server.admin.set(redisKeyOf(digestNo(number)), encodeRecord(record, digestNo(number), RECORD_KEY))
@@ -144,7 +144,7 @@ describe('a Redis in trouble', () => {
     }
   })
 
-  test('that stays frozen is given up after a second, and look-ups then fail at once', async () => {
+  test('that stays frozen is given up after a second, and lookups then fail at once', async () => {
     server.freeze()
     await until('the connection is given up', async () => {
       await store.get(KEY)
@@ -181,7 +181,7 @@ describe('a Redis in trouble', () => {
   test('that loses its users while we are connected lets us back in when they are there again', async () => {
     await server.addUser('gateway', 'off')
     await server.admin.call('CLIENT', 'KILL', 'USER', 'gateway')
-    await until('the look-up fails', async () => (await store.get(KEY)).kind === 'failed')
+    await until('the lookup fails', async () => (await store.get(KEY)).kind === 'failed')
     await server.addUser('gateway', 'on')
     await until('Redis answers again', async () => (await store.get(KEY)).kind === 'miss')
   })
