@@ -1,0 +1,114 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const FILES = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'Dockerfile',
+  'compose.yaml',
+  'config/**/*.yaml',
+  'docs/**/*.md',
+  'helm/**/*.{md,json,yaml,tpl,txt,svg}',
+  'src/**/*.{ts,cjs,js,css}',
+].flatMap(pattern => globSync(pattern, { cwd: ROOT }))
+
+/** Words that this project does not use, each with what to write instead. */
+const WORDS: readonly (readonly [word: string, instead: string])[] = [
+  ['deaf', 'disconnected'],
+  ['hear', 'receive'],
+  ['hears', 'receives'],
+  ['heard', 'received'],
+  ['hearing', 'connected'],
+  ['ear', 'invalidation listener'],
+  ['beat', 'heartbeat'],
+  ['beats', 'heartbeats'],
+  ['told', 'name the actor and the act, such as "the gateway publishes"'],
+  ['whoever', 'name the actor: the client, the caller, the operator'],
+  ['nobody', 'say what is missing: no client, no gateway, no reader'],
+  ['somebody', 'name the actor: a client, an operator, another process'],
+  ['who asks', 'the client, the caller'],
+  ['that asks', 'the client, the caller, the current request'],
+  ['what is kept', 'the cache, the cached response'],
+  ['has gone', 'is closed, has expired, was removed'],
+  ['is away', 'is down'],
+  ['look-up', 'lookup'],
+  ['look-ups', 'lookups'],
+  ['(?<!in )flight', 'lookup; requests are "in flight"'],
+  ['board', 'lookup, or dashboard'],
+  ['boards', 'lookups, or dashboards'],
+  ['courier', 'dispatcher'],
+  ['asker', 'waiter'],
+  ['tally', 'counter handle'],
+  ['kept answer', 'cached response'],
+  ['origin service', 'key service'],
+  ['origin url', 'key service URL'],
+  ['origin token', 'key service token'],
+]
+
+/** Words that stay in some files, because a stored or published format holds them. */
+const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
+  {
+    word: 'hearing',
+    files: /key-service-openapi\.yaml|admin-schemas\.ts|key-service-calls\.ts|change-confirmer\.ts/,
+    reason: 'field of the request in which a gateway confirms changes',
+  },
+  {
+    word: 'beat',
+    files: /key-service-openapi\.yaml|invalidation-message\.ts|bring-your-own-keys\.md/,
+    reason: 'field of a heartbeat message',
+  },
+  {
+    word: 'beats',
+    files:
+      /default\.yaml|(key-schema|create-key-store)\.ts|values\.schema\.json|bring-your-own-keys|(redis|settings|troubleshooting|alerts|README)\.md/,
+    reason: 'the setting redis.beats',
+  },
+  {
+    word: 'deaf',
+    files: /(migrations|tables|gateway-rows)\.ts/,
+    reason: 'column deaf_at_ms of the console database',
+  },
+]
+
+/** Splits identifiers: `lastToldMs` and `last_told_ms` both hold `told`. */
+const inWords = (line: string) => line.replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2').replaceAll('_', ' ')
+
+const patternOf = (word: string) => new RegExp(`(?<![\\w-])${word}(?![\\w-])`, 'i')
+
+function findingsIn(file: string, text: string): string[] {
+  const patterns = WORDS.filter(
+    ([word]) => !EXCEPTIONS.some(exception => exception.word === word && exception.files.test(file)),
+  ).map(([word, instead]) => ({ pattern: patternOf(word), instead }))
+  return text.split('\n').flatMap((line, index) => {
+    const words = inWords(line)
+    return patterns
+      .filter(({ pattern }) => pattern.test(words))
+      .map(
+        ({ pattern, instead }) => `${file}:${index + 1} says "${pattern.exec(words)?.[0]}": write ${instead}`,
+      )
+  })
+}
+
+const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
+
+test('code, pages and chart use the words of the glossary', () => {
+  expect(FILES.length).toBeGreaterThan(300)
+  expect(FILES.flatMap(file => findingsIn(file, read(file)))).toEqual([])
+})
+
+test.each([
+  ['in a comment', '// Nobody listens'],
+  ['in a name', 'this.#lastToldMs = nowMs'],
+  ['in a label', 'keys_told_total'],
+  ['beside an exception', 'in-flight flight'],
+])('a word of the list is found %s', (_where, line) => {
+  expect(findingsIn('a.ts', line)).toHaveLength(1)
+})
+
+test.each(EXCEPTIONS)('$word is still used: $reason', ({ word, files }) => {
+  const isUsed = (file: string) => files.test(file) && patternOf(word).test(inWords(read(file)))
+  expect(FILES.filter(isUsed)).not.toEqual([])
+})
