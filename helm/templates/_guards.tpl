@@ -1,6 +1,6 @@
 {{/*
 Values that contradict each other, refused all at once, each with a sentence that says what to set. What a single value
-may be stands in values.schema.json.
+may be is in values.schema.json.
 */}}
 {{- define "postern.guards" -}}
 {{- $wrong := dict "list" list -}}

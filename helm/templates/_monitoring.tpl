@@ -23,7 +23,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* dict root, plane, monitor. The rules know their targets by a job with "postern" in it, whatever the release is called. */}}
+{{/* dict root, plane, monitor. The rules know their targets by a job with "postern" in it, for any name of the release. */}}
 {{- define "postern.endpoint" -}}
 {{- $name := include "postern.planeName" . -}}
 port: ops

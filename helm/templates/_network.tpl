@@ -13,7 +13,7 @@
 {{- $ports | uniq | toJson -}}
 {{- end -}}
 
-{{/* One rule: dict direction ("to" or "from"), peers, ports, protocols. No peers: anybody. */}}
+{{/* One rule: dict direction ("to" or "from"), peers, ports, protocols. No peers: any peer. */}}
 {{- define "postern.networkRule" -}}
 - ports:
   {{- range $port := .ports }}

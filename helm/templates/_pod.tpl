@@ -209,7 +209,7 @@ spec:
       appProtocol: http
 {{- end -}}
 
-{{/* The console's listener for gateways: never more than a ClusterIP, whatever the console's own Service is. */}}
+{{/* The console's listener for gateways: always a ClusterIP, independent of the type of the console's own Service. */}}
 {{- define "postern.internalService" -}}
 {{- $place := dict "root" . "plane" "console" -}}
 {{- $service := .Values.console.internalService -}}

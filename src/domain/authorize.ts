@@ -32,7 +32,7 @@ export type Verdict = { readonly kind: 'permitted'; readonly permit: Permit } | 
 /**
  * The decision, in the fixed order of checks: usable key, workspace binding, scope, query. The first failure answers.
  * @param question.query the raw query, without its `?`
- * @param question.nowMs milliseconds since the epoch, by the wall clock: expiry is judged at each request
+ * @param question.nowMs milliseconds since the epoch, by the wall clock: expiry is checked at each request
  */
 export function authorize(question: {
   lookup: Lookup

@@ -1,4 +1,4 @@
-/** Time comes in as a value. Expiry is judged by the wall clock; ages and deadlines by one that never steps. */
+/** Time is passed in as a value. Expiry uses the wall clock; ages and deadlines use the monotonic clock. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   wallMs(): number

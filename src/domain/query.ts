@@ -8,7 +8,7 @@ const WHOLE_NUMBER = /^(?:0|[1-9][0-9]{0,14})$/
 const UNRESERVED = /^[A-Za-z0-9._~-]+$/
 
 /**
- * Only the route's own parameters, each at most once, each valid, nothing decoded: whatever an upstream could read in
+ * Only the route's own parameters, each at most once, each valid, nothing decoded: anything that an upstream could read in
  * two ways is refused here.
  * @param query what follows the first `?` of the target, without it; empty where there is none
  */

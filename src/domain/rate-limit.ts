@@ -50,7 +50,7 @@ export function counterOf({ name, per, windowSeconds }: RatePolicy, { workspaceI
  * @param counts of all policies that apply, or at least of those that are exceeded
  * @returns null where the request is within all of them
  */
-export function judgeCounts(counts: readonly Count[]): Denial | null {
+export function denialOfCounts(counts: readonly Count[]): Denial | null {
   const waitsMs = counts.filter(count => count.exceeded).map(count => count.resetMs)
   if (waitsMs.length === 0) return null
   return denied('rate_limited', { retryAfterSeconds: secondsUntil(Math.max(...waitsMs)) })

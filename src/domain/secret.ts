@@ -70,7 +70,7 @@ export function endsAsKey(text: string, prefix: string): boolean {
   return start >= 0 && text.startsWith(prefix, start)
 }
 
-/** Whether something of the form of our keys stands anywhere in the text. */
+/** Whether the text contains anything in the form of our keys. */
 export function holdsKeyForm(text: string, prefix: string): boolean {
   if (text.length < prefix.length + RANDOM_LENGTH + MAC_LENGTH) return false
   for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at + 1)) {

@@ -4,7 +4,7 @@ import { endsAsKey, holdsKeyForm } from './secret.ts'
 const MIN_CREDENTIALS_LENGTH = 8
 const NONE: readonly string[] = []
 
-/** What may stand in `Authorization` only: a copy elsewhere would get into logs, or to the upstream. */
+/** Values allowed in `Authorization` only: a copy elsewhere would get into logs, or to the upstream. */
 export interface StrayKeys {
   /** Of keys of our own form; null where keys have none. */
   readonly prefix: string | null
@@ -18,7 +18,7 @@ export function strayKeysOf(rawHeaders: readonly string[], prefix: StrayKeys['pr
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (!isAuthorization(rawHeaders[at])) continue
     const field = rawHeaders[at + 1] ?? ''
-    // Wherever else it stands, a key of our form is found by that.
+    // Elsewhere a key of our form is found by its form.
     if (prefix !== null && endsAsKey(field, prefix)) continue
     const presented = credentialsOf(field)
     if (presented.length >= MIN_CREDENTIALS_LENGTH) credentials = [...credentials, presented]
@@ -26,7 +26,7 @@ export function strayKeysOf(rawHeaders: readonly string[], prefix: StrayKeys['pr
   return { prefix, credentials }
 }
 
-/** Whether a key, or what this request presents as one, stands anywhere in the text. */
+/** Whether the text contains a key, or what this request presents as one. */
 export function holdsStrayKey(text: string, { prefix, credentials }: StrayKeys): boolean {
   if (prefix !== null && holdsKeyForm(text, prefix)) return true
   for (const presented of credentials) if (text.includes(presented)) return true
@@ -37,7 +37,7 @@ export function isAuthorization(name: string | undefined): boolean {
   return name?.length === 13 && (name === 'Authorization' || name.toLowerCase() === 'authorization')
 }
 
-/** What follows the scheme and its spaces, whatever the scheme; all of it where there is none. */
+/** The text after any scheme and its spaces, or the whole text if it has no scheme. */
 function credentialsOf(field: string): string {
   const space = field.indexOf(' ')
   return space < 0 ? field : field.slice(space).trim()

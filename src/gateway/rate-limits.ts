@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Verdict } from '../domain/authorize.ts'
-import { type Count, judgeCounts, secondsUntil } from '../domain/rate-limit.ts'
+import { type Count, denialOfCounts, secondsUntil } from '../domain/rate-limit.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 
 /** Counts a permitted request. Every response to it, a denial too, carries the rate limit fields. */
@@ -11,7 +11,7 @@ export async function applyLimits(
 ): Promise<Verdict> {
   const counts = await limits.count(permitted.permit)
   for (const [name, value] of Object.entries(rateLimitFields(counts))) response.setHeader(name, value)
-  return judgeCounts(counts) ?? permitted
+  return denialOfCounts(counts) ?? permitted
 }
 
 /**

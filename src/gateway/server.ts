@@ -60,7 +60,7 @@ export function createServer(config: Config['gateway'], observer: RequestObserve
   return app
 }
 
-/** Every request goes through here, whatever its method: hooks run before a body would be parsed. */
+/** Every request of every method goes through here: hooks run before a body would be parsed. */
 export function serveRequests(
   app: FastifyInstance,
   gateway: Gateway,

@@ -6,7 +6,7 @@ import { Server as TlsServer } from 'node:tls'
 import { ClientConnection } from './client-connection.ts'
 import { HeldBytes } from './held-bytes.ts'
 
-/** A request line above this is refused for its URL, whatever else is too large. */
+/** A longer request line is rejected with 414, also if other parts are too large. */
 const MAX_TARGET_LENGTH = 8 * 1024
 
 /** Sent ahead by all clients of a server together, beyond the requests that are read. */

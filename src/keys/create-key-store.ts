@@ -49,7 +49,7 @@ export interface RunningKeyStore {
   readonly introduced: Promise<void> | null
   /** Must be called for each permitted request; it only notes. */
   used(keyId: string): void
-  /** Neither waits nor fails, whatever is down. */
+  /** Neither waits nor fails, also if a dependency is down. */
   start(): void
   /** Sends the last reports, within `keyService.timeoutMs`. */
   stop(): Promise<void>

@@ -5,7 +5,7 @@ import type { TierName } from '../domain/lookup.ts'
 export interface RequestTrace {
   readonly traceId: string
   readonly spanId: string
-  /** Whether anybody will find it: not each trace is recorded. */
+  /** Whether the trace is exported: sampling drops some. */
   readonly recorded: boolean
   /** @param tier null if no tier could answer @param startedAtMs as `performance.now()` */
   lookedUp(tier: TierName | null, startedAtMs: number): void

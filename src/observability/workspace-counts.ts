@@ -7,7 +7,7 @@ const FOLDED_FOR_MS = 300_000
 
 /**
  * Requests by workspace, of the few that an operator named; all others are one. So there are as many series as names,
- * whatever workspaces there are, and it can be seen that there are more.
+ * for any number of workspaces, and it shows that there are more.
  */
 export class WorkspaceCounts {
   readonly #metrics: Metrics

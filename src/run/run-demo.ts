@@ -74,7 +74,7 @@ async function settlesInTime(event: Promise<void> | null, deadlineMs: number): P
   }
 }
 
-/** Secrets for this run only, and free ports: a demo should start whatever else runs. */
+/** Secrets for this run only, and free ports: a demo should start beside other processes. */
 async function configureDemo(
   host: Host,
   flags: ReadonlyMap<string, string>,

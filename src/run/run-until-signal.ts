@@ -135,7 +135,7 @@ export async function runUntilSignal(
   }
   addresses['ops'] = opsAddress
   running.planes = planes
-  // Supervisors and tests wait for this line, whatever the level.
+  // Supervisors and tests wait for this line, so it is logged at every level.
   if (logger.level !== 'silent') logger.child({}, { level: 'info' }).info(addresses, 'listening')
   return addresses
 }

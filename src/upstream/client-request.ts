@@ -6,12 +6,12 @@ import type { RequestObservation } from '../observability/request-observation.ts
 export interface ClientRequest {
   readonly message: IncomingMessage
   readonly response: ServerResponse
-  /** What logs, metrics and traces say of the request when it ends. Its request id stands there. */
+  /** What logs, metrics and traces say of the request when it ends. They name its request id. */
   readonly observation: RequestObservation
 }
 
 /**
  * Answers a request with a denial.
- * @param closesConnection whatever the reason's row says: the rest of the connection must not be read
+ * @param closesConnection overrides the reason's own row: the rest of the connection must not be read
  */
 export type Refuse = (request: ClientRequest, denial: Denial, closesConnection?: boolean) => void

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import {
   type Count,
   counterOf,
-  judgeCounts,
+  denialOfCounts,
   partOf,
   policiesOf,
   type RatePolicy,
@@ -64,8 +64,8 @@ describe('what is counted together', () => {
 
 describe('a request', () => {
   test('within all policies passes', () => {
-    expect(judgeCounts([count(), count({ remaining: 0 })])).toBeNull()
-    expect(judgeCounts([])).toBeNull()
+    expect(denialOfCounts([count(), count({ remaining: 0 })])).toBeNull()
+    expect(denialOfCounts([])).toBeNull()
   })
 
   test('is refused by one policy that is exceeded, for as long as the last exceeded window lasts, rounded up', () => {
@@ -74,11 +74,11 @@ describe('a request', () => {
       count({ exceeded: true, resetMs: 1_001 }),
       count({ exceeded: true, resetMs: 400 }),
     ]
-    expect(judgeCounts(counts)).toEqual({ kind: 'denied', reason: 'rate_limited', retryAfterSeconds: 2 })
+    expect(denialOfCounts(counts)).toEqual({ kind: 'denied', reason: 'rate_limited', retryAfterSeconds: 2 })
   })
 
   test('is never told to come again at once', () => {
-    expect(judgeCounts([count({ exceeded: true, resetMs: 0 })])).toMatchObject({ retryAfterSeconds: 1 })
+    expect(denialOfCounts([count({ exceeded: true, resetMs: 0 })])).toMatchObject({ retryAfterSeconds: 1 })
   })
 })
 

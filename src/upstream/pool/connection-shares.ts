@@ -45,7 +45,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   readonly #fairShare: number
   readonly #graceMs: number
   readonly #shares = new Map<string, Share<Request>>()
-  /** The workspaces with waiting requests; the one that was served last stands last. */
+  /** The workspaces with waiting requests; the one served last is last. */
   readonly #waiting = new Map<string, Share<Request>>()
   #held = 0
   #queued = 0

@@ -45,8 +45,8 @@ export class Connection {
   }
 
   /**
-   * A request is to be written: at once, or after undici has looked for a turn of the event loop whether the connection
-   * still stands. What breaks it meanwhile fails the request as well.
+   * Reserves the connection for a request, which undici writes at once or after it has checked for a turn of the event
+   * loop that the connection is open. If it breaks meanwhile, the request fails as well.
    */
   claim(): void {
     this.#reused = this.#used

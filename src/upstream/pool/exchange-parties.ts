@@ -58,7 +58,7 @@ export interface EndableExchange<Exchange> extends Standing {
 export interface ExchangeOwner<Exchange> {
   readonly limits: DeadlineLimits
   nowMs(): number
-  /** Takes it out of the queue, if it is there. */
+  /** Removes it from the queue, if it waits. */
   withdraw(exchange: Exchange): void
   /** Sends it again, over a new connection. */
   resend(exchange: Exchange): void

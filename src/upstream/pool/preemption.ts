@@ -1,6 +1,6 @@
 import { GRACE_MS } from './connection-shares.ts'
 
-/** How an exchange stands whose connection another workspace is owed. */
+/** The state of an exchange whose connection another workspace is owed. */
 export interface Standing {
   readonly workspaceId: string
   /** `discarding`: its client has been answered, and the rest of the body is only read away. */

@@ -14,7 +14,7 @@ const INTERIM = -2
  * takes `HTTP/0.9`, `HTTP/2.0` and `ICE/1.0`, and does not say which version it read.
  */
 export class StatusLineCheck {
-  /** Where the next byte stands. */
+  /** The position of the next byte. */
   #place = FINAL
   /** Whether the line of an interim head that is being read has nothing in it yet. */
   #lineIsEmpty = false
@@ -45,7 +45,7 @@ export class StatusLineCheck {
     return true
   }
 
-  /** The parser judges the head itself; only its end is looked for, in any spelling. */
+  /** The parser validates the head; this only finds its end, in any spelling. */
   #passHeadByte(byte: number | undefined): void {
     if (byte === LF && this.#lineIsEmpty) this.#place = 0
     else if (byte === LF) this.#lineIsEmpty = true

@@ -90,7 +90,7 @@ const burning: Row = {
     burn('Overhead', ['1h', '5m'], 14.4, 'overhead', 'posternoverheadlatencybudgetburn'),
     {
       title: 'Requests',
-      description: 'Below a fifth of a request a second no burn rate alarms anybody.',
+      description: 'Below 0.2 requests a second no burn rate raises an alert.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 6,

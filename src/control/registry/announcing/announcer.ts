@@ -11,7 +11,7 @@ export interface Announcer {
    * failover, since the new server may lack the latest writes.
    */
   onReady(listener: () => void): void
-  /** Writes the record for gateways to read, unless a newer version is there. */
+  /** Writes the record for gateways to read, unless Redis holds a newer version. */
   put(key: StoredKey): Promise<void>
   /** The same for many. Never rejects. @returns the result of each, in their order */
   putAll(keys: readonly StoredKey[]): Promise<readonly PromiseSettledResult<void>[]>

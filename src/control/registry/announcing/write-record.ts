@@ -24,7 +24,7 @@ export interface StoredRecord {
 }
 
 /**
- * Writes the record so that the newest version with a good MAC stays, in whatever order writers come. The MAC is
+ * Writes the record so that the newest version with a good MAC stays, in any order of writers. The MAC is
  * verified here, since Redis must not know its key: hence read, decide, compare and set.
  */
 export async function writeRecord(store: RecordStore, key: StoredKey, recordKeys: RecordKeys): Promise<void> {

@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts'
 
 /** In the order of their names; never changed once released. */
 function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
-  // Ids compare byte by byte, whatever the database's locale. SQLite does so by default.
+  // Ids compare byte by byte, independent of the database's locale. SQLite does so by default.
   const text = dialect === 'postgres' ? sql`text collate "C"` : ('text' as const)
   return {
     '0001_keys_and_outbox': { up: database => createKeysAndOutbox(database, text) },

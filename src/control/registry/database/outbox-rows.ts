@@ -85,7 +85,7 @@ export async function deletePendingChangesUnlocked(
 }
 
 /**
- * Puts every change since then into the outbox again; one that is there keeps its time. Keys that were only issued are
+ * Puts every change since then into the outbox again; one already in it keeps its time. Keys that were only issued are
  * skipped: a Redis that lost them has no record, and gateways then ask the key service.
  */
 export async function requeueChangesSince(
