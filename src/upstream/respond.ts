@@ -27,6 +27,9 @@ export function respond(
   refuse: Refuse,
 ): BodySink | null {
   if (decision.kind === 'denied') {
+    // The exchange itself did not fail: without this the log would not say why the client got 502.
+    if (decision.reason === 'upstream_error')
+      request.observation.fault = `status_${upstreamResponse.statusCode}`
     refuse(request, decision)
     return null
   }

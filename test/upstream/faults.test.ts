@@ -441,3 +441,15 @@ test('an answer that the upstream broke off is not laid at the client’s door',
     responseBytes: 3,
   })
 })
+
+test.each([
+  ['a redirect', '302 Found', 'application/json', 'status_302'],
+  ['a rejection of the gateway', '401 Unauthorized', 'application/json', 'status_401'],
+  ['a body that is not JSON', '200 OK', 'text/html', 'status_200'],
+])('the log can name the status behind a 502: %s', async (_, status, type, fault) => {
+  await start(request =>
+    request.send(`HTTP/1.1 ${status}\r\nContent-Type: ${type}\r\nContent-Length: 2\r\n\r\n{}`),
+  )
+  expect((await ask()).status).toBe(502)
+  expect(gateway.requests[0]?.observation).toMatchObject({ fault })
+})
