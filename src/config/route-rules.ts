@@ -19,7 +19,12 @@ export function findUnknownScopes({ routes, scopes }: Config): ConfigProblem[] {
   return routes.flatMap(({ name, scope }) =>
     scope === undefined || Object.hasOwn(scopes, scope)
       ? []
-      : [{ spelling: `routes.${name}.scope`, problem: `is ${scope}, which is not in scopes` }],
+      : [
+          {
+            spelling: `routes.${name}.scope`,
+            problem: `is ${scope}, which is not in scopes: add it there, or remove the route (routes.${name}: null)`,
+          },
+        ],
   )
 }
 

@@ -167,7 +167,7 @@ routes:
       expect.stringMatching(/^routes \(in .*\), at fiels is null, which removes an entry of this name/),
     ])
     expect(mistakesOf({ file: 'scopes: { "files:read": null }' })).toEqual([
-      'routes.files.scope is files:read, which is not in scopes',
+      'routes.files.scope is files:read, which is not in scopes: add it there, or remove the route (routes.files: null)',
     ])
     expect(mistakesOf({ file: 'scopes: { __proto__: null }' })).toHaveLength(1)
   })

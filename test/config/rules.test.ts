@@ -70,7 +70,7 @@ describe('an endpoint', () => {
     'needs a scope that is named under scopes: %s is none',
     scope => {
       expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', scope })).toEqual([
-        expect.stringMatching(/^routes\.x\.scope is .*, which is not in scopes$/),
+        `routes.x.scope is ${scope}, which is not in scopes: add it there, or remove the route (routes.x: null)`,
       ])
     },
   )
