@@ -1,13 +1,20 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { settings } from '../../src/config/settings.ts'
+import { DENIAL_REASONS } from '../../src/domain/denial.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 
+const textOf = (page: string) => readFileSync(new URL(`../../docs/${page}`, import.meta.url), 'utf8')
+
 function sectionOf(page: string, heading: string): string {
-  const text = readFileSync(new URL(`../../docs/${page}`, import.meta.url), 'utf8')
-  return text.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
+  return textOf(page).split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
 }
 const FAILURES = sectionOf('operate/troubleshooting.md', 'Symptoms')
+
+test('docs/operate/troubleshooting.md explains every denial reason that the log can name', () => {
+  const page = textOf('operate/troubleshooting.md')
+  expect(DENIAL_REASONS.filter(reason => !page.includes(`\`${reason}\``))).toEqual([])
+})
 
 test('each metric that the table of symptoms names exists', () => {
   const metrics = createMetrics()
