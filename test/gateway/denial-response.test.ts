@@ -49,7 +49,7 @@ describe('the table of refusals', () => {
     },
   )
 
-  it('has a row for every reason that there is', () => {
+  it('expects an answer for each denial reason: add a new one to EXPECTED above', () => {
     expect([...DENIAL_REASONS].sort()).toEqual([...REASONS].sort())
   })
 
