@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { InjectOptions } from 'fastify'
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
+import { loadConfig } from '../../src/config/load-config.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { ConsoleParts } from '../../src/control/console-context.ts'
 import { type Console, createConsole } from '../../src/control/create-console.ts'
@@ -77,6 +78,13 @@ function parsed(text: string): unknown {
   }
 }
 
+/** A console reads nothing of a gateway's settings: a new one of them needs no line here. */
+function defaultConfig(): Config {
+  const loaded = loadConfig({ environment: {}, planes: [] })
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems))
+  return loaded.config
+}
+
 export function consoleConfig({
   databaseUrl,
   redisUrl,
@@ -86,20 +94,9 @@ export function consoleConfig({
   signIn,
   webhook = {},
 }: ConsoleOptions): Config {
+  const { gateway, upstream } = defaultConfig()
   return {
-    gateway: {
-      host: '127.0.0.1',
-      port: 0,
-      maxInFlight: 1000,
-      maxLoopDelayMs: 1000,
-      maxHeapPercent: 90,
-      maxConnections: 1000,
-      trustedProxies: [],
-      headersTimeoutMs: 1000,
-      keepAliveTimeoutMs: 1000,
-      requestHeaders: [],
-      responseHeaders: [],
-    },
+    gateway,
     console: {
       host: '127.0.0.1',
       port: 0,
@@ -119,19 +116,7 @@ export function consoleConfig({
       },
     },
     ops: { host: '127.0.0.1', port: 0 },
-    upstream: {
-      headers: {},
-      addresses: [],
-      connections: 1,
-      queue: { maxRequests: 512, maxWaitMs: 5000 },
-      connectTimeoutMs: 1000,
-      headersTimeoutMs: 1000,
-      bodyIdleTimeoutMs: 1000,
-      totalTimeoutMs: 1000,
-      circuit: { failures: 10, openMs: 500 },
-      cache: { maxBytes: 0 },
-      tls: {},
-    },
+    upstream,
     redis: {
       sentinel: { urls: [] },
       cluster: { urls: [] },
