@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto'
 import type { InjectOptions } from 'fastify'
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
-import { loadConfig } from '../../src/config/load-config.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { ConsoleParts } from '../../src/control/console-context.ts'
 import { type Console, createConsole } from '../../src/control/create-console.ts'
 import { createMetrics } from '../../src/observability/metrics.ts'
 import type { AdminAnswer } from './admin-answer.ts'
+import { defaultConfig } from './default-config.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
 
 export { SIGNING_SECRET }
@@ -76,13 +76,6 @@ function parsed(text: string): unknown {
   } catch {
     return null
   }
-}
-
-/** A console reads nothing of a gateway's settings: a new one of them needs no line here. */
-function defaultConfig(): Config {
-  const loaded = loadConfig({ environment: {}, planes: [] })
-  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems))
-  return loaded.config
 }
 
 export function consoleConfig({

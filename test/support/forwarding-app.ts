@@ -13,6 +13,7 @@ import { createForward } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import { createCachingForward } from '../../src/upstream/response-cache/caching-forward.ts'
 import { createUpstream, type UpstreamDeps } from '../../src/upstream/upstream.ts'
+import { defaultConfig } from './default-config.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const WORKSPACE_PATH = '/api/v1/workspaces/ws_1'
@@ -61,27 +62,7 @@ export const DEFAULT_SETTINGS: Omit<UpstreamSettings, 'url'> = {
   cache: { maxBytes: 0 },
   tls: {},
 }
-const REQUEST_HEADERS = [
-  'Accept',
-  'Accept-Encoding',
-  'Accept-Language',
-  'If-None-Match',
-  'If-Modified-Since',
-  'User-Agent',
-  'traceparent',
-  'tracestate',
-]
-const RESPONSE_HEADERS = [
-  'Content-Type',
-  'Content-Encoding',
-  'Content-Length',
-  'ETag',
-  'Last-Modified',
-  'Vary',
-  'Cache-Control',
-  'Link',
-  'Retry-After',
-]
+const { requestHeaders, responseHeaders } = defaultConfig().gateway
 
 export interface ForwardingApp {
   readonly app: FastifyInstance
@@ -114,8 +95,8 @@ export async function startForwardingApp(
   prepare(app)
   const upstreamDeps: UpstreamDeps = {
     settings: { ...DEFAULT_SETTINGS, url, ...settings },
-    requestHeaders: REQUEST_HEADERS,
-    responseHeaders: RESPONSE_HEADERS,
+    requestHeaders,
+    responseHeaders,
     trustedProxies: null,
     metrics,
     clock: systemClock,

@@ -1,17 +1,8 @@
 import { expect, test } from 'vitest'
 import { compileResponsePolicy, type UpstreamHeaders } from '../../src/upstream/response-policy.ts'
+import { defaultConfig } from '../support/default-config.ts'
 
-const judge = compileResponsePolicy([
-  'Content-Type',
-  'Content-Encoding',
-  'Content-Length',
-  'ETag',
-  'Last-Modified',
-  'Vary',
-  'Cache-Control',
-  'Link',
-  'Retry-After',
-])
+const judge = compileResponsePolicy(defaultConfig().gateway.responseHeaders)
 const json = (headers: UpstreamHeaders = {}) => ({ 'content-type': 'application/json', ...headers })
 const passing = (headers: UpstreamHeaders) => {
   const judgement = judge(200, json(headers))
