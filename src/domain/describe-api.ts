@@ -124,10 +124,10 @@ function schemaOf(rule: QueryRule): Record<string, unknown> {
 
 function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
   const own = route.answeredBy === 'gateway'
-  const schema = own ? { $ref: '#/components/schemas/Key' } : { description: 'As the service behind answers' }
+  const schema = own ? { $ref: '#/components/schemas/Key' } : { description: 'As the upstream responds' }
   const forwarded: Record<string, string> = {
-    502: 'The service behind gave no usable answer',
-    504: 'The service behind did not answer in time',
+    502: 'The upstream returned an invalid response',
+    504: 'The upstream did not respond in time',
   }
   const failures: Record<string, string> = {
     400: 'The request or its query is malformed',
@@ -136,7 +136,7 @@ function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
     ...(pathParameters(route).length === 0 ? {} : { 404: 'No such workspace for this key' }),
     429: 'Too many requests',
     ...(own ? {} : forwarded),
-    503: 'Not now: the key store, the service behind or this server is not available',
+    503: 'The key store, the upstream or this gateway is unavailable; retry later',
   }
   return {
     200: { description: 'OK', content: { 'application/json': { schema } } },

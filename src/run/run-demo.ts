@@ -154,16 +154,16 @@ async function introduce(
   const withKey = (secret: string) => `-H 'Authorization: Bearer ${secret}'`
   const curl = (words: string) => `curl -sS ${words}\n`
   return [
-    `\nPostern is running, with a sample service behind it. Everything is in memory.\n`,
+    `\nPostern is running, with a sample upstream. Everything is in memory.\n`,
     `\nThe console, in a browser; this link signs you in, once, within an hour:\n`,
     `${signInUrl}\n`,
     `\nWhat a key is:\n`,
     curl(`${api}/auth ${withKey(full.secret)}`),
-    `Its workspace, answered by the service behind:\n`,
+    `Its workspace, from the upstream:\n`,
     curl(`${api}/workspaces/${WORKSPACE} ${withKey(full.secret)}`),
     `The workspace's files, two of them:\n`,
     curl(`'${api}/workspaces/${WORKSPACE}/files?limit=2' ${withKey(full.secret)}`),
-    `Another workspace, which exists but is not this key's: 404, and the service is never asked:\n`,
+    `Another workspace, which exists but is not this key's: 404, and the upstream gets no request:\n`,
     curl(`${api}/workspaces/${OTHER_WORKSPACE} ${withKey(full.secret)}`),
     `A key without the scope files:read: 403:\n`,
     curl(`${api}/workspaces/${WORKSPACE}/files ${withKey(narrow.secret)}`),

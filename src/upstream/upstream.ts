@@ -30,7 +30,7 @@ export interface UpstreamDeps {
   readonly clientStallMs?: number
 }
 
-/** The service behind the gateway: what it is asked, over which connections, and what of its responses passes. */
+/** The upstream: its requests, its connections, and the policy for its responses. */
 export interface Upstream {
   readonly pool: UpstreamDispatcher
   readonly policy: ResponsePolicy

@@ -122,7 +122,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     this.#endProbe(exchange)
   }
 
-  /** Uses a new connection: any other idle one may be as stale as the one that broke. */
+  /** Uses a new connection, because every idle one may be as stale as the one that broke. */
   resend(exchange: UpstreamExchange): void {
     this.#giveBack(exchange, true)
     this.#clients.carryOnce(exchange)

@@ -108,7 +108,7 @@ const traffic: Row = {
     },
     {
       title: 'Answers by status',
-      description: 'Who made the status: the gateway, or the service behind it.',
+      description: 'Whether the gateway or the upstream set the status.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,

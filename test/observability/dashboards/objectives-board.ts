@@ -36,11 +36,7 @@ const budgets: Row = {
       'Refusals while draining do not count.',
       budgetLeft('code=~"5..",source="gateway"', 0.0005),
     ),
-    left(
-      'End to end: 99.9 % without any 5xx',
-      'The service behind included.',
-      budgetLeft('code=~"5.."', 0.001),
-    ),
+    left('End to end: 99.9 % without any 5xx', 'Includes the upstream.', budgetLeft('code=~"5.."', 0.001)),
     left(
       'Overhead: 99 % below 10 ms',
       'Duration less the wait for the upstream.',

@@ -15,7 +15,7 @@ const answer = (status: number, body = '{"code":"x","error":"y"}') =>
 const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 const anyOf = <Item>(items: readonly Item[]): Item => items[Math.floor(Math.random() * items.length)] as Item
 
-/** What the service behind does, by the name of the time in which it does so. */
+/** What the upstream does, by the name of the time in which it does so. */
 export const upstreamScripts = {
   well: request => void setTimeout(() => request.send(OK), 2 + Math.random() * 8),
   failing: request => request.send(anyOf([OK, OK, answer(500), answer(503), answer(404), answer(429)])),
