@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { isWorkspaceId } from '../domain/key-record.ts'
+import { isWorkspaceId } from '../domain/key/key-record.ts'
 import { EXIT, type Host } from '../run/host.ts'
 import type { KeysCommand } from './admin-client.ts'
 import { CliError } from './cli-error.ts'

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key-record.ts'
+import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
 import { isScope } from '../domain/scope.ts'
 
 interface Format {

@@ -2,7 +2,7 @@ import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { ControlLogger } from '../observability/control-logger.ts'
-import type { Metrics } from '../observability/metrics.ts'
+import type { Metrics } from '../observability/metrics/metrics.ts'
 import { type ConsoleSecrets, importSecrets } from './console-secrets.ts'
 import type { Announcer } from './registry/announcing/announcer.ts'
 import type { RandomBytes } from './registry/operations/ids.ts'

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
-import { importSigningSecret } from '../domain/secret.ts'
+import { importSigningSecret } from '../domain/key/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { RecordKeys } from './registry/announcing/write-record.ts'
 

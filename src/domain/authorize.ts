@@ -1,6 +1,6 @@
 import { type Denial, denied } from './denial.ts'
-import type { KeyGrant } from './key-record.ts'
-import type { Lookup } from './lookup.ts'
+import type { KeyGrant } from './key/key-record.ts'
+import type { Lookup } from './key/lookup.ts'
 import { parseQuery } from './query.ts'
 import { type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route.ts'
 

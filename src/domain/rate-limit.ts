@@ -1,5 +1,5 @@
 import { type Denial, denied } from './denial.ts'
-import type { KeyGrant } from './key-record.ts'
+import type { KeyGrant } from './key/key-record.ts'
 import type { Route } from './route.ts'
 
 /** So many requests in each window, for each workspace or for each key. */

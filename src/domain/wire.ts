@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
-import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key-record.ts'
+import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key/key-record.ts'
 import { isScope, normalizeScopes } from './scope.ts'
 
 /** What the two planes share: names in Redis and the form of a record. Messages: `invalidation-message.ts`. */

@@ -7,7 +7,7 @@ import {
   importSigningSecret,
   type KeyFormat,
   keyPrefixOf,
-} from '../domain/secret.ts'
+} from '../domain/key/secret.ts'
 import type { Credential, CredentialScheme } from './credential.ts'
 
 const SCHEME = 'bearer '

@@ -1,4 +1,4 @@
-import type { KeyGrant } from '../domain/key-record.ts'
+import type { KeyGrant } from '../domain/key/key-record.ts'
 import { type BufferedResponse, bufferedResponse, fieldsOf } from '../http/buffered-response.ts'
 import { asByteString, bytesOf } from '../http/byte-string.ts'
 

@@ -1,6 +1,6 @@
 import type { Config } from '../config/schema.ts'
 import { compileProxies, isTrustedProxy } from '../http/trusted-proxies.ts'
-import type { TrustsParent } from '../observability/tracing.ts'
+import type { TrustsParent } from '../observability/tracing/tracing.ts'
 
 /** Whose `traceparent` decides whether a trace is recorded. */
 export function parentTrustOf({ gateway, tracing }: Pick<Config, 'gateway' | 'tracing'>): TrustsParent {

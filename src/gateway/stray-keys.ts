@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { holdsStrayKey, isAuthorization, strayKeysOf } from '../domain/stray-keys.ts'
+import { holdsStrayKey, isAuthorization, strayKeysOf } from '../domain/key/stray-keys.ts'
 
 /**
  * Takes out of a request's headers every field but `Authorization` that holds a key: it counts as not sent, so that it

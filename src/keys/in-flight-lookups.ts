@@ -1,4 +1,4 @@
-import type { Lookup } from '../domain/lookup.ts'
+import type { Lookup } from '../domain/key/lookup.ts'
 import { type Moment, mayJoin } from './trust.ts'
 
 /** A lookup in flight. */

@@ -1,5 +1,5 @@
-import type { KeyGrant } from '../domain/key-record.ts'
-import type { Lookup, TierName } from '../domain/lookup.ts'
+import type { KeyGrant } from '../domain/key/key-record.ts'
+import type { Lookup, TierName } from '../domain/key/lookup.ts'
 
 /** Where a lookup goes if memory has no fresh answer. */
 export type StoreName = Exclude<TierName, 'memory'>

@@ -1,7 +1,12 @@
 import type { Clock } from '../domain/clock.ts'
-import type { KeyGrant } from '../domain/key-record.ts'
-import type { Lookup } from '../domain/lookup.ts'
-import { type CounterHandle, handlesBy, LOOKUP_RESULTS, type Metrics } from '../observability/metrics.ts'
+import type { KeyGrant } from '../domain/key/key-record.ts'
+import type { Lookup } from '../domain/key/lookup.ts'
+import {
+  type CounterHandle,
+  handlesBy,
+  LOOKUP_RESULTS,
+  type Metrics,
+} from '../observability/metrics/metrics.ts'
 import { type InFlightLookup, InFlightLookups } from './in-flight-lookups.ts'
 import type { InvalidationListener } from './invalidation/invalidation-listener.ts'
 import type { KeyStore, KeyTier, StoreName } from './key-store.ts'

@@ -1,5 +1,5 @@
-import type { KeyGrant } from '../domain/key-record.ts'
-import type { TierName } from '../domain/lookup.ts'
+import type { KeyGrant } from '../domain/key/key-record.ts'
+import type { TierName } from '../domain/key/lookup.ts'
 import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 
 const { disconnectedTrustMs, keyServiceLagMs, keyServiceSkippedAgeMs } = REVOCATION_TIMING

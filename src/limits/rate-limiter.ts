@@ -8,7 +8,7 @@ import {
   LIMIT_BACKENDS,
   LIMIT_OUTCOMES,
   type Metrics,
-} from '../observability/metrics.ts'
+} from '../observability/metrics/metrics.ts'
 import type { Counter, LocalCounters } from './local-counters.ts'
 
 /** The gateway's view of rate limits. */

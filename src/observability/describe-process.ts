@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { Config } from '../config/schema.ts'
 import { certificatesIn } from '../domain/pem.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
-import type { Metrics } from './metrics.ts'
+import type { Metrics } from './metrics/metrics.ts'
 
 /** What is constant while a process runs. */
 export interface Identity {

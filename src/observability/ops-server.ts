@@ -1,7 +1,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type ConnectionFault, guardConnections } from '../http/guard-connections.ts'
 import { rawAnswer } from '../http/raw-answer.ts'
-import type { Metrics } from './metrics.ts'
+import type { Metrics } from './metrics/metrics.ts'
 import { noSchemas } from './no-schemas.ts'
 
 /** Probes and a few Prometheuses, each with a connection or two. */

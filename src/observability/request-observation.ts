@@ -1,7 +1,7 @@
 import type { DenialReason } from '../domain/denial.ts'
-import type { TierName } from '../domain/lookup.ts'
-import type { ABORT_PHASES } from './metric-labels.ts'
-import type { RequestTrace } from './tracing.ts'
+import type { TierName } from '../domain/key/lookup.ts'
+import type { ABORT_PHASES } from './metrics/metric-labels.ts'
+import type { RequestTrace } from './tracing/tracing.ts'
 
 /** What is known of one request: its steps write it, `RequestObserver` reads it once at the end. */
 export interface RequestObservation {

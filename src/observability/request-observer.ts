@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Verdict } from '../domain/authorize.ts'
 import type { DenialReason } from '../domain/denial.ts'
-import type { Lookup } from '../domain/lookup.ts'
+import type { Lookup } from '../domain/key/lookup.ts'
 import type { AccessLog } from './access-log.ts'
-import type { Metrics } from './metrics.ts'
-import { type ObservedRoute, RequestCounters } from './request-counters.ts'
+import type { Metrics } from './metrics/metrics.ts'
+import { type ObservedRoute, RequestCounters } from './metrics/request-counters.ts'
+import type { WorkspaceCounts } from './metrics/workspace-counts.ts'
 import type { RequestObservation } from './request-observation.ts'
-import { type Tracing, traceIdOf } from './tracing.ts'
-import type { WorkspaceCounts } from './workspace-counts.ts'
+import { type Tracing, traceIdOf } from './tracing/tracing.ts'
 
 /** Methods that keep their name in logs and traces. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])

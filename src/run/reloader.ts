@@ -4,7 +4,7 @@ import { type ReloadedSettings, reloadSettings } from '../config/reload-settings
 import type { OnReload, PrepareReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Metrics } from '../observability/metrics.ts'
+import type { Metrics } from '../observability/metrics/metrics.ts'
 import { type Fingerprints, findChangedFiles, repeatedly } from './file-watch.ts'
 
 export interface ReloaderParts {

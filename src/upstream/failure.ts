@@ -1,6 +1,6 @@
 import { errors } from 'undici'
 import type { DenialReason } from '../domain/denial.ts'
-import type { UPSTREAM_ERROR_KINDS } from '../observability/metrics.ts'
+import type { UPSTREAM_ERROR_KINDS } from '../observability/metrics/metrics.ts'
 
 export type UpstreamFailureKind = (typeof UPSTREAM_ERROR_KINDS)[number]
 

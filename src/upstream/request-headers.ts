@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { KeyGrant } from '../domain/key-record.ts'
+import type { KeyGrant } from '../domain/key/key-record.ts'
 import type { Forwarded } from './forwarded.ts'
 
 /** What the gateway itself says of a request. */

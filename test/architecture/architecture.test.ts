@@ -62,7 +62,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
       'domain/',
       'redis/',
       'config/reloadable.ts',
-      'observability/metrics.ts',
+      'observability/metrics/metrics.ts',
       'observability/trouble-log.ts',
     ],
     types: ['config/'],
@@ -72,7 +72,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
       'domain/',
       'redis/',
       'config/reloadable.ts',
-      'observability/metrics.ts',
+      'observability/metrics/metrics.ts',
       'observability/trouble-log.ts',
     ],
     types: ['config/'],
@@ -91,7 +91,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
       'redis/',
       'http/',
       'config/reloadable.ts',
-      'observability/metrics.ts',
+      'observability/metrics/metrics.ts',
       'observability/logger.ts',
       'observability/control-logger.ts',
       'observability/trouble-log.ts',
@@ -168,10 +168,10 @@ describe('the parts know of each other only what they must', () => {
       ...new Set(EDGES.filter(edge => edge.to === name).map(edge => edge.from.path)),
     ]
     expect(users('prom-client')).toEqual([
-      'observability/metric-declarations.ts',
-      'observability/metric-handles.ts',
-      'observability/metrics.ts',
-      'observability/request-duration.ts',
+      'observability/metrics/metric-declarations.ts',
+      'observability/metrics/metric-handles.ts',
+      'observability/metrics/metrics.ts',
+      'observability/metrics/request-duration.ts',
     ])
     // Without the folder and this line, requests are forwarded as before.
     const importers = EDGES.filter(

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { ulid } from 'ulid'
-import type { KeyRecord } from '../../src/domain/key-record.ts'
-import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/secret.ts'
+import type { KeyRecord } from '../../src/domain/key/key-record.ts'
+import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 
 const DAY_MS = 86_400_000

@@ -196,6 +196,6 @@ async function startConsole(
 /** From any directory. */
 function startWordsInFull(checkout: string): string[] {
   return startWords(checkout).map(word =>
-    word.startsWith('./') || word.startsWith('src/') ? resolve(checkout, word) : word,
+    word.startsWith('.//') || word.startsWith('src/') ? resolve(checkout, word) : word,
   )
 }

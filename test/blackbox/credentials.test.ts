@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { importSigningSecret, mintSecret } from '../../src/domain/secret.ts'
+import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { sendPipelined } from '../support/pipelined-load.ts'
 import { exchange, field, fingerprint, get, type RawAnswer } from '../support/raw-client.ts'
 import { scrape, sumOf } from '../support/scrape.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { importSigningSecret, mintSecret } from '../../src/domain/secret.ts'
+import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { Attackers } from '../support/attackers.ts'
 import { type LoadFigures, loadClosed } from '../support/closed-loop.ts'
 import { sendPipelined } from '../support/pipelined-load.ts'

@@ -191,7 +191,7 @@ describe('what became of a key is told to its holder', () => {
 
 /** Well formed and signed under this world's secret, but never issued. */
 async function mintUnissuedKey(): Promise<string> {
-  const { importSigningSecret, mintSecret } = await import('../../src/domain/secret.ts')
+  const { importSigningSecret, mintSecret } = await import('../../src/domain/key/secret.ts')
   const secret = importSigningSecret(Buffer.from(world.env['POSTERN_KEYS_SIGNING_SECRETS'] ?? '', 'base64'))
   return mintSecret('wsk_', new Uint8Array(32).fill(7), secret).reveal()
 }

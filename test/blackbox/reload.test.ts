@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { importSigningSecret } from '../../src/domain/secret.ts'
+import { importSigningSecret } from '../../src/domain/key/secret.ts'
 import { freePort } from '../support/free-port.ts'
 import { isWellFormedKey } from '../support/is-well-formed-key.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'

@@ -1,6 +1,6 @@
 import { Agent } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { redisKeyOf } from '../../src/domain/wire.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'

@@ -240,7 +240,7 @@ async function issue(): Promise<{ id: string; secret: string }> {
 
 /** Of the right form, so that it is looked for everywhere. */
 async function unknownKey(): Promise<string> {
-  const { importSigningSecret, mintSecret } = await import('../../src/domain/secret.ts')
+  const { importSigningSecret, mintSecret } = await import('../../src/domain/key/secret.ts')
   const signing = importSigningSecret(Buffer.from(planted['signing secret'] ?? '', 'base64'))
   const secret = mintSecret('wsk_', randomBytes(32), signing).reveal()
   planted['unknown key'] = secret

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { recordOf } from '../support/key-records.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'

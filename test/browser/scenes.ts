@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Page } from 'playwright-core'
 import { createInProcessAnnouncer } from '../../src/control/registry/announcing/announcer.ts'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 
 const NOW_MS = Date.parse('2026-11-21T09:30:00Z')

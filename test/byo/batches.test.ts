@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { startWorld, type World } from '../support/world.ts'
 import { expectToFit, schemaAt } from './contract.ts'
 

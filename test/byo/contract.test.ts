@@ -1,6 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL, decodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { readMessage } from '../support/messages.ts'
 import { until } from '../support/until.ts'

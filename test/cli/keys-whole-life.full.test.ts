@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { redisKeyOf } from '../../src/domain/wire.ts'
 import { runPostern } from '../support/postern-process.ts'
 import { until } from '../support/until.ts'

@@ -2,7 +2,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { FastifyInstance } from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { ADMIN_TOKEN, KEY_SERVICE_TOKEN, startConsole } from '../support/console.ts'
 import { metricValue } from '../support/metric-value.ts'
 

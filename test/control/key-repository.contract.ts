@@ -6,7 +6,7 @@ import type { Change, KeyRepository, StoredKey } from '../../src/control/registr
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import type { AuditEntry } from '../../src/control/registry/operations/audit.ts'
-import { keyState } from '../../src/domain/key-record.ts'
+import { keyState } from '../../src/domain/key/key-record.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 

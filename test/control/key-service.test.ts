@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey } from '../../src/domain/wire.ts'
 import { ADMIN_TOKEN, KEY_SERVICE_TOKEN, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'

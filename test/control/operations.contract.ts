@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { type Answer, type RunningConsole, startConsole } from '../support/console.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'

@@ -9,7 +9,7 @@ import {
 } from '../../src/control/registry/announcing/write-record.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../src/redis/announcing-connection.ts'
 import { consoleConfig } from '../support/console.ts'
 import { silentLogger } from '../support/silent-logger.ts'

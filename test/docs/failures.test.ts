@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { settings } from '../../src/config/settings.ts'
 import { DENIAL_REASONS } from '../../src/domain/denial.ts'
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 
 const textOf = (page: string) => readFileSync(new URL(`../../docs/${page}`, import.meta.url), 'utf8')
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { settings } from '../../src/config/settings.ts'
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 
 const DOCS = new URL('../../docs/', import.meta.url)
 const GUIDES = [

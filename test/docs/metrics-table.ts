@@ -1,5 +1,5 @@
 import type { Metric } from 'prom-client'
-import { createMetrics, PARTS, type Part } from '../../src/observability/metrics.ts'
+import { createMetrics, PARTS, type Part } from '../../src/observability/metrics/metrics.ts'
 
 export const OBSERVABILITY = new URL('../../docs/operate/observability.md', import.meta.url)
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { KeyRecord } from '../../src/domain/key-record.ts'
+import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import {
   CHANGES_CHANNEL,
   decodeRecord,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/secret.ts'
+import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { redisKeyOf } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET } from '../support/key-records.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'

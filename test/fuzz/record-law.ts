@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { parse } from 'yaml'
-import type { KeyRecord } from '../../src/domain/key-record.ts'
+import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import { finalAnswer } from './answer-law.ts'
 import type { RecordPlan } from './record-plans.ts'
 

@@ -1,4 +1,4 @@
-import type { KeyRecord } from '../../src/domain/key-record.ts'
+import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import { encodeRecord } from '../../src/domain/wire.ts'
 import { digestNo, OTHER_RECORD_KEY, RECORD_KEY, recordOf } from '../support/key-records.ts'
 import type { AnswerPlan } from './answer-plans.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { type KeyFormat, mintSecret } from '../../src/domain/secret.ts'
+import { type KeyFormat, mintSecret } from '../../src/domain/key/secret.ts'
 import { readBearerKey } from '../../src/gateway/bearer-key-scheme.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 

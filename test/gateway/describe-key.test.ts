@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { KeyGrant } from '../../src/domain/key-record.ts'
+import type { KeyGrant } from '../../src/domain/key/key-record.ts'
 import { describeKey } from '../../src/gateway/describe-key.ts'
 import { grantOf } from '../support/key-records.ts'
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { type KeyFormat, keyPrefixOf, mintSecret } from '../../src/domain/secret.ts'
+import { type KeyFormat, keyPrefixOf, mintSecret } from '../../src/domain/key/secret.ts'
 import { dropStrayKeys } from '../../src/gateway/stray-keys.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { neverReloads, type OnReload, type PrepareReload } from '../../src/config/reloadable.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { createKeyStore, type RunningKeyStore, verifyingKeysOf } from '../../src/keys/create-key-store.ts'
-import { createMetrics, type Metrics } from '../../src/observability/metrics.ts'
+import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
 import { ConsoleDouble } from '../support/console-double.ts'
 import { digestNo, recordOf } from '../support/key-records.ts'
 import { type ConfigChanges, keyStoreConfig } from '../support/key-store-config.ts'

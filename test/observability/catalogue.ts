@@ -1,4 +1,4 @@
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { partsOf } from './promql.ts'
 import { recordings } from './rule-files.ts'
 

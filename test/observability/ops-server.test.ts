@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { createOpsServer, type Health } from '../../src/observability/ops-server.ts'
 
 async function readyz(health: Health) {

@@ -1,9 +1,9 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import type { Lookup } from '../../src/domain/lookup.ts'
+import type { Lookup } from '../../src/domain/key/lookup.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { RequestObserver } from '../../src/observability/request-observer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { redisKeyOf } from '../../src/domain/wire.ts'
 import { Fleet } from '../support/fleet.ts'
 import { scrape } from '../support/scrape.ts'

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { startConsole } from '../support/console.ts'
 import { ClusterGroup } from '../support/redis-cluster.ts'
 import { Fleet, Replica } from '../support/redis-fleet.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { digestOf } from '../../src/domain/secret.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
 import { Fleet, type Replica } from '../support/fleet.ts'
 import { changeMessage } from '../support/messages.ts'

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../src/domain/clock.ts'
-import type { KeyRecord } from '../../src/domain/key-record.ts'
+import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import { CHANGES_CHANNEL, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { RECORD_KEY } from './key-records.ts'
 import { changeMessage, heartbeatMessage } from './messages.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { KeyRecord } from '../../src/domain/key-record.ts'
-import type { Lookup } from '../../src/domain/lookup.ts'
+import type { KeyRecord } from '../../src/domain/key/key-record.ts'
+import type { Lookup } from '../../src/domain/key/lookup.ts'
 import type { TierAnswer } from '../../src/keys/key-store.ts'
 import { digestNo, grantOf, recordOf } from './key-records.ts'
 

@@ -1,5 +1,5 @@
-import type { KeyGrant, KeyRecord } from '../../src/domain/key-record.ts'
-import { digestOf } from '../../src/domain/secret.ts'
+import type { KeyGrant, KeyRecord } from '../../src/domain/key/key-record.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
 

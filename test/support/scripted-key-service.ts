@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { json } from 'node:stream/consumers'
-import type { KeyRecord } from '../../src/domain/key-record.ts'
+import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import { encodeRecord } from '../../src/domain/wire.ts'
 
 type Script = (request: IncomingMessage, response: ServerResponse) => void

@@ -1,6 +1,6 @@
 import { errors } from 'undici'
 import { expect, test } from 'vitest'
-import { UPSTREAM_ERROR_KINDS } from '../../src/observability/metrics.ts'
+import { UPSTREAM_ERROR_KINDS } from '../../src/observability/metrics/metrics.ts'
 import {
   denialReasonOf,
   type FailurePhase,

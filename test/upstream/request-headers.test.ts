@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { KeyGrant } from '../../src/domain/key-record.ts'
+import type { KeyGrant } from '../../src/domain/key/key-record.ts'
 import { compileRequestHeaders } from '../../src/upstream/request-headers.ts'
 
 const grant: KeyGrant = {

@@ -1,4 +1,4 @@
-import type { Metrics } from '../../observability/metrics.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Call } from '../http/calls.ts'
 import type { Registry } from '../registry/registry.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'

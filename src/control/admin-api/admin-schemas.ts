@@ -1,7 +1,7 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
-import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED, NAME_EXPECTED } from '../../domain/issue-key.ts'
-import { MAX_VERSION } from '../../domain/key-record.ts'
-import { OVERLAP_EXPECTED } from '../../domain/rotate-key.ts'
+import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED, NAME_EXPECTED } from '../../domain/key/issue-key.ts'
+import { MAX_VERSION } from '../../domain/key/key-record.ts'
+import { OVERLAP_EXPECTED } from '../../domain/key/rotate-key.ts'
 
 /** Schemas check types; the domain validates values, with the same wording. */
 const closed = { additionalProperties: false }

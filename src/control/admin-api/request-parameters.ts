@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { isWorkspaceId } from '../../domain/key-record.ts'
+import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import type { KeyRepository, PageOptions } from '../registry/database/key-repository.ts'
 import { isKeyId } from '../registry/operations/ids.ts'

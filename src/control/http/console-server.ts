@@ -8,10 +8,10 @@ import {
   type FastifyRequest,
   fastify,
 } from 'fastify'
-import { holdsStrayKey, strayKeysOf } from '../../domain/stray-keys.ts'
+import { holdsStrayKey, strayKeysOf } from '../../domain/key/stray-keys.ts'
 import { guardConnections } from '../../http/guard-connections.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
-import type { Metrics } from '../../observability/metrics.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
 import { ApiError } from './api-error.ts'
 import { explainError, explainFault } from './explain-error.ts'

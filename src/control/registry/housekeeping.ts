@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import { KEY_STATES, type Metrics } from '../../observability/metrics.ts'
+import { KEY_STATES, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { Timers } from '../timers.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 

@@ -1,4 +1,4 @@
-import { isWorkspaceId } from '../../domain/key-record.ts'
+import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import type { Person } from './person.ts'
 
 /** OpenID Connect Core 1.0, section 2: at most 255 ASCII characters. */

@@ -1,6 +1,6 @@
 import { AuthorizationResponseError, ResponseBodyError, WWWAuthenticateChallengeError } from 'openid-client'
 import { causeOf } from '../../observability/control-logger.ts'
-import type { LOGIN_OUTCOMES } from '../../observability/metrics.ts'
+import type { LOGIN_OUTCOMES } from '../../observability/metrics/metrics.ts'
 
 export type LoginOutcome = (typeof LOGIN_OUTCOMES)[number]
 export type SignInProblem = Exclude<LoginOutcome, 'ok'>

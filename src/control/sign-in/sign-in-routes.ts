@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
-import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics.ts'
+import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
 import { signInPage } from '../console/pages/sign-in-page.ts'
 import { clientAddressOf } from '../http/request-context.ts'
 import { requirePerson } from './authenticate-people.ts'

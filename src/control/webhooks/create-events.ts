@@ -1,4 +1,4 @@
-import { type KeyRecord, keyState } from '../../domain/key-record.ts'
+import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
 import type { AuditEntry } from '../registry/operations/audit.ts'
 import type { PlannedChange } from '../registry/operations/run-operation.ts'

@@ -1,5 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { KeyRecord } from '../../domain/key-record.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
 import type { Dialect } from '../registry/database/database.ts'
 import type { PageOptions } from '../registry/database/key-repository.ts'
 import { keyOfRow, selectKeys } from '../registry/database/key-rows.ts'

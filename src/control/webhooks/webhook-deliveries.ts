@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
-import type { KeyRecord } from '../../domain/key-record.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { createChangeWriter } from '../registry/database/change-writer.ts'
 import type { Database } from '../registry/database/database.ts'
 import type { PageOptions } from '../registry/database/key-repository.ts'

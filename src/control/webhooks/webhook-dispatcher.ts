@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { Metrics } from '../../observability/metrics.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Timers } from '../timers.ts'
 import type { DueDelivery } from './delivery-rows.ts'
 import { retryDelayMs } from './retry-delay.ts'

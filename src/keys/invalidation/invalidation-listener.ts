@@ -15,7 +15,7 @@ import {
   handlesBy,
   INVALIDATION_RESULTS,
   type Metrics,
-} from '../../observability/metrics.ts'
+} from '../../observability/metrics/metrics.ts'
 import type { EvictionResult } from '../tiers/memory/memory-store.ts'
 import type { KnownVersion } from '../trust.ts'
 import { HeartbeatSenders } from './heartbeat-senders.ts'

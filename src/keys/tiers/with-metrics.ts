@@ -1,4 +1,4 @@
-import { handlesBy, LOOKUP_RESULTS, type Metrics } from '../../observability/metrics.ts'
+import { handlesBy, LOOKUP_RESULTS, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { KeyTier, TierAnswer } from '../key-store.ts'
 import { getSafely } from './get-safely.ts'
 

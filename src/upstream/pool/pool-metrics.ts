@@ -1,6 +1,6 @@
 import type { CircuitState } from '../../domain/circuit.ts'
-import type { CounterHandle, HistogramHandle } from '../../observability/metrics.ts'
-import { codeLabel, type Metrics, UPSTREAM_ERROR_KINDS } from '../../observability/metrics.ts'
+import type { CounterHandle, HistogramHandle } from '../../observability/metrics/metrics.ts'
+import { codeLabel, type Metrics, UPSTREAM_ERROR_KINDS } from '../../observability/metrics/metrics.ts'
 import type { UpstreamFailureKind } from '../failure.ts'
 
 /** The one upstream there is. */

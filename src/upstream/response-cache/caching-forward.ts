@@ -1,7 +1,7 @@
 import type { OnReload } from '../../config/reloadable.ts'
 import type { Permit } from '../../domain/authorize.ts'
 import type { Clock } from '../../domain/clock.ts'
-import type { Metrics } from '../../observability/metrics.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { ClientRequest, Refuse } from '../client-request.ts'
 import type { Forward } from '../forward.ts'
 import type { UpstreamSettings } from '../pool/connection.ts'

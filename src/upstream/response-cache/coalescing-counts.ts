@@ -1,4 +1,9 @@
-import { type CounterHandle, handlesBy, type Metrics, SHARING_RESULTS } from '../../observability/metrics.ts'
+import {
+  type CounterHandle,
+  handlesBy,
+  type Metrics,
+  SHARING_RESULTS,
+} from '../../observability/metrics/metrics.ts'
 
 export type CoalescingCounts = Readonly<Record<(typeof SHARING_RESULTS)[number], CounterHandle>>
 

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { Metrics } from '../../observability/metrics.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { CachedResponse } from './cached-response.ts'
 
 /** The largest part of the memory that one workspace may take from the others. */

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { InvalidationListener } from '../../../src/keys/invalidation/invalidation-listener.ts'
-import { createMetrics } from '../../../src/observability/metrics.ts'
+import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { digestNo } from '../../support/key-records.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { changeMessage, heartbeatMessage, MESSAGE_KEY, OTHER_MESSAGE_KEY } from '../../support/messages.ts'

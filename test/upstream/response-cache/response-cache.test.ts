@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createMetrics } from '../../../src/observability/metrics.ts'
+import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import {
   type CachedResponse,
   isKnownTo,

@@ -1,4 +1,4 @@
-import { DEFAULT_LIFETIME_DAYS, type IssueRequest, planExpiry } from '../../../domain/issue-key.ts'
+import { DEFAULT_LIFETIME_DAYS, type IssueRequest, planExpiry } from '../../../domain/key/issue-key.ts'
 import { dateText } from '../layout/times.ts'
 import { type FormFields, type Problems, textField } from './form-fields.ts'
 

@@ -1,4 +1,4 @@
-import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../../domain/rotate-key.ts'
+import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../../domain/key/rotate-key.ts'
 import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, readExpiryChoice } from './expiry-choice.ts'
 import { type FormFields, type Problems, textField } from './form-fields.ts'
 

@@ -1,4 +1,4 @@
-import type { KeyRecord, KeyState } from '../../../domain/key-record.ts'
+import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
 import { type Html, html } from '../layout/html.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath } from '../layout/paths.ts'

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
-import { isWorkspaceId, keyState } from '../../../domain/key-record.ts'
+import { isWorkspaceId, keyState } from '../../../domain/key/key-record.ts'
 import { ApiError } from '../../http/api-error.ts'
 import type { KeyRepository, StoredKey } from '../../registry/database/key-repository.ts'
 import { isKeyId } from '../../registry/operations/ids.ts'

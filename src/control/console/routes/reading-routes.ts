@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { isWorkspaceId } from '../../../domain/key-record.ts'
+import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { KEY_FILTERS, type KeyFilter, type KeySelection } from '../../registry/database/key-filter.ts'
 import { personOfRequest, requirePerson } from '../../sign-in/authenticate-people.ts'
 import { type Problems, textField } from '../forms/form-fields.ts'

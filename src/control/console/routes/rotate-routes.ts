@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { KeyState } from '../../../domain/key-record.ts'
+import type { KeyState } from '../../../domain/key/key-record.ts'
 import type { StoredKey } from '../../registry/database/key-repository.ts'
 import { readRevocationProgress } from '../../registry/operations/revocation-progress.ts'
 import { rotateKey } from '../../registry/operations/rotate.ts'

@@ -2,7 +2,7 @@ import { neverReloads, type OnReload, onReloadOf } from '../../../config/reloada
 import type { Config } from '../../../config/schema.ts'
 import { redisTopologyOf } from '../../../domain/redis-topology.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
-import type { Metrics } from '../../../observability/metrics.ts'
+import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../../redis/announcing-connection.ts'
 import type { ConsoleSecrets } from '../../console-secrets.ts'
 import { type Announcer, createDisabledAnnouncer } from './announcer.ts'

@@ -1,5 +1,5 @@
 import { CHANGES_CHANNEL, RECORD_RANGE_END, redisKeyOf } from '../../../domain/wire.ts'
-import { COMMAND_OUTCOMES, type Metrics } from '../../../observability/metrics.ts'
+import { COMMAND_OUTCOMES, type Metrics } from '../../../observability/metrics/metrics.ts'
 import type { AnnouncingRedis } from '../../../redis/announcing-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
 import type { Announcer } from './announcer.ts'

@@ -1,5 +1,5 @@
-import type { KeyRecord } from '../../../domain/key-record.ts'
-import type { KEY_STATES } from '../../../observability/metrics.ts'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage } from '../operations/audit.ts'
 import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'

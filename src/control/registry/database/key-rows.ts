@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { KeyRecord } from '../../../domain/key-record.ts'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { isSelected, type KeySelection } from './key-filter.ts'
 import type { Census, KeyCounts, KeyPage, PageOptions, StoredKey } from './key-repository.ts'
 import type { KeyRow, Tables } from './tables.ts'

@@ -1,5 +1,5 @@
-import type { KeyRecord } from '../../../domain/key-record.ts'
-import type { Rotation } from '../../../domain/rotate-key.ts'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { Rotation } from '../../../domain/key/rotate-key.ts'
 
 export type AuditAction = 'key.issued' | 'key.rotated' | 'key.revoked'
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { KeyRecord } from '../../../domain/key-record.ts'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
 
 /** How long a request can be repeated with the same Idempotency-Key. */
 export const IDEMPOTENCY_TTL_MS = 24 * 3_600_000

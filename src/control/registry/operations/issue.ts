@@ -1,5 +1,5 @@
-import { type IssueRequest, planIssue } from '../../../domain/issue-key.ts'
-import { digestOf, hintOf, mintSecret, type Secret } from '../../../domain/secret.ts'
+import { type IssueRequest, planIssue } from '../../../domain/key/issue-key.ts'
+import { digestOf, hintOf, mintSecret, type Secret } from '../../../domain/key/secret.ts'
 import type { Registry } from '../registry.ts'
 import { auditIssue } from './audit.ts'
 import {

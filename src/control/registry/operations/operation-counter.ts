@@ -1,4 +1,4 @@
-import type { Metrics } from '../../../observability/metrics.ts'
+import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { AuditWriteError } from '../database/audit-rows.ts'
 import type { OperationRefusal, OperationSuccess } from './run-operation.ts'
 

@@ -1,4 +1,4 @@
-import { planRotation, type RotateRequest } from '../../../domain/rotate-key.ts'
+import { planRotation, type RotateRequest } from '../../../domain/key/rotate-key.ts'
 import type { Registry } from '../registry.ts'
 import { auditRevocation, auditRotation } from './audit.ts'
 import { drawKey } from './issue.ts'

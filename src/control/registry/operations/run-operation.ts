@@ -1,6 +1,6 @@
 import type { Clock } from '../../../domain/clock.ts'
-import type { KeyRecord, KeyState } from '../../../domain/key-record.ts'
-import type { Secret } from '../../../domain/secret.ts'
+import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
+import type { Secret } from '../../../domain/key/secret.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { Outbox } from '../announcing/outbox.ts'
 import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../database/key-repository.ts'

@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache'
-import type { KeyGrant } from '../../../domain/key-record.ts'
+import type { KeyGrant } from '../../../domain/key/key-record.ts'
 import {
   type CounterHandle,
   handlesBy,
   type Metrics,
   REMOVAL_CAUSES,
-} from '../../../observability/metrics.ts'
+} from '../../../observability/metrics/metrics.ts'
 import type { HeldAnswer } from '../../trust.ts'
 import { ShardedCache } from './sharded-cache.ts'
 

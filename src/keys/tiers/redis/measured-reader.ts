@@ -6,7 +6,7 @@ import {
   type HistogramHandle,
   handlesBy,
   type Metrics,
-} from '../../../observability/metrics.ts'
+} from '../../../observability/metrics/metrics.ts'
 import { asError } from '../../../observability/trouble-log.ts'
 import type { RedisConnection } from '../../../redis/redis-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'

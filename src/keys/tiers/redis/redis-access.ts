@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../../domain/clock.ts'
-import type { Metrics } from '../../../observability/metrics.ts'
+import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { type Log, TroubleLog } from '../../../observability/trouble-log.ts'
 import {
   createClusterClient,

@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { ulid } from 'ulid'
-import { digestOf } from '../../../../src/domain/secret.ts'
+import { digestOf } from '../../../../src/domain/key/secret.ts'
 import { decodeRecord, encodeRecord } from '../../../../src/domain/wire.ts'
 import { MemoryStore } from '../../../../src/keys/tiers/memory/memory-store.ts'
-import { createMetrics } from '../../../../src/observability/metrics.ts'
+import { createMetrics } from '../../../../src/observability/metrics/metrics.ts'
 import { recordOf } from '../../../support/key-records.ts'
 
 /**

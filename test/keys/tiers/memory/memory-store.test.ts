@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { KeyGrant } from '../../../../src/domain/key-record.ts'
+import type { KeyGrant } from '../../../../src/domain/key/key-record.ts'
 import { MemoryStore } from '../../../../src/keys/tiers/memory/memory-store.ts'
-import { createMetrics } from '../../../../src/observability/metrics.ts'
+import { createMetrics } from '../../../../src/observability/metrics/metrics.ts'
 import { digestNo, grantOf } from '../../../support/key-records.ts'
 import { metricValue } from '../../../support/metric-value.ts'
 

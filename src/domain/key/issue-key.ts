@@ -1,5 +1,5 @@
+import { normalizeScopes } from '../scope.ts'
 import type { KeyRecord } from './key-record.ts'
-import { normalizeScopes } from './scope.ts'
 import { holdsKeyForm } from './secret.ts'
 
 export const DEFAULT_LIFETIME_DAYS = 90

@@ -1,6 +1,10 @@
 import { Counter, Histogram, Registry } from 'prom-client'
 import { expect, test } from 'vitest'
-import { CollectedGauge, HandleCounter, HandleHistogram } from '../../src/observability/metric-handles.ts'
+import {
+  CollectedGauge,
+  HandleCounter,
+  HandleHistogram,
+} from '../../../src/observability/metrics/metric-handles.ts'
 
 const name = 'a_metric'
 const help = 'Of a test'

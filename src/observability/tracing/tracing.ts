@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import type { TierName } from '../domain/lookup.ts'
+import type { TierName } from '../../domain/key/lookup.ts'
 
 /** The spans of one request: its own, one of the key lookup, one of the upstream. */
 export interface RequestTrace {

@@ -1,10 +1,10 @@
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import { startConsole } from '../support/console.ts'
-import { ManualTimers } from '../support/manual-timers.ts'
-import { metricValue } from '../support/metric-value.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
-import { until } from '../support/until.ts'
+import { startConsole } from '../../support/console.ts'
+import { ManualTimers } from '../../support/manual-timers.ts'
+import { metricValue } from '../../support/metric-value.ts'
+import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { until } from '../../support/until.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 

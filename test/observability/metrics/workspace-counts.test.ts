@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { createMetrics } from '../../src/observability/metrics.ts'
-import { workspaceCountsOf } from '../../src/observability/workspace-counts.ts'
-import { mistakesOf } from '../config/examples.ts'
-import { ManualClock } from '../support/manual-clock.ts'
-import { metricValue } from '../support/metric-value.ts'
+import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { workspaceCountsOf } from '../../../src/observability/metrics/workspace-counts.ts'
+import { mistakesOf } from '../../config/examples.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { metricValue } from '../../support/metric-value.ts'
 
 const MINUTE_MS = 60_000
 

@@ -1,5 +1,6 @@
-import { type DenialReason, denialRow } from '../domain/denial.ts'
-import type { TierName } from '../domain/lookup.ts'
+import { type DenialReason, denialRow } from '../../domain/denial.ts'
+import type { TierName } from '../../domain/key/lookup.ts'
+import type { RequestObservation } from '../request-observation.ts'
 import {
   ABORT_PHASES,
   type CounterHandle,
@@ -13,7 +14,6 @@ import {
   REJECTION_REASONS,
 } from './metrics.ts'
 import type { RequestDurationHandle } from './request-duration.ts'
-import type { RequestObservation } from './request-observation.ts'
 
 /** The only method with its own label value: each more would add a series per route. */
 const COUNTED_METHOD = 'GET'

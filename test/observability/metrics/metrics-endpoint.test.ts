@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Listening, startPostern } from '../support/postern-process.ts'
-import { get, RawClient } from '../support/raw-client.ts'
-import { has, PROMTOOL } from '../support/tools.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { type Listening, startPostern } from '../../support/postern-process.ts'
+import { get, RawClient } from '../../support/raw-client.ts'
+import { has, PROMTOOL } from '../../support/tools.ts'
+import { startWorld, type World } from '../../support/world.ts'
 
 let world: World
 /** A second replica of the gateway, and one with another setting. */

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { keyState } from '../../src/domain/key-record.ts'
-import { MAX_OVERLAP_SECONDS, planRotation } from '../../src/domain/rotate-key.ts'
-import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+import { keyState } from '../../../src/domain/key/key-record.ts'
+import { MAX_OVERLAP_SECONDS, planRotation } from '../../../src/domain/key/rotate-key.ts'
+import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 
 const context = { id: 'key_next', hint: 'wsk_…next', createdBy: 'ada', nowMs: NOW_MS }
 const DAY_MS = 86_400_000

@@ -1,9 +1,9 @@
 import { Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
-import type { Config } from '../../src/config/schema.ts'
-import { parentTrustOf } from '../../src/gateway/parent-trust.ts'
-import { OpenTelemetryTracing } from '../../src/observability/open-telemetry.ts'
-import type { TracedRequest } from '../../src/observability/tracing.ts'
+import type { Config } from '../../../src/config/schema.ts'
+import { parentTrustOf } from '../../../src/gateway/parent-trust.ts'
+import { OpenTelemetryTracing } from '../../../src/observability/tracing/open-telemetry.ts'
+import type { TracedRequest } from '../../../src/observability/tracing/tracing.ts'
 
 const PROXY = '10.1.2.3'
 const STRANGER = '203.0.113.9'

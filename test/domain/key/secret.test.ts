@@ -10,9 +10,9 @@ import {
   type KeyFormat,
   mintSecret,
   Secret,
-} from '../../src/domain/secret.ts'
-import { isWellFormedKey } from '../support/is-well-formed-key.ts'
-import { OTHER_SIGNING_KEY, SIGNING_KEY } from './examples.ts'
+} from '../../../src/domain/key/secret.ts'
+import { isWellFormedKey } from '../../support/is-well-formed-key.ts'
+import { OTHER_SIGNING_KEY, SIGNING_KEY } from '../examples.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const FORMAT: KeyFormat = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] }

@@ -17,7 +17,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
-import type { TierName } from '../domain/lookup.ts'
+import type { TierName } from '../../domain/key/lookup.ts'
 import type { RequestTrace, TracedRequest, Tracing, TrustsParent } from './tracing.ts'
 
 const EXPORT_TIMEOUT_MS = 5_000

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { isWorkspaceId, keyState } from '../../src/domain/key-record.ts'
-import { isScope, normalizeScopes } from '../../src/domain/scope.ts'
-import { exampleRecord, NOW_MS } from './examples.ts'
+import { isWorkspaceId, keyState } from '../../../src/domain/key/key-record.ts'
+import { isScope, normalizeScopes } from '../../../src/domain/scope.ts'
+import { exampleRecord, NOW_MS } from '../examples.ts'
 
 describe('the state of a key', () => {
   const later = NOW_MS + 1

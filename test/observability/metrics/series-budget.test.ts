@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { importSigningSecret, mintSecret } from '../../src/domain/secret.ts'
-import { sendPipelined } from '../support/pipelined-load.ts'
-import { get, RawClient } from '../support/raw-client.ts'
-import { jsonAnswer } from '../support/recording-upstream.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.ts'
+import { sendPipelined } from '../../support/pipelined-load.ts'
+import { get, RawClient } from '../../support/raw-client.ts'
+import { jsonAnswer } from '../../support/recording-upstream.ts'
+import { startWorld, type World } from '../../support/world.ts'
 
 const REQUESTS = 100_000
 const BUDGET = 2_000

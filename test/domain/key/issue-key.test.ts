@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type IssueRequest, planIssue } from '../../src/domain/issue-key.ts'
+import { type IssueRequest, planIssue } from '../../../src/domain/key/issue-key.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const DAY_MS = 86_400_000

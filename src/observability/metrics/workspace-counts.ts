@@ -1,5 +1,5 @@
-import type { Clock } from '../domain/clock.ts'
-import { OTHER_WORKSPACES } from '../domain/key-record.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { OTHER_WORKSPACES } from '../../domain/key/key-record.ts'
 import type { Metrics } from './metrics.ts'
 
 /** How long after a request of a workspace that is not named it is still said that there are such. */

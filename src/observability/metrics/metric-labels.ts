@@ -1,4 +1,4 @@
-import { DENIAL_REASONS, type DenialReason, denialRow } from '../domain/denial.ts'
+import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denial.ts'
 
 /** Closed sets: no label ever holds what a client sent, nor a key, a workspace or an address. */
 export const DECISION_REASONS: readonly (DenialReason | 'ok')[] = ['ok', ...denialsCountedAs('decision')]

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { planRevocation } from '../../src/domain/revoke-key.ts'
-import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+import { planRevocation } from '../../../src/domain/key/revoke-key.ts'
+import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 
 test('revoking a key says when, and is a new version of it', () => {
   const { record } = someKey({ version: 3 })
