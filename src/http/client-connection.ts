@@ -64,6 +64,8 @@ export class ClientConnection {
       this.#proceed()
     })
     socket.on('close', () => this.#drop())
+    // Node's server removes its own listener after a CONNECT; then a client's reset would end the process. `close` follows.
+    socket.on('error', () => {})
     // Node's server calls it after the last answer. Its own would reset a connection with bytes unread.
     socket.destroySoon = () => this.#end()
   }

@@ -239,6 +239,31 @@ describe('nothing is read once a connection is to end', () => {
     },
   )
 
+  test('CONNECT, and a reset after its answer, end neither process, on any of their listeners', async () => {
+    const all = [
+      ...listeners(),
+      ['internal', world.console.urls.internal] as const,
+      ['ops', world.gateway.urls.ops] as const,
+      ['ops of the console', world.console.urls.ops] as const,
+    ]
+    for (const [name, url] of all) {
+      const client = new RawClient(url)
+      client.send('CONNECT evil:443 HTTP/1.1\r\nHost: evil:443\r\n\r\n')
+      const [answer] = await client.answers(1)
+      expect([name, answer?.status]).toEqual([name, expect.any(Number)])
+      client.socket.resetAndDestroy()
+    }
+    for (const [name, url] of all) {
+      const again = new RawClient(url)
+      again.send(TINY_WITH_HOST)
+      expect([name, (await again.answers(1)).length]).toEqual([name, 1])
+      again.end()
+    }
+    for (const { process } of [world.gateway, world.console]) {
+      expect(process.log.filter(line => Number(line['level']) >= 50)).toEqual([])
+    }
+  })
+
   test('what follows a request with Connection: close is not read', async () => {
     for (const [, url] of listeners()) {
       const client = new RawClient(url)

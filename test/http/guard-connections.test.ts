@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
+import type { Socket } from 'node:net'
 import { connect } from 'node:tls'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { MAX_UNANSWERED } from '../../src/http/client-connection.ts'
@@ -87,6 +88,28 @@ test('requests whose connection is reset come to an end, each of them', async ()
   await until('all have closed', () => closed === MAX_UNANSWERED)
   expect(unanswered).toHaveLength(MAX_UNANSWERED)
 })
+
+test.each(['CONNECT a:1', 'GET /'])(
+  'a client that resets its connection after the answer to %s ends no process',
+  async line => {
+    const errors: unknown[] = []
+    const note = (error: unknown) => errors.push(error)
+    process.on('uncaughtException', note)
+    const sockets: Socket[] = []
+    server.on('connection', socket => sockets.push(socket))
+    const client = open(`${line} HTTP/1.1\r\nHost: a:1\r\n\r\n`)
+    if (line.startsWith('GET')) await until('it has been read', () => unanswered.length === 1)
+    answerAll()
+    await client.answers(1)
+    client.socket.resetAndDestroy()
+    await until(
+      'the connection has closed',
+      () => sockets.length === 1 && sockets.every(socket => socket.closed),
+    )
+    process.off('uncaughtException', note)
+    expect(errors).toEqual([])
+  },
+)
 
 test('a request whose body is cut off is refused, after the answers before it', async () => {
   const client = open(`${REQUEST}POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc`)
