@@ -104,7 +104,12 @@ export class ClientConnection {
     this.#unanswered--
     if (response === this.#withBody) this.#withBody = null
     if (this.#rest === null || this.#reading === 'flowing') this.#proceed()
-    else if (this.#reading === 'held' && this.#mayParse(this.#rest)) this.#socket.resume()
+    else if (this.#reading === 'held') queueMicrotask(() => this.#resume())
+  }
+
+  /** After the ticks that are due when an answer leaves: one of the stream would first hand over more bytes. */
+  #resume(): void {
+    if (this.#reading === 'held' && this.#rest !== null && this.#mayParse(this.#rest)) this.#socket.resume()
   }
 
   /** Reads no further request: the answers that are due are the last. */
