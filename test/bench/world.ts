@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../support/free-port.ts'
-import { startWords, V8_FLAGS } from '../support/start-words.ts'
+import { startWords } from '../support/start-words.ts'
 import { until } from '../support/until.ts'
 import { KeyMint } from './keys.ts'
 import { writeLuaGateway, writeUpstream } from './nginx.ts'
@@ -97,7 +97,7 @@ export class BenchWorld {
     return gateway
   }
 
-  /** A server of the benchmark's own, with the gateway's options of V8. */
+  /** A server of the benchmark's own, started as its documentation shows: without V8 options. */
   async startNode(
     file: string,
     name: string,
@@ -107,7 +107,7 @@ export class BenchWorld {
     }: { nodeFlags?: readonly string[]; env?: Readonly<Record<string, string>> } = {},
   ): Promise<ServerProcess> {
     const port = await freePort()
-    const words = [...V8_FLAGS, ...nodeFlags, join(SERVERS, file), String(port), this.upstream.url]
+    const words = [...nodeFlags, join(SERVERS, file), String(port), this.upstream.url]
     return this.#start(name, process.execPath, words, port, env)
   }
 
