@@ -56,6 +56,7 @@ function entryOf(now: Date, seen: RequestObservation, { status, durationMs, abor
     workspaceId: seen.workspaceId ?? undefined,
     tier: seen.tier ?? undefined,
     fault: seen.fault ?? undefined,
+    upstreamStatus: seen.upstreamStatus ?? undefined,
     traceId: seen.traceId ?? undefined,
     spanId: seen.trace?.spanId,
     durationMs: roundToMicroseconds(durationMs),

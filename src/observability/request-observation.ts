@@ -25,6 +25,8 @@ export interface RequestObservation {
   isInFlight: boolean
   /** What went wrong, for the log only. */
   fault: string | null
+  /** Status of an upstream response that no client may see. */
+  upstreamStatus: number | null
   /** Whether the upstream broke off within its response, so that the gateway closed the client's connection. */
   truncated: boolean
   /** Where the response came from, if the upstream was not asked for this request alone. */

@@ -59,6 +59,7 @@ export class RequestObserver {
       responseBytes: 0,
       isInFlight: true,
       fault: null,
+      upstreamStatus: null,
       truncated: false,
       shared: null,
       traceId: trace === null ? traceIdOf(headers) : trace.traceId,

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { denied } from '../domain/denial.ts'
+import { type Denial, denied } from '../domain/denial.ts'
 import { endTogether } from '../http/batched-flush.ts'
 import {
   type BufferedResponse,
@@ -27,10 +27,7 @@ export function respond(
   refuse: Refuse,
 ): BodySink | null {
   if (decision.kind === 'denied') {
-    // The exchange itself did not fail: without this the log would not say why the client got 502.
-    if (decision.reason === 'upstream_error')
-      request.observation.fault = `status_${upstreamResponse.statusCode}`
-    refuse(request, decision)
+    refuseRejected(request, upstreamResponse.statusCode, decision, refuse)
     return null
   }
   beginUpstreamResponse(request.observation)
@@ -48,6 +45,18 @@ export function respond(
 export function respondBuffered({ response, observation }: ClientRequest, buffered: BufferedResponse): void {
   beginUpstreamResponse(observation)
   observation.responseBytes = writeBuffered(response, buffered, observation.requestId)
+}
+
+/** The exchange itself did not fail: without `upstreamStatus` the log would not say what the upstream answered. */
+export function refuseRejected(
+  request: ClientRequest,
+  upstreamStatus: number,
+  denial: Denial,
+  refuse: Refuse,
+): void {
+  request.observation.upstreamStatus = upstreamStatus
+  if (denial.reason === 'upstream_error') request.observation.fault = `status_${upstreamStatus}`
+  refuse(request, denial)
 }
 
 /** @param failure null where the client caused it */

@@ -23,6 +23,7 @@ function seenWith(changes: Partial<RequestObservation>): RequestObservation {
     responseBytes: 3,
     isInFlight: false,
     fault: null,
+    upstreamStatus: null,
     truncated: false,
     shared: null,
     traceId: null,
@@ -51,7 +52,7 @@ test('a line for a request has the form that the logger itself would have given 
   const logger = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream)
   const known = { keyId: 'key_1', workspaceId: 'ws_1', tier: 'memory' } as const
   new AccessLog(logger, stream).write(
-    seenWith({ ...known, reason: 'scope_missing', fault: 'a "fault"' }),
+    seenWith({ ...known, reason: 'scope_missing', fault: 'a "fault"', upstreamStatus: 302 }),
     END,
   )
   const fields = {
@@ -63,6 +64,7 @@ test('a line for a request has the form that the logger itself would have given 
     reason: 'scope_missing',
     ...known,
     fault: 'a "fault"',
+    upstreamStatus: 302,
     durationMs: 1.235,
     upstreamMs: 0.988,
   }

@@ -443,13 +443,25 @@ test('an answer that the upstream broke off is not laid at the client’s door',
 })
 
 test.each([
-  ['a redirect', '302 Found', 'application/json', 'status_302'],
-  ['a rejection of the gateway', '401 Unauthorized', 'application/json', 'status_401'],
-  ['a body that is not JSON', '200 OK', 'text/html', 'status_200'],
-])('the log can name the status behind a 502: %s', async (_, status, type, fault) => {
+  ['a redirect', '302 Found', 'application/json', 502],
+  ['a rejection of the gateway', '401 Unauthorized', 'application/json', 502],
+  ['a body that is not JSON', '200 OK', 'text/html', 502],
+  ['no such resource', '404 Not Found', 'application/json', 404],
+  ['an upstream that is unavailable', '503 Service Unavailable', 'application/json', 503],
+])('the log has the status of a response that no client may see: %s', async (_, line, type, status) => {
   await start(request =>
-    request.send(`HTTP/1.1 ${status}\r\nContent-Type: ${type}\r\nContent-Length: 2\r\n\r\n{}`),
+    request.send(`HTTP/1.1 ${line}\r\nContent-Type: ${type}\r\nContent-Length: 2\r\n\r\n{}`),
   )
-  expect((await ask()).status).toBe(502)
-  expect(gateway.requests[0]?.observation).toMatchObject({ fault })
+  expect((await ask()).status).toBe(status)
+  const upstreamStatus = Number.parseInt(line, 10)
+  const fault = status === 502 ? `status_${upstreamStatus}` : null
+  expect(gateway.requests[0]?.observation).toMatchObject({ upstreamStatus, fault })
+})
+
+test('the log has no upstream status if the response was passed on', async () => {
+  await start(request =>
+    request.send('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}'),
+  )
+  expect((await ask()).status).toBe(200)
+  expect(gateway.requests[0]?.observation).toMatchObject({ upstreamStatus: null, fault: null })
 })

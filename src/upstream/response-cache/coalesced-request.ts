@@ -9,6 +9,7 @@ import {
   type PassedResponse,
   RejectionBody,
   refuseFailed,
+  refuseRejected,
   rejectionResponse,
   respond,
   respondBuffered,
@@ -111,7 +112,7 @@ export class CoalescedRequest implements ExchangeHandler {
         this.#respondToAll(rejectionResponse(response, decision.retryAfter, body))
       })
     }
-    this.#settleAll(({ request }) => this.#parts.refuse(request, decision))
+    this.#settleAll(({ request }) => refuseRejected(request, statusCode, decision, this.#parts.refuse))
     return null
   }
 

@@ -129,6 +129,9 @@ test.each([
     JSON.stringify([status, JSON.stringify({ code, error: 'Refused' }), true]),
   ])
   expect(upstream.requests).toHaveLength(1)
+  const [, digits] = /^HTTP\/1\.1 (\d+)/.exec(bytes) ?? []
+  const upstreamStatus = digits === undefined ? null : Number(digits)
+  for (const { observation } of gateway.requests) expect(observation).toMatchObject({ upstreamStatus })
 })
 
 test('a rejection is everybody’s, with its own words and the time to wait', async () => {
