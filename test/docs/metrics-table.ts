@@ -1,7 +1,7 @@
 import type { Metric } from 'prom-client'
 import { createMetrics, PARTS, type Part } from '../../src/observability/metrics/metrics.ts'
 
-export const OBSERVABILITY = new URL('../../docs/operate/observability.md', import.meta.url)
+export const METRICS_PAGE = new URL('../../docs/operate/metrics.md', import.meta.url)
 
 const BEGIN = '<!-- metrics -->'
 const END = '<!-- /metrics -->'

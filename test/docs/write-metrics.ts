@@ -1,4 +1,4 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import { OBSERVABILITY, withCurrentMetrics } from './metrics-table.ts'
+import { METRICS_PAGE, withCurrentMetrics } from './metrics-table.ts'
 
-writeFileSync(OBSERVABILITY, withCurrentMetrics(readFileSync(OBSERVABILITY, 'utf8')))
+writeFileSync(METRICS_PAGE, withCurrentMetrics(readFileSync(METRICS_PAGE, 'utf8')))
