@@ -7,7 +7,7 @@ const UNITS = [
 ]
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 
-/** The same code as in layout/times.ts. */
+/** The same code as in src/control/console/layout/times.ts. */
 function relativeTime(differenceMs) {
   for (const [unit, unitMs] of UNITS) {
     const count = Math.trunc(differenceMs / unitMs)
