@@ -16,13 +16,16 @@ export interface ShellBlock {
   readonly answer: string | null
 }
 
-/** The blocks of a page, from ` ```sh ` to ` ``` `. `Needs a cluster.` on a line of its own above a block marks it. */
+/**
+ * The blocks of a page, from ` ```sh ` to ` ``` `, those within a list included. `*Needs a cluster.*` on a line of its own
+ * above a block marks it.
+ */
 export function shellBlocks(page: string): ShellBlock[] {
   const markdown = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
   const pattern =
-    /(?:^\*?Needs (a [a-z ]+)\.\*?\n\n?)?^```sh\n([\s\S]*?)^```\n(?:\n(?:[^\n#`]+\n\n)?```json\n([\s\S]*?)^```\n)?/gm
-  return [...markdown.matchAll(pattern)].map(([, needs = null, text = '', answer = null]) => ({
-    text,
+    /(?:^ *\*Needs (a cluster|a registry)\.\*\n\n)?^( *)```sh\n([\s\S]*?)^ *```\n(?:\n(?:[^\n#`]+\n\n)?```json\n([\s\S]*?)^```\n)?/gm
+  return [...markdown.matchAll(pattern)].map(([, needs = null, indent = '', text = '', answer = null]) => ({
+    text: text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
     needs,
     answer,
   }))
@@ -69,16 +72,20 @@ export async function runBlocks(
   return { outputs: stdout.split(SEPARATOR), code, stderr }
 }
 
-/** A shell in a process group of its own, so that a test can end everything in it. */
-export function startShell(script: string, env: Readonly<Record<string, string>>) {
+/**
+ * A shell in a process group of its own, so that a test can end everything in it.
+ * @param script null: it reads its commands from standard input
+ */
+export function startShell(script: string | null, env: Readonly<Record<string, string>>) {
   const programs = temporaryDirectory()
   writeFileSync(join(programs, 'npm'), NPM, { mode: 0o755 })
-  return spawn('bash', ['-c', script], {
+  const shell = spawn('bash', script === null ? ['-s'] : ['-c', script], {
     cwd: ROOT,
     detached: true,
     env: { PATH: `${programs}:${process.env['PATH'] ?? ''}`, HOME: process.env['HOME'], ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
   })
+  if (script !== null) shell.stdin.end()
+  return shell
 }
 
 /** Ends a shell of `startShell` and all that it has started. */

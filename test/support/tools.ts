@@ -17,6 +17,8 @@ export const OPENSSL: Tool = { program: 'openssl', debianPackage: 'openssl' }
 export const PROMTOOL: Tool = { program: 'promtool', debianPackage: 'prometheus' }
 export const PROMETHEUS: Tool = { program: 'prometheus', debianPackage: 'prometheus' }
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
+export const JQ: Tool = { program: 'jq', debianPackage: 'jq' }
+export const SQLITE: Tool = { program: 'sqlite3', debianPackage: 'sqlite3' }
 /** For the schemas of Kubernetes, a package of Python's; Debian parts what makes an environment for it from Python. */
 export const PYTHON: Tool = {
   program: 'python3',
@@ -55,6 +57,8 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   PROMTOOL,
   PROMETHEUS,
   CURL,
+  JQ,
+  SQLITE,
   POSTGRES,
   SCRIPT,
   HELM,

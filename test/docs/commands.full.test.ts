@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { RecordingUpstream } from '../support/recording-upstream.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { CURL, has, JQ, POSTGRES, SQLITE } from '../support/tools.ts'
+import { INSTALLATION_PAGES } from './command-pages.ts'
+import { blocksOf, Installation } from './installation.ts'
+
+const TIMEOUT_MS = 180_000
+const BACKUP = 'docs/operate/backup.md'
+const SECRET = /^wsk_\w+$/
+
+let redis: RedisServer
+let upstream: RecordingUpstream
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  upstream = await RecordingUpstream.start()
+})
+afterAll(async () => {
+  await upstream.stop()
+  await redis.stop()
+})
+beforeEach(() => redis.admin.flushall())
+
+describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
+  test('the blocks of each page work as they are written', { timeout: TIMEOUT_MS }, async () => {
+    const installation = await Installation.start({ redis, upstream })
+    const outputs = new Map<string, string>()
+    const [, ...pages] = INSTALLATION_PAGES.filter(page => page !== BACKUP)
+    for (const page of pages) outputs.set(page, (await installation.follow(blocksOf(page))).join('\n'))
+
+    expect(outputs.get('docs/cli.md')).toContain('importer')
+    expect(JSON.parse(outputs.get('docs/integrators.md') ?? '')).toMatchObject({ workspaceId: 'ws_1' })
+    expect(JSON.parse(outputs.get('docs/admin-api.md') ?? '')).toMatchObject({ name: 'reports' })
+    expect(JSON.parse(outputs.get('docs/operate/troubleshooting.md') ?? '')).toMatchObject({
+      status: 401,
+      reason: 'key_missing',
+    })
+    expect(outputs.get('docs/operate/signing-secrets.md')).toMatch(/^key_\w+\nreports\nkey_\w+\nimporter$/m)
+    for (const file of ['ws_1-importer', 'ws_2-reports'])
+      expect(installation.read(`new-keys/${file}`).trim()).toMatch(SECRET)
+  })
+})
+
+/** The restore drill of docs/operate/backup.md. @param ofDatabase the blocks that are for this database */
+async function drill(installation: Installation, ofDatabase: RegExp): Promise<void> {
+  const blocks = blocksOf(BACKUP)
+  const [backUp = '', restore = ''] = blocks.filter(block => ofDatabase.test(block))
+  const emptyRedis = blocks.find(block => block.includes('redis-cli')) ?? ''
+  const keys = [await installation.issue('a'), await installation.issue('b')]
+  const statuses = async () => Promise.all(keys.map(async key => (await installation.describe(key)).status))
+  const { keyId } = await installation.describe(keys[0] ?? '')
+  await installation.follow([backUp])
+  await installation.keys(`revoke ${keyId} --yes`)
+  keys.push(await installation.issue('c'))
+  expect(await statuses()).toEqual([401, 200, 200])
+
+  await installation.stop('console')
+  await installation.follow([restore])
+  await installation.startAgain('console')
+  expect(await statuses()).toEqual([401, 200, 200])
+  await installation.keys(`revoke ${keyId} --yes`)
+  await installation.follow([emptyRedis])
+  await installation.keys('sync')
+  await installation.stop('gateway')
+  await installation.startAgain('gateway')
+  expect(await statuses()).toEqual([401, 200, 401])
+}
+
+describe.skipIf(![CURL, JQ, SQLITE].every(has))('a restored SQLite database', () => {
+  test('gives the statuses of the restore drill', { timeout: TIMEOUT_MS }, async () => {
+    await drill(await Installation.start({ redis, upstream }), /sqlite3|postern\.db/)
+  })
+})
+
+describe.skipIf(![CURL, JQ, POSTGRES].every(has))('a restored PostgreSQL database', () => {
+  test('gives the statuses of the restore drill', { timeout: TIMEOUT_MS }, async () => {
+    const postgres = await PostgresServer.started()
+    try {
+      const databaseUrl = await postgres.database()
+      const { hostname, port, username, password, pathname } = new URL(databaseUrl)
+      const env = {
+        PGHOST: hostname,
+        PGPORT: port,
+        PGUSER: username,
+        PGDATABASE: pathname.slice(1),
+        PGPASSWORD: password,
+      }
+      await drill(await Installation.start({ redis, upstream, databaseUrl, env }), /pg_dump|pg_restore/)
+    } finally {
+      await postgres.stop()
+    }
+  })
+})
+
+test('each block of the backup page is for a database or for Redis', () => {
+  expect(
+    blocksOf(BACKUP).filter(block => !/sqlite3|postern\.db|pg_dump|pg_restore|redis-cli/.test(block)),
+  ).toEqual([])
+})
