@@ -5,7 +5,7 @@ import { INSTALLATION_PAGES, OTHER_TESTED_PAGES } from './command-pages.ts'
 import { shellBlocks } from './shell-blocks.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const PAGES = ['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })]
+const PAGES = ['README.md', 'helm/README.md', ...globSync('docs/**/*.md', { cwd: ROOT })]
 const TESTED: readonly string[] = [...INSTALLATION_PAGES, ...OTHER_TESTED_PAGES]
 
 describe.each(PAGES)('%s', page => {
