@@ -157,7 +157,7 @@ export function circuit(target: string, keywords: { failures: number; openMs: nu
       default: keywords.failures,
       minimum: 1,
       maximum: 1_000_000,
-      description: `Consecutive failed connections and time-outs after which the circuit to ${target} opens`,
+      description: `Consecutive failed connections and timeouts after which the circuit to ${target} opens`,
     }),
     openMs: integer({
       default: keywords.openMs,
