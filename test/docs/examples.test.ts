@@ -1,0 +1,52 @@
+import { globSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { settings } from '../../src/config/settings.ts'
+import { fileWith, mistakesOf, SIGNING_SECRET } from '../config/examples.ts'
+import { Certificates } from '../support/self-signed.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const SECTIONS = new Set(settings.map(({ path }) => path.split('.')[0]))
+const certificates = new Certificates()
+const CERTIFICATE = readFileSync(certificates.certFile, 'utf8')
+const KEY = readFileSync(certificates.keyFile, 'utf8')
+certificates.remove()
+
+interface Example {
+  readonly page: string
+  readonly text: string
+}
+
+/** Blocks whose top level holds settings; those of docs/behind are values of the chart, which its own tests render. */
+const EXAMPLES: readonly Example[] = globSync('docs/{*,operate/*}.md', { cwd: ROOT }).flatMap(page =>
+  [...readFileSync(`${ROOT}${page}`, 'utf8').matchAll(/^ *```yaml\n([\s\S]*?)^ *```/gm)]
+    .map(([, text = '']) => ({ page, text }))
+    .filter(({ text }) => Object.keys(parse(text) as object).every(section => SECTIONS.has(section))),
+)
+
+/** The example with files that exist in place of those that it names. */
+function withFiles(text: string): string {
+  return text.replaceAll(/\/run\/(?:secrets|tls)\/[\w.-]+/g, path => fileWith(contentOf(basename(path))))
+}
+
+function contentOf(name: string): string {
+  if (name.endsWith('-key.pem')) return KEY
+  return name.endsWith('.pem') ? CERTIFICATE : SIGNING_SECRET
+}
+
+test('the pages have examples of settings', () => {
+  expect(new Set(EXAMPLES.map(({ page }) => page)).size).toBeGreaterThan(6)
+})
+
+test.each(EXAMPLES)('an example of $page is accepted', ({ text }) => {
+  const environment = {
+    // Each form of Redis is set alone.
+    ...(/^redis:/m.test(text) ? { POSTERN_REDIS_URL: undefined } : {}),
+    ...(/^keyService:/m.test(text) && !text.includes('tokenFile:')
+      ? { POSTERN_KEY_SERVICE_TOKEN: SIGNING_SECRET }
+      : {}),
+  }
+  expect(mistakesOf({ file: withFiles(text), environment })).toEqual([])
+})
