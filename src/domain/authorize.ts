@@ -55,7 +55,8 @@ export function authorize(question: {
 function refuseUnusable(grant: KeyGrant, nowMs: number): Denial | null {
   if (grant.revokedAtMs !== null) return denied('key_revoked')
   // Asked this way round, so that a time that is no number lets nothing through.
-  return nowMs < grant.expiresAtMs ? null : denied('key_expired')
+  if (!(nowMs < grant.expiresAtMs)) return denied('key_expired')
+  return grant.suspendedAtMs === null ? null : denied('key_suspended')
 }
 
 /** Strict equality of two texts; no lookup, so that the answer costs the same whether the workspace exists or not. */

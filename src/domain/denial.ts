@@ -103,6 +103,11 @@ export const DENIALS = {
     responsible: 'client',
     countedAs: 'decision',
   },
+  key_suspended: {
+    ...invalidToken('key_suspended', 'The API key is suspended'),
+    responsible: 'client',
+    countedAs: 'decision',
+  },
   key_store_unavailable: {
     status: 503,
     code: 'key_store_unavailable',

@@ -1,12 +1,17 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import { MAX_CIDRS, normalizeCidrs } from './cidr.ts'
 import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key/key-record.ts'
 import { isScope, normalizeScopes } from './scope.ts'
 
 /** What the two planes share: names in Redis and the form of a record. Messages: `invalidation-message.ts`. */
 export const CHANGES_CHANNEL = 'postern:keys:changed'
 
-/** Schema of the record on the wire. A reader refuses a newer one and asks the key service instead. */
+/**
+ * Schemas of the record on the wire. A reader refuses a newer one and asks the key service instead. A record is of the
+ * second only if it restricts a key in a way that readers of the first would overlook: they must not use it.
+ */
 const SCHEMA_VERSION = 1
+const RESTRICTED_SCHEMA_VERSION = 2
 /** A record is a few hundred bytes; a longer entry was not written by the console. */
 export const MAX_RECORD_BYTES = 16 * 1024
 /** The last byte that GETRANGE asks for: one more than a record may have, so that a longer entry shows. */
@@ -27,17 +32,20 @@ export function isDigest(text: string): boolean {
   return DIGEST.test(text)
 }
 
-/** A record as people and programs see it: instants in ISO 8601, UTC. Admin API, key service and Redis share it. */
+/** A record as people and programs see it: instants in ISO 8601, UTC. */
 export interface RecordJson {
   id: string
   workspaceId: string
   name: string
+  description: string | null
   scopes: readonly string[]
   hint: string
   createdAt: string
   createdBy: string
   expiresAt: string
   revokedAt: string | null
+  suspendedAt: string | null
+  allowedCidrs: readonly string[]
   rotatedFrom: string | null
   replacedBy: string | null
   version: number
@@ -48,16 +56,23 @@ export function toRecordJson(record: KeyRecord): RecordJson {
     id: record.id,
     workspaceId: record.workspaceId,
     name: record.name,
+    description: record.description,
     scopes: record.scopes,
     hint: record.hint,
     createdAt: new Date(record.createdAtMs).toISOString(),
     createdBy: record.createdBy,
     expiresAt: new Date(record.expiresAtMs).toISOString(),
-    revokedAt: record.revokedAtMs === null ? null : new Date(record.revokedAtMs).toISOString(),
+    revokedAt: instantOrNull(record.revokedAtMs),
+    suspendedAt: instantOrNull(record.suspendedAtMs),
+    allowedCidrs: record.allowedCidrs,
     rotatedFrom: record.rotatedFrom,
     replacedBy: record.replacedBy,
     version: record.version,
   }
+}
+
+function instantOrNull(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString()
 }
 
 /** Its own key, derived (RFC 5869), so that a MAC on a record can never be taken for one on a key. */
@@ -70,12 +85,27 @@ export function deriveRecordKey(signingSecret: Uint8Array): KeyObject {
  * @param recordKey the key that signs, or null where keys are opaque and no signing secret is set
  */
 export function encodeRecord(record: KeyRecord, digest: string, recordKey: KeyObject | null): string {
-  const body = { v: SCHEMA_VERSION, ...toRecordJson(record) }
+  const body = recordBody(record)
   // Signed is what a reader will read, so that no spelling of a record can be written that its own MAC does not fit.
   const grant = readGrant(body)
   if (grant === null) throw new RangeError(`The record of ${record.id} has a field that no reader would take`)
   if (recordKey === null) return JSON.stringify(body)
   return JSON.stringify({ ...body, mac: macOfGrant(grant, digest, recordKey) })
+}
+
+/**
+ * Without the description, which no gateway needs. A revoked record names no restriction, so that every reader, also of
+ * the first schema, takes it as revoked.
+ */
+function recordBody(record: KeyRecord): Record<string, unknown> {
+  const { description, suspendedAt, allowedCidrs, ...body } = toRecordJson(record)
+  if (record.revokedAtMs !== null || !isRestricted(record)) return { v: SCHEMA_VERSION, ...body }
+  const cidrs = allowedCidrs.length === 0 ? {} : { allowedCidrs }
+  return { v: RESTRICTED_SCHEMA_VERSION, ...body, ...(suspendedAt === null ? {} : { suspendedAt }), ...cidrs }
+}
+
+function isRestricted({ suspendedAtMs, allowedCidrs }: KeyGrant): boolean {
+  return suspendedAtMs !== null || allowedCidrs.length > 0
 }
 
 export type DecodedRecord =
@@ -95,7 +125,8 @@ export function decodeRecord(
 ): DecodedRecord {
   const json = parseJsonObject(text, MAX_RECORD_BYTES)
   if (json === null) return { ok: false, why: 'malformed' }
-  if (json['v'] !== undefined && json['v'] !== SCHEMA_VERSION) return { ok: false, why: 'unknown_schema' }
+  const { v = SCHEMA_VERSION } = json
+  if (v !== SCHEMA_VERSION && v !== RESTRICTED_SCHEMA_VERSION) return { ok: false, why: 'unknown_schema' }
   const grant = readGrant(json)
   if (grant === null) return { ok: false, why: 'malformed' }
   const mac = json['mac']
@@ -107,23 +138,30 @@ export function decodeRecord(
 
 function readGrant(json: Record<string, unknown>): KeyGrant | null {
   const { id, workspaceId, scopes, version } = json
-  // Another key service may know no hint, and say nothing of a revocation that was not. In Redis the MAC covers both.
-  const { hint = '', revokedAt = null } = json
+  // Another key service may know no hint, and leave out what a key does not have. In Redis the MAC covers all of it.
+  const { hint = '' } = json
   const expiresAtMs = parseInstant(json['expiresAt'])
-  const revokedAtMs = revokedAt === null ? null : parseInstant(revokedAt)
+  const revokedAtMs = parseOptionalInstant(json['revokedAt'])
+  const suspendedAtMs = parseOptionalInstant(json['suspendedAt'])
+  const allowedCidrs = parseCidrs(json['allowedCidrs'])
   if (typeof id !== 'string' || !KEY_ID.test(id)) return null
   if (typeof workspaceId !== 'string' || !isWorkspaceId(workspaceId)) return null
   if (!isScopeList(scopes)) return null
   if (typeof hint !== 'string' || hint.length > 128) return null
-  if (expiresAtMs === null || (revokedAt !== null && revokedAtMs === null)) return null
-  if (!isVersion(version)) return null
-  return { id, workspaceId, scopes: normalizeScopes(scopes), hint, expiresAtMs, revokedAtMs, version }
+  if (expiresAtMs === null || revokedAtMs === undefined || suspendedAtMs === undefined) return null
+  if (allowedCidrs === null || !isVersion(version)) return null
+  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs }
+  return { id, workspaceId, scopes: normalizeScopes(scopes), hint, expiresAtMs, ...restrictions, version }
 }
 
-/** A list with one form only, so that no two grants share the bytes that are signed. */
+/**
+ * A list with one form only, so that no two grants share the bytes that are signed. That of a grant without restrictions
+ * is the one that readers of the first schema know.
+ */
 function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): string {
+  const restricted = isRestricted(grant)
   const signed = JSON.stringify([
-    SCHEMA_VERSION,
+    restricted ? RESTRICTED_SCHEMA_VERSION : SCHEMA_VERSION,
     digest,
     grant.id,
     grant.workspaceId,
@@ -132,6 +170,7 @@ function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): stri
     grant.expiresAtMs,
     grant.revokedAtMs,
     grant.version,
+    ...(restricted ? [grant.suspendedAtMs, grant.allowedCidrs] : []),
   ])
   return createHmac('sha256', recordKey).update(signed).digest('base64url')
 }
@@ -165,6 +204,22 @@ export function isVersion(value: unknown): value is number {
 
 export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+const NO_CIDRS: readonly string[] = []
+
+/** @returns null for what is no list of IP addresses and CIDRs */
+function parseCidrs(value: unknown): readonly string[] | null {
+  if (value === undefined || value === null) return NO_CIDRS
+  if (!Array.isArray(value) || value.length > MAX_CIDRS) return null
+  if (value.length === 0) return NO_CIDRS
+  const texts = value.filter(cidr => typeof cidr === 'string')
+  return texts.length < value.length ? null : normalizeCidrs(texts)
+}
+
+/** @returns null for what is absent, undefined for what is no instant */
+function parseOptionalInstant(value: unknown): number | null | undefined {
+  return value === undefined || value === null ? null : (parseInstant(value) ?? undefined)
 }
 
 function parseInstant(value: unknown): number | null {

@@ -35,6 +35,9 @@ describe('the document says of a record what the gateway thinks of it', () => {
     ['every kind of character', { id: '!k~', workspaceId: 'A-z_0.9~', scopes: ['!#[]~', 'a'.repeat(64)] }],
     ['a name of dots', { workspaceId: '...' }],
     ['version 0', { version: 0 }],
+    ['suspended', { suspendedAt: '2026-11-20T09:00:00Z', v: 2 }],
+    ['networks', { allowedCidrs: ['192.0.2.0/24', '::1'], v: 2 }],
+    ['neither', { suspendedAt: null, allowedCidrs: null }],
   ])('good: %s', (_, changes) => {
     expectToFit(judge, { ...RECORD, ...changes })
     expect(decodeRecord(JSON.stringify({ ...RECORD, ...changes }), DIGEST, null).ok).toBe(true)
@@ -63,7 +66,9 @@ describe('the document says of a record what the gateway thinks of it', () => {
     ['half a version', { version: 1.5 }],
     ['a version below none', { version: -1 }],
     ['a version that no database holds', { version: 2_147_483_648 }],
-    ['a form of tomorrow', { v: 2 }],
+    ['suspended: true', { suspendedAt: true }],
+    ['one network for a list', { allowedCidrs: '192.0.2.0/24' }],
+    ['a form of tomorrow', { v: 3 }],
   ])('bad: %s', (_, changes) => {
     expect(judge({ ...RECORD, ...changes })).toBe(false)
     expect(decodeRecord(JSON.stringify({ ...RECORD, ...changes }), DIGEST, null).ok).toBe(false)

@@ -38,9 +38,34 @@ export function describeKeyRepository(
     test('returns a key as stored, by id and by digest', async () => {
       const plain = someKey({ name: 'Übung “1” 🔑 <img src=x>' })
       const linked = someKey({ rotatedFrom: plain.record.id, replacedBy: 'key_x', revokedAtMs: NOW_MS })
-      for (const key of [plain, linked]) await insert(repository, key)
+      const cidrs = ['192.0.2.0/24', '2001:db8::/32']
+      const restricted = someKey({ description: 'for “CI”', suspendedAtMs: NOW_MS, allowedCidrs: cidrs })
+      for (const key of [plain, linked, restricted]) await insert(repository, key)
       expect(await repository.findById(plain.record.id)).toEqual(plain)
+      expect(await repository.findById(restricted.record.id)).toEqual(restricted)
       expect(await repository.findByDigest(linked.digest)).toEqual(linked)
+    })
+
+    test('takes the statements of a console of the release before, which knows no suspension', async () => {
+      const { record, digest } = someKey()
+      const suspended = someKey({ suspendedAtMs: NOW_MS, allowedCidrs: ['192.0.2.0/24'], description: 'CI' })
+      await insert(repository, suspended)
+      await sql`
+        insert into keys (id, digest, workspace_id, name, scopes, hint, created_at_ms, created_by, expires_at_ms,
+          revoked_at_ms, rotated_from, replaced_by, version, changed_at_ms)
+        values (${record.id}, ${digest}, ${record.workspaceId}, ${record.name}, ${JSON.stringify(record.scopes)},
+          ${record.hint}, ${record.createdAtMs}, ${record.createdBy}, ${record.expiresAtMs}, null, null, null, 1,
+          ${NOW_MS})`.execute(database.writer)
+      await sql`
+        update keys set revoked_at_ms = ${NOW_MS}, version = 2, changed_at_ms = ${NOW_MS}
+        where id = ${suspended.record.id} and version = 1`.execute(database.writer)
+      expect(await repository.findById(record.id)).toEqual({ record, digest })
+      const after = await repository.findById(suspended.record.id)
+      expect(after).toEqual({
+        ...suspended,
+        record: { ...suspended.record, revokedAtMs: NOW_MS, version: 2 },
+      })
+      expect(keyState(after?.record ?? record, NOW_MS)).toBe('revoked')
     })
 
     test('returns null for an unknown key', async () => {
@@ -167,6 +192,8 @@ export function describeKeyRepository(
       const former = someKey({ expiresAtMs: NOW_MS })
       await insert(repository, former)
       await replace(repository, revoked(former))
+      await insert(repository, someKey({ suspendedAtMs: NOW_MS }))
+      await insert(repository, someKey({ suspendedAtMs: NOW_MS, revokedAtMs: NOW_MS }))
       expect(
         await repository.countByState({
           nowMs: NOW_MS,
@@ -177,8 +204,9 @@ export function describeKeyRepository(
         active: 2,
         expiring_30d: 1,
         expiring: 1,
+        suspended: 1,
         expired: 1,
-        revoked: 1,
+        revoked: 2,
       })
     })
 
@@ -188,7 +216,15 @@ export function describeKeyRepository(
         active: [someKey(), someKey({ rotatedFrom: 'key_x' })],
         expiring: [someKey({ expiresAtMs: soonMs }), someKey({ expiresAtMs: NOW_MS + 1 })],
         retiring: [someKey({ replacedBy: 'key_x' }), someKey({ replacedBy: 'key_x', expiresAtMs: soonMs })],
-        expired: [someKey({ expiresAtMs: NOW_MS }), someKey({ expiresAtMs: NOW_MS, replacedBy: 'key_x' })],
+        suspended: [
+          someKey({ suspendedAtMs: NOW_MS }),
+          someKey({ suspendedAtMs: NOW_MS, replacedBy: 'key_x', expiresAtMs: soonMs }),
+        ],
+        expired: [
+          someKey({ expiresAtMs: NOW_MS, suspendedAtMs: NOW_MS - 1 }),
+          someKey({ expiresAtMs: NOW_MS }),
+          someKey({ expiresAtMs: NOW_MS, replacedBy: 'key_x' }),
+        ],
         revoked: [
           someKey({ revokedAtMs: NOW_MS }),
           someKey({ expiresAtMs: NOW_MS - 1, revokedAtMs: NOW_MS - 2 }),

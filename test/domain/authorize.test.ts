@@ -37,6 +37,7 @@ const FAILURES: readonly {
 }[] = [
   { reason: 'key_revoked', apply: (_, record) => Object.assign(record, { revokedAtMs: NOW_MS - 1 }) },
   { reason: 'key_expired', apply: (_, record) => Object.assign(record, { expiresAtMs: NOW_MS }) },
+  { reason: 'key_suspended', apply: (_, record) => Object.assign(record, { suspendedAtMs: NOW_MS - 1 }) },
   {
     reason: 'other_workspace',
     apply: question => {

@@ -35,6 +35,9 @@ export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
     createdBy: 'ada@example.com',
     expiresAtMs: NOW_MS + 90 * DAY_MS,
     revokedAtMs: null,
+    description: null,
+    suspendedAtMs: null,
+    allowedCidrs: [],
     rotatedFrom: null,
     replacedBy: null,
     version: 1,
@@ -43,6 +46,8 @@ export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
 }
 
 export function grantOf(record: KeyRecord): KeyGrant {
-  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version } = record
-  return { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version }
+  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, suspendedAtMs, allowedCidrs, version } =
+    record
+  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs }
+  return { id, workspaceId, scopes, hint, expiresAtMs, ...restrictions, version }
 }

@@ -156,6 +156,7 @@ const record: fc.Arbitrary<KeyRecord> = fc
     scopes: fc.oneof({ weight: 2, arbitrary: fc.constant(['files:read', 'workspace:read']) }, scopes),
     expiresAtMs: fc.oneof({ weight: 2, arbitrary: fc.constant(NOW_MS + 9e9) }, nearNow),
     revokedAtMs: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, nearNow, fc.constant(0)),
+    suspendedAtMs: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, nearNow, fc.constant(0)),
     replacedBy: fc.constantFrom(null, 'key_2'),
   })
   .map(exampleRecord)
@@ -198,6 +199,7 @@ it('nothing is ever permitted but a configured endpoint of the key’s own works
       expect(read.pathname + read.search).toBe(upstreamTarget)
       expect(read.host).toBe('upstream')
       expect(record.revokedAtMs).toBeNull()
+      expect(record.suspendedAtMs).toBeNull()
       expect(nowMs).toBeLessThan(record.expiresAtMs)
       const scope = SCOPES[route.name]
       if (scope !== undefined) expect(record.scopes).toContain(scope)

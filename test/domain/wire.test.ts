@@ -45,6 +45,9 @@ const records: fc.Arbitrary<KeyRecord> = fc.record({
     instant.map(ms => ms + 0.25),
   ),
   revokedAtMs: fc.option(instant),
+  description: fc.option(fc.string()),
+  suspendedAtMs: fc.option(instant),
+  allowedCidrs: fc.subarray(['192.0.2.0/24', '2001:db8::/32', '::1/128']),
   rotatedFrom: fc.option(fc.string()),
   replacedBy: fc.option(fc.string()),
   version: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
@@ -59,6 +62,8 @@ describe('a record on the wire', () => {
           ok: true,
           grant: {
             ...grantOf(record),
+            // A revoked record names no restriction.
+            ...(record.revokedAtMs === null ? {} : { suspendedAtMs: null, allowedCidrs: [] }),
             scopes: [...new Set(record.scopes)].sort(),
             expiresAtMs: Math.floor(record.expiresAtMs),
           },
@@ -69,9 +74,11 @@ describe('a record on the wire', () => {
 
   it('stands under the digest of the key, in JSON with its schema and ISO instants', () => {
     expect(redisKeyOf(DIGEST)).toBe(`postern:key:${DIGEST}`)
+    const { description, suspendedAt, allowedCidrs, ...body } = toRecordJson(exampleRecord())
+    expect([description, suspendedAt, allowedCidrs]).toEqual([null, null, []])
     expect(JSON.parse(encodeRecord(exampleRecord(), DIGEST, RECORD_KEY))).toEqual({
       v: 1,
-      ...toRecordJson(exampleRecord()),
+      ...body,
       mac: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
     })
     expect(toRecordJson(exampleRecord({ revokedAtMs: NOW_MS }))).toMatchObject({
@@ -113,6 +120,30 @@ describe('a record on the wire', () => {
   })
 })
 
+describe('a release that knows only the first schema', () => {
+  const schemaOf = (changes: Partial<KeyRecord>) =>
+    (JSON.parse(encodeRecord(exampleRecord(changes), DIGEST, RECORD_KEY)) as Json)['v']
+  const restrictions = { suspendedAtMs: NOW_MS, allowedCidrs: ['192.0.2.0/24'] }
+
+  it.each<[string, Partial<KeyRecord>]>([
+    ['suspended', { suspendedAtMs: NOW_MS }],
+    ['restricted to networks', { allowedCidrs: ['192.0.2.0/24'] }],
+  ])('cannot overlook that a key is %s: the record is of a schema that it refuses', (_, changes) => {
+    expect(schemaOf(changes)).toBe(2)
+  })
+
+  it('reads every other record, and takes a revoked key for revoked whatever it was before', () => {
+    expect(schemaOf({})).toBe(1)
+    expect(schemaOf({ description: 'for people' })).toBe(1)
+    expect(schemaOf({ ...restrictions, revokedAtMs: NOW_MS })).toBe(1)
+  })
+
+  it('wrote MACs that are good today', () => {
+    const { mac } = JSON.parse(encodeRecord(exampleRecord(), DIGEST, RECORD_KEY)) as Json
+    expect(mac).toBe('UzhNK4UI238UMKwhqfbKZQanuI_Fia4i8iAxPRlBodI')
+  })
+})
+
 describe('whoever can write to Redis can grant nothing: the MAC is refused after a change of', () => {
   it.each([
     ['id', { id: 'key_other' }],
@@ -131,6 +162,20 @@ describe('whoever can write to Redis can grant nothing: the MAC is refused after
     ['mac, a list', { mac: [] }],
   ])('%s', (_, changes) => {
     expect(whyNot(tampered(changes))).toBe('bad_mac')
+  })
+
+  const suspended = exampleRecord({ suspendedAtMs: NOW_MS })
+  const restricted = exampleRecord({ allowedCidrs: ['192.0.2.0/24'] })
+  it.each<[string, Json, KeyRecord]>([
+    ['suspendedAt, taken back', { suspendedAt: null }, suspended],
+    ['suspendedAt, left out, in the first schema', { suspendedAt: undefined, v: 1 }, suspended],
+    ['suspendedAt, added', { suspendedAt: '2026-11-20T09:00:00.000Z' }, exampleRecord()],
+    ['allowedCidrs, emptied', { allowedCidrs: [] }, restricted],
+    ['allowedCidrs, left out, in the first schema', { allowedCidrs: undefined, v: 1 }, restricted],
+    ['allowedCidrs, widened', { allowedCidrs: ['192.0.0.0/16'] }, restricted],
+    ['allowedCidrs, added', { allowedCidrs: ['192.0.2.0/24'] }, exampleRecord()],
+  ])('%s', (_, changes, record) => {
+    expect(whyNot(tampered(changes, record))).toBe('bad_mac')
   })
 
   it('revokedAt, taken back', () => {
@@ -154,7 +199,7 @@ describe('a reader', () => {
     expect(whyNot(tampered({ region: 'eu', limits: { perMinute: 5 }, __proto: 1 }))).toBe('accepted')
   })
 
-  it.each([2, 0, '1', null, true, [1]])('refuses a schema that it does not know: %j', v => {
+  it.each([3, 0, '1', null, true, [1]])('refuses a schema that it does not know: %j', v => {
     expect(whyNot(tampered({ v }))).toBe('unknown_schema')
     expect(whyNot(tampered({ v }), null)).toBe('unknown_schema')
   })
@@ -190,6 +235,11 @@ describe('a reader', () => {
     ['a revocation that cannot be read', { revokedAt: 'yes' }],
     ['a revocation of true', { revokedAt: true }],
     ['a revocation of an empty text', { revokedAt: '' }],
+    ['a suspension that cannot be read', { suspendedAt: 'yes' }],
+    ['networks that are a text', { allowedCidrs: '10.0.0.0/8' }],
+    ['a network that is none', { allowedCidrs: ['10.0.0.0/8', 'all'] }],
+    ['a network that is no text', { allowedCidrs: [10] }],
+    ['too many networks', { allowedCidrs: Array.from({ length: 33 }, (_, index) => `10.0.0.${index}`) }],
     ['no version', { version: undefined }],
     ['a negative version', { version: -1 }],
     ['a version that is no whole number', { version: 1.5 }],

@@ -36,7 +36,12 @@ export function breachOfRecords(plan: RecordPlan, verdict: Verdict, nowMs: numbe
 
 /** A record in Redis with a good MAC is the truth; what the key service says is; nothing else is anything. */
 function honestSayings(plan: RecordPlan, nowMs: number): Verdict[] {
-  const truth = verdictOn(grantOf(plan.truth), plan.truth.revokedAtMs !== null, nowMs)
+  const { revokedAtMs, suspendedAtMs } = plan.truth
+  const truth = verdictOn(
+    grantOf(plan.truth),
+    { revoked: revokedAtMs !== null, suspended: suspendedAtMs !== null },
+    nowMs,
+  )
   const keyService = keyServiceSaying(plan, nowMs)
   // A mutation of Redis may have left what decides as it was.
   return [truth, keyService]
@@ -57,7 +62,8 @@ function keyServiceSaying({ keyService }: RecordPlan, nowMs: number): Verdict {
     return { kind: 'refused', code: 'key_invalid' }
   if (read.head.status !== 200 || json === null || !isRecord(json)) return NO_ANSWER
   const { id, workspaceId, scopes, hint = '', expiresAt } = json
-  if (!isDay(expiresAt) || (json['revokedAt'] != null && !isDay(json['revokedAt']))) return NO_ANSWER
+  const { revokedAt = null, suspendedAt = null } = json
+  if (![expiresAt, revokedAt, suspendedAt].every(at => at === null || isDay(at))) return NO_ANSWER
   const grant = {
     workspaceId,
     scopes: [...new Set(scopes as string[])].sort(),
@@ -65,7 +71,7 @@ function keyServiceSaying({ keyService }: RecordPlan, nowMs: number): Verdict {
     hint,
     expiresAt: new Date(String(expiresAt)).toISOString(),
   }
-  return verdictOn(grant, json['revokedAt'] != null, nowMs)
+  return verdictOn(grant, { revoked: revokedAt !== null, suspended: suspendedAt !== null }, nowMs)
 }
 
 function grantOf(record: KeyRecord): Record<string, unknown> {
@@ -78,9 +84,14 @@ function grantOf(record: KeyRecord): Record<string, unknown> {
   }
 }
 
-function verdictOn(grant: Record<string, unknown>, revoked: boolean, nowMs: number): Verdict {
+function verdictOn(
+  grant: Record<string, unknown>,
+  { revoked, suspended }: { revoked: boolean; suspended: boolean },
+  nowMs: number,
+): Verdict {
   if (revoked) return { kind: 'refused', code: 'key_revoked' }
   if (Date.parse(String(grant['expiresAt'])) <= nowMs) return { kind: 'refused', code: 'key_expired' }
+  if (suspended) return { kind: 'refused', code: 'key_suspended' }
   return { kind: 'granted', grant }
 }
 

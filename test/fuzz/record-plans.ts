@@ -20,12 +20,14 @@ const PIECES = [
   '"workspaceId":"ws_2"',
   ',"workspaceId":"ws_2"',
   ',"revokedAt":null',
+  ',"suspendedAt":null',
   ',"scopes":["files:read","workspace:read"]',
   ',"scopes":["*"]',
   ',"expiresAt":"2099-01-01T00:00:00.000Z"',
   ',"version":9007199254740991',
   ',"v":1',
   ',"v":2',
+  ',"v":3',
   ',"mac":null',
   ',"mac":""',
   ',"__proto__":{"workspaceId":"ws_2"}',
@@ -106,6 +108,7 @@ export function recordPlan(seed: number, digest: string, nowMs: number): RecordP
     scopes: pick([['files:read', 'workspace:read'], ['workspace:read'], []]),
     expiresAtMs: pick([nowMs + YEAR_MS, nowMs + YEAR_MS, nowMs - 60_000]),
     revokedAtMs: pick([null, null, nowMs - 60_000]),
+    suspendedAtMs: pick([null, null, null, nowMs - 60_000]),
     version: 5,
   })
   const signed = encodeRecord(truth, digest, RECORD_KEY)

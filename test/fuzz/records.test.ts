@@ -22,6 +22,13 @@ test('whatever stands in Redis, and whatever the key service answers, nobody is 
   expect(fuzzer.faults()).toEqual([])
   expect(report.inBatches).toBeGreaterThan(0)
   // A run in which one of these never came would show nothing.
-  for (const verdict of ['granted', 'key_invalid', 'key_revoked', 'key_expired', 'key_store_unavailable'])
-    expect(report.verdicts.get(verdict)).toBeGreaterThan(0)
+  for (const verdict of [
+    'granted',
+    'key_invalid',
+    'key_revoked',
+    'key_expired',
+    'key_suspended',
+    'key_store_unavailable',
+  ])
+    expect(report.verdicts.get(verdict), verdict).toBeGreaterThan(0)
 })

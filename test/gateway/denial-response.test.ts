@@ -14,6 +14,7 @@ const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: st
   key_invalid: [401, 'key_invalid', false],
   key_expired: [401, 'key_expired', false],
   key_revoked: [401, 'key_revoked', false],
+  key_suspended: [401, 'key_suspended', false],
   scope_missing: [403, 'scope_missing', false],
   unknown_route: [404, 'not_found', false],
   other_workspace: [404, 'not_found', false],
@@ -97,7 +98,7 @@ describe('challenges', () => {
     expect(challengeOf('key_missing')).toBe('Bearer realm="postern"')
   })
 
-  it.each(['key_invalid', 'key_expired', 'key_revoked'] as const)(
+  it.each(['key_invalid', 'key_expired', 'key_revoked', 'key_suspended'] as const)(
     'name the error with a description: %s',
     reason => {
       const { error } = JSON.parse(refusalOf(denied(reason)).body) as { error: string }

@@ -8,7 +8,9 @@ import { plainText } from '../../src/cli/text.ts'
 import { personOf } from '../../src/control/sign-in/claims.ts'
 import { localPath } from '../../src/control/sign-in/local-path.ts'
 import { decodeSignInAttempt } from '../../src/control/sign-in/sign-in-attempt.ts'
-import { isKeyName, planExpiry } from '../../src/domain/key/issue-key.ts'
+import { normalizeCidrs } from '../../src/domain/cidr.ts'
+import { planExpiry } from '../../src/domain/key/issue-key.ts'
+import { isKeyName } from '../../src/domain/key/key-fields.ts'
 import { isWorkspaceId } from '../../src/domain/key/key-record.ts'
 import { holdsStrayKey } from '../../src/domain/key/stray-keys.ts'
 import { parseQuery } from '../../src/domain/query.ts'
@@ -110,6 +112,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   ],
   'a workspace id': isWorkspaceId,
   'the name of a key': isKeyName,
+  'the networks of a key': text => normalizeCidrs([text]),
   'the expiry of a key': text => planExpiry({ expiresAt: text }, 0),
   'the scopes of a key': text => normalizeScopes(text.split(' ')),
   'a span of time': parseDuration,

@@ -21,6 +21,8 @@ function found(workspaceId: string): Lookup {
     hint: 'wsk_…abcd',
     expiresAtMs: 1,
     revokedAtMs: null,
+    suspendedAtMs: null,
+    allowedCidrs: [],
     version: 1,
   }
   return { kind: 'found', grant, tier: 'memory' }

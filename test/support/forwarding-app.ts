@@ -26,6 +26,8 @@ const GRANT: KeyGrant = {
   hint: 'wsk_…abcd',
   expiresAtMs: Number.MAX_SAFE_INTEGER,
   revokedAtMs: null,
+  suspendedAtMs: null,
+  allowedCidrs: [],
   version: 1,
 }
 const ROUTES: readonly RouteConfig[] = [

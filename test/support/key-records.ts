@@ -22,6 +22,9 @@ export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
     createdBy: 'test',
     expiresAtMs: Date.parse('2027-02-01T00:00:00Z'),
     revokedAtMs: null,
+    description: null,
+    suspendedAtMs: null,
+    allowedCidrs: [],
     rotatedFrom: null,
     replacedBy: null,
     version: 1,
@@ -30,6 +33,8 @@ export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
 }
 
 export function grantOf(changes: Partial<KeyRecord> = {}): KeyGrant {
-  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version } = recordOf(changes)
-  return { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version }
+  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, suspendedAtMs, allowedCidrs, version } =
+    recordOf(changes)
+  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs }
+  return { id, workspaceId, scopes, hint, expiresAtMs, ...restrictions, version }
 }

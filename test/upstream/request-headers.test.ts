@@ -9,6 +9,8 @@ const grant: KeyGrant = {
   hint: 'wsk_…abcd',
   expiresAtMs: 1,
   revokedAtMs: null,
+  suspendedAtMs: null,
+  allowedCidrs: [],
   version: 1,
 }
 const own = {

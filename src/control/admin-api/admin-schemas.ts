@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
-import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED, NAME_EXPECTED } from '../../domain/key/issue-key.ts'
+import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/issue-key.ts'
+import { ALLOWED_CIDRS_EXPECTED, DESCRIPTION_EXPECTED, NAME_EXPECTED } from '../../domain/key/key-fields.ts'
 import { MAX_VERSION } from '../../domain/key/key-record.ts'
 import { OVERLAP_EXPECTED } from '../../domain/key/rotate-key.ts'
 
@@ -7,10 +8,15 @@ import { OVERLAP_EXPECTED } from '../../domain/key/rotate-key.ts'
 const closed = { additionalProperties: false }
 const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
 
+const description = Type.Union([Type.String(), Type.Null()])
+const allowedCidrs = Type.Union([Type.Array(Type.String()), Type.Null()])
+
 export const issueBody = Type.Object(
   {
     name: Type.String(),
     scopes: Type.Array(Type.String()),
+    description: Type.Optional(description),
+    allowedCidrs: Type.Optional(allowedCidrs),
     expiresInDays: Type.Optional(Type.Number()),
     expiresAt: Type.Optional(Type.String()),
   },
@@ -105,6 +111,8 @@ export type PageQuery = Static<typeof listQuery>
 /** Completes `<field> must be …`; `body/…` where a body differs from a query. */
 export const EXPECTED: Readonly<Record<string, string>> = {
   name: NAME_EXPECTED,
+  description: DESCRIPTION_EXPECTED,
+  allowedCidrs: ALLOWED_CIDRS_EXPECTED,
   scopes: 'a list of scopes',
   expiresInDays: EXPIRES_IN_DAYS_EXPECTED,
   expiresAt: EXPIRES_AT_EXPECTED,

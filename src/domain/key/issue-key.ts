@@ -1,18 +1,16 @@
 import { normalizeScopes } from '../scope.ts'
+import { type KeyTexts, type Planned, planTexts, wrong } from './key-fields.ts'
 import type { KeyRecord } from './key-record.ts'
-import { holdsKeyForm } from './secret.ts'
 
 export const DEFAULT_LIFETIME_DAYS = 90
 export const MAX_LIFETIME_DAYS = 366
-export const MAX_NAME_LENGTH = 100
 export const MAX_SCOPES = 64
 const DAY_MS = 86_400_000
 const MIN_LIFETIME_MS = 60_000
-const CONTROL_CHARACTER = /\p{Cc}/u
 const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/
 
 /** What a caller asks for. Its types are checked; what it says is not. */
-export interface IssueRequest {
+export interface IssueRequest extends KeyTexts {
   readonly name: string
   readonly scopes: readonly string[]
   /** Fractions are allowed: an hour is 1/24. */
@@ -36,33 +34,23 @@ export interface IssueContext {
   readonly nowMs: number
 }
 
-export type Planned<Value> =
-  | { readonly ok: true; readonly value: Value }
-  /** @property expected what the field must be, in words that follow `must be` */
-  | { readonly ok: false; readonly field: string; readonly expected: string }
-
 /** The record of a new key, or the first field that is wrong. */
 export function planIssue(request: IssueRequest, context: IssueContext): Planned<KeyRecord> {
-  if (!isKeyName(request.name)) return wrong('name', NAME_EXPECTED)
-  if (holdsKeyForm(request.name, context.keyPrefix)) return wrong('name', 'a name without an API key in it')
+  const blank = { name: request.name, description: null, allowedCidrs: [] }
+  const texts = planTexts(request, blank, context.keyPrefix)
+  if (!texts.ok) return texts
   const scopes = normalizeScopes(request.scopes)
   if (!areKnownScopes(scopes, context.knownScopes))
     return wrong('scopes', scopesExpected(context.knownScopes))
   const expiry = planExpiry(request, context.nowMs)
   if (!expiry.ok) return expiry
   const { id, workspaceId, hint, createdBy, nowMs } = context
-  const born = { id, workspaceId, name: request.name, scopes, hint, createdAtMs: nowMs, createdBy }
-  const untouched = { revokedAtMs: null, rotatedFrom: null, replacedBy: null, version: 1 }
-  return { ok: true, value: { ...born, expiresAtMs: expiry.value, ...untouched } }
+  const born = { id, workspaceId, ...texts.value, scopes, hint, createdAtMs: nowMs, createdBy }
+  return { ok: true, value: { ...born, expiresAtMs: expiry.value, ...UNTOUCHED, rotatedFrom: null } }
 }
 
-export const NAME_EXPECTED = `1 to ${MAX_NAME_LENGTH} characters, none of them a control character`
-
-/** Unpaired surrogates are refused too: UTF-8, and so the database, has no form for them. */
-export function isKeyName(text: string): boolean {
-  const length = [...text].length
-  return length >= 1 && length <= MAX_NAME_LENGTH && !CONTROL_CHARACTER.test(text) && text.isWellFormed()
-}
+/** What no operation has changed yet. */
+export const UNTOUCHED = { revokedAtMs: null, suspendedAtMs: null, replacedBy: null, version: 1 } as const
 
 /** A key without scopes is useless, so that a request for one is a mistake. */
 function areKnownScopes(scopes: readonly string[], known: readonly string[]): boolean {
@@ -101,13 +89,9 @@ function isLifetime(lifetimeMs: number): boolean {
 }
 
 /** Date.parse takes 30 February for 2 March; a person who wrote it meant neither. */
-function parseInstant(text: string): number | null {
+export function parseInstant(text: string): number | null {
   const [, year, month, day] = INSTANT.exec(text) ?? []
   const ms = Date.parse(text)
   if (day === undefined || Number.isNaN(ms)) return null
   return Number(day) <= new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate() ? ms : null
-}
-
-function wrong(field: string, expected: string): { ok: false; field: string; expected: string } {
-  return { ok: false, field, expected }
 }

@@ -8,6 +8,8 @@ export interface KeyRecord {
   /** The one workspace the key is bound to; never changed. */
   readonly workspaceId: string
   readonly name: string
+  /** For people; null without one. */
+  readonly description: string | null
   /** Sorted, each once. */
   readonly scopes: readonly string[]
   /** Identifies the key to people without its secret: `wsk_…x7Qf`. */
@@ -16,6 +18,10 @@ export interface KeyRecord {
   readonly createdBy: string
   readonly expiresAtMs: number
   readonly revokedAtMs: number | null
+  /** Since when the key is refused until it is resumed; null unless it is suspended. */
+  readonly suspendedAtMs: number | null
+  /** Networks that requests may come from, as `normalizeCidrs` returns them; empty: any address. */
+  readonly allowedCidrs: readonly string[]
   readonly rotatedFrom: string | null
   readonly replacedBy: string | null
   /** Grows by one with every change to the record; 1 when issued, `MAX_VERSION` at most. */
@@ -25,21 +31,38 @@ export interface KeyRecord {
 /** The part of a record that decides a request: all that a gateway keeps of it. */
 export type KeyGrant = Pick<
   KeyRecord,
-  'id' | 'workspaceId' | 'scopes' | 'hint' | 'expiresAtMs' | 'revokedAtMs' | 'version'
+  | 'id'
+  | 'workspaceId'
+  | 'scopes'
+  | 'hint'
+  | 'expiresAtMs'
+  | 'revokedAtMs'
+  | 'suspendedAtMs'
+  | 'allowedCidrs'
+  | 'version'
 >
 
-export type KeyState = 'active' | 'retiring' | 'expired' | 'revoked'
+export type KeyState = 'active' | 'retiring' | 'suspended' | 'expired' | 'revoked'
+
+/** States that a key never leaves. */
+export type FinalState = Extract<KeyState, 'expired' | 'revoked'>
+
+export function isFinal(state: KeyState): state is FinalState {
+  return state === 'expired' || state === 'revoked'
+}
 
 /**
- * The state of a key at a given time. Revoked outranks expired: it says more about what happened.
+ * The state of a key at a given time. Revoked outranks expired, which says less about what happened; both are final and
+ * outrank suspended.
  * @param nowMs milliseconds since the epoch
  */
 export function keyState(
-  record: Pick<KeyRecord, 'expiresAtMs' | 'revokedAtMs' | 'replacedBy'>,
+  record: Pick<KeyRecord, 'expiresAtMs' | 'revokedAtMs' | 'suspendedAtMs' | 'replacedBy'>,
   nowMs: number,
 ): KeyState {
   if (record.revokedAtMs !== null) return 'revoked'
   if (nowMs >= record.expiresAtMs) return 'expired'
+  if (record.suspendedAtMs !== null) return 'suspended'
   return record.replacedBy === null ? 'active' : 'retiring'
 }
 

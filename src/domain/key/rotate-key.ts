@@ -1,4 +1,4 @@
-import { type IssueRequest, planExpiry } from './issue-key.ts'
+import { type IssueRequest, planExpiry, UNTOUCHED } from './issue-key.ts'
 import { type KeyRecord, type KeyState, keyState } from './key-record.ts'
 
 export const DEFAULT_OVERLAP_SECONDS = 86_400
@@ -59,9 +59,7 @@ export function planRotation(
     expiresAtMs: Math.min(record.expiresAtMs, overlapEndsMs),
     version: record.version + 1,
   }
-  const { workspaceId, name, scopes } = record
-  const born = { id, workspaceId, name, scopes, hint, createdAtMs: nowMs, createdBy }
-  const fresh = { revokedAtMs: null, rotatedFrom: record.id, replacedBy: null, version: 1 }
-  const successor: KeyRecord = { ...born, expiresAtMs: expiry.value, ...fresh }
+  const own = { id, hint, createdAtMs: nowMs, createdBy, expiresAtMs: expiry.value, rotatedFrom: record.id }
+  const successor: KeyRecord = { ...record, ...own, ...UNTOUCHED }
   return { kind: 'planned', rotation: { successor, replaced, overlapSeconds } }
 }

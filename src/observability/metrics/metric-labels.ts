@@ -53,7 +53,7 @@ export const LOGIN_OUTCOMES = ['ok', 'denied', 'invalid', 'unavailable', 'limite
 /** Who counted a request that is limited; `local`: this gateway by itself. */
 export const LIMIT_BACKENDS = ['redis', 'local'] as const
 export const LIMIT_OUTCOMES = ['allowed', 'limited'] as const
-export const KEY_STATES = ['active', 'expiring_30d', 'expiring', 'expired', 'revoked'] as const
+export const KEY_STATES = ['active', 'expiring_30d', 'expiring', 'suspended', 'expired', 'revoked'] as const
 
 /** Codes of an upstream that have a name of their own in labels: it may answer any number there is. */
 const NAMED_CODES: ReadonlySet<number> = new Set([

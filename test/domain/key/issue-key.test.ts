@@ -29,7 +29,10 @@ describe('a new key', () => {
         createdAtMs: NOW_MS,
         createdBy: 'admin-token',
         expiresAtMs: NOW_MS + 90 * DAY_MS,
+        description: null,
         revokedAtMs: null,
+        suspendedAtMs: null,
+        allowedCidrs: [],
         rotatedFrom: null,
         replacedBy: null,
         version: 1,
@@ -56,6 +59,11 @@ describe('a new key', () => {
     ['a name of 101 characters', { name: 'n'.repeat(101) }, 'name'],
     ['a line break in the name', { name: 'a\nb' }, 'name'],
     ['half a character in the name', { name: 'a\ud800' }, 'name'],
+    ['a description of 501 characters', { description: 'd'.repeat(501) }, 'description'],
+    ['a line break in the description', { description: 'a\nb' }, 'description'],
+    ['a key in the description', { description: `see wsk_${'0Az'.repeat(18)}` }, 'description'],
+    ['a network that is none', { allowedCidrs: ['10.0.0.0/33'] }, 'allowedCidrs'],
+    ['33 networks', { allowedCidrs: Array(33).fill('10.0.0.1') }, 'allowedCidrs'],
     ['no scope', { scopes: [] }, 'scopes'],
     ['a scope nobody configured', { scopes: ['files:read', 'files:write'] }, 'scopes'],
     ['a scope in other case', { scopes: ['Files:read'] }, 'scopes'],
@@ -75,6 +83,14 @@ describe('a new key', () => {
     ['words', { expiresAt: 'tomorrow' }, 'expiresAt'],
   ])('is refused with %s, by the name of the field', (_, change, field) => {
     expect(plan(change)).toMatchObject({ ok: false, field })
+  })
+
+  test('may have a description, and networks that its requests must come from', () => {
+    const planned = plan({ description: 'for CI', allowedCidrs: ['10.1.1.1/8', '10.0.0.0/8', '::1'] })
+    expect(planned).toMatchObject({
+      ok: true,
+      value: { description: 'for CI', allowedCidrs: ['10.0.0.0/8', '::1/128'] },
+    })
   })
 
   test('may have a name of 100 characters of any script', () => {

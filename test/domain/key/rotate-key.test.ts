@@ -8,7 +8,13 @@ const context = { id: 'key_next', hint: 'wsk_…next', createdBy: 'ada', nowMs: 
 const DAY_MS = 86_400_000
 
 test('a successor may do what the key may, and lives for 90 days of its own', () => {
-  const { record } = someKey({ expiresAtMs: NOW_MS + DAY_MS, version: 4, rotatedFrom: 'key_before' })
+  const chosen = { description: 'nightly', allowedCidrs: ['192.0.2.0/24'] }
+  const { record } = someKey({
+    expiresAtMs: NOW_MS + DAY_MS,
+    version: 4,
+    rotatedFrom: 'key_before',
+    ...chosen,
+  })
   const planned = planRotation(record, {}, context)
   const { workspaceId, name, scopes } = record
   const own = { id: 'key_next', hint: 'wsk_…next', createdBy: 'ada', createdAtMs: NOW_MS, version: 1 }
@@ -16,7 +22,15 @@ test('a successor may do what the key may, and lives for 90 days of its own', ()
   expect(planned).toMatchObject({
     kind: 'planned',
     rotation: {
-      successor: { workspaceId, name, scopes, ...own, ...links, expiresAtMs: NOW_MS + 90 * DAY_MS },
+      successor: {
+        workspaceId,
+        name,
+        scopes,
+        ...chosen,
+        ...own,
+        ...links,
+        expiresAtMs: NOW_MS + 90 * DAY_MS,
+      },
       replaced: { ...record, replacedBy: 'key_next', expiresAtMs: NOW_MS + DAY_MS, version: 5 },
       overlapSeconds: 86_400,
     },
@@ -51,6 +65,7 @@ test('whatever the overlap, the old key ends with it or by itself, whichever com
 
 test.each([
   ['retiring', someKey({ replacedBy: 'key_x' })],
+  ['suspended', someKey({ suspendedAtMs: NOW_MS - 1 })],
   ['revoked', revoked(someKey())],
   ['expired', someKey({ expiresAtMs: NOW_MS })],
 ] as const)('a key that is %s has no successor', (state, { record }) => {

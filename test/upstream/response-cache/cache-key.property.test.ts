@@ -57,6 +57,8 @@ function permitFor({ workspaceId, scopes, id, path }: Asked): Permit {
     hint: '',
     expiresAtMs: 1,
     revokedAtMs: null,
+    suspendedAtMs: null,
+    allowedCidrs: [],
     version: 1,
   }
   const lookup = { kind: 'found', grant, tier: 'memory' } as const

@@ -1,4 +1,5 @@
-import { type IssueRequest, isKeyName, MAX_NAME_LENGTH } from '../../../domain/key/issue-key.ts'
+import type { IssueRequest } from '../../../domain/key/issue-key.ts'
+import { isKeyName, MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
 import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, readExpiryChoice } from './expiry-choice.ts'
 import { type FormFields, listField, type Problems, textField } from './form-fields.ts'
 

@@ -1,4 +1,4 @@
-import { MAX_NAME_LENGTH } from '../../../domain/key/issue-key.ts'
+import { MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
 import { expiryQuestion } from '../forms/expiry-question.ts'
 import type { Problems } from '../forms/form-fields.ts'
 import { errorSummary, group, hidden, option, textInput } from '../forms/form-parts.ts'

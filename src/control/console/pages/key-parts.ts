@@ -18,6 +18,7 @@ const DAY_MS = 86_400_000
 const STATE_LABELS: Readonly<Record<KeyState, string>> = {
   active: 'Active',
   retiring: 'Retiring',
+  suspended: 'Suspended',
   expired: 'Expired',
   revoked: 'Revoked',
 }
@@ -53,6 +54,7 @@ export function expiryText(key: KeyView, nowMs: number): Html {
     case 'expired':
       return html`expired ${ago(expiresAtMs, nowMs)}`
     case 'retiring':
+    case 'suspended':
       return html`expires ${ago(expiresAtMs, nowMs)}`
     case 'active':
       return isExpiring(key, nowMs)

@@ -28,6 +28,7 @@ const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {
   active: 'Active',
   expiring: 'Expiring soon',
   retiring: 'Retiring',
+  suspended: 'Suspended',
   expired: 'Expired',
   revoked: 'Revoked',
 }

@@ -111,6 +111,7 @@ async function showForm(
 const REASONS: Readonly<Record<KeyState, string>> = {
   active: 'Another change to this key came first. Try again.',
   retiring: 'It has already been rotated. Rotate the key that replaced it.',
+  suspended: 'It is suspended. Resume the key first.',
   expired: 'It has expired. Issue a new key instead.',
   revoked: 'It was revoked. Issue a new key instead.',
 }

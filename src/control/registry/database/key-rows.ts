@@ -9,6 +9,7 @@ export function keyOfRow(row: KeyRow): StoredKey {
     id: row.id,
     workspaceId: row.workspace_id,
     name: row.name,
+    description: row.description,
     // Only rowOf() below writes this column.
     scopes: JSON.parse(row.scopes) as string[],
     hint: row.hint,
@@ -16,6 +17,9 @@ export function keyOfRow(row: KeyRow): StoredKey {
     createdBy: row.created_by,
     expiresAtMs: row.expires_at_ms,
     revokedAtMs: row.revoked_at_ms,
+    suspendedAtMs: row.suspended_at_ms,
+    // As the scopes.
+    allowedCidrs: row.allowed_cidrs === null ? [] : (JSON.parse(row.allowed_cidrs) as string[]),
     rotatedFrom: row.rotated_from,
     replacedBy: row.replaced_by,
     version: row.version,
@@ -35,6 +39,9 @@ export function rowOf({ record, digest }: StoredKey, changedAtMs: number): KeyRo
     created_by: record.createdBy,
     expires_at_ms: record.expiresAtMs,
     revoked_at_ms: record.revokedAtMs,
+    suspended_at_ms: record.suspendedAtMs,
+    description: record.description,
+    allowed_cidrs: record.allowedCidrs.length === 0 ? null : JSON.stringify(record.allowedCidrs),
     rotated_from: record.rotatedFrom,
     replaced_by: record.replacedBy,
     version: record.version,
@@ -111,6 +118,7 @@ export async function countByState(
   const state = sql<keyof KeyCounts>`case
     when revoked_at_ms is not null then 'revoked'
     when expires_at_ms <= ${nowMs} then 'expired'
+    when suspended_at_ms is not null then 'suspended'
     when expires_at_ms <= ${weekMs} then 'expiring'
     when expires_at_ms <= ${monthMs} then 'expiring_30d'
     else 'active' end`
@@ -119,7 +127,7 @@ export async function countByState(
     .select(({ fn }) => [state.as('state'), fn.countAll<number>().as('count')])
     .groupBy('state')
     .execute()
-  const counts = { active: 0, expiring_30d: 0, expiring: 0, expired: 0, revoked: 0 }
+  const counts = { active: 0, expiring_30d: 0, expiring: 0, suspended: 0, expired: 0, revoked: 0 }
   for (const row of rows) counts[row.state] = Number(row.count)
   return counts
 }

@@ -22,6 +22,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0003_sessions': { up: database => createSessions(database, text) },
     '0004_gateways': { up: database => createGateways(database, text) },
     '0005_notices': { up: database => createWebhookDeliveries(database, text) },
+    '0006_suspension_and_edits': { up: database => addSuspensionAndEdits(database, text) },
   }
 }
 
@@ -161,6 +162,15 @@ async function createWebhookDeliveries(database: Kysely<unknown>, text: TextType
   await index('notices_by_workspace', ['workspace_id', 'id'])
   await index('notices_by_due', ['due_at_ms'])
   await database.schema.createIndex('keys_by_expiry').on('keys').column('expires_at_ms').execute()
+}
+
+/** Nullable columns only: a console of the release before goes on inserting and updating without them. */
+async function addSuspensionAndEdits(database: Kysely<unknown>, text: TextType): Promise<void> {
+  const add = (name: string, type: TextType | 'bigint') =>
+    database.schema.alterTable('keys').addColumn(name, type).execute()
+  await add('suspended_at_ms', 'bigint')
+  await add('description', text)
+  await add('allowed_cidrs', text)
 }
 
 /** Migrates the schema. Refuses a newer one, which this version would misread. */

@@ -11,6 +11,10 @@ export interface KeyRow {
   readonly created_by: string
   readonly expires_at_ms: number
   readonly revoked_at_ms: number | null
+  readonly suspended_at_ms: number | null
+  readonly description: string | null
+  /** A JSON list; null: any address. */
+  readonly allowed_cidrs: string | null
   readonly rotated_from: string | null
   readonly replaced_by: string | null
   readonly version: number

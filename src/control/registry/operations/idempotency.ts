@@ -46,5 +46,19 @@ export function encodeOutcome({ record, replaced }: StoredOutcome): string {
 
 export function decodeOutcome(text: string): StoredOutcome {
   // Only encodeOutcome() writes this column.
-  return JSON.parse(text) as StoredOutcome
+  const { record, replaced } = JSON.parse(text) as StoredOutcome
+  return { record: completed(record), replaced: replaced === null ? null : completed(replaced) }
+}
+
+/** A console of an earlier release may have stored the answer, without the fields added since. */
+function completed(
+  record: Omit<KeyRecord, keyof typeof ADDED_FIELDS> & Partial<typeof ADDED_FIELDS>,
+): KeyRecord {
+  return { ...ADDED_FIELDS, ...record }
+}
+
+const ADDED_FIELDS: Pick<KeyRecord, 'description' | 'suspendedAtMs' | 'allowedCidrs'> = {
+  description: null,
+  suspendedAtMs: null,
+  allowedCidrs: [],
 }

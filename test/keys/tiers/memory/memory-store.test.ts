@@ -74,6 +74,8 @@ const grant: fc.Arbitrary<KeyGrant> = fc.record({
   hint: fc.string({ unit: 'binary', maxLength: 40 }),
   expiresAtMs: instant,
   revokedAtMs: fc.option(instant),
+  suspendedAtMs: fc.option(instant),
+  allowedCidrs: fc.subarray(['192.0.2.0/24', '2001:db8::/32']),
   version: fc.maxSafeNat(),
 })
 

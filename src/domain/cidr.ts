@@ -1,0 +1,107 @@
+export const MAX_CIDRS = 32
+const IPV4_BITS = 32
+const IPV6_BITS = 128
+/** IPv4-mapped IPv6 addresses are `::ffff:0:0/96` (RFC 4291, section 2.5.5.2). */
+const MAPPED_BITS = IPV6_BITS - IPV4_BITS
+const MAPPED = 0xffffn
+const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/
+const IPV6_CHARACTERS = /^[0-9A-Fa-f:.]{2,45}$/
+const PREFIX_LENGTH = /^(?:0|[1-9]\d{0,2})$/
+
+/** The first address of a network, as a number. A single address is a network of one. */
+interface Network {
+  readonly start: bigint
+  readonly prefixLength: number
+  /** Of an address: 32 or 128. */
+  readonly bits: number
+}
+
+/**
+ * Networks in one form each, sorted, each once: address bits beyond the prefix are zero, IPv6 is written as in RFC 5952,
+ * an IPv4-mapped network is its IPv4 network, and a single address has its full prefix length.
+ * @returns null if one is neither an IP address nor a CIDR
+ */
+export function normalizeCidrs(cidrs: readonly string[]): string[] | null {
+  const networks = cidrs.map(parseNetwork).filter(network => network !== null)
+  return networks.length < cidrs.length ? null : [...new Set(networks.map(textOf))].sort()
+}
+
+/** Whether the address is in one of the networks. `::/0` holds no IPv4 address, and `0.0.0.0/0` no IPv6 address. */
+export function isInCidrs(address: string, cidrs: readonly string[]): boolean {
+  const single = address.includes('/') ? null : parseNetwork(address)
+  if (single === null) return false
+  return networksOf(cidrs).some(
+    network => network.bits === single.bits && startOf(single.start, network) === network.start,
+  )
+}
+
+/** Parsed once for each list in memory: 32 IPv6 networks take 0.1 ms to parse. */
+const PARSED = new WeakMap<readonly string[], readonly Network[]>()
+
+function networksOf(cidrs: readonly string[]): readonly Network[] {
+  let networks = PARSED.get(cidrs)
+  if (networks === undefined) {
+    networks = cidrs.map(parseNetwork).filter(network => network !== null)
+    PARSED.set(cidrs, networks)
+  }
+  return networks
+}
+
+function parseNetwork(text: string): Network | null {
+  const slash = text.indexOf('/')
+  const address = slash < 0 ? text : text.slice(0, slash)
+  const bits = IPV4.test(address) ? IPV4_BITS : IPV6_BITS
+  const value = bits === IPV4_BITS ? valueOfIpv4(address) : valueOfIpv6(address)
+  const suffix = slash < 0 ? String(bits) : text.slice(slash + 1)
+  const prefixLength = Number(suffix)
+  if (value === null || !PREFIX_LENGTH.test(suffix) || prefixLength > bits) return null
+  const network = { start: startOf(value, { prefixLength, bits }), prefixLength, bits }
+  return isMapped(network)
+    ? {
+        start: network.start & 0xffff_ffffn,
+        prefixLength: prefixLength - MAPPED_BITS,
+        bits: IPV4_BITS,
+      }
+    : network
+}
+
+function isMapped({ start, prefixLength, bits }: Network): boolean {
+  return bits === IPV6_BITS && prefixLength >= MAPPED_BITS && start >> BigInt(IPV4_BITS) === MAPPED
+}
+
+function startOf(value: bigint, { prefixLength, bits }: Pick<Network, 'prefixLength' | 'bits'>): bigint {
+  const hostBits = BigInt(bits - prefixLength)
+  return (value >> hostBits) << hostBits
+}
+
+function valueOfIpv4(address: string): bigint {
+  return address.split('.').reduce((value, part) => (value << 8n) + BigInt(part), 0n)
+}
+
+function valueOfIpv6(address: string): bigint | null {
+  const host = IPV6_CHARACTERS.test(address) ? URL.parse(`http://[${address}]`)?.hostname : undefined
+  if (host === undefined) return null
+  // The URL parser has validated it, and leaves at most one `::` and no dotted part.
+  const [before = '', after = ''] = host.slice(1, -1).split('::')
+  const [head, tail] = [groupsOf(before), groupsOf(after)]
+  const zeros = Array.from({ length: 8 - head.length - tail.length }, () => '0')
+  return [...head, ...zeros, ...tail].reduce((value, group) => (value << 16n) + BigInt(`0x${group}`), 0n)
+}
+
+function groupsOf(text: string): string[] {
+  return text === '' ? [] : text.split(':')
+}
+
+function textOf({ start, prefixLength, bits }: Network): string {
+  return `${bits === IPV4_BITS ? textOfIpv4(start) : textOfIpv6(start)}/${prefixLength}`
+}
+
+function textOfIpv4(value: bigint): string {
+  return [24n, 16n, 8n, 0n].map(shift => (value >> shift) & 0xffn).join('.')
+}
+
+function textOfIpv6(value: bigint): string {
+  const groups = Array.from({ length: 8 }, (_, index) => (value >> BigInt(112 - 16 * index)) & 0xffffn)
+  const { hostname } = new URL(`http://[${groups.map(group => group.toString(16)).join(':')}]`)
+  return hostname.slice(1, -1)
+}
