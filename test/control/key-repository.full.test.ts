@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe } from 'vitest'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { has, POSTGRES } from '../support/tools.ts'
+import { describeKeyChanges } from './key-changes.contract.ts'
 import { describeKeyLife } from './key-life.contract.ts'
 import { describeKeyRepository } from './key-repository.contract.ts'
 import { describeOperations } from './operations.contract.ts'
 
-const contracts = [describeKeyRepository, describeOperations]
+const contracts = [describeKeyRepository, describeOperations, describeKeyChanges]
 for (const describeOn of contracts) describeOn('SQLite in memory', async () => 'sqlite::memory:', false)
 describeKeyLife('SQLite', async () => 'sqlite::memory:', 60)
 

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
+import { describeKeyChanges } from './key-changes.contract.ts'
 import { describeKeyRepository } from './key-repository.contract.ts'
 import { describeOperations } from './operations.contract.ts'
 
@@ -9,6 +10,6 @@ const directory = mkdtempSync(join(tmpdir(), 'postern-repository-'))
 let files = 0
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-for (const describeOn of [describeKeyRepository, describeOperations]) {
+for (const describeOn of [describeKeyRepository, describeOperations, describeKeyChanges]) {
   describeOn('an SQLite file', async () => `sqlite:${join(directory, `${++files}.db`)}`, false)
 }

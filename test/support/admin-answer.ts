@@ -36,4 +36,5 @@ export interface AdminAnswer {
   readonly total: number
   readonly code: string
   readonly error: string
+  readonly field: string
 }

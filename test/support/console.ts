@@ -54,7 +54,7 @@ export interface Answer {
 /** Asks as a program with the admin token does, or below `/internal` as a gateway, unless a test says otherwise. */
 function asker({ app, internal }: Console) {
   return async (
-    method: 'GET' | 'POST',
+    method: 'GET' | 'HEAD' | 'POST' | 'PATCH',
     url: string,
     body?: unknown,
     more: InjectOptions = {},

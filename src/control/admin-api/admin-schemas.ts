@@ -31,7 +31,19 @@ const optionalBody = <Properties extends TProperties>(properties: Properties) =>
     type: ['object', 'null'],
   })
 
-export const revokeBody = optionalBody({})
+/** Of calls whose path says everything: revoke, suspend, resume, revoke-all. */
+export const emptyBody = optionalBody({})
+
+export const editBody = Type.Object(
+  {
+    name: Type.Optional(Type.String()),
+    description: Type.Optional(description),
+    expiresAt: Type.Optional(Type.String()),
+    allowedCidrs: Type.Optional(allowedCidrs),
+  },
+  closed,
+)
+export type EditBody = Static<typeof editBody>
 
 /** @property wait answers once at least one gateway is known and all have confirmed, or after a second */
 export const waitQuery = Type.Object({ wait: Type.Optional(Type.Literal('1')) }, closed)

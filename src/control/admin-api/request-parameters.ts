@@ -4,9 +4,16 @@ import { ApiError, invalidField } from '../http/api-error.ts'
 import type { KeyRepository, PageOptions } from '../registry/database/key-repository.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
 import { maySee } from '../sign-in/person.ts'
-import { EXPECTED, type PageQuery } from './admin-schemas.ts'
+import { EXPECTED, type PageQuery, type WaitQuery } from './admin-schemas.ts'
 
+export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
+export const KEY = '/keys/:keyId'
 const DEFAULT_PAGE_SIZE = 50
+
+/** @param request of a route whose schema has validated the query */
+export function mustWait({ query }: FastifyRequest): boolean {
+  return (query as WaitQuery).wait === '1'
+}
 
 /** @param request of a route whose schema has validated the query */
 export function readPageOptions(request: FastifyRequest): PageOptions {

@@ -8,12 +8,16 @@ const STATUS = {
   unknown_path: 404,
   method_not_allowed: 405,
   conflict: 409,
+  /** If-Match names another version than the present one. */
+  precondition_failed: 412,
   request_too_large: 413,
   unsupported_media_type: 415,
   /** The Host is not the console's. */
   misdirected_request: 421,
   /** The Idempotency-Key was used for something else. */
   idempotency_mismatch: 422,
+  /** If-Match is missing. */
+  precondition_required: 428,
   headers_too_large: 431,
   internal_error: 500,
   database_unavailable: 503,
@@ -26,22 +30,32 @@ export type ApiErrorCode = keyof typeof STATUS
 export class ApiError extends Error {
   readonly code: ApiErrorCode
   readonly headers: Readonly<Record<string, string>>
+  /** The field, parameter or header that is wrong. */
+  readonly field: string | undefined
 
-  constructor(code: ApiErrorCode, text: string, headers: Readonly<Record<string, string>> = {}) {
+  constructor(
+    code: ApiErrorCode,
+    text: string,
+    headers: Readonly<Record<string, string>> = {},
+    field?: string,
+  ) {
     super(text)
     this.code = code
     this.headers = headers
+    this.field = field
   }
 
   get status(): number {
     return STATUS[this.code]
   }
 
-  get body(): { code: string; error: string } {
-    return { code: this.code, error: this.message }
+  get body(): { code: string; error: string; field?: string } {
+    const { code, message, field } = this
+    return { code, error: message, ...(field === undefined ? {} : { field }) }
   }
 }
 
+/** @param field its name in our own schema: never a text that a caller may have sent by mistake */
 export function invalidField(field: string, expected: string): ApiError {
-  return new ApiError('invalid_request', `${field} must be ${expected}`)
+  return new ApiError('invalid_request', `${field} must be ${expected}`, {}, field)
 }

@@ -15,6 +15,10 @@ export type Operation =
   | 'get'
   | 'rotate'
   | 'revoke'
+  | 'suspend'
+  | 'resume'
+  | 'edit'
+  | 'revoke_all'
   | 'audit'
   | 'deliveries'
   | 'sync'
@@ -38,7 +42,8 @@ declare module 'fastify' {
 
 /** One route of a JSON API. */
 export interface Call {
-  readonly method: 'GET' | 'POST'
+  /** A GET answers HEAD too. */
+  readonly method: 'GET' | 'POST' | 'PATCH'
   readonly url: string
   readonly operation: Operation
   readonly schema?: FastifySchema
@@ -79,6 +84,7 @@ function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
       url,
       config: { operation },
       handler: handle,
+      exposeHeadRoute: method === 'GET',
       ...(forPeople === true ? {} : { onRequest: requireAdministrator }),
       ...(schema === undefined ? {} : { schema }),
       ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
@@ -88,7 +94,7 @@ function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
     refuseOtherMethods(
       app,
       url,
-      sameUrl.map(call => call.method),
+      sameUrl.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])),
     )
   }
 }

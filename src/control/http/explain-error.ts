@@ -38,14 +38,14 @@ function explainViolation(violation: FastifySchemaValidationError, context: stri
   const { additionalProperty, missingProperty } = violation.params
   if (typeof additionalProperty === 'string') return unknownField(additionalProperty, context)
   const field = typeof missingProperty === 'string' ? missingProperty : violation.instancePath.split('/')[1]
-  if (field === undefined) return invalidField('The body', 'a JSON object')
+  if (field === undefined) return new ApiError('invalid_request', 'The body must be a JSON object')
   return invalidField(field, EXPECTED[`${context}/${field}`] ?? EXPECTED[field] ?? 'in a valid format')
 }
 
 function unknownField(name: string, context: string): ApiError {
   const kind = context === 'querystring' ? 'query parameter' : 'field'
-  const shown = PLAIN_NAME.test(name) ? ` ${name}` : ''
-  return new ApiError('invalid_request', `Unknown ${kind}${shown}`)
+  if (!PLAIN_NAME.test(name)) return new ApiError('invalid_request', `Unknown ${kind}`)
+  return new ApiError('invalid_request', `Unknown ${kind} ${name}`, {}, name)
 }
 
 const FAULT_ANSWERS: Readonly<

@@ -24,6 +24,7 @@ export function createChangeEvents({ audit, issued, replaced }: PlannedChange): 
 
 function actionData({ action, atMs, detail }: AuditEntry, successor: KeyRecord | null): object {
   if (action === 'key.rotated' && successor !== null) return { successor: keyJson(successor, atMs) }
+  if (action === 'key.edited') return { changes: detail['changes'] }
   return action === 'key.revoked' ? { reason: detail['reason'] } : {}
 }
 

@@ -18,6 +18,9 @@ const ACTIONS: Readonly<Record<AuditAction, string>> = {
   'key.issued': 'Issued',
   'key.rotated': 'Rotated',
   'key.revoked': 'Revoked',
+  'key.suspended': 'Suspended',
+  'key.resumed': 'Resumed',
+  'key.edited': 'Edited',
 }
 
 export function auditPage(frame: Frame, view: AuditView): Html {

@@ -16,6 +16,9 @@ const TYPES: Readonly<Record<Delivery['type'], string>> = {
   'key.issued': 'Key issued',
   'key.rotated': 'Key rotated',
   'key.revoked': 'Key revoked',
+  'key.suspended': 'Key suspended',
+  'key.resumed': 'Key resumed',
+  'key.edited': 'Key edited',
   'key.expiring': 'Key about to expire',
   'key.expired': 'Key expired',
 }

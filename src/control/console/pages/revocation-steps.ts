@@ -1,15 +1,10 @@
 import type { Confirmations } from '../../registry/announcing/confirmations.ts'
-import type { RevocationProgress } from '../../registry/operations/revocation-progress.ts'
+import type { ChangeProgress } from '../../registry/operations/change-progress.ts'
 import { type Html, html, type Piece } from '../layout/html.ts'
 import { exactText } from '../layout/times.ts'
 
 /** The progress of a revocation: saved, announced, confirmed by the gateways. */
-export function revocationSteps({
-  committedAtMs,
-  announced,
-  announcedAtMs,
-  gateways,
-}: RevocationProgress): Html {
+export function revocationSteps({ committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress): Html {
   return html`<ol class="steps card" id="revocation">
     ${committedAtMs === null ? null : step(true, 'Saved', exact(committedAtMs))}
     ${announced ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', NOT_ANNOUNCED)}

@@ -1,4 +1,4 @@
-import type { RevocationProgress } from '../../registry/operations/revocation-progress.ts'
+import type { ChangeProgress } from '../../registry/operations/change-progress.ts'
 import { hidden } from '../forms/form-parts.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
@@ -48,7 +48,7 @@ export interface RevokedView {
   readonly key: KeyView
   /** Whether this request revoked the key. */
   readonly changed: boolean
-  readonly revocation: RevocationProgress
+  readonly revocation: ChangeProgress
 }
 
 export function revokedPage(frame: Frame, { key, changed, revocation }: RevokedView): Html {

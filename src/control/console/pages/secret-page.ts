@@ -1,4 +1,4 @@
-import type { RevocationProgress } from '../../registry/operations/revocation-progress.ts'
+import type { ChangeProgress } from '../../registry/operations/change-progress.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
@@ -21,7 +21,7 @@ export interface SecretView {
 export interface ReplacedView {
   readonly key: KeyView
   /** Shown if the rotation revoked the key. */
-  readonly revocation: RevocationProgress
+  readonly revocation: ChangeProgress
 }
 
 /** The only page that shows a secret. It answers a form, so that no URL leads back to it. */

@@ -99,6 +99,8 @@ function explain(refusal: OperationRefusal): Omit<FormAgain, 'form'> {
       return { notice: FORM_NOTICES.reused }
     case 'unknown_key':
     case 'not_active':
+    case 'final':
+    case 'other_version':
       throw notFound()
   }
 }

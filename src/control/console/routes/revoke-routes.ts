@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../../http/request-context.ts'
-import { readRevocationProgress } from '../../registry/operations/revocation-progress.ts'
+import { readChangeProgress } from '../../registry/operations/change-progress.ts'
 import { revokeKey } from '../../registry/operations/revoke.ts'
 import { requirePerson } from '../../sign-in/authenticate-people.ts'
 import { keyPath, WORKSPACES } from '../layout/paths.ts'
@@ -50,7 +50,7 @@ async function revoke(
   const context = { caller: callerOf(request), idempotency: null }
   const result = await count('revoke', () => revokeKey(registry, record.id, context))
   if (result.kind !== 'done') throw notFound()
-  const revocation = await readRevocationProgress(registry, result, true)
+  const revocation = await readChangeProgress(registry, result, true)
   const key = await viewOf(result.record, registry)
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   return answerPage(reply, revokedPage(frame, { key, changed: result.changed, revocation }))

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { KeyState } from '../../../domain/key/key-record.ts'
 import type { StoredKey } from '../../registry/database/key-repository.ts'
-import { readRevocationProgress } from '../../registry/operations/revocation-progress.ts'
+import { readChangeProgress } from '../../registry/operations/change-progress.ts'
 import { rotateKey } from '../../registry/operations/rotate.ts'
 import type { OperationRefusal, OperationSuccess } from '../../registry/operations/run-operation.ts'
 import { requirePerson } from '../../sign-in/authenticate-people.ts'
@@ -78,7 +78,7 @@ async function showSuccessor(
       ? null
       : {
           key: await viewOf(replaced.record, registry),
-          revocation: await readRevocationProgress(registry, done, true),
+          revocation: await readChangeProgress(registry, done, true),
         }
   return answerPage(
     reply,
@@ -135,5 +135,8 @@ function explain(refusal: Exclude<OperationRefusal, { kind: 'not_active' }>): Om
       return { notice: FORM_NOTICES.reused }
     case 'unknown_key':
       throw notFound()
+    case 'final':
+    case 'other_version':
+      throw new Error(`A rotation was refused as ${refusal.kind}`)
   }
 }

@@ -1,10 +1,17 @@
+import type { EditedField } from '../../../domain/key/edit-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Rotation } from '../../../domain/key/rotate-key.ts'
 
-export type AuditAction = 'key.issued' | 'key.rotated' | 'key.revoked'
+export type AuditAction =
+  | 'key.issued'
+  | 'key.rotated'
+  | 'key.revoked'
+  | 'key.suspended'
+  | 'key.resumed'
+  | 'key.edited'
 
-/** Why a key was revoked: on request, or by a rotation without overlap. */
-export type RevocationReason = 'request' | 'rotation'
+/** Why a key was revoked: on request, by a rotation without overlap, or with all keys of its workspace. */
+export type RevocationReason = 'request' | 'rotation' | 'bulk'
 
 /** Who requested a change, and from where. */
 export interface Caller {
@@ -28,7 +35,11 @@ export interface AuditEntry {
 }
 
 /** Small; it never holds anything that could be used as a key. */
-export type AuditDetail = Readonly<Record<string, string | number | readonly string[]>>
+export type AuditDetail = Readonly<Record<string, AuditValue | AuditChanges>>
+
+type AuditValue = string | number | null | readonly string[]
+/** The fields that an edit changed, by their public names. */
+type AuditChanges = Readonly<Record<string, { readonly old: AuditValue; readonly new: AuditValue }>>
 
 export interface AuditPage {
   readonly entries: readonly AuditEntry[]
@@ -43,8 +54,11 @@ export interface AuditContext {
 }
 
 export function auditIssue(record: KeyRecord, context: AuditContext): AuditEntry {
-  const { name, scopes } = record
-  return entryOf('key.issued', record, context, { name, scopes, expiresAt: instant(record.expiresAtMs) })
+  const { name, scopes, description, allowedCidrs } = record
+  const expiresAt = instant(record.expiresAtMs)
+  const described = description === null ? {} : { description }
+  const restricted = allowedCidrs.length === 0 ? {} : { allowedCidrs }
+  return entryOf('key.issued', record, context, { name, ...described, scopes, expiresAt, ...restricted })
 }
 
 /** An entry about the old key that names the successor. */
@@ -68,6 +82,39 @@ export function auditRevocation(
   context: AuditContext,
 ): AuditEntry {
   return entryOf('key.revoked', record, context, { name, scopes, reason })
+}
+
+export function auditSuspension({ name, ...record }: KeyRecord, context: AuditContext): AuditEntry {
+  return entryOf('key.suspended', record, context, { name })
+}
+
+export function auditResumption({ name, ...record }: KeyRecord, context: AuditContext): AuditEntry {
+  return entryOf('key.resumed', record, context, { name })
+}
+
+/** An entry with the old and new value of each changed field. */
+export function auditEdit(
+  before: KeyRecord,
+  after: KeyRecord,
+  changed: readonly EditedField[],
+  context: AuditContext,
+): AuditEntry {
+  const changes = Object.fromEntries(
+    changed.map(field => {
+      const shown = SHOWN_FIELDS[field]
+      return [shown.name, { old: shown.valueOf(before), new: shown.valueOf(after) }]
+    }),
+  )
+  return entryOf('key.edited', after, context, { name: after.name, changes })
+}
+
+const SHOWN_FIELDS: Readonly<
+  Record<EditedField, { readonly name: string; readonly valueOf: (record: KeyRecord) => AuditValue }>
+> = {
+  name: { name: 'name', valueOf: ({ name }) => name },
+  description: { name: 'description', valueOf: ({ description }) => description },
+  expiresAtMs: { name: 'expiresAt', valueOf: ({ expiresAtMs }) => instant(expiresAtMs) },
+  allowedCidrs: { name: 'allowedCidrs', valueOf: ({ allowedCidrs }) => allowedCidrs },
 }
 
 function entryOf(

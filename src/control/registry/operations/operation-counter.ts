@@ -2,9 +2,11 @@ import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { AuditWriteError } from '../database/audit-rows.ts'
 import type { OperationRefusal, OperationSuccess } from './run-operation.ts'
 
-const OPERATIONS = ['issue', 'rotate', 'revoke'] as const
+const OPERATIONS = ['issue', 'rotate', 'revoke', 'suspend', 'resume', 'edit', 'revoke_all'] as const
 const OUTCOMES = ['ok', 'unchanged', 'replayed', 'invalid', 'not_found', 'conflict', 'failed'] as const
 type Outcome = (typeof OUTCOMES)[number]
+
+export type OperationCounter = ReturnType<typeof createOperationCounter>
 
 /** Counts operations on keys by outcome, from zero so that an alert on a rate fires on the first failure. */
 export function createOperationCounter({ keyOperations, auditWriteFailures }: Metrics) {
@@ -37,6 +39,8 @@ function outcomeOf(result: OperationSuccess | OperationRefusal): Outcome {
     case 'unknown_key':
       return 'not_found'
     case 'not_active':
+    case 'final':
+    case 'other_version':
     case 'other_request':
       return 'conflict'
   }

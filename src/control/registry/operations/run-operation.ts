@@ -1,5 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
-import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
+import type { FinalState, KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
 import type { Secret } from '../../../domain/key/secret.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { Outbox } from '../announcing/outbox.ts'
@@ -34,6 +34,10 @@ export type OperationRefusal =
   | { readonly kind: 'invalid'; readonly field: string; readonly expected: string }
   | { readonly kind: 'unknown_key' }
   | { readonly kind: 'not_active'; readonly state: KeyState }
+  /** The key is revoked or expired for good. */
+  | { readonly kind: 'final'; readonly state: FinalState }
+  /** The key is no longer of the version that the caller has seen. @property version the present one */
+  | { readonly kind: 'other_version'; readonly version: number }
   /** The Idempotency-Key was used for a different request. */
   | { readonly kind: 'other_request' }
 

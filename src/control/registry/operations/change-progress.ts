@@ -3,34 +3,42 @@ import { CONFIRMATIONS_KEPT_MS } from '../database/gateway-rows.ts'
 import type { Registry } from '../registry.ts'
 import type { OperationSuccess } from './run-operation.ts'
 
-/** How far a revocation has come. */
-export interface RevocationProgress {
+/** How far a change to a key has come: a revocation, suspension, resumption or edit. */
+export interface ChangeProgress {
   readonly announced: boolean
-  /** Null if no key was revoked: it had expired, or was rotated and works until its overlap ends. */
+  /**
+   * Null if nothing was changed and the key is not refused, or if it was rotated and works until its overlap ends.
+   */
   readonly committedAtMs: number | null
   /** Null if another request announced it, or it is not announced yet. */
   readonly announcedAtMs: number | null
-  /** Null if nothing was revoked, or so long ago that confirmations were deleted. */
+  /** Null where `committedAtMs` is, or if the change is so old that confirmations were deleted. */
   readonly gateways: Confirmations | null
 }
 
 /**
- * @param success a revocation, or a rotation: then of its old key
+ * @param success of a rotation: the progress is that of the old key
  * @param mustWait waits for up to a second until at least one gateway is known and all have confirmed
  */
-export async function readRevocationProgress(
+export async function readChangeProgress(
   registry: Registry,
   success: OperationSuccess,
   mustWait: boolean,
-): Promise<RevocationProgress> {
+): Promise<ChangeProgress> {
   const { announced, announcedAtMs } = success
   const { record, digest } = success.replaced ?? success
-  const { version, revokedAtMs } = record
-  if (revokedAtMs === null) return { announced, committedAtMs: null, announcedAtMs: null, gateways: null }
-  const committedAtMs = success.committedAtMs ?? revokedAtMs
-  const change = { digest, version, committedAtMs }
+  const committedAtMs = committedAtOf(success)
+  if (committedAtMs === null) return { announced, committedAtMs, announcedAtMs: null, gateways: null }
+  const change = { digest, version: record.version, committedAtMs }
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
   const read = () =>
     mustWait ? awaitConfirmations(registry, change, announced) : readConfirmations(registry, change)
   return { announced, committedAtMs, announcedAtMs, gateways: isKnown ? await read() : null }
+}
+
+/** Where an earlier request made the change, its record says when. */
+function committedAtOf({ record, replaced, committedAtMs }: OperationSuccess): number | null {
+  if (replaced !== null && replaced.record.revokedAtMs === null) return null
+  const { revokedAtMs, suspendedAtMs } = replaced?.record ?? record
+  return committedAtMs ?? revokedAtMs ?? suspendedAtMs
 }

@@ -1,0 +1,41 @@
+import type { Clock } from '../../domain/clock.ts'
+import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
+import { toRecordJson } from '../../domain/wire.ts'
+import type { Confirmations } from '../registry/announcing/confirmations.ts'
+import type { ChangeProgress } from '../registry/operations/change-progress.ts'
+import type { Registry } from '../registry/registry.ts'
+
+/** A key with its state and last use. */
+export function keyJson(record: KeyRecord, clock: Clock, lastUsedAtMs: number | null) {
+  return {
+    ...toRecordJson(record),
+    state: keyState(record, clock.wallMs()),
+    lastUsedAt: instant(lastUsedAtMs),
+  }
+}
+
+export async function keyWithUseJson({ repository, clock }: Registry, record: KeyRecord) {
+  const uses = await repository.lastUses([record.id])
+  return keyJson(record, clock, uses.get(record.id) ?? null)
+}
+
+export function progressJson({ announced, committedAtMs, announcedAtMs, gateways }: ChangeProgress) {
+  return {
+    announced,
+    committedAt: instant(committedAtMs),
+    announcedAt: instant(announcedAtMs),
+    gateways: confirmationsJson(gateways),
+  }
+}
+
+export function confirmationsJson(gateways: Confirmations | null) {
+  const silent = gateways?.silent.map(({ name, lastSeenAtMs }) => ({
+    name,
+    lastSeenAt: instant(lastSeenAtMs),
+  }))
+  return gateways === null ? null : { ...gateways, silent }
+}
+
+function instant(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString()
+}

@@ -1,0 +1,22 @@
+import { type EditRequest, planEdit } from '../../../domain/key/edit-key.ts'
+import type { Registry } from '../registry.ts'
+import { auditEdit } from './audit.ts'
+import { changeKey } from './change-key.ts'
+import type { OperationContext, OperationRefusal, OperationSuccess } from './run-operation.ts'
+
+/** @param version the one that the caller has seen: of concurrent edits, one succeeds */
+export function editKey(
+  registry: Registry,
+  keyId: string,
+  { request, version }: { readonly request: EditRequest; readonly version: number },
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRefusal> {
+  const { keyPrefix } = registry
+  return changeKey(registry, keyId, context, (before, nowMs) => {
+    if (before.version !== version) return { kind: 'other_version', version: before.version }
+    const planned = planEdit(before, request, { keyPrefix, nowMs })
+    if (planned.kind !== 'planned') return planned
+    const { record, changed } = planned
+    return { kind: 'planned', record, audit: entry => auditEdit(before, record, changed, entry) }
+  })
+}

@@ -1,0 +1,32 @@
+import { planResumption } from '../../../domain/key/resume-key.ts'
+import { planSuspension } from '../../../domain/key/suspend-key.ts'
+import type { Registry } from '../registry.ts'
+import { auditResumption, auditSuspension } from './audit.ts'
+import { changeKey } from './change-key.ts'
+import type { OperationContext, OperationRefusal, OperationSuccess } from './run-operation.ts'
+
+/** Leaves a suspended key unchanged. */
+export function suspendKey(
+  registry: Registry,
+  keyId: string,
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRefusal> {
+  return changeKey(registry, keyId, context, (before, nowMs) => {
+    const planned = planSuspension(before, nowMs)
+    if (planned.kind === 'final') return planned
+    return { ...planned, audit: entry => auditSuspension(planned.record, entry) }
+  })
+}
+
+/** Leaves a key unchanged that is not suspended. */
+export function resumeKey(
+  registry: Registry,
+  keyId: string,
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRefusal> {
+  return changeKey(registry, keyId, context, (before, nowMs) => {
+    const planned = planResumption(before, nowMs)
+    if (planned.kind === 'final') return planned
+    return { ...planned, audit: entry => auditResumption(planned.record, entry) }
+  })
+}
