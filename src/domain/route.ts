@@ -31,7 +31,7 @@ export interface Route {
   readonly segments: readonly Segment[]
   readonly upstreamSegments: readonly Segment[]
   readonly query: ReadonlyMap<string, QueryRule>
-  readonly sharesAnswers: boolean
+  readonly isCoalesced: boolean
 }
 
 /** A route and the raw segments that its parameters matched. The workspace's is not to be trusted, only compared. */
@@ -112,7 +112,7 @@ function compileRoute(config: RouteConfig): Route {
     segments,
     upstreamSegments: config.upstreamPath === undefined ? segments : parseTemplate(config.upstreamPath),
     query: new Map(Object.entries(config.query ?? {})),
-    sharesAnswers: config.shareAnswers === true,
+    isCoalesced: config.shareAnswers === true,
   }
 }
 

@@ -12,7 +12,7 @@ import type { Credential, CredentialScheme } from './credential.ts'
 
 const SCHEME = 'bearer '
 
-/** API keys as bearer tokens. A signing secret that is removed ends its keys with the reload. */
+/** API keys as bearer tokens. If a reload removes a signing secret, its keys become invalid at once. */
 export function createBearerKeyScheme(config: Config, onReload: OnReload<Config>): CredentialScheme {
   const format = reloadable(config, onReload, ({ keys }) => keyFormatOf(keys))
   return {
@@ -23,16 +23,16 @@ export function createBearerKeyScheme(config: Config, onReload: OnReload<Config>
   }
 }
 
-/** @param authorization every `Authorization` field of the request (RFC 6750, section 2.1) */
+/** @param authorization all `Authorization` fields of the request (RFC 6750, section 2.1) */
 export function readBearerKey(authorization: readonly string[], format: KeyFormat): Credential {
   const [field] = authorization
   const key = field === undefined || authorization.length > 1 ? '' : tokenOf(field)
   if (key === '') return { ok: false, reason: 'key_missing' }
-  const isProven = hasKeyForm(key, format) && hasKeyMac(key, format)
-  return isProven ? { ok: true, digest: digestOf(key) } : { ok: false, reason: 'key_malformed' }
+  const isAuthentic = hasKeyForm(key, format) && hasKeyMac(key, format)
+  return isAuthentic ? { ok: true, digest: digestOf(key) } : { ok: false, reason: 'key_malformed' }
 }
 
-/** Scheme, spaces, token: nothing else separates the two (RFC 6750, section 2.1). @returns '' for any other form */
+/** Reads scheme, spaces, token (RFC 6750, section 2.1). @returns '' for any other form */
 function tokenOf(field: string): string {
   if (field.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return ''
   let at = SCHEME.length

@@ -31,19 +31,19 @@ export interface GatewayDeps {
   readonly accessLog: AccessLog
   readonly clock: Clock
   readonly keys: KeyStore
-  /** Null where nothing is limited. */
+  /** Null if no rate limit is configured. */
   readonly limits: RateLimits | null
   /** Called for each permitted request. */
-  readonly used: (keyId: string) => void
+  readonly recordUse: (keyId: string) => void
   readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
-  /** Bytes of what lives long at which the process would end. */
+  /** Limit of long-lived objects in bytes, above which V8 ends the process. */
   readonly heapLimitBytes: number
-  /** Calls back when settings change at run time. */
+  /** Registers a callback for settings that change at run time. */
   readonly onReload: OnReload<Config>
 }
 
-/** The data plane, built apart from listening. */
+/** Builds the gateway. The caller makes it listen. */
 export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
   const { config, metrics, logger } = deps
   const workspaces = workspaceCountsOf(metrics, config.metrics.workspaces, deps.clock)
@@ -65,12 +65,12 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     limits: deps.limits,
     forward: createForwarding(app, deps, refuse),
     refuse,
-    used: deps.used,
+    recordUse: deps.recordUse,
     clock: deps.clock,
     observer,
-    stopping: () => deps.drainPhase() === 'closing',
+    isStopping: () => deps.drainPhase() === 'closing',
   }
-  serveRequests(app, gateway, { logger, draining: () => deps.drainPhase() !== 'serving' })
+  serveRequests(app, gateway, { logger, isDraining: () => deps.drainPhase() !== 'serving' })
   await app.ready()
   return app
 }
@@ -81,11 +81,11 @@ function admissionOf(
   observer: RequestObserver,
 ): Admission {
   const { gateway, upstream } = config
-  // What the connections to the upstream can carry is never shed.
+  // As many requests as there are upstream connections are always admitted.
   const minInFlight = Math.min(upstream.connections, gateway.maxInFlight)
   const settings = { ...gateway, minInFlight }
   const admission = new Admission(settings, () => observer.inFlight)
-  const stop = watchLoad(heapLimitBytes, load => admission.note(load))
+  const stop = watchLoad(heapLimitBytes, load => admission.recordLoad(load))
   app.addHook('preClose', async () => {
     stop()
     admission.stop()

@@ -1,17 +1,17 @@
 import type { RequestHead } from './request-head.ts'
 
 /**
- * What a request presents. Only the digest of a credential goes further, and only where it can be one of ours: no store
- * is asked for any other.
+ * The credential of a request. Later steps receive only its digest, and only if its form and MAC are valid: other
+ * credentials cost no lookup.
  */
 export type Credential =
   | { readonly ok: true; readonly digest: string }
   | { readonly ok: false; readonly reason: 'key_missing' | 'key_malformed' }
 
-/** A kind of credential: how it is read from a request, and how it is proven before a store is asked. */
+/** A kind of credential: how it is read from a request and verified before the lookup. */
 export interface CredentialScheme {
-  /** Checks 4 and 5, as far as the request alone can tell. */
+  /** Performs checks 4 and 5 of the contract, as far as possible without a lookup. */
   read(head: Pick<RequestHead, 'authorization'>): Credential
-  /** With which every credential begins, so that one in the wrong place is found; null where that is unknown. */
+  /** Prefix of all credentials, to find one in a wrong place; null if they have none. */
   readonly prefix: string | null
 }

@@ -2,14 +2,14 @@ import { type Denial, type DenialReason, denialRow } from '../domain/denial.ts'
 import { type BufferedResponse, bufferedResponse, fieldsOf } from '../http/buffered-response.ts'
 import { bytesOf } from '../http/byte-string.ts'
 
-/** What a client sees of a denial. */
-export interface Refusal {
+/** The response to a denied request, without its request id. */
+export interface ErrorResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-export function refusalOf({ reason, detail, scope, retryAfterSeconds }: Denial): Refusal {
+export function errorResponseOf({ reason, detail, scope, retryAfterSeconds }: Denial): ErrorResponse {
   const row = denialRow(reason)
   const wait = retryAfterSeconds ?? row.retryAfterSeconds
   const scopeParameter = scope === undefined ? '' : `, scope="${scope}"`
@@ -30,7 +30,7 @@ export function refusalOf({ reason, detail, scope, retryAfterSeconds }: Denial):
   }
 }
 
-/** Denials without details of a single request have one response each. */
+/** Responses to denials that hold no detail of their request, built once per reason. */
 const PREPARED = new Map<DenialReason, BufferedResponse>()
 
 export function denialResponse(denial: Denial): BufferedResponse {
@@ -45,6 +45,6 @@ export function denialResponse(denial: Denial): BufferedResponse {
 }
 
 function build(denial: Denial): BufferedResponse {
-  const { status, headers, body } = refusalOf(denial)
+  const { status, headers, body } = errorResponseOf(denial)
   return bufferedResponse(status, fieldsOf(headers), bytesOf(body))
 }

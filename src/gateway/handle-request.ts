@@ -20,21 +20,21 @@ import { requestIdOf } from './request-id.ts'
 export interface Gateway {
   readonly routes: readonly Route[]
   readonly credentials: CredentialScheme
-  readonly admission: Pick<Admission, 'admits' | 'admitsOf'>
+  readonly admission: Pick<Admission, 'admits' | 'admitsWorkspace'>
   readonly keys: Pick<KeyStore, 'get'>
-  /** Null where nothing is limited. */
+  /** Null if no rate limit is configured. */
   readonly limits: RateLimits | null
   readonly forward: Forward
   readonly refuse: Refuse
-  /** Reports that a key was used. */
-  readonly used: (keyId: string) => void
+  /** Records a use of a key. */
+  readonly recordUse: (keyId: string) => void
   readonly clock: Clock
   readonly observer: RequestObserver
   /** Whether the listener is closed and only requests in flight are still served. */
-  readonly stopping: () => boolean
+  readonly isStopping: () => boolean
 }
 
-/** What was read from a request before its key is looked up. */
+/** A request whose route is known and whose key is to be looked up. */
 interface ReadRequest {
   readonly request: ClientRequest
   readonly match: RouteMatch
@@ -42,9 +42,9 @@ interface ReadRequest {
 }
 
 /**
- * The lifecycle of a request, in the order of the contract's checks (section 2). Each step answers or goes on.
- * @param target of the request line, as the client sent it
- * @returns a promise only where a store has to be asked
+ * The lifecycle of a request, in the order of the contract's checks (section 2). Each step responds or continues.
+ * @param target request target, as the client sent it
+ * @returns a promise only if the lookup or a rate limit needs a store
  */
 export function handleRequest(
   gateway: Gateway,
@@ -54,14 +54,14 @@ export function handleRequest(
   const { credentials, admission, keys, observer, refuse } = gateway
   const { message, observation } = request
 
-  // 1. Well formed and within limits: two servers might read anything else in two ways.
+  // 1. Well formed and within limits: other requests are ambiguous between servers.
   const { httpVersion, rawHeaders, headers } = message
   const head = readHead({ httpVersion, url: target, rawHeaders })
   observation.requestId = requestIdOf(head.ok ? headers['x-request-id'] : undefined)
   if (!head.ok) return refuse(request, denied(head.reason))
   const { hasBody } = head.head
 
-  // 2. A known path, by its raw bytes: nothing is decoded or normalised, here or later.
+  // 2. A known path, by its raw bytes: the gateway never decodes or normalises a path.
   const [path, query] = splitTarget(target)
   const match = matchRoute(gateway.routes, path)
   if (match === null) return refuse(request, denied('unknown_route'), hasBody)
@@ -71,12 +71,12 @@ export function handleRequest(
   if (message.method !== 'GET') return refuse(request, denied('method_not_allowed'), hasBody)
   if (hasBody) return refuse(request, denied('body_not_allowed'))
 
-  // 4. One credential, with the form and MAC of ours.
+  // 4. One credential, of the right form and with a valid MAC.
   const credential = credentials.read(head.head)
   if (!credential.ok) return conclude(gateway, { request, match, query }, denied(credential.reason))
 
   // Load shedding precedes the first step that can wait.
-  if (gateway.stopping()) return refuse(request, denied('draining'))
+  if (gateway.isStopping()) return refuse(request, denied('draining'))
   if (!admission.admits()) return refuse(request, denied('overloaded'))
 
   observer.lookingUp(observation)
@@ -99,14 +99,14 @@ function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Ve
   const verdict = authorize({ lookup, match, query, nowMs: clock.wallMs() })
   if (verdict.kind === 'denied') return verdict
   if (holdsKeyInTarget(gateway, read, verdict.permit)) return KEY_IN_TARGET
-  // Whose request it is, is known only now.
+  // The workspace is known only after the lookup.
   const ofWorkspace = observer.inFlightOf(verdict.permit.grant.workspaceId)
-  if (!admission.admitsOf(ofWorkspace)) return denied('workspace_overloaded')
-  // Only requests that nothing else denies count towards a limit.
+  if (!admission.admitsWorkspace(ofWorkspace)) return denied('workspace_overloaded')
+  // Requests that fail an earlier check do not count towards a rate limit.
   return limits?.applyTo(match.route) === true ? applyLimits(limits, verdict, request.response) : verdict
 }
 
-/** No permit, no forwarding. */
+/** Only a permitted request is forwarded or gets the description of its key. */
 function conclude(gateway: Gateway, { request, match }: ReadRequest, verdict: Verdict): void {
   const { response, observation } = request
   gateway.observer.decided(observation, verdict)
@@ -115,14 +115,14 @@ function conclude(gateway: Gateway, { request, match }: ReadRequest, verdict: Ve
     return
   }
   const { permit } = verdict
-  gateway.used(permit.grant.id)
+  gateway.recordUse(permit.grant.id)
   if (match.route.answeredBy === 'upstream') gateway.forward(request, permit)
   else observation.responseBytes = writeBuffered(response, describeKey(permit.grant), observation.requestId)
 }
 
 const KEY_IN_TARGET = denied('invalid_query', { detail: 'Send the API key in the Authorization header only' })
 
-/** The upstream would write a key in its path or query into its logs. */
+/** Upstreams write paths and queries to their logs, where a key must not appear. */
 function holdsKeyInTarget(
   { credentials }: Gateway,
   { request }: ReadRequest,

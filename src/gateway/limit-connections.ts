@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { TroubleLog } from '../observability/trouble-log.ts'
 
-/** Closes new connections above `max` at once, so that the open ones are not starved. */
+/** Closes new connections above `max` at once, so that they do not starve the open ones. */
 export function limitConnections(server: Server, max: number, trouble: TroubleLog): void {
   server.maxConnections = max
   const full = new Error(`connection limit (${max}) reached; closing new connections`)

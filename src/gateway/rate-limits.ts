@@ -3,7 +3,7 @@ import type { Verdict } from '../domain/authorize.ts'
 import { type Count, denialOfCounts, secondsUntil } from '../domain/rate-limit.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 
-/** Counts a permitted request. Every response to it, a denial too, carries the rate limit fields. */
+/** Counts a permitted request. Every response to it, also a denial, has the rate limit fields. */
 export async function applyLimits(
   limits: RateLimits,
   permitted: Extract<Verdict, { kind: 'permitted' }>,
@@ -16,7 +16,7 @@ export async function applyLimits(
 
 /**
  * The two fields of draft-ietf-httpapi-ratelimit-headers-11, as lists of structured fields (RFC 9651); a policy's name
- * needs no escaping. The refusal's Retry-After is never before the end of a window that is named here (section 6).
+ * needs no escaping. The Retry-After of a denial is never before the end of a window that is named here (section 6).
  */
 export function rateLimitFields(counts: readonly Count[]): Record<string, string> {
   const policies = counts.map(({ policy: { name, requests, windowSeconds } }) => {

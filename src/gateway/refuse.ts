@@ -1,9 +1,9 @@
 import { denialRow } from '../domain/denial.ts'
 import { writeBuffered } from '../http/buffered-response.ts'
-import { endConnectionAfter } from '../http/guard-connections.ts'
+import { closeConnectionAfter } from '../http/guard-connections.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest, Refuse } from '../upstream/client-request.ts'
-import { giveUp } from '../upstream/forward.ts'
+import { abortResponse } from '../upstream/forward.ts'
 import type { Admission } from './admission.ts'
 import { denialResponse } from './denial-response.ts'
 
@@ -12,7 +12,7 @@ import { denialResponse } from './denial-response.ts'
  * request no longer counts as in flight.
  */
 export function createRefuse(
-  admission: Pick<Admission, 'holdBack'>,
+  admission: Pick<Admission, 'delayRejection'>,
   observer: Pick<RequestObserver, 'handedOver'>,
 ): Refuse {
   return (request, denial, closesConnection) => {
@@ -22,9 +22,9 @@ export function createRefuse(
     }
     observer.handedOver(request.observation)
     admission
-      .holdBack()
+      .delayRejection()
       .then(() => refuse(request, denial, closesConnection))
-      .catch((error: unknown) => giveUp(request, error))
+      .catch((error: unknown) => abortResponse(request, error))
   }
 }
 
@@ -36,8 +36,8 @@ const refuse: Refuse = ({ response, observation }, denial, closesConnection = fa
   observation.responseBytes = writeBuffered(response, denialResponse(denial), observation.requestId)
 }
 
-/** Announces that the connection closes after this response, and reads no further request of it. */
+/** Sends `Connection: close` with this response and reads no further request of the connection. */
 export function closeAfter({ response }: Pick<ClientRequest, 'response'>): void {
-  endConnectionAfter(response.req)
+  closeConnectionAfter(response.req)
   response.setHeader('connection', 'close')
 }

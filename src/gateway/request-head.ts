@@ -4,7 +4,7 @@ export const MAX_TARGET_LENGTH = 8 * 1024
 export const MAX_HEADERS_LENGTH = 16 * 1024
 export const MAX_HEADER_FIELDS = 100
 
-/** What is left of a request's head once it is known to be lawful: read once, from the fields as they came. */
+/** The parts of a valid request head that later checks need, read once from the raw fields. */
 export interface RequestHead {
   readonly host: string
   /** All `Authorization` fields: more than one is ambiguous and rejected. */
@@ -23,7 +23,7 @@ const MAX_PORT = 65_535
 
 /**
  * Check 1: the request is well formed and within limits.
- * @param request.rawHeaders names and values in turn, as Node gives them: duplicates are still to be seen
+ * @param request.rawHeaders alternating names and values, duplicates included
  */
 export function readHead(request: {
   httpVersion: string
@@ -37,29 +37,29 @@ export function readHead(request: {
   }
   const [host] = fields.hosts
   const version = request.httpVersion
-  const lawful =
+  const isValid =
     (version === '1.1' || version === '1.0') &&
     fields.hosts.length === 1 &&
     host !== undefined &&
-    isLawfulHost(host) &&
+    isValidHost(host) &&
     !fields.expects &&
-    isLawfulCoding(fields.codings, version)
-  if (!lawful) return { ok: false, reason: 'malformed_request' }
+    isValidCoding(fields.codings, version)
+  if (!isValid) return { ok: false, reason: 'malformed_request' }
   const { authorization } = fields
   const hasBody = fields.codings.length > 0 || fields.hasLength
   return { ok: true, head: { host, authorization, hasBody } }
 }
 
-function isLawfulHost(host: string): boolean {
+function isValidHost(host: string): boolean {
   const match = HOST.exec(host)
   return match !== null && Number(match.groups?.['port'] ?? 0) <= MAX_PORT
 }
 
-/** Most requests have none of most of these. */
+/** Shared, because most requests have no field of a kind. */
 const NONE: readonly string[] = []
 
 interface Fields {
-  /** As they would be written, each with its colon, space and line break. */
+  /** Length of all fields as written, each with colon, space and line break. */
   bytes: number
   hosts: readonly string[]
   authorization: readonly string[]
@@ -68,7 +68,7 @@ interface Fields {
   expects: boolean
 }
 
-/** One pass over all fields. Names are compared only where their length is one that matters. */
+/** Reads all fields in one pass. Comparing lengths first avoids converting most names to lower case. */
 function readFields(rawHeaders: readonly string[]): Fields {
   const fields: Fields = {
     bytes: 0,
@@ -103,8 +103,8 @@ function readFields(rawHeaders: readonly string[]): Fields {
   return fields
 }
 
-/** Any coding but a single `chunked` of HTTP/1.1 is one that two servers may read in two ways (RFC 9112, section 6.1). */
-function isLawfulCoding(codings: readonly string[], version: string): boolean {
+/** Any coding except a single `chunked` of HTTP/1.1 is ambiguous between servers (RFC 9112, section 6.1). */
+function isValidCoding(codings: readonly string[], version: string): boolean {
   return (
     codings.length === 0 ||
     (codings.length === 1 && version === '1.1' && codings[0]?.toLowerCase() === 'chunked')

@@ -9,25 +9,25 @@ import { noSchemas } from '../observability/no-schemas.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
-import { rawRefusalOf } from './parser-refusal.ts'
+import { rawDenialOf } from './raw-denial.ts'
 import { closeAfter } from './refuse.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
 import { dropStrayKeys } from './stray-keys.ts'
 
-/** A head over this is refused by Node's parser itself; our own limits below it name what was too large. */
+/** Node's parser rejects a longer head. Our own, lower limits tell the client which part is too large. */
 const MAX_HEAD_LENGTH = 24 * 1024
 
-/** The public listener: limits, and one way for every request. It does not listen yet. */
+/** Creates the public server with its limits. The caller makes it listen. */
 export function createServer(config: Config['gateway'], observer: RequestObserver): FastifyInstance {
   const app = Fastify({
     logger: false,
     schemaController: noSchemas,
-    // One route for all: the router must neither decode a path nor answer for one.
+    // One route for all requests: Fastify's router must neither decode a path nor respond to one.
     rewriteUrl: () => '/',
     exposeHeadRoutes: false,
     requestIdHeader: false,
     genReqId: () => '',
-    // On close, requests on kept-alive connections are still served: a rolling restart loses none.
+    // On close, requests on kept-alive connections are still served, so that a rolling restart loses none.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     keepAliveTimeout: config.keepAliveTimeoutMs,
@@ -36,38 +36,38 @@ export function createServer(config: Config['gateway'], observer: RequestObserve
       maxHeaderSize: MAX_HEAD_LENGTH,
       headersTimeout: config.headersTimeoutMs,
       connectionsCheckingInterval: Math.min(1000, config.headersTimeoutMs),
-      // Node would answer a missing Host with an empty 400; the check of the head answers in our form.
+      // Node rejects a missing Host with an empty 400. Our check of the head responds with a JSON body.
       requireHostHeader: false,
       insecureHTTPParser: false,
-      // No stream is made for the body that a GET does not have: it costs a tenth of a request.
+      // Creates no stream for the body of a GET, which would cost a tenth of a request.
       optimizeEmptyRequests: true,
     },
   })
   const { server } = app
   server.maxHeadersCount = MAX_HEADER_FIELDS
-  // A GET never gets a 100: an expectation is refused with the head, like any other request.
+  // The gateway never sends 100: the check of the head rejects every expectation.
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     server.emit('request', request, response)
   })
   guardConnections(server, {
     stallTimeoutMs: config.headersTimeoutMs,
-    answerTo: fault => {
-      const refusal = rawRefusalOf(fault)
-      observer.refusedByParser(fault, refusal.requestId, refusal.status)
-      return refusal.bytes
+    responseTo: fault => {
+      const { requestId, status, bytes } = rawDenialOf(fault)
+      observer.rejectedByParser(fault, requestId, status)
+      return bytes
     },
   })
   return app
 }
 
-/** Every request of every method goes through here: hooks run before a body would be parsed. */
+/** Handles every request of every method in a hook, which runs before a body would be parsed. */
 export function serveRequests(
   app: FastifyInstance,
   gateway: Gateway,
-  deps: { logger: Logger; draining: () => boolean },
+  deps: { logger: Logger; isDraining: () => boolean },
 ): void {
   app.addHook('onRequest', (incoming, reply, _continue) => {
-    // The documented way to answer past Fastify, whose serialisers and hooks have nothing to do here.
+    // The documented way to respond without Fastify's serialisers and hooks, which the gateway does not use.
     reply.hijack()
     const message = incoming.raw
     const response = reply.raw
@@ -75,10 +75,10 @@ export function serveRequests(
     const observation = gateway.observer.begin(message)
     const request = { message, response, observation }
     onHandedOver(response, () => gateway.observer.handedOver(observation))
-    // After the last byte as well as after an abort; Fastify's onResponse does not follow an abort.
+    // `close` follows the last byte and also an abort; Fastify's onResponse does not follow an abort.
     response.on('close', () => gateway.observer.end(observation, response))
-    // A further request of this connection would lose its answer: unread, it can be sent again elsewhere.
-    if (deps.draining()) closeAfter(request)
+    // The next request on this connection might get no response. If it is not read, the client can retry it elsewhere.
+    if (deps.isDraining()) closeAfter(request)
     try {
       handleRequest(gateway, request, incoming.originalUrl)?.catch((error: unknown) => fail(request, error))
     } catch (error) {
@@ -91,8 +91,8 @@ export function serveRequests(
     if (request.response.headersSent) request.response.destroy()
     else gateway.refuse(request, denied('internal_error'), true)
   }
-  // The hook answers first; this makes Fastify run it for methods and paths that have no route.
+  // Makes Fastify run the hook for methods and paths that have no route. The hook responds first.
   app.setNotFoundHandler(() => {
-    throw new Error('A request passed the hook that answers all of them')
+    throw new Error('The onRequest hook did not handle a request')
   })
 }

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { holdsStrayKey, isAuthorization, strayKeysOf } from '../domain/key/stray-keys.ts'
 
 /**
- * Takes out of a request's headers every field but `Authorization` that holds a key: it counts as not sent, so that it
- * reaches no upstream, log or trace. To be called before anything reads them.
+ * Deletes from a request's headers each field except `Authorization` that holds a key, so that the key reaches no
+ * upstream, log or trace. Call it before the headers are read.
  */
 export function dropStrayKeys(request: IncomingMessage, prefix: string | null): void {
   const { rawHeaders } = request

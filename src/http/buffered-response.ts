@@ -1,59 +1,68 @@
 import type { ServerResponse } from 'node:http'
-import { endTogether } from './batched-flush.ts'
 import { type ByteString, NO_BYTES } from './byte-string.ts'
+import { flushInBatch } from './flush-in-batch.ts'
 
-/** An answer that is known whole before its first byte is written. */
+/** A response that is complete before its first byte is written. */
 export interface BufferedResponse {
   readonly status: number
-  /** Names and values in turn. */
+  /** Names and values alternate. */
   readonly fields: readonly string[]
-  /** The field of the body's length; none where the status allows for no body. */
-  readonly length: readonly string[]
+  /** Name and value of `Content-Length`; empty if the response has none. */
+  readonly lengthField: readonly string[]
   readonly body: ByteString | Buffer
 }
 
-/** @returns names and values in turn */
+/** @returns alternating names and values */
 export function fieldsOf(headers: Readonly<Record<string, string>>): readonly string[] {
   return Object.entries(headers).flat()
 }
 
 /**
- * @param fields names and values in turn, the body's length not among them
- * @param body null where the status allows for none
+ * @param fields alternating names and values, without `Content-Length`
+ * @param body null if the status allows none
  */
 export function bufferedResponse(
   status: number,
   fields: readonly string[],
   body: ByteString | Buffer | null,
 ): BufferedResponse {
-  if (body === null) return { status, fields, length: [], body: NO_BYTES }
-  return { status, fields, length: ['content-length', String(body.length)], body }
+  if (body === null) return { status, fields, lengthField: [], body: NO_BYTES }
+  return { status, fields, lengthField: ['content-length', String(body.length)], body }
 }
 
 /**
- * Written past Fastify, whose way through serialisers and hooks, none of which there are, costs as much as Node's own.
+ * Writes to Node's response directly, because Fastify's serialisers and hooks, none of which are used, double the cost.
  * Includes fields set on the response before, such as those of rate limits.
- * @returns bytes of the body
+ * @returns length of the body in bytes
  */
-export function writeBuffered(response: ServerResponse, answer: BufferedResponse, requestId: string): number {
-  const { status, fields, length, body } = answer
-  response.writeHead(status, [...otherFields(fields, response), 'x-request-id', requestId, ...length])
-  endTogether(response, body)
+export function writeBuffered(
+  response: ServerResponse,
+  buffered: BufferedResponse,
+  requestId: string,
+): number {
+  const { status, fields, lengthField, body } = buffered
+  response.writeHead(status, [
+    ...withoutOwnFields(fields, response),
+    'x-request-id',
+    requestId,
+    ...lengthField,
+  ])
+  flushInBatch(response, body)
   return body.length
 }
 
 /**
- * Drops fields that the gateway sets itself, such as those of rate limits or of the connection.
- * @param fields names and values in turn
+ * Leaves out the fields that the gateway has set itself, such as those of rate limits or of the connection.
+ * @param fields alternating names and values
  */
-export function otherFields(fields: readonly string[], response: ServerResponse): readonly string[] {
+export function withoutOwnFields(fields: readonly string[], response: ServerResponse): readonly string[] {
   const own = response.getHeaderNames()
   if (own.length === 0) return fields
   return fields.filter((_, index) => !own.includes(fields[index - (index % 2)] ?? ''))
 }
 
-/** The same. @param headers of this answer alone */
-export function withoutOwn(
+/** Deletes the headers that the gateway has set itself. @param headers changed in place */
+export function dropOwnHeaders(
   headers: Record<string, string>,
   response: ServerResponse,
 ): Record<string, string> {

@@ -2,72 +2,72 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { ConnectionState } from './connection-state.ts'
 import { disconnect } from './disconnect.ts'
-import type { HeldBytes, HeldShare } from './held-bytes.ts'
+import type { ReadAheadBudget, ReadAheadShare } from './read-ahead-budget.ts'
 import { RequestBoundaries } from './request-boundaries.ts'
 
-/** Requests of one connection that may be unanswered at a time. */
-export const MAX_UNANSWERED = 8
+/** The most requests of one connection that wait for their responses at a time. */
+export const MAX_PIPELINED = 8
 
-/** How long bytes are still read, and dropped, after the last answer has been sent. */
+/** How long further input is read and discarded after the last response has been sent. */
 const LINGER_MS = 500
 
-const FIRST_OF_CONNECT = 'C'.charCodeAt(0)
+const CONNECT_FIRST_BYTE = 'C'.charCodeAt(0)
 
 const CONNECTIONS = new WeakMap<Socket, ClientConnection>()
 
-/** What Node's server does with the bytes of a connection, and with their end. */
+/** Node's HTTP parser, as the listeners that Node's server puts on a socket. */
 export interface Parser {
   readonly parse: (bytes: Buffer) => void
   readonly end: () => void
 }
 
 /**
- * A client's connection: it decides when Node's parser receives which bytes. The parser turns all bytes of a segment into
- * requests before anything can stop it. Here it receives one request at a time, and none while too many are unanswered or
- * the client does not read its answers.
+ * Decides when Node's parser receives which bytes of a client's connection. By itself the parser turns all bytes of a
+ * segment into requests at once. Here it receives one request at a time, and none while too many responses are pending
+ * or the client does not read its responses.
  */
 export class ClientConnection {
   readonly #socket: Socket
   readonly #parser: Parser
   readonly #boundaries = new RequestBoundaries()
   #state: ConnectionState = { kind: 'open' }
-  /** Received and not yet handed to the parser. */
-  #rest: Buffer | null = null
-  /** Node's server holds a connection too, while much waits to be written; its parser must not be called then. */
-  #reading: 'flowing' | 'held' | 'held_by_server' = 'flowing'
-  #unanswered = 0
-  /** To the request whose body is being received. */
-  #receiving: ServerResponse | null = null
-  /** To the last request with a body, until it has left. */
-  #withBody: ServerResponse | null = null
+  /** Received and not yet passed to the parser. */
+  #unparsed: Buffer | null = null
+  /** Node's server also pauses a connection while many bytes wait to be written. Do not call its parser then. */
+  #reading: 'flowing' | 'paused' | 'paused_by_server' = 'flowing'
+  #pendingResponses = 0
+  /** Response to the request whose body is being received. */
+  #receivingBody: ServerResponse | null = null
+  /** Response to the last request with a body, until it closes. */
+  #lastWithBody: ServerResponse | null = null
   readonly #idleTimeoutMs: number
-  readonly #held: HeldShare
+  readonly #readAhead: ReadAheadShare
 
   /**
-   * @param socket which nothing else reads
-   * @param idleTimeoutMs of the socket: half of the time that a client has to read, because the first half may have begun
-   * with some progress
+   * @param socket must have no other reader
+   * @param idleTimeoutMs of the socket: half of the time that a client has to read, because the client may have read
+   * something at the start of the first half
    */
-  constructor(socket: Socket, parser: Parser, idleTimeoutMs: number, heldByAll: HeldBytes) {
+  constructor(socket: Socket, parser: Parser, idleTimeoutMs: number, readAheadBudget: ReadAheadBudget) {
     this.#socket = socket
     this.#parser = parser
     this.#idleTimeoutMs = idleTimeoutMs
-    this.#held = heldByAll.share()
+    this.#readAhead = readAheadBudget.share()
     CONNECTIONS.set(socket, this)
-    // Node's server sets it where there is no TLS.
+    // Node's server sets it without TLS only.
     socket.allowHalfOpen = true
     socket.on('data', (bytes: Buffer) => this.#receive(bytes))
     socket.on('end', () => this.#receiveEnd())
     socket.on('resume', () => {
       this.#reading = 'flowing'
-      this.#held.release()
+      this.#readAhead.release()
       this.#proceed()
     })
-    socket.on('close', () => this.#drop())
-    // Node's server removes its own listener after a CONNECT; then a client's reset would end the process. `close` follows.
+    socket.on('close', () => this.#discardInput())
+    // Node's server removes its own listener after a CONNECT: a reset would then end the process. `close` follows.
     socket.on('error', () => {})
-    // Node's server calls it after the last answer. Its own would reset a connection with bytes unread.
-    socket.destroySoon = () => this.#end()
+    // Node's server calls it after the last response. Node's own version resets a connection that has unread bytes.
+    socket.destroySoon = () => this.#close()
   }
 
   static of(socket: Socket): ClientConnection | undefined {
@@ -79,61 +79,62 @@ export class ClientConnection {
     return !this.#boundaries.isBetweenRequests
   }
 
-  /** Length of the request line that was received last, or of its beginning. */
+  /** Length of the latest request line, as far as it has been received. */
   get requestLineLength(): number {
     return this.#boundaries.lineLength
   }
 
-  /** The parser has read a head. @returns false where the request must not be handled */
-  begin({ headers }: IncomingMessage, response: ServerResponse): boolean {
+  /** Call when the parser has read a head. @returns false if the request must not be handled */
+  beginRequest({ headers }: IncomingMessage, response: ServerResponse): boolean {
     if (!this.#isOpen) return false
     const hasBody = this.#boundaries.endHead(headers)
     if (hasBody) {
-      this.#receiving = response
-      this.#withBody = response
+      this.#receivingBody = response
+      this.#lastWithBody = response
     }
-    this.#unanswered++
-    response.on('close', onAnswerClosed)
-    // A body is still read; its answer is then awaited before anything else is, and Node's server ends the connection.
-    if (!response.shouldKeepAlive && !hasBody) this.endAfterAnswers()
+    this.#pendingResponses++
+    response.on('close', onResponseClosed)
+    // With a body, #mayParse waits for its response, after which Node's server closes the connection.
+    if (!response.shouldKeepAlive && !hasBody) this.closeAfterPending()
     return true
   }
 
-  /** An answer has left, or never will. */
-  settle(response: ServerResponse): void {
-    this.#unanswered--
-    if (response === this.#withBody) this.#withBody = null
-    if (this.#rest === null || this.#reading === 'flowing') this.#proceed()
-    else if (this.#reading === 'held') queueMicrotask(() => this.#resume())
+  /** A response was sent or aborted. */
+  endResponse(response: ServerResponse): void {
+    this.#pendingResponses--
+    if (response === this.#lastWithBody) this.#lastWithBody = null
+    if (this.#unparsed === null || this.#reading === 'flowing') this.#proceed()
+    else if (this.#reading === 'paused') queueMicrotask(() => this.#resume())
   }
 
-  /** After the ticks that are due when an answer leaves: one of the stream would first hand over more bytes. */
+  /** Runs after the ticks that follow a response, because one of them would first deliver more bytes of the stream. */
   #resume(): void {
-    if (this.#reading === 'held' && this.#rest !== null && this.#mayParse(this.#rest)) this.#socket.resume()
+    if (this.#reading !== 'paused' || this.#unparsed === null) return
+    if (this.#mayParse(this.#unparsed)) this.#socket.resume()
   }
 
-  /** Reads no further request: the answers that are due are the last. */
-  endAfterAnswers(): void {
+  /** Closes the connection after the pending responses. No further request is parsed. */
+  closeAfterPending(): void {
     if (!this.#isOpen) return
-    this.#state = { kind: 'last_answers' }
-    this.#drop()
+    this.#state = { kind: 'last_responses' }
+    this.#discardInput()
   }
 
-  /** Ends the connection after the answers that are due. @param answer writes a whole one, to what cannot be read */
-  refuse(answer: () => string): void {
-    // A request that is already being answered gets no second answer, however its body ends.
-    if (this.#receiving?.headersSent === true) this.endAfterAnswers()
-    if (this.#isOpen) this.#state = { kind: 'refused', answer: answer() }
-    this.#drop()
+  /** Rejects invalid input and closes the connection after the pending responses. @param build a complete response */
+  reject(build: () => string): void {
+    // A request whose response has begun gets no second response if its body turns out to be invalid.
+    if (this.#receivingBody?.headersSent === true) this.closeAfterPending()
+    if (this.#isOpen) this.#state = { kind: 'rejected', response: build() }
+    this.#discardInput()
     this.#proceed()
   }
 
-  /** Nothing has moved for the idle time. */
-  timeOut(): void {
+  /** No byte was received or sent for the idle time. */
+  onIdle(): void {
     const socket = this.#socket
     if (socket.writableLength > 0) disconnect(socket)
-    else if (this.#unanswered > 0 || this.isWithinRequest || socket.bytesRead === 0) {
-      // The upstream and what is left of a request have deadlines of their own.
+    else if (this.#pendingResponses > 0 || this.isWithinRequest || socket.bytesRead === 0) {
+      // The upstream exchange and the rest of a request have their own deadlines.
       socket.setTimeout(this.#idleTimeoutMs)
     } else socket.destroy()
   }
@@ -144,10 +145,10 @@ export class ClientConnection {
 
   #receive(bytes: Buffer): void {
     if (this.#isOpen) {
-      this.#rest = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes])
+      this.#unparsed = this.#unparsed === null ? bytes : Buffer.concat([this.#unparsed, bytes])
       this.#proceed()
     } else if (!this.#socket.writableFinished) {
-      // Not before: while it reads, it notices that the client closes the connection.
+      // Only now: a paused socket does not notice that the client closes the connection.
       this.#socket.pause()
     }
   }
@@ -158,83 +159,83 @@ export class ClientConnection {
     this.#proceed()
   }
 
-  /** Hands to the parser what it may have, or ends the connection where all answers have left. */
+  /** Parses as much input as allowed now, or closes the connection after its last response. */
   #proceed(): void {
-    while (this.#rest !== null && this.#reading === 'flowing' && this.#mayParse(this.#rest))
-      this.#parse(this.#rest)
-    if (this.#rest !== null) this.#hold(this.#rest)
-    if (this.#rest !== null || this.#state.kind === 'open') return
-    if (this.#answersDue() === 0 && !this.#socket.destroyed) this.#finish()
+    while (this.#unparsed !== null && this.#reading === 'flowing' && this.#mayParse(this.#unparsed))
+      this.#parse(this.#unparsed)
+    if (this.#unparsed !== null) this.#pauseWith(this.#unparsed)
+    if (this.#unparsed !== null || this.#state.kind === 'open') return
+    if (this.#responsesDue() === 0 && !this.#socket.destroyed) this.#finish()
   }
 
-  /** Keeps these bytes, and reads no more; where all connections hold too much already, this one ends instead. */
-  #hold(bytes: Buffer): void {
-    if (!this.#held.take(bytes.buffer.byteLength)) this.endAfterAnswers()
+  /** Buffers these bytes and pauses the socket. If the budget of all connections is used up, the connection closes. */
+  #pauseWith(bytes: Buffer): void {
+    if (!this.#readAhead.set(bytes.buffer.byteLength)) this.closeAfterPending()
     if (this.#reading !== 'flowing') return
-    this.#reading = 'held'
+    this.#reading = 'paused'
     this.#socket.pause()
   }
 
-  #drop(): void {
-    this.#rest = null
-    this.#held.release()
+  #discardInput(): void {
+    this.#unparsed = null
+    this.#readAhead.release()
   }
 
-  /** The parser runs within: the state may be another one afterwards. */
+  /** The parser runs handlers, which may change the state. */
   #parse(bytes: Buffer): void {
     const length = this.#boundaries.take(bytes)
     const isAll = length === bytes.length
-    this.#rest = isAll ? null : bytes.subarray(length)
+    this.#unparsed = isAll ? null : bytes.subarray(length)
     this.#parser.parse(isAll ? bytes : bytes.subarray(0, length))
-    if (this.#socket.isPaused()) this.#reading = 'held_by_server'
-    if (this.#receiving?.req.complete === true) {
-      this.#receiving = null
+    if (this.#socket.isPaused()) this.#reading = 'paused_by_server'
+    if (this.#receivingBody?.req.complete === true) {
+      this.#receivingBody = null
       this.#boundaries.endRequest()
     }
   }
 
-  /** What is left of a request that was read in part is always read: its time is limited. */
+  /** The rest of a request is always parsed: Node's request timeout limits it. */
   #mayParse(bytes: Buffer): boolean {
     if (!this.#isOpen) return false
     if (this.isWithinRequest) return true
-    // The answer to a body may end the connection, also before the body is whole (413).
-    if (this.#withBody !== null) return false
-    // After a CONNECT Node's server no longer drives the answers that are due.
-    const most = bytes[0] === FIRST_OF_CONNECT ? 1 : MAX_UNANSWERED
-    return this.#unanswered < most && this.#socket.writableLength === 0
+    // The response to a request with a body may close the connection, even before the body is complete (413).
+    if (this.#lastWithBody !== null) return false
+    // After a CONNECT Node's server no longer sends the pending responses.
+    const max = bytes[0] === CONNECT_FIRST_BYTE ? 1 : MAX_PIPELINED
+    return this.#pendingResponses < max && this.#socket.writableLength === 0
   }
 
-  /** A request whose body will never be whole has no answer but one that is under way. */
-  #answersDue(): number {
-    const mayBeCutOff = this.#state.kind === 'half_closed' || this.#state.kind === 'refused'
-    const isCutOff = mayBeCutOff && this.#receiving?.headersSent === false
-    return isCutOff ? this.#unanswered - 1 : this.#unanswered
+  /** A request whose body was cut off gets a response only if that response has begun. */
+  #responsesDue(): number {
+    const mayBeCutOff = this.#state.kind === 'half_closed' || this.#state.kind === 'rejected'
+    const isCutOff = mayBeCutOff && this.#receivingBody?.headersSent === false
+    return isCutOff ? this.#pendingResponses - 1 : this.#pendingResponses
   }
 
   #finish(): void {
-    if (this.#state.kind === 'half_closed') this.#endOfInput()
-    else if (this.#state.kind === 'refused') this.#end(this.#state.answer)
-    else this.#end()
+    if (this.#state.kind === 'half_closed') this.#endInput()
+    else if (this.#state.kind === 'rejected') this.#close(this.#state.response)
+    else this.#close()
   }
 
-  /** Node's server ends our side too, or finds a request cut off, which is refused. */
-  #endOfInput(): void {
+  /** Node's server then closes our side too, or reports a request that was cut off, which is rejected. */
+  #endInput(): void {
     const halfClosed = this.#state
     this.#parser.end()
     if (this.#state === halfClosed) this.#state = { kind: 'closing' }
   }
 
   /**
-   * Ends our side. What the client still sends is read and dropped for a moment: closed with bytes unread, a connection is
-   * reset, and the last answer may be lost with it (RFC 9112, section 9.6).
+   * Closes our side. Further input is read and discarded for a moment: the system resets a connection that closes with
+   * unread bytes, and the last response may be lost with it (RFC 9112, section 9.6).
    */
-  #end(answer = ''): void {
+  #close(lastResponse = ''): void {
     if (this.#state.kind === 'closing') return
     this.#state = { kind: 'closing' }
-    this.#drop()
+    this.#discardInput()
     const socket = this.#socket
     socket.setTimeout(this.#idleTimeoutMs)
-    socket.end(answer, () => {
+    socket.end(lastResponse, () => {
       if (socket.readableEnded) socket.destroy()
       if (socket.destroyed) return
       const deadline = setTimeout(() => socket.destroy(), LINGER_MS)
@@ -244,6 +245,6 @@ export class ClientConnection {
   }
 }
 
-function onAnswerClosed(this: ServerResponse): void {
-  CONNECTIONS.get(this.req.socket)?.settle(this)
+function onResponseClosed(this: ServerResponse): void {
+  CONNECTIONS.get(this.req.socket)?.endResponse(this)
 }

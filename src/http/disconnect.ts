@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 
-/** At once, and with all that the kernel still holds for the client; over TLS there is no such way. */
+/** Closes at once. Without TLS, also discards what the kernel buffers for the client: Node cannot reset a TLS socket. */
 export function disconnect(socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy()
   else socket.resetAndDestroy()

@@ -4,15 +4,15 @@ import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { ClientConnection } from './client-connection.ts'
-import { HeldBytes } from './held-bytes.ts'
+import { ReadAheadBudget } from './read-ahead-budget.ts'
 
 /** A longer request line is rejected with 414, also if other parts are too large. */
 const MAX_TARGET_LENGTH = 8 * 1024
 
-/** Sent ahead by all clients of a server together, beyond the requests that are read. */
-const MAX_HELD_BYTES = 32 * 1024 * 1024
+/** Bytes that all connections of a server together buffer ahead of the parser. */
+const MAX_READ_AHEAD_BYTES = 32 * 1024 * 1024
 
-/** Why a connection ends with an answer to bytes that never became a request. */
+/** Why input that never became a request is rejected, which closes the connection. */
 export type ConnectionFault =
   | 'malformed_request'
   | 'url_too_long'
@@ -21,102 +21,109 @@ export type ConnectionFault =
   | 'unknown_route'
 
 export interface GuardOptions {
-  /** After which a client that does not read its answers is disconnected. */
+  /** Time after which a client that does not read its responses is disconnected. */
   readonly stallTimeoutMs: number
-  /** Writes the whole answer, head and body, with `Connection: close`; called once for a connection at most. */
-  readonly answerTo: (fault: ConnectionFault) => string
-  readonly maxHeldBytes?: number
+  /** Returns a complete response, head and body, with `Connection: close`. Called at most once per connection. */
+  readonly responseTo: (fault: ConnectionFault) => string
+  readonly maxReadAheadBytes?: number
 }
 
 /**
- * Puts a `ClientConnection` between each socket of a server and Node's parser, and answers what never becomes a request: in
- * its turn, and as the connection's last answer. To be called before the server listens, with its handler in place.
+ * Puts a `ClientConnection` between each socket of a server and Node's parser. Input that never becomes a request is
+ * rejected in order, with the last response of its connection. Call it when the server has its handler, before it
+ * listens.
  *
- * It takes over the listeners that Node's server has put on the socket. A duplex stream handed to the server, the
- * documented way, costs three times as much: 6 instead of 2 µs of processor time for each request.
+ * It takes over the listeners that Node's server has put on the socket. The documented way, passing a duplex stream to
+ * the server, costs three times as much: 6 instead of 2 µs of processor time per request.
  */
 export function guardConnections(
   server: Server | HttpsServer,
-  { stallTimeoutMs, answerTo, maxHeldBytes = MAX_HELD_BYTES }: GuardOptions,
+  { stallTimeoutMs, responseTo, maxReadAheadBytes = MAX_READ_AHEAD_BYTES }: GuardOptions,
 ): void {
-  server.setTimeout(stallTimeoutMs / 2, (socket: Socket) => ClientConnection.of(socket)?.timeOut())
+  server.setTimeout(stallTimeoutMs / 2, (socket: Socket) => ClientConnection.of(socket)?.onIdle())
   const event = server instanceof TlsServer ? 'secureConnection' : 'connection'
-  const heldByAll = new HeldBytes(maxHeldBytes)
-  const accept = takeListeners(server, event)
+  const readAheadBudget = new ReadAheadBudget(maxReadAheadBytes)
+  const acceptListeners = takeListeners(server, event)
   server.on(event, (socket: Socket) => {
-    const own = socket.listeners('end')
-    for (const listener of accept) listener.call(server, socket)
+    const ours = socket.listeners('end')
+    for (const listener of acceptListeners) listener.call(server, socket)
     const [parse] = takeListeners(socket, 'data')
-    const [end] = takeListeners(socket, 'end', own)
-    if (parse === undefined || end === undefined) throw new Error('Node’s server no longer reads by events')
-    new ClientConnection(socket, { parse, end }, stallTimeoutMs / 2, heldByAll)
+    const [end] = takeListeners(socket, 'end', ours)
+    if (parse === undefined || end === undefined) {
+      throw new Error(
+        'No data and end listener of Node’s server on its socket: this Node version is unsupported',
+      )
+    }
+    new ClientConnection(socket, { parse, end }, stallTimeoutMs / 2, readAheadBudget)
   })
-  const handle = takeListeners(server, 'request')
+  const requestListeners = takeListeners(server, 'request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const connection = connectionOf(request.socket)
-    if (isIrregular(request, connection.requestLineLength)) refuse(request.socket, 'malformed_request')
-    else if (connection.begin(request, response)) {
-      for (const listener of handle) listener.call(server, request, response)
+    if (isIrregular(request, connection.requestLineLength)) reject(request.socket, 'malformed_request')
+    else if (connection.beginRequest(request, response)) {
+      for (const listener of requestListeners) listener.call(server, request, response)
     }
   })
-  // Node would answer these itself, past all of the above.
-  server.on('checkExpectation', ({ socket }: IncomingMessage) => refuse(socket, 'malformed_request'))
+  // Otherwise Node responds to these itself, bypassing all of the above.
+  server.on('checkExpectation', ({ socket }: IncomingMessage) => reject(socket, 'malformed_request'))
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
-    refuse(socket, hasUpgrade(request) ? 'malformed_request' : 'unknown_route')
+    reject(socket, hasUpgrade(request) ? 'malformed_request' : 'unknown_route')
   })
   takeListeners(server, 'clientError')
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const connection = ClientConnection.of(socket)
     const fault = connection !== undefined && socket.writable ? faultOf(error, connection) : null
     if (fault === null) socket.destroy()
-    else refuse(socket, fault)
+    else reject(socket, fault)
   })
 
-  function refuse(socket: Socket, fault: ConnectionFault): void {
-    connectionOf(socket).refuse(() => answerTo(fault))
+  function reject(socket: Socket, fault: ConnectionFault): void {
+    connectionOf(socket).reject(() => responseTo(fault))
   }
 }
 
-/** The answer to this request is the last one of its connection: nothing that follows it is read. */
-export function endConnectionAfter({ socket }: IncomingMessage): void {
-  ClientConnection.of(socket)?.endAfterAnswers()
+/** Closes the connection after the response to this request. Later requests on it are not read. */
+export function closeConnectionAfter({ socket }: IncomingMessage): void {
+  ClientConnection.of(socket)?.closeAfterPending()
 }
 
 type Listener = (...values: unknown[]) => void
 
-/** Removes what Node or Fastify would run for an event. @param own that stay @returns the removed ones */
+/** Removes the listeners of Node or Fastify for an event. @param kept stay in place @returns the removed listeners */
 function takeListeners(
   emitter: EventEmitter,
   event: string,
-  own: readonly unknown[] = [],
+  kept: readonly unknown[] = [],
 ): readonly Listener[] {
-  // Node's type for listeners says less than it calls them with.
-  const listeners = (emitter.listeners(event) as Listener[]).filter(listener => !own.includes(listener))
+  // Node declares listeners without parameters, but calls these with some.
+  const listeners = (emitter.listeners(event) as Listener[]).filter(listener => !kept.includes(listener))
   for (const listener of listeners) emitter.removeListener(event, listener)
   return listeners
 }
 
 function connectionOf(socket: Socket): ClientConnection {
   const connection = ClientConnection.of(socket)
-  if (connection === undefined) throw new Error('A request arrived past the guard of its connection')
+  if (connection === undefined) {
+    throw new Error('The connection has no guard: call guardConnections before the server listens')
+  }
   return connection
 }
 
-/** What Node's parser accepts and two servers may read in two ways (RFC 9112, sections 3 and 3.2; RFC 9110, section 7.8). */
+/** Accepted by Node's parser, but ambiguous between servers (RFC 9112, sections 3 and 3.2; RFC 9110, section 7.8). */
 function isIrregular(request: IncomingMessage, lineLength: number): boolean {
   const { method = '', url = '', httpVersion, headers } = request
-  // The line is longer where there are several spaces in it.
+  // With additional spaces the line is longer.
   if (lineLength !== method.length + url.length + '  HTTP/1.1'.length) return true
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return true
   return hasUpgrade(request) || (headers.host === undefined && httpVersion === '1.1')
 }
 
-/** After an upgrade Node's parser stops in the middle of a segment, and begins anew with the next. */
+/** After an upgrade Node's parser stops within a segment and starts again with the next one. */
 function hasUpgrade({ headers }: IncomingMessage): boolean {
   return headers.upgrade !== undefined
 }
 
-/** @returns null if there is no request to answer, or the client is disconnected */
+/** @returns null if there is no request to respond to, or the client has disconnected */
 function faultOf({ code }: NodeJS.ErrnoException, connection: ClientConnection): ConnectionFault | null {
   switch (code) {
     case 'ECONNRESET':

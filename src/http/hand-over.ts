@@ -1,16 +1,16 @@
 import type { ServerResponse } from 'node:http'
 
-/** An event of our own, not one of Node's. */
+/** Our own event: Node emits none of this name. */
 const HANDED_OVER = 'handedOver'
 
-/** Ends a response. From then on it costs its client's connection alone, however slowly the client reads. */
+/** Passes the rest of a response to Node. A slow client then occupies its own connection only. */
 export function handOver(response: ServerResponse, body?: string | Uint8Array): void {
   if (body === undefined) response.end()
   else response.end(body, 'latin1')
   response.emit(HANDED_OVER)
 }
 
-/** Calls back once a response has been handed over to Node; an aborted response only closes. */
+/** Calls `listener` when the response is handed over. An aborted response emits `close` only. */
 export function onHandedOver(response: ServerResponse, listener: () => void): void {
   response.on(HANDED_OVER, listener)
 }

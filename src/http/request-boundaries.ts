@@ -7,7 +7,7 @@ const NO_BYTES = Buffer.alloc(0)
 
 interface Head {
   readonly within: 'head'
-  /** Bytes of the request line so far: neither its line break nor the empty lines before it count. */
+  /** Bytes of the request line so far, without its line break and without empty lines before it. */
   lineLength: number
   lineEnded: boolean
   /** The last bytes so far, because the end of a head may be split between two segments. */
@@ -22,13 +22,13 @@ interface Body {
 }
 
 /**
- * Where one request ends and the next begins in the bytes of a connection. Node's parser decides what is a request; this
- * cuts the bytes so that the parser never receives more than one at a time.
+ * Finds where one request ends and the next begins in the bytes of a connection. Node's parser decides what is a
+ * request; this class only splits the bytes, so that the parser never receives more than one request at a time.
  */
 export class RequestBoundaries {
   #position: Head | Body = startOfHead()
 
-  /** Whether no part of a request has been taken that is not whole yet. */
+  /** Whether no request has been taken in part. */
   get isBetweenRequests(): boolean {
     return this.#position.within === 'head' && this.#position.lineLength === 0
   }
@@ -38,13 +38,13 @@ export class RequestBoundaries {
     return this.#position.within === 'head' ? this.#position.lineLength : 0
   }
 
-  /** Takes the bytes that complete at most one head or body. @returns how many they are */
+  /** Takes bytes up to the end of the current head or body. @returns how many bytes were taken */
   take(bytes: Buffer): number {
     const position = this.#position
     return position.within === 'head' ? takeOfHead(position, bytes) : takeOfBody(position, bytes)
   }
 
-  /** The parser has read a whole head, with the bytes taken last. @returns whether a body follows */
+  /** Call when the bytes taken last have completed a head. @returns whether a body follows */
   endHead(headers: IncomingHttpHeaders): boolean {
     const isChunked = headers['transfer-encoding'] !== undefined
     const length = Number(headers['content-length'] ?? 0)
@@ -55,7 +55,7 @@ export class RequestBoundaries {
     return hasBody
   }
 
-  /** The parser has read a whole request. */
+  /** Call when the parser has read a complete request. */
   endRequest(): void {
     this.#position = startOfHead()
   }
@@ -90,7 +90,7 @@ function lengthOfLineBreaks(bytes: Buffer): number {
   return length
 }
 
-/** @returns the length up to and including the first empty line after `start`, or that of all bytes */
+/** @returns the length up to and including the first empty line after `start`; without one, the length of all bytes */
 function takeToEmptyLine(position: { tail: Buffer }, bytes: Buffer, start: number): number {
   const { tail } = position
   if (tail.length > 0) {

@@ -1,7 +1,7 @@
 import { BlockList, isIPv6 } from 'node:net'
 import { plainAddress } from '../domain/plain-address.ts'
 
-/** @returns null where no proxy is trusted, which is the default */
+/** @param ranges addresses or CIDR ranges @returns null if no proxy is trusted, which is the default */
 export function compileProxies(ranges: readonly string[]): BlockList | null {
   if (ranges.length === 0) return null
   const list = new BlockList()
@@ -14,7 +14,7 @@ export function compileProxies(ranges: readonly string[]): BlockList | null {
   return list
 }
 
-/** @param peerAddress the other end of the connection, as Node gives it */
+/** @param peerAddress `remoteAddress` of the client's socket */
 export function isTrustedProxy(trusted: BlockList | null, peerAddress: string): boolean {
   if (trusted === null) return false
   const peer = plainAddress(peerAddress)

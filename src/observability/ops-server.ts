@@ -1,6 +1,6 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type ConnectionFault, guardConnections } from '../http/guard-connections.ts'
-import { rawAnswer } from '../http/raw-answer.ts'
+import { rawResponse } from '../http/raw-response.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { noSchemas } from './no-schemas.ts'
 
@@ -38,7 +38,7 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
     http: { requireHostHeader: false },
   })
   app.server.maxConnections = MAX_CONNECTIONS
-  guardConnections(app.server, { stallTimeoutMs: SILENCE_MS, answerTo: answerUnreadable })
+  guardConnections(app.server, { stallTimeoutMs: SILENCE_MS, responseTo: answerUnreadable })
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
@@ -68,5 +68,5 @@ const STATUS: Readonly<Record<ConnectionFault, number>> = {
 
 function answerUnreadable(fault: ConnectionFault): string {
   const body = JSON.stringify({ code: 'invalid_request', error: 'This is not a request that can be read' })
-  return rawAnswer(STATUS[fault], { 'content-type': 'application/json; charset=utf-8' }, body)
+  return rawResponse(STATUS[fault], { 'content-type': 'application/json; charset=utf-8' }, body)
 }

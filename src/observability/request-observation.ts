@@ -8,7 +8,7 @@ export interface RequestObservation {
   readonly method: string
   readonly startedAtMs: number
   /** When the key lookup began, if the request is traced. */
-  askedAtMs: number
+  lookupStartedAtMs: number
   requestId: string
   /** Name of the matched route, never a path. */
   route: string

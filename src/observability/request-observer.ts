@@ -46,7 +46,7 @@ export class RequestObserver {
     const observation: RequestObservation = {
       method: METHODS.has(method) ? method : '_OTHER',
       startedAtMs: performance.now(),
-      askedAtMs: 0,
+      lookupStartedAtMs: 0,
       requestId: '',
       route: 'none',
       phase: 'auth',
@@ -81,7 +81,7 @@ export class RequestObserver {
 
   /** Only spans need this time. */
   lookingUp(observation: RequestObservation): void {
-    if (observation.trace !== null) observation.askedAtMs = performance.now()
+    if (observation.trace !== null) observation.lookupStartedAtMs = performance.now()
   }
 
   lookedUp(observation: RequestObservation, lookup: Lookup): void {
@@ -92,7 +92,7 @@ export class RequestObserver {
       // Its client may have left while its key was looked up.
       if (observation.isInFlight) this.#countInFlight(observation.workspaceId, 1)
     }
-    observation.trace?.lookedUp(observation.tier, observation.askedAtMs)
+    observation.trace?.lookedUp(observation.tier, observation.lookupStartedAtMs)
   }
 
   /** An authorization decision, once for each request that reached it. */
@@ -102,8 +102,8 @@ export class RequestObserver {
   }
 
   /** A request that Node's parser rejected: it has no response to observe. */
-  refusedByParser(reason: DenialReason, requestId: string, status: number): void {
-    this.#counters.refusedByParser(reason, status)
+  rejectedByParser(reason: DenialReason, requestId: string, status: number): void {
+    this.#counters.rejectedByParser(reason, status)
     this.#accessLog.writeUnparsed(requestId, status, reason)
   }
 

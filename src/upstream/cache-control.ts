@@ -1,30 +1,35 @@
-/** One directive: its name, and its value as a quoted text or as a token. */
+/** One directive: its name, and its value as a quoted string or as a token. */
 export const DIRECTIVE = /([^\s,=]+)(?:\s*=\s*(?:"([^"]*)"|([^\s,]*)))?/g
-/** Each of them lets a shared cache keep the answer to an authorised request (RFC 9111, section 3.5). */
-const SHARING: ReadonlySet<string> = new Set(['public', 's-maxage', 'must-revalidate', 'proxy-revalidate'])
-/** Said to shared caches alone, so of no use beside `private`. */
+/** Each lets a shared cache store the response to a request with `Authorization` (RFC 9111, section 3.5). */
+const ALLOWS_SHARED_CACHE: ReadonlySet<string> = new Set([
+  'public',
+  's-maxage',
+  'must-revalidate',
+  'proxy-revalidate',
+])
+/** Directives for shared caches only, which have no effect beside `private`. */
 const SHARED_ONLY: ReadonlySet<string> = new Set(['public', 's-maxage', 'proxy-revalidate'])
 
 /**
- * Every answer is one key's own: no shared cache may give it to another. What an upstream says more strictly stays.
- * @param said the upstream's field; a list where it came more than once
+ * Every response belongs to one key: no shared cache may store it. Stricter directives of the upstream stay.
+ * @param field the upstream's `Cache-Control`; a list if it was sent more than once
  */
-export function privateCacheControl(said: string | string[] | undefined): string {
-  if (said === undefined) return 'private'
-  const text = String(said)
+export function privateCacheControl(field: string | string[] | undefined): string {
+  if (field === undefined) return 'private'
+  const text = String(field)
   const directives = text.match(DIRECTIVE) ?? []
   const names = directives.map(nameOf)
-  const restricted = names.includes('no-store') || directives.some(isPrivate)
-  const loosening = restricted ? SHARED_ONLY : SHARING
-  const loose = names.some(name => loosening.has(name)) || (!restricted && names.includes('private'))
-  if (directives.length > 0 && !loose) return text
+  const isRestricted = names.includes('no-store') || directives.some(isPrivate)
+  const removable = isRestricted ? SHARED_ONLY : ALLOWS_SHARED_CACHE
+  const needsChange = names.some(name => removable.has(name)) || (!isRestricted && names.includes('private'))
+  if (directives.length > 0 && !needsChange) return text
   const rest = directives.filter(
     directive => !SHARED_ONLY.has(nameOf(directive)) && nameOf(directive) !== 'private',
   )
   return ['private', ...rest].join(', ')
 }
 
-/** `private="field"` keeps only that field from shared caches: not what is meant here. */
+/** `private="field"` forbids storing that field only, so it does not count. */
 function isPrivate(directive: string): boolean {
   return directive.toLowerCase() === 'private'
 }

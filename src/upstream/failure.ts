@@ -4,10 +4,10 @@ import type { UPSTREAM_ERROR_KINDS } from '../observability/metrics/metrics.ts'
 
 export type UpstreamFailureKind = (typeof UPSTREAM_ERROR_KINDS)[number]
 
-/** Where an exchange stood when it failed: the same reset means other things at other times. */
+/** The phase in which an exchange failed. The same error code means a different failure in each phase. */
 export type FailurePhase = 'connecting' | 'waiting' | 'streaming'
 
-/** The upstream failed us. Its message is for logs: no client ever sees it, nor its cause. */
+/** A failed exchange with the upstream. Message and cause are for logs only and never reach a client. */
 export class UpstreamFailure extends Error {
   readonly kind: UpstreamFailureKind
 
@@ -18,8 +18,8 @@ export class UpstreamFailure extends Error {
   }
 }
 
-/** Aborts an exchange with undici whose answer is no longer needed. No client sees it. */
-export const UNWANTED = new Error('The answer is no longer wanted')
+/** Passed to undici to abort an exchange whose response is no longer needed. It never reaches a client. */
+export const EXCHANGE_ABORTED = new Error('Exchange aborted: its response is no longer needed')
 
 const KIND_OF_CODE: ReadonlyMap<string, UpstreamFailureKind> = new Map([
   ['ENOTFOUND', 'dns'],
@@ -31,27 +31,27 @@ const KIND_OF_CODE: ReadonlyMap<string, UpstreamFailureKind> = new Map([
   ['UND_ERR_HEADERS_OVERFLOW', 'protocol'],
 ])
 const RESET_CODES: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED'])
-/** What undici calls it when the other side closes; its message says more, but a message is no interface. */
+/** undici's code if the upstream closes the connection. Its message is more precise, but not a stable interface. */
 const CLOSED_CODE = 'UND_ERR_SOCKET'
 const MISMATCH_CODE = 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
 
 /** @param error from undici or Node; classified by class and code only */
 export function toUpstreamFailure(error: unknown, phase: FailurePhase): UpstreamFailure {
   if (error instanceof UpstreamFailure) return error
-  // Classified by its class: in undici 7 its `code` is always undefined.
+  // In undici 7 the `code` of this class is always undefined.
   if (error instanceof errors.HTTPParserError) return new UpstreamFailure('protocol', error)
   const code = textProperty(error, 'code')
   const kind = phase === 'connecting' ? kindWhileConnecting(code, error) : kindOf(code, phase)
   return new UpstreamFailure(kind, error)
 }
 
-/** Whether the connection went away, as against one that spoke nonsense or was never made. */
+/** Whether an open connection was lost, in contrast to a protocol error or a failed connection attempt. */
 export function isConnectionLoss(error: unknown): boolean {
   const code = textProperty(error, 'code')
   return code === CLOSED_CODE || RESET_CODES.has(code)
 }
 
-const ABSENCE: ReadonlySet<UpstreamFailureKind> = new Set([
+const UNREACHABLE_KINDS: ReadonlySet<UpstreamFailureKind> = new Set([
   'dns',
   'refused',
   'connect_timeout',
@@ -60,9 +60,9 @@ const ABSENCE: ReadonlySet<UpstreamFailureKind> = new Set([
   'total_timeout',
 ])
 
-/** Whether the upstream is not there or does not answer, as against one that answers badly. */
-export function tellsOfAbsence(kind: UpstreamFailureKind): boolean {
-  return ABSENCE.has(kind)
+/** Whether the upstream cannot be reached or does not respond in time, in contrast to an invalid response. */
+export function isUnreachable(kind: UpstreamFailureKind): boolean {
+  return UNREACHABLE_KINDS.has(kind)
 }
 
 export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
@@ -82,7 +82,7 @@ export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
   }
 }
 
-/** What no network and no undici says comes from OpenSSL, whose codes are many. */
+/** Codes that belong neither to the network nor to undici come from OpenSSL, which has many. */
 function kindWhileConnecting(code: string, error: unknown): UpstreamFailureKind {
   const syscall = textProperty(error, 'syscall')
   if (syscall === 'getaddrinfo') return 'dns'
@@ -94,7 +94,7 @@ function kindWhileConnecting(code: string, error: unknown): UpstreamFailureKind 
 }
 
 function kindOf(code: string, phase: FailurePhase): UpstreamFailureKind {
-  // undici says this of any nonsense that comes after a Content-Length, be it still within the head.
+  // undici also reports this for invalid bytes within the head, if they follow a Content-Length.
   if (code === MISMATCH_CODE) return phase === 'streaming' ? 'truncated' : 'protocol'
   if (code === CLOSED_CODE) return phase === 'streaming' ? 'truncated' : 'reset'
   return KIND_OF_CODE.get(code) ?? 'reset'

@@ -2,20 +2,20 @@ import type { Permit } from '../domain/authorize.ts'
 import type { ClientRequest, Refuse } from './client-request.ts'
 import type { UpstreamFailure } from './failure.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from './pool/exchange-parties.ts'
-import { refuseFailed, respond } from './respond.ts'
+import { refuseAfterFailure, respond } from './respond.ts'
 import type { ResponsePolicy } from './response-policy.ts'
 import type { Upstream } from './upstream.ts'
 
 /**
- * Sends a permitted request to the upstream, and answers it: with the upstream's response, or with a denial.
- * @param waitedMs how long the client has already waited for the response to another request
+ * Forwards a permitted request and responds with the upstream's response or with a denial.
+ * @param waitedMs how long the client has already waited for a coalesced request
  */
 export type Forward = (request: ClientRequest, permit: Permit, waitedMs?: number) => void
 
 export function createForward({ pool, policy, requestFor }: Upstream, refuse: Refuse): Forward {
   return (request, permit, waitedMs = 0) => {
     const { response, observation } = request
-    // The client left while its key was looked up: `close` has been emitted.
+    // The client disconnected during the lookup: `close` has been emitted.
     if (response.destroyed) return
     observation.phase = 'waiting'
     const handler = new ResponseHandler(request, policy, refuse)
@@ -24,7 +24,7 @@ export function createForward({ pool, policy, requestFor }: Upstream, refuse: Re
   }
 }
 
-/** Answers one client with what becomes of its exchange. It runs within undici's parser, which must not see it throw. */
+/** Responds to one client with the outcome of its exchange. It runs in undici's parser and must not throw there. */
 class ResponseHandler implements ExchangeHandler {
   readonly #request: ClientRequest
   readonly #policy: ResponsePolicy
@@ -44,7 +44,7 @@ class ResponseHandler implements ExchangeHandler {
     try {
       return respond(this.#request, upstreamResponse, this.#policy(statusCode, headers), this.#refuse)
     } catch (error) {
-      giveUp(this.#request, error)
+      abortResponse(this.#request, error)
       return null
     }
   }
@@ -54,15 +54,15 @@ class ResponseHandler implements ExchangeHandler {
     observation.upstreamWaitMs = waitedMs
     observation.trace?.forwarded(0, failure.kind)
     try {
-      refuseFailed(this.#request, failure, this.#refuse)
+      refuseAfterFailure(this.#request, failure, this.#refuse)
     } catch (error) {
-      giveUp(this.#request, error)
+      abortResponse(this.#request, error)
     }
   }
 }
 
-/** A fault of our own in answering: it costs this client its connection, and no other client anything. */
-export function giveUp({ response, observation }: ClientRequest, error: unknown): void {
+/** Closes the client's connection after an error of our own, so that no other client is affected. */
+export function abortResponse({ response, observation }: ClientRequest, error: unknown): void {
   observation.fault = `The response could not be written: ${String(error)}`
   response.destroy()
 }

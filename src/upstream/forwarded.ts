@@ -11,9 +11,9 @@ export interface Forwarded {
 }
 
 /**
- * What goes on as X-Forwarded-For, -Proto and -Host: rebuilt, so that a client can claim nothing.
- * @param peerAddress the other end of the connection, as Node gives it
- * @param trusted proxies whose word is taken; null where there are none, which costs nothing
+ * Builds X-Forwarded-For, -Proto and -Host for the upstream. The client's own fields count only from trusted proxies.
+ * @param peerAddress `remoteAddress` of the client's socket
+ * @param trusted null if no proxy is trusted
  */
 export function forwardedOf(
   peerAddress: string,
@@ -23,9 +23,9 @@ export function forwardedOf(
   const peer = plainAddress(peerAddress)
   const host = headers.host ?? ''
   if (!isTrustedProxy(trusted, peer)) return { for: peer, proto: 'http', host }
-  const said = textOf(headers['x-forwarded-for'])
+  const received = textOf(headers['x-forwarded-for'])
   return {
-    for: said === '' ? peer : `${said}, ${peer}`,
+    for: received === '' ? peer : `${received}, ${peer}`,
     proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
     host: textOf(headers['x-forwarded-host']) || host,
   }

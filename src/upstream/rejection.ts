@@ -1,46 +1,46 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from 'node:zlib'
 
 /** The error body for a request that the upstream rejected. */
-export interface RejectionBody {
+export interface Rejection {
   readonly code: string
   readonly error: string
 }
 
 export const MAX_REJECTION_BYTES = 16 * 1024
-const OWN_WORDS: RejectionBody = { code: 'upstream_rejected', error: 'The service rejected the request' }
+const DEFAULT_REJECTION: Rejection = { code: 'upstream_rejected', error: 'The service rejected the request' }
 
 type Decode = (body: Buffer) => Buffer
-/** A bound on what comes out too: a few bytes can unpack to gigabytes. */
-const bound = { maxOutputLength: MAX_REJECTION_BYTES }
+/** Also limits the decoded body: a few bytes can decode to gigabytes. */
+const LIMIT = { maxOutputLength: MAX_REJECTION_BYTES }
 const DECODERS: ReadonlyMap<string, Decode> = new Map<string, Decode>([
   ['', body => body],
   ['identity', body => body],
-  ['gzip', body => gunzipSync(body, bound)],
-  ['x-gzip', body => gunzipSync(body, bound)],
-  ['deflate', body => inflateSync(body, bound)],
-  ['br', body => brotliDecompressSync(body, bound)],
-  ['zstd', body => zstdDecompressSync(body, bound)],
+  ['gzip', body => gunzipSync(body, LIMIT)],
+  ['x-gzip', body => gunzipSync(body, LIMIT)],
+  ['deflate', body => inflateSync(body, LIMIT)],
+  ['br', body => brotliDecompressSync(body, LIMIT)],
+  ['zstd', body => zstdDecompressSync(body, LIMIT)],
 ])
 
 /**
- * The upstream's own `code` and `error` where it gave both as texts, else words of ours.
- * @param body null where it was longer than the bound or broke off
+ * @param body null if it was longer than `MAX_REJECTION_BYTES` or incomplete
+ * @returns the upstream's own `code` and `error` if both are strings, else a default
  */
 export function readRejection(
   body: Buffer | null,
   contentEncoding: string | string[] | undefined,
-): RejectionBody {
+): Rejection {
   const decode = DECODERS.get(String(contentEncoding ?? '').toLowerCase())
-  if (body === null || decode === undefined) return OWN_WORDS
+  if (body === null || decode === undefined) return DEFAULT_REJECTION
   try {
     const json: unknown = JSON.parse(decode(body).toString('utf8'))
-    return isRejection(json) ? { code: json.code, error: json.error } : OWN_WORDS
+    return isRejection(json) ? { code: json.code, error: json.error } : DEFAULT_REJECTION
   } catch {
-    return OWN_WORDS
+    return DEFAULT_REJECTION
   }
 }
 
-function isRejection(json: unknown): json is RejectionBody {
+function isRejection(json: unknown): json is Rejection {
   return (
     typeof json === 'object' &&
     json !== null &&

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { KeyGrant } from '../domain/key/key-record.ts'
 import type { Forwarded } from './forwarded.ts'
 
-/** What the gateway itself says of a request. */
+/** Values of the headers that the gateway sets itself. */
 export interface OwnRequestHeaders {
   readonly requestId: string
   readonly forwarded: Forwarded
@@ -14,7 +14,7 @@ export type BuildRequestHeaders = (
   own: OwnRequestHeaders,
 ) => Record<string, string>
 
-/** Fields of one connection or of its framing (RFC 9110, section 7.6.1): the connection's owner alone sets them. */
+/** Fields of one connection or of its framing (RFC 9110, section 7.6.1), which only undici sets. */
 const CONNECTION_FIELDS = [
   'connection',
   'keep-alive',
@@ -36,50 +36,50 @@ const OWN_FIELDS = [
   'x-forwarded-proto',
   'x-forwarded-host',
 ]
-const NEVER_FIXED: ReadonlySet<string> = new Set([...CONNECTION_FIELDS, ...OWN_FIELDS])
-/** The key stops here: the upstream knows nothing of keys. */
-const NEVER_FROM_CLIENT: ReadonlySet<string> = new Set([
-  ...NEVER_FIXED,
+const FORBIDDEN_FIXED: ReadonlySet<string> = new Set([...CONNECTION_FIELDS, ...OWN_FIELDS])
+/** Credentials never reach the upstream. */
+const FORBIDDEN_FROM_CLIENT: ReadonlySet<string> = new Set([
+  ...FORBIDDEN_FIXED,
   'authorization',
   'proxy-authorization',
 ])
 
 /**
- * Names that would break a request or let a client speak for the gateway refuse here, before the first request.
- * @param allowed headers of the client that go on
- * @param fixed the operator's own headers, which win over the client's
+ * @param allowed names of the client's headers that are forwarded
+ * @param fixed headers that the operator configures; they replace the client's
+ * @throws if a name would break requests or let a client set the gateway's own headers
  */
 export function compileRequestHeaders(
   allowed: readonly string[],
   fixed: Readonly<Record<string, string>>,
 ): BuildRequestHeaders {
-  const operators = Object.entries(fixed).map(([name, value]) => [name.toLowerCase(), value] as const)
-  const overridden = new Set(operators.map(([name]) => name))
-  const clients = allowed.map(name => name.toLowerCase()).filter(name => !overridden.has(name))
-  refuseNames(clients, NEVER_FROM_CLIENT)
-  refuseNames([...overridden], NEVER_FIXED)
+  const fixedEntries = Object.entries(fixed).map(([name, value]) => [name.toLowerCase(), value] as const)
+  const fixedNames = new Set(fixedEntries.map(([name]) => name))
+  const clientNames = allowed.map(name => name.toLowerCase()).filter(name => !fixedNames.has(name))
+  assertNamesAllowed(clientNames, FORBIDDEN_FROM_CLIENT)
+  assertNamesAllowed([...fixedNames], FORBIDDEN_FIXED)
 
   return (client, grant, own) => {
     const headers: Record<string, string> = {}
-    for (const name of clients) {
+    for (const name of clientNames) {
       const value = client[name]
       if (typeof value === 'string') headers[name] = value
     }
-    for (const [name, value] of operators) headers[name] = value
+    for (const [name, value] of fixedEntries) headers[name] = value
     headers['x-postern-workspace-id'] = grant.workspaceId
     headers['x-postern-key-id'] = grant.id
     headers['x-postern-scopes'] = grant.scopes.join(' ')
     headers['x-request-id'] = own.requestId
     headers['x-forwarded-for'] = own.forwarded.for
     headers['x-forwarded-proto'] = own.forwarded.proto
-    // There is none where it held a key.
+    // The gateway has removed a Host that held a key.
     if (own.forwarded.host !== '') headers['x-forwarded-host'] = own.forwarded.host
     return headers
   }
 }
 
-/** Servers behind CGI-like interfaces read `_` and `.` as `-`: such a spelling counts as the name itself. */
-function refuseNames(names: readonly string[], never: ReadonlySet<string>): void {
-  const refused = names.find(name => never.has(name.replace(/[_.]/g, '-')))
-  if (refused !== undefined) throw new Error(`The header ${refused} cannot be forwarded to the upstream`)
+/** CGI-like interfaces treat `_` and `.` as `-`, so a name in such a spelling is forbidden as well. */
+function assertNamesAllowed(names: readonly string[], forbidden: ReadonlySet<string>): void {
+  const found = names.find(name => forbidden.has(name.replace(/[_.]/g, '-')))
+  if (found !== undefined) throw new Error(`The header ${found} cannot be forwarded to the upstream`)
 }

@@ -1,14 +1,14 @@
 import type { ServerResponse } from 'node:http'
 import { type Denial, denied } from '../domain/denial.ts'
-import { endTogether } from '../http/batched-flush.ts'
 import {
   type BufferedResponse,
   bufferedResponse,
+  dropOwnHeaders,
   fieldsOf,
-  withoutOwn,
   writeBuffered,
 } from '../http/buffered-response.ts'
 import { type ByteString, bytesOf, NO_BYTES } from '../http/byte-string.ts'
+import { flushInBatch } from '../http/flush-in-batch.ts'
 import { handOver } from '../http/hand-over.ts'
 import type { RequestObservation } from '../observability/request-observation.ts'
 import type { ClientRequest, Refuse } from './client-request.ts'
@@ -19,7 +19,7 @@ import type { PolicyDecision, UpstreamHeaders } from './response-policy.ts'
 
 export type PassedResponse = Extract<PolicyDecision, { kind: 'pass' }>
 
-/** @returns where the body goes; null where it is not wanted */
+/** @returns receives the body; null if it is not needed */
 export function respond(
   request: ClientRequest,
   upstreamResponse: UpstreamResponse,
@@ -32,22 +32,22 @@ export function respond(
   }
   beginUpstreamResponse(request.observation)
   if (decision.kind === 'reject') {
-    return new RejectionBody(body => {
+    return new RejectionSink(body => {
       respondBuffered(request, rejectionResponse(upstreamResponse, decision.retryAfter, body))
     })
   }
-  if (decision.hasBody) return new ClientBody(request, upstreamResponse, decision, refuse)
-  endTogether(writeHead(request, upstreamResponse.statusCode, decision.headers), NO_BYTES)
+  if (decision.hasBody) return new ClientSink(request, upstreamResponse, decision, refuse)
+  flushInBatch(writeHead(request, upstreamResponse.statusCode, decision.headers), NO_BYTES)
   return null
 }
 
-/** Answers with a response that is complete, and belongs to the upstream. */
+/** Sends a complete response of the upstream. */
 export function respondBuffered({ response, observation }: ClientRequest, buffered: BufferedResponse): void {
   beginUpstreamResponse(observation)
   observation.responseBytes = writeBuffered(response, buffered, observation.requestId)
 }
 
-/** The exchange itself did not fail: without `upstreamStatus` the log would not say what the upstream answered. */
+/** The exchange itself succeeded: only `upstreamStatus` tells the log which response was rejected. */
 export function refuseRejected(
   request: ClientRequest,
   upstreamStatus: number,
@@ -59,8 +59,12 @@ export function refuseRejected(
   refuse(request, denial)
 }
 
-/** @param failure null where the client caused it */
-export function refuseFailed(request: ClientRequest, failure: UpstreamFailure | null, refuse: Refuse): void {
+/** @param failure null if the client caused it */
+export function refuseAfterFailure(
+  request: ClientRequest,
+  failure: UpstreamFailure | null,
+  refuse: Refuse,
+): void {
   if (failure !== null) request.observation.fault = failure.kind
   refuse(request, denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
 }
@@ -70,7 +74,7 @@ function beginUpstreamResponse(observation: RequestObservation): void {
   observation.phase = 'streaming'
 }
 
-/** Written to Node's response: Fastify's own way adds a stream and its listeners. @param headers of this response alone */
+/** Uses Node's response, because Fastify adds a stream and listeners. @param headers changed in place */
 function writeHead(
   { response, observation }: ClientRequest,
   statusCode: number,
@@ -78,10 +82,10 @@ function writeHead(
 ): ServerResponse {
   headers['x-content-type-options'] = 'nosniff'
   headers['x-request-id'] = observation.requestId
-  return response.writeHead(statusCode, withoutOwn(headers, response))
+  return response.writeHead(statusCode, dropOwnHeaders(headers, response))
 }
 
-/** @param body null where it was longer than the bound or broke off */
+/** @param body null if it was longer than `MAX_REJECTION_BYTES` or incomplete */
 export function rejectionResponse(
   { statusCode, headers }: { statusCode: number; headers: UpstreamHeaders },
   retryAfter: string | null,
@@ -99,19 +103,19 @@ const REJECTION_HEADERS = {
 }
 
 /**
- * While this much of a body waits for the client to read, no more is read from the upstream: with Node's own 64 KiB a
- * client that reads nothing would hold three times as much.
+ * Reading from the upstream pauses while this much of a body waits for the client. With Node's default of 64 KiB, a
+ * client that does not read would occupy three times as much memory.
  */
 const MAX_UNSENT_BYTES = 16 * 1024
 
-/** A body on its way to the client. The head waits for the first chunk: until then a failure can still be a denial. */
-export class ClientBody implements BodySink {
+/** Sends a body to the client. The head leaves with the first chunk, so that an earlier failure becomes a denial. */
+export class ClientSink implements BodySink {
   readonly #request: ClientRequest
   readonly #upstreamResponse: UpstreamResponse
   readonly #passed: PassedResponse
   readonly #refuse: Refuse
   #hasBegun = false
-  #whole: ByteString | null = null
+  #completeBody: ByteString | null = null
 
   constructor(
     request: ClientRequest,
@@ -127,13 +131,13 @@ export class ClientBody implements BodySink {
 
   writeAll(body: Buffer): void {
     this.#request.observation.responseBytes = body.length
-    this.#whole = bytesOf(body)
+    this.#completeBody = bytesOf(body)
   }
 
   write(chunk: Buffer): 'continue' | 'pause' {
     this.#request.observation.responseBytes += chunk.length
     const response = this.#begin()
-    // Uncorked, Node would write a turn later, and the unsent bytes could not be known now.
+    // Without cork and uncork Node writes in the next turn, and `writableLength` does not tell what is unsent.
     response.socket?.cork()
     response.write(chunk, this.#onWritten)
     response.socket?.uncork()
@@ -142,29 +146,29 @@ export class ClientBody implements BodySink {
 
   end(): void {
     const response = this.#begin()
-    // Text is written together with the head.
-    if (this.#whole === null) handOver(response)
-    else endTogether(response, this.#whole)
+    // Node writes a string together with the head.
+    if (this.#completeBody === null) handOver(response)
+    else flushInBatch(response, this.#completeBody)
   }
 
   fail(failure: UpstreamFailure | null): void {
     const { response, observation } = this.#request
     if (!this.#hasBegun) {
-      refuseFailed(this.#request, failure, this.#refuse)
+      refuseAfterFailure(this.#request, failure, this.#refuse)
       return
     }
     if (failure !== null) {
       observation.fault = failure.kind
       observation.truncated = true
     }
-    // Where only the close ends the body (HTTP/1.0), an orderly close would make it look complete.
+    // If only the close ends the body (HTTP/1.0), an orderly close would make it look complete.
     const hasLength = this.#passed.headers['content-length'] !== undefined
     if (!hasLength && !response.chunkedEncoding) response.socket?.resetAndDestroy()
     response.destroy()
   }
 
   readonly #onWritten = (error: Error | null | undefined): void => {
-    // After an error the response closes, which ends the exchange.
+    // After an error the response closes, which aborts the exchange.
     if (error == null && this.#request.response.writableLength < MAX_UNSENT_BYTES) {
       this.#upstreamResponse.resume()
     }
@@ -177,30 +181,30 @@ export class ClientBody implements BodySink {
   }
 }
 
-/** Collects the body of a rejection, up to the bound; a longer one counts as unreadable. */
-export class RejectionBody implements BodySink {
-  readonly #answer: (body: Buffer | null) => void
+/** Collects the body of a rejection, up to `MAX_REJECTION_BYTES`. */
+export class RejectionSink implements BodySink {
+  readonly #respond: (body: Buffer | null) => void
   readonly #chunks: Buffer[] = []
   #length = 0
 
-  /** @param answer receives null for a body that was longer than the bound or broke off */
-  constructor(answer: (body: Buffer | null) => void) {
-    this.#answer = answer
+  /** @param respond receives null for a body that was too long or incomplete */
+  constructor(respond: (body: Buffer | null) => void) {
+    this.#respond = respond
   }
 
   write(chunk: Buffer): 'continue' | 'discard' {
     this.#length += chunk.length
     this.#chunks.push(chunk)
     if (this.#length <= MAX_REJECTION_BYTES) return 'continue'
-    this.#answer(null)
+    this.#respond(null)
     return 'discard'
   }
 
   end(): void {
-    this.#answer(Buffer.concat(this.#chunks))
+    this.#respond(Buffer.concat(this.#chunks))
   }
 
   fail(): void {
-    this.#answer(null)
+    this.#respond(null)
   }
 }

@@ -1,14 +1,14 @@
 import { type Denial, denied } from '../domain/denial.ts'
 import { privateCacheControl } from './cache-control.ts'
 
-/** Header fields by lower-case name; a field that came more than once is a list. */
+/** Header fields by lower-case name; a field that was sent more than once is a list. */
 export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>
 
-/** What of a response reaches the client. */
+/** Which parts of a response reach the client. */
 export type PolicyDecision =
-  /** It goes on, with these headers; a body follows, or there is none. */
+  /** The client receives the status, these headers and the body, if there is one. */
   | { readonly kind: 'pass'; readonly headers: Record<string, string>; readonly hasBody: boolean }
-  /** It keeps its status; of its body only `code` and `error` go on. */
+  /** The client receives the status and, of the body, only `code` and `error`. */
   | { readonly kind: 'reject'; readonly retryAfter: string | null }
   | Denial
 
@@ -16,7 +16,7 @@ export type ResponsePolicy = (statusCode: number, headers: UpstreamHeaders) => P
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const DEFAULT_RETRY_AFTER_SECONDS = 5
-/** Fields that have one value; two of them are two opinions, of which a client might take the other. */
+/** Fields with a single value. With two of them, client and gateway could read different ones. */
 const SINGLETONS: ReadonlySet<string> = new Set([
   'content-type',
   'content-length',
@@ -25,7 +25,7 @@ const SINGLETONS: ReadonlySet<string> = new Set([
   'retry-after',
 ])
 const FRAMING: ReadonlySet<string> = new Set(['content-type', 'content-length'])
-/** Not even on request: RFC 9110, section 7.6.1, and what would speak for us or of the upstream's inside. */
+/** Connection fields (RFC 9110, section 7.6.1), the gateway's own fields, and fields that reveal software. */
 const NEVER_TO_CLIENT: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
@@ -40,18 +40,18 @@ const NEVER_TO_CLIENT: ReadonlySet<string> = new Set([
   'set-cookie',
   'x-request-id',
 ])
-/** A scheme, an authority, or a backslash that some clients read as a slash. */
+/** A scheme, an authority, or a backslash, which some clients read as a slash. */
 const NAMES_A_HOST = /\/\/|\\|[<"]\s*[a-z][a-z0-9+.-]*:/i
 
-/** @param allowed headers of the upstream that go on */
+/** @param allowed names of the upstream's headers that reach the client */
 export function compileResponsePolicy(allowed: readonly string[]): ResponsePolicy {
   const names = allowed.map(name => name.toLowerCase())
-  const refused = names.find(name => NEVER_TO_CLIENT.has(name.replace(/[_.]/g, '-')))
-  if (refused !== undefined) throw new Error(`The header ${refused} cannot be forwarded to a client`)
+  const forbidden = names.find(name => NEVER_TO_CLIENT.has(name.replace(/[_.]/g, '-')))
+  if (forbidden !== undefined) throw new Error(`The header ${forbidden} cannot be forwarded to a client`)
 
   return (statusCode, headers) => {
     if (statusCode === 204 || statusCode === 304) return passed(names, headers, false)
-    // 206 answers a Range that we never send: a part that would look whole.
+    // The gateway never sends Range, so a 206 would pass off a part as the complete response.
     if (statusCode >= 200 && statusCode < 300 && statusCode !== 206) {
       return isJson(headers['content-type']) ? passed(names, headers, true) : denied('upstream_error')
     }
@@ -65,7 +65,7 @@ function decideOnError(statusCode: number, headers: UpstreamHeaders): PolicyDeci
     return denied('upstream_unavailable', { retryAfterSeconds: secondsOf(retryAfter) })
   }
   if (statusCode === 404) return denied('upstream_not_found')
-  // 401, 403 and 407 say that the gateway's own standing with the upstream is bad, never that the caller's is.
+  // 401, 403 and 407 concern the gateway's own credentials at the upstream, not the client's key.
   if (statusCode < 400 || statusCode > 499 || [401, 403, 407].includes(statusCode)) {
     return denied('upstream_error')
   }
@@ -87,11 +87,11 @@ function passed(names: readonly string[], headers: UpstreamHeaders, hasBody: boo
   return { kind: 'pass', headers: passing, hasBody }
 }
 
-const NOTHING_NAMED: readonly string[] = []
+const NO_NAMES: readonly string[] = []
 
-/** Fields that the upstream means for its own connection only. What frames the body stays: without it none is whole. */
+/** Fields that `Connection` names, which are for that connection only. Fields that frame the body always pass. */
 function connectionNamed(connection: string | string[] | undefined): readonly string[] {
-  if (connection === undefined || connection === 'keep-alive' || connection === 'close') return NOTHING_NAMED
+  if (connection === undefined || connection === 'keep-alive' || connection === 'close') return NO_NAMES
   return String(connection)
     .toLowerCase()
     .split(',')
@@ -103,7 +103,7 @@ function isJson(contentType: string | string[] | undefined): boolean {
   return typeof contentType === 'string' && JSON_TYPE.test(contentType)
 }
 
-/** RFC 9110, section 10.2.3: a date would need clocks that agree. */
+/** Ignores the date form of RFC 9110, section 10.2.3, which needs synchronised clocks. */
 function secondsOf(retryAfter: string | string[] | undefined): number {
   if (typeof retryAfter !== 'string' || !/^\d{1,9}$/.test(retryAfter)) return DEFAULT_RETRY_AFTER_SECONDS
   return Number(retryAfter)

@@ -18,10 +18,11 @@ export interface UpstreamDeps {
   readonly settings: UpstreamSettings
   /** Fixed headers and TLS can change while the process runs. */
   readonly onReload?: OnReload<UpstreamSettings>
-  /** Names of the headers that pass, each way. */
+  /** Names of the client's headers that reach the upstream. */
   readonly requestHeaders: readonly string[]
+  /** Names of the upstream's headers that reach the client. */
   readonly responseHeaders: readonly string[]
-  /** Proxies whose `X-Forwarded-*` fields are believed. */
+  /** Proxies whose `X-Forwarded-*` fields are used; null if there are none. */
   readonly trustedProxies: BlockList | null
   readonly metrics: Metrics
   readonly clock: Clock
@@ -30,12 +31,12 @@ export interface UpstreamDeps {
   readonly clientStallMs?: number
 }
 
-/** The upstream: its requests, its connections, and the policy for its responses. */
+/** Builds requests to the upstream, sends them, and decides what of a response reaches the client. */
 export interface Upstream {
   readonly pool: UpstreamDispatcher
   readonly policy: ResponsePolicy
   requestFor(request: ClientRequest, permit: Permit): UpstreamRequest
-  /** The `X-Forwarded-*` fields of a request. */
+  /** @returns values of the `X-Forwarded-*` fields for the upstream */
   forwardedFor(message: IncomingMessage): Forwarded
 }
 

@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import type { DenialReason } from '../../src/domain/denial.ts'
 import { denied } from '../../src/domain/denial.ts'
-import { refusalOf } from '../../src/gateway/denial-response.ts'
+import { errorResponseOf } from '../../src/gateway/denial-response.ts'
 import { type AnswerPlan, CANARY } from './answer-plans.ts'
 import { type AnswerHead, type Reading, readAnswer, valuesOf } from './strict-answer.ts'
 
@@ -120,7 +120,7 @@ export function finalAnswer(bytes: Buffer): Reading {
 }
 
 function isOurs(body: string, reason: DenialReason): boolean {
-  return body === refusalOf(denied(reason)).body
+  return body === errorResponseOf(denied(reason)).body
 }
 
 function decoded(given: Reading): string {

@@ -2,10 +2,10 @@ import { beforeEach, expect, test } from 'vitest'
 import { Admission, watchLoad } from '../../src/gateway/admission.ts'
 import { settled, until } from '../support/until.ts'
 
-const WELL = { turnMs: 1, utilization: 0.5, heap: 0.5 }
-const BUSY = { ...WELL, utilization: 0.95 }
+const NORMAL = { turnMs: 1, utilization: 0.5, heap: 0.5 }
+const BUSY = { ...NORMAL, utilization: 0.95 }
 const LATE = { ...BUSY, turnMs: 21 }
-const FULL = { ...WELL, heap: 0.9 }
+const FULL = { ...NORMAL, heap: 0.9 }
 let inFlight: number
 let admission: Admission
 beforeEach(() => {
@@ -14,98 +14,98 @@ beforeEach(() => {
   admission = new Admission(settings, () => inFlight)
 })
 
-function holdBack(): { over: boolean } {
-  const held = { over: false }
-  void admission.holdBack().then(() => {
-    held.over = true
+function delayRejection(): { isOver: boolean } {
+  const delay = { isOver: false }
+  void admission.delayRejection().then(() => {
+    delay.isOver = true
   })
-  return held
+  return delay
 }
 
-test('who is one too many hears so at once, while the process is in time', async () => {
-  const held = holdBack()
+test('a rejection is not delayed under normal load', async () => {
+  const delay = delayRejection()
   await settled()
-  expect(held.over).toBe(true)
+  expect(delay.isOver).toBe(true)
 })
 
-test('while turns of the event loop are long, fewer are let in', () => {
+test('long turns of the event loop lower the limit', () => {
   inFlight = 40
-  admission.note(LATE)
+  admission.recordLoad(LATE)
   expect(admission.limit).toBe(30)
-  admission.note(WELL)
+  admission.recordLoad(NORMAL)
   expect(admission.limit).toBe(32)
 })
 
-test('what is shed then is held back for three periods', async () => {
+test('under overload a rejection is delayed by three periods', async () => {
   inFlight = 10
-  admission.note(LATE)
+  admission.recordLoad(LATE)
   expect(admission.limit).toBe(10)
-  const held = [holdBack(), holdBack()]
-  for (const over of [false, false, true]) {
-    admission.note(LATE)
+  const delays = [delayRejection(), delayRejection()]
+  for (const isOver of [false, false, true]) {
+    admission.recordLoad(LATE)
     await settled()
-    expect(held.map(each => each.over)).toEqual([over, over])
+    expect(delays.map(delay => delay.isOver)).toEqual([isOver, isOver])
   }
 })
 
-test('one workspace may have all that may be in flight, and a quarter more is for the others', () => {
+test('one workspace may use the whole limit, and a reserve of a quarter more is for the others', () => {
   inFlight = 100
-  expect([admission.admits(), admission.admitsOf(100)]).toEqual([true, true])
+  expect([admission.admits(), admission.admitsWorkspace(100)]).toEqual([true, true])
   inFlight = 101
-  expect([admission.admits(), admission.admitsOf(101)]).toEqual([true, false])
-  expect(admission.admitsOf(26)).toBe(false)
-  expect(admission.admitsOf(25)).toBe(true)
+  expect([admission.admits(), admission.admitsWorkspace(101)]).toEqual([true, false])
+  expect(admission.admitsWorkspace(26)).toBe(false)
+  expect(admission.admitsWorkspace(25)).toBe(true)
   inFlight = 126
   expect(admission.admits()).toBe(false)
 })
 
-test('where one request is let in at a time, it may be of any workspace, and no second is let in', () => {
-  admission.note(FULL)
+test('with a full heap one request of any workspace is admitted, and no second one', () => {
+  admission.recordLoad(FULL)
   inFlight = 1
-  expect([admission.admits(), admission.admitsOf(1)]).toEqual([true, true])
+  expect([admission.admits(), admission.admitsWorkspace(1)]).toEqual([true, true])
   inFlight = 2
   expect(admission.admits()).toBe(false)
 })
 
-test('so is what is refused while the process has hardly a moment free, however short its turns are', async () => {
-  admission.note(BUSY)
+test('a rejection is also delayed if the process is busy with short turns', async () => {
+  admission.recordLoad(BUSY)
   expect(admission.limit).toBe(100)
-  const held = holdBack()
+  const delay = delayRejection()
   await settled()
-  expect(held.over).toBe(false)
-  for (let period = 0; period < 3; period++) admission.note(WELL)
-  const later = holdBack()
+  expect(delay.isOver).toBe(false)
+  for (let period = 0; period < 3; period++) admission.recordLoad(NORMAL)
+  const later = delayRejection()
   await settled()
-  expect([held.over, later.over]).toEqual([true, true])
+  expect([delay.isOver, later.isOver]).toEqual([true, true])
 })
 
-test('no more than a thousand are held back at once', async () => {
-  admission.note(LATE)
-  const held = Array.from({ length: 1001 }, holdBack)
+test('at most 1000 rejections are delayed at a time', async () => {
+  admission.recordLoad(LATE)
+  const delays = Array.from({ length: 1001 }, delayRejection)
   await settled()
-  expect(held.filter(({ over }) => over)).toHaveLength(1)
+  expect(delays.filter(({ isOver }) => isOver)).toHaveLength(1)
 })
 
-test('a gateway that ends holds nobody back', async () => {
-  admission.note(LATE)
-  const held = holdBack()
+test('after stop() no rejection is delayed', async () => {
+  admission.recordLoad(LATE)
+  const delay = delayRejection()
   admission.stop()
-  const later = holdBack()
+  const later = delayRejection()
   await settled()
-  expect([held.over, later.over]).toEqual([true, true])
+  expect([delay.isOver, later.isOver]).toEqual([true, true])
 })
 
-test('with the heap nearly full one at a time is let in, until there is room again', () => {
-  admission.note(FULL)
+test('with a full heap one request at a time is admitted, until there is room again', () => {
+  admission.recordLoad(FULL)
   inFlight = 1
   expect(admission.admits()).toBe(true)
   inFlight = 2
   expect(admission.admits()).toBe(false)
-  admission.note(WELL)
+  admission.recordLoad(NORMAL)
   expect(admission.admits()).toBe(true)
 })
 
-test('what is measured is how long the turns of this very process are', async () => {
+test('the turns of this process are measured', async () => {
   let longestMs = 0
   let heap = 0
   let utilization = 0
@@ -118,7 +118,7 @@ test('what is measured is how long the turns of this very process are', async ()
     const untilMs = performance.now() + 30
     while (performance.now() < untilMs);
   }, 1)
-  await until('long turns are seen', () => longestMs > 15)
+  await until('long turns are measured', () => longestMs > 15)
   clearInterval(block)
   stop()
   expect(utilization).toBeGreaterThan(0.5)

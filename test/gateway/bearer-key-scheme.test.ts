@@ -9,35 +9,35 @@ const OPAQUE: KeyFormat = { kind: 'opaque' }
 const KEY = mintSecret('wsk_', Buffer.alloc(32, 3), SIGNING_KEY).reveal()
 const DIGEST = createHash('sha256').update(KEY).digest('hex')
 
-describe('a key is presented', () => {
+describe('a key is read', () => {
   it.each([`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`, `bEaReR ${KEY}`, `Bearer  ${KEY}`])(
-    'by the scheme Bearer in any case, and spaces: %s',
+    'from the scheme Bearer in any case, followed by spaces: %s',
     field => {
       expect(readBearerKey([field], SIGNED)).toEqual({ ok: true, digest: DIGEST })
     },
   )
 
-  it('and only its digest goes on from there', () => {
+  it('and only its digest is returned', () => {
     expect(JSON.stringify(readBearerKey([`Bearer ${KEY}`], SIGNED))).not.toContain(KEY.slice(4, 12))
   })
 })
 
-describe('no key is presented', () => {
+describe('a request has no key', () => {
   it.each<[string, string[]]>([
-    ['by no field', []],
-    ['by two fields, though they be equal', [`Bearer ${KEY}`, `Bearer ${KEY}`]],
-    ['by two fields, one of them empty', [`Bearer ${KEY}`, '']],
-    ['by an empty field', ['']],
-    ['by the scheme alone', ['Bearer']],
-    ['by the scheme and spaces', ['Bearer  ']],
-    ['by another scheme', [`Basic ${KEY}`]],
-    ['by a scheme that begins so', [`Bearers ${KEY}`]],
-    ['without a space', [`Bearer${KEY}`]],
-    ['by a tab for the space (RFC 6750, section 2.1)', [`Bearer\t${KEY}`]],
-    ['by the key alone', [KEY]],
-    ['after a space', [` Bearer ${KEY}`]],
-    ['by two schemes', [`Basic Bearer ${KEY}`]],
-    ['with a colon', [`Bearer: ${KEY}`]],
+    ['with no Authorization field', []],
+    ['with two equal fields', [`Bearer ${KEY}`, `Bearer ${KEY}`]],
+    ['with two fields, one of them empty', [`Bearer ${KEY}`, '']],
+    ['with an empty field', ['']],
+    ['with the scheme alone', ['Bearer']],
+    ['with the scheme and spaces', ['Bearer  ']],
+    ['with another scheme', [`Basic ${KEY}`]],
+    ['with a scheme that begins with Bearer', [`Bearers ${KEY}`]],
+    ['without a space after the scheme', [`Bearer${KEY}`]],
+    ['with a tab in place of the space (RFC 6750, section 2.1)', [`Bearer\t${KEY}`]],
+    ['with the key alone', [KEY]],
+    ['with a space before the scheme', [` Bearer ${KEY}`]],
+    ['with two schemes', [`Basic Bearer ${KEY}`]],
+    ['with a colon after the scheme', [`Bearer: ${KEY}`]],
   ])('%s', (_, fields) => {
     expect(readBearerKey(fields, SIGNED)).toEqual({ ok: false, reason: 'key_missing' })
     expect(readBearerKey(fields, OPAQUE)).toEqual({ ok: false, reason: 'key_missing' })
@@ -69,11 +69,11 @@ describe('a key of the wrong form costs no lookup', () => {
 describe('the MAC of a key', () => {
   const forged = KEY.slice(0, -1) + (KEY.endsWith('A') ? 'B' : 'A')
 
-  it('must be right', () => {
+  it('must be valid', () => {
     expect(readBearerKey([`Bearer ${forged}`], SIGNED)).toEqual({ ok: false, reason: 'key_malformed' })
   })
 
-  it('is not asked of an opaque key', () => {
+  it('is not required of an opaque key', () => {
     expect(readBearerKey([`Bearer ${forged}`], OPAQUE)).toMatchObject({ ok: true })
   })
 })

@@ -1,10 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DENIAL_REASONS, type DenialReason, denialRow, denied } from '../../src/domain/denial.ts'
-import { refusalOf } from '../../src/gateway/denial-response.ts'
+import { errorResponseOf } from '../../src/gateway/denial-response.ts'
 
-/** Section 2 of the contract, written out: status, code, and whether the client is told to wait. */
-const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: string, wait: boolean]>> = {
+/** Section 2 of the contract: status, code, and whether the response has `Retry-After`. */
+const EXPECTED: Readonly<
+  Record<DenialReason, readonly [status: number, code: string, hasRetryAfter: boolean]>
+> = {
   malformed_request: [400, 'invalid_request', false],
   request_timeout: [408, 'invalid_request', false],
   body_not_allowed: [400, 'invalid_request', false],
@@ -35,41 +37,41 @@ const EXPECTED: Readonly<Record<DenialReason, readonly [status: number, code: st
 }
 const REASONS = Object.keys(EXPECTED) as DenialReason[]
 
-describe('the table of refusals', () => {
+describe('the response to a denial', () => {
   it.each(REASONS.map(reason => [reason, ...EXPECTED[reason]] as const))(
     '%s is %d %s',
-    (reason, status, code, wait) => {
-      const refusal = refusalOf(denied(reason))
-      const body = JSON.parse(refusal.body) as Record<string, unknown>
-      expect(refusal.status).toBe(status)
+    (reason, status, code, hasRetryAfter) => {
+      const response = errorResponseOf(denied(reason))
+      const body = JSON.parse(response.body) as Record<string, unknown>
+      expect(response.status).toBe(status)
       expect(Object.keys(body)).toEqual(['code', 'error'])
       expect(body['code']).toBe(code)
       expect(body['error']).toMatch(/^[A-Z].{8,}[^.]$/)
-      expect(refusal.headers['retry-after'] !== undefined).toBe(wait)
-      expect(refusal.headers['retry-after'] ?? '1').toMatch(/^[1-9]\d*$/)
+      expect(response.headers['retry-after'] !== undefined).toBe(hasRetryAfter)
+      expect(response.headers['retry-after'] ?? '1').toMatch(/^[1-9]\d*$/)
     },
   )
 
-  it('expects an answer for each denial reason: add a new one to EXPECTED above', () => {
+  it('is tested for each denial reason: add a new one to EXPECTED above', () => {
     expect([...DENIAL_REASONS].sort()).toEqual([...REASONS].sort())
   })
 
-  it('answers a key of the wrong form and an unknown key alike', () => {
-    expect(refusalOf(denied('key_malformed'))).toEqual(refusalOf(denied('key_invalid')))
+  it('is the same for a key of the wrong form and an unknown key', () => {
+    expect(errorResponseOf(denied('key_malformed'))).toEqual(errorResponseOf(denied('key_invalid')))
   })
 
-  it('says nothing of what is behind: no address, path, stack or product', () => {
+  it('reveals no address, path, stack or product of the system', () => {
     for (const reason of REASONS) {
-      const { body, headers } = refusalOf(denied(reason))
+      const { body, headers } = errorResponseOf(denied(reason))
       expect(body + JSON.stringify(headers)).not.toMatch(
         /redis|sqlite|undici|node|https?:|\d+\.\d+\.\d+|\/src\/|\bat \w+ \(/i,
       )
     }
   })
 
-  it('is JSON that no cache keeps and no browser guesses at', () => {
+  it('is JSON that caches do not store and browsers do not sniff', () => {
     for (const reason of REASONS) {
-      expect(refusalOf(denied(reason)).headers).toMatchObject({
+      expect(errorResponseOf(denied(reason)).headers).toMatchObject({
         'content-type': 'application/json; charset=utf-8',
         'cache-control': 'no-store',
         'x-content-type-options': 'nosniff',
@@ -78,12 +80,16 @@ describe('the table of refusals', () => {
   })
 })
 
-describe('the only 404', () => {
-  it('is the same, byte for byte, for an unknown path, another workspace and the upstream’s own', () => {
+describe('the 404', () => {
+  it('has the same bytes for an unknown path, another workspace and a 404 of the upstream', () => {
     const [first, ...others] = (['unknown_route', 'other_workspace', 'upstream_not_found'] as const).map(
       reason => {
-        const refusal = refusalOf(denied(reason))
-        return JSON.stringify([refusal, Object.entries(refusal.headers), denialRow(reason).closesConnection])
+        const response = errorResponseOf(denied(reason))
+        return JSON.stringify([
+          response,
+          Object.entries(response.headers),
+          denialRow(reason).closesConnection,
+        ])
       },
     )
     expect(others).toEqual([first, first])
@@ -92,58 +98,58 @@ describe('the only 404', () => {
 
 describe('challenges', () => {
   const challengeOf = (...denial: Parameters<typeof denied>) =>
-    refusalOf(denied(...denial)).headers['www-authenticate']
+    errorResponseOf(denied(...denial)).headers['www-authenticate']
 
-  it('are bare where no key was sent', () => {
+  it('have no error if no key was sent', () => {
     expect(challengeOf('key_missing')).toBe('Bearer realm="postern"')
   })
 
   it.each(['key_invalid', 'key_expired', 'key_revoked', 'key_suspended'] as const)(
-    'name the error with a description: %s',
+    'hold the error and its description: %s',
     reason => {
-      const { error } = JSON.parse(refusalOf(denied(reason)).body) as { error: string }
+      const { error } = JSON.parse(errorResponseOf(denied(reason)).body) as { error: string }
       expect(challengeOf(reason)).toBe(
         `Bearer realm="postern", error="invalid_token", error_description="${error}"`,
       )
-      // RFC 6750, section 3: what may stand in a description.
+      // RFC 6750, section 3: the characters of a description.
       expect(error).toMatch(/^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/)
     },
   )
 
-  it('name the scope that is missing', () => {
+  it('name the missing scope', () => {
     expect(challengeOf('scope_missing', { scope: 'files:read' })).toBe(
       'Bearer realm="postern", error="insufficient_scope", scope="files:read"',
     )
   })
 
-  it('stand in 401 and 403 alone, as Allow does in 405', () => {
+  it('are sent with 401 and 403 only, and Allow with 405 only', () => {
     for (const reason of REASONS) {
-      const { status, headers } = refusalOf(denied(reason))
+      const { status, headers } = errorResponseOf(denied(reason))
       expect(headers['www-authenticate'] !== undefined, reason).toBe(status === 401 || status === 403)
       expect(headers['allow'], reason).toBe(status === 405 ? 'GET' : undefined)
     }
   })
 })
 
-describe('what a refusal is told of the single request', () => {
-  it('is the text and the time to wait, and changes no other answer', () => {
-    const before = refusalOf(denied('invalid_query'))
-    const refusal = refusalOf(denied('invalid_query', { detail: 'limit must be a whole number' }))
-    expect(JSON.parse(refusal.body)).toEqual({
+describe('a denial with details of its request', () => {
+  it('changes text and Retry-After of this response only', () => {
+    const before = errorResponseOf(denied('invalid_query'))
+    const response = errorResponseOf(denied('invalid_query', { detail: 'limit must be a whole number' }))
+    expect(JSON.parse(response.body)).toEqual({
       code: 'invalid_request',
       error: 'limit must be a whole number',
     })
-    expect(refusalOf(denied('upstream_unavailable', { retryAfterSeconds: 17 })).headers['retry-after']).toBe(
-      '17',
-    )
-    expect(refusalOf(denied('upstream_unavailable')).headers['retry-after']).toBe('1')
-    expect(refusalOf(denied('invalid_query'))).toEqual(before)
+    expect(
+      errorResponseOf(denied('upstream_unavailable', { retryAfterSeconds: 17 })).headers['retry-after'],
+    ).toBe('17')
+    expect(errorResponseOf(denied('upstream_unavailable')).headers['retry-after']).toBe('1')
+    expect(errorResponseOf(denied('invalid_query'))).toEqual(before)
   })
 
-  it('is JSON whatever the text is', () => {
+  it('is valid JSON with any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary-ascii' }), detail => {
-        expect(JSON.parse(refusalOf(denied('invalid_query', { detail })).body)).toEqual({
+        expect(JSON.parse(errorResponseOf(denied('invalid_query', { detail })).body)).toEqual({
           code: 'invalid_request',
           error: detail,
         })
@@ -152,7 +158,7 @@ describe('what a refusal is told of the single request', () => {
   })
 })
 
-it('a connection is not read on after bytes that cannot be trusted, a fault of ours, or while shutting down', () => {
+it('the connection closes after ambiguous input, an internal error, and while draining', () => {
   const closing = REASONS.filter(reason => denialRow(reason).closesConnection === true)
   expect(closing.sort()).toEqual([
     'body_not_allowed',
@@ -165,7 +171,7 @@ it('a connection is not read on after bytes that cannot be trusted, a fault of o
   ])
 })
 
-it('the gateway’s own queue being full counts as the gateway’s fault, not the upstream’s', () => {
+it('a full queue of the gateway counts as a failure of the gateway, not of the upstream', () => {
   expect(denialRow('upstream_queue_full').responsible).toBe('gateway')
   expect(DENIAL_REASONS.filter(reason => denialRow(reason).responsible === 'upstream')).toEqual([
     'upstream_error',
@@ -175,7 +181,7 @@ it('the gateway’s own queue being full counts as the gateway’s fault, not th
   ])
 })
 
-it('only refusals under overload are delayed', () => {
+it('only denials caused by overload are delayed', () => {
   expect(DENIAL_REASONS.filter(reason => denialRow(reason).delayedUnderOverload === true)).toEqual([
     'overloaded',
     'upstream_queue_full',

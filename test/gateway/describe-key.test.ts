@@ -12,9 +12,9 @@ function expected({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): unk
   return { workspaceId, scopes, keyId: id, hint, expiresAt: new Date(expiresAtMs).toISOString() }
 }
 
-// One after the other, as what is kept of one key must never be told another.
+// Described one after the other, because a response must not hold data of an earlier key.
 const first = grantOf({ id: 'key_01KA0000000000000000000A9Z' })
-const alike: [string, KeyGrant][] = [
+const similar: [string, KeyGrant][] = [
   ['id', { ...first, id: 'key_01KB0000000000000000000A9Z' }],
   ['workspace', { ...first, workspaceId: 'ws_other' }],
   ['scopes', { ...first, scopes: ['workspace:read'] }],
@@ -22,26 +22,29 @@ const alike: [string, KeyGrant][] = [
   ['expiry', { ...first, expiresAtMs: first.expiresAtMs + 1 }],
 ]
 
-test.each(alike)('a key is told what it is itself, where another has all but its %s', (_what, other) => {
+test.each(similar)('a key gets its own description if another key differs in its %s only', (_what, other) => {
   for (const grant of [first, other, first]) expect(described(grant)).toEqual(expected(grant))
 })
 
-test('each of many keys is told what it is itself, and told it again', () => {
+test('each of many keys gets its own description, also the second time', () => {
   const keys = Array.from({ length: 1_000 }, (_, index) => grantOf({ id: `key_${index}` }))
   for (const grant of [...keys, ...keys]) expect(described(grant)).toEqual(expected(grant))
 })
 
-test('ids of one character are ids', () => {
+test('an id may have one character', () => {
   for (const id of ['a', 'b', '0']) expect(described(grantOf({ id }))).toMatchObject({ keyId: id })
 })
 
-test('a hint is told as it was issued, whatever characters it has', () => {
+test('a hint is returned unchanged, with any characters', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', maxLength: 128 }), hint => {
       const grant = grantOf({ hint })
-      const { length } = describeKey(grant)
+      const { lengthField } = describeKey(grant)
       expect(described(grant)).toEqual(expected(grant))
-      expect(length).toEqual(['content-length', String(Buffer.byteLength(JSON.stringify(expected(grant))))])
+      expect(lengthField).toEqual([
+        'content-length',
+        String(Buffer.byteLength(JSON.stringify(expected(grant)))),
+      ])
     }),
   )
 })

@@ -11,7 +11,7 @@ const [first, second] = SECRETS.map(secret =>
 
 function configWith(...secrets: readonly (Buffer | undefined)[]): Config {
   const signingSecrets = secrets.map(secret => secret?.toString('base64'))
-  // All of a configuration that is read here.
+  // The scheme reads only this part of a configuration.
   return { keys: { format: 'signed', prefix: 'wsk_', signingSecrets } } as unknown as Config
 }
 
@@ -22,20 +22,20 @@ function startScheme(config: Config) {
   return { isAccepted, prepare: (next: Config) => prepared.map(prepare => prepare(next)) }
 }
 
-describe('the MAC of a key is checked at each request', () => {
-  test('so that removing a signing secret ends its keys from the reload on, and no others', () => {
+describe('the MAC of a key is checked with each request', () => {
+  test('so that a reload without a signing secret makes its keys invalid, and no others', () => {
     const { isAccepted, prepare } = startScheme(configWith(...SECRETS))
     expect([first, second].map(isAccepted)).toEqual([true, true])
     const apply = prepare(configWith(SECRETS[1]))
     expect([first, second].map(isAccepted)).toEqual([true, true])
-    for (const put of apply) put()
+    for (const commit of apply) commit()
     expect([first, second].map(isAccepted)).toEqual([false, true])
   })
 
-  test('and adding one accepts its keys', () => {
+  test('and a reload with a new signing secret accepts its keys', () => {
     const { isAccepted, prepare } = startScheme(configWith(SECRETS[0]))
     expect([first, second].map(isAccepted)).toEqual([true, false])
-    for (const put of prepare(configWith(...SECRETS))) put()
+    for (const commit of prepare(configWith(...SECRETS))) commit()
     expect([first, second].map(isAccepted)).toEqual([true, true])
   })
 })

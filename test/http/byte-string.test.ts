@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { bytesOf } from '../../src/http/byte-string.ts'
 
-test('a text of any length goes out as its bytes in UTF-8, one character for each', () => {
+test('a string of any length becomes its UTF-8 bytes, one character per byte', () => {
   const text = fc.oneof(
     fc.string({ maxLength: 400 }),
     fc.string({ unit: 'grapheme', maxLength: 400 }),
@@ -16,7 +16,7 @@ test('a text of any length goes out as its bytes in UTF-8, one character for eac
   )
 })
 
-test('so do bytes, whatever they are', () => {
+test('a buffer becomes its bytes, one character per byte', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 2000 }), bytes => {
       expect(Buffer.from(bytesOf(Buffer.from(bytes)), 'latin1').equals(Buffer.from(bytes))).toBe(true)
@@ -24,12 +24,12 @@ test('so do bytes, whatever they are', () => {
   )
 })
 
-test.each([341, 342])('a text of %d characters of three bytes each', length => {
+test.each([341, 342])('a string of %d characters of three bytes each', length => {
   expect(bytesOf('…'.repeat(length))).toHaveLength(3 * length)
 })
 
-test('no text changes one that was taken to bytes before', () => {
+test('a conversion does not change the result of an earlier one', () => {
   const first = bytesOf('wsk_…KQcW')
-  bytesOf('somebody else’s')
+  bytesOf('another key’s')
   expect(Buffer.from(first, 'latin1').toString()).toBe('wsk_…KQcW')
 })

@@ -5,9 +5,9 @@ import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { connect } from 'node:tls'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { MAX_UNANSWERED } from '../../src/http/client-connection.ts'
+import { MAX_PIPELINED } from '../../src/http/client-connection.ts'
 import { type ConnectionFault, guardConnections } from '../../src/http/guard-connections.ts'
-import { rawAnswer } from '../../src/http/raw-answer.ts'
+import { rawResponse } from '../../src/http/raw-response.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { Certificates } from '../support/self-signed.ts'
 import { until } from '../support/until.ts'
@@ -17,20 +17,20 @@ const REQUEST = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 let server: Server
 let url: string
 const faults: ConnectionFault[] = []
-const unanswered: ServerResponse[] = []
+const pending: ServerResponse[] = []
 const clients: RawClient[] = []
-let answering: NodeJS.Timeout | undefined
+let responding: NodeJS.Timeout | undefined
 
 beforeEach(async () => {
   faults.length = 0
-  unanswered.length = 0
-  server = createServer((_request, response) => unanswered.push(response))
+  pending.length = 0
+  server = createServer((_request, response) => pending.push(response))
   guardConnections(server, {
     stallTimeoutMs: 10_000,
-    maxHeldBytes: 100 * REQUEST.length,
-    answerTo: fault => {
+    maxReadAheadBytes: 100 * REQUEST.length,
+    responseTo: fault => {
       faults.push(fault)
-      return rawAnswer(400, {}, fault)
+      return rawResponse(400, {}, fault)
     },
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -39,7 +39,7 @@ beforeEach(async () => {
   url = `http://127.0.0.1:${address.port}`
 })
 afterEach(() => {
-  clearInterval(answering)
+  clearInterval(responding)
   for (const client of clients.splice(0)) client.end()
   server.close()
 })
@@ -51,46 +51,46 @@ function open(bytes: string): RawClient {
   return client
 }
 
-function answerAll(): void {
-  for (const response of unanswered.splice(0)) response.end()
+function respondToAll(): void {
+  for (const response of pending.splice(0)) response.end()
 }
 
-test('so many requests of a connection are read, and the next when one of them is answered', async () => {
-  const client = open(REQUEST.repeat(MAX_UNANSWERED + 3))
-  await until('as many as may be have been read', () => unanswered.length === MAX_UNANSWERED)
-  unanswered[0]?.end()
-  await until('one more has been read', () => unanswered.length === MAX_UNANSWERED + 1)
-  const readInAll = unanswered.length
-  answerAll()
-  await until('the others have been read', () => unanswered.length === MAX_UNANSWERED + 3 - readInAll)
-  answerAll()
-  expect(await client.answers(MAX_UNANSWERED + 3)).toHaveLength(MAX_UNANSWERED + 3)
+test('a connection has a limited number of pending requests; the next one is read after a response', async () => {
+  const client = open(REQUEST.repeat(MAX_PIPELINED + 3))
+  await until('the limit of pending requests is reached', () => pending.length === MAX_PIPELINED)
+  pending[0]?.end()
+  await until('one more has been read', () => pending.length === MAX_PIPELINED + 1)
+  const readInAll = pending.length
+  respondToAll()
+  await until('the others have been read', () => pending.length === MAX_PIPELINED + 3 - readInAll)
+  respondToAll()
+  expect(await client.answers(MAX_PIPELINED + 3)).toHaveLength(MAX_PIPELINED + 3)
 })
 
-test('where all connections hold too much, one more ends after the answers that it is owed', async () => {
+test('if the read-ahead budget is used up, the connection closes after its pending responses', async () => {
   const patient = open(REQUEST.repeat(60))
-  await until('it is held', () => unanswered.length === MAX_UNANSWERED)
+  await until('the first connection is paused', () => pending.length === MAX_PIPELINED)
   const greedy = open(REQUEST.repeat(80))
-  await until('both are held', () => unanswered.length === 2 * MAX_UNANSWERED)
-  answering = setInterval(answerAll, 1)
-  expect(await greedy.untilClosed()).toHaveLength(MAX_UNANSWERED)
+  await until('both connections are paused', () => pending.length === 2 * MAX_PIPELINED)
+  responding = setInterval(respondToAll, 1)
+  expect(await greedy.untilClosed()).toHaveLength(MAX_PIPELINED)
   expect(await patient.answers(60)).toHaveLength(60)
-  // What was held counts no longer.
+  // Both connections have released their part of the budget.
   expect(await open(REQUEST.repeat(80)).answers(80)).toHaveLength(80)
 })
 
-test('requests whose connection is reset come to an end, each of them', async () => {
+test('a reset connection closes each of its pending responses', async () => {
   const client = open(REQUEST.repeat(20))
-  await until('as many as may be have been read', () => unanswered.length === MAX_UNANSWERED)
+  await until('the limit of pending requests is reached', () => pending.length === MAX_PIPELINED)
   let closed = 0
-  for (const response of unanswered) response.on('close', () => closed++)
+  for (const response of pending) response.on('close', () => closed++)
   client.socket.resetAndDestroy()
-  await until('all have closed', () => closed === MAX_UNANSWERED)
-  expect(unanswered).toHaveLength(MAX_UNANSWERED)
+  await until('all responses have closed', () => closed === MAX_PIPELINED)
+  expect(pending).toHaveLength(MAX_PIPELINED)
 })
 
 test.each(['CONNECT a:1', 'GET /'])(
-  'a client that resets its connection after the answer to %s ends no process',
+  'a client that resets its connection after the response to %s does not end the process',
   async line => {
     const errors: unknown[] = []
     const note = (error: unknown) => errors.push(error)
@@ -98,8 +98,8 @@ test.each(['CONNECT a:1', 'GET /'])(
     const sockets: Socket[] = []
     server.on('connection', socket => sockets.push(socket))
     const client = open(`${line} HTTP/1.1\r\nHost: a:1\r\n\r\n`)
-    if (line.startsWith('GET')) await until('it has been read', () => unanswered.length === 1)
-    answerAll()
+    if (line.startsWith('GET')) await until('the request has been read', () => pending.length === 1)
+    respondToAll()
     await client.answers(1)
     client.socket.resetAndDestroy()
     await until(
@@ -111,57 +111,57 @@ test.each(['CONNECT a:1', 'GET /'])(
   },
 )
 
-test('a request whose body is cut off is refused, after the answers before it', async () => {
+test('a request whose body is cut off is rejected, after the responses before it', async () => {
   const client = open(`${REQUEST}POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc`)
   client.socket.end()
-  await until('both have been read', () => unanswered.length === 2)
-  unanswered[0]?.end()
-  const answers = await client.untilClosed()
-  expect(answers.map(({ status }) => status)).toEqual([200, 400])
+  await until('both have been read', () => pending.length === 2)
+  pending[0]?.end()
+  const responses = await client.untilClosed()
+  expect(responses.map(({ status }) => status)).toEqual([200, 400])
   expect(faults).toEqual(['malformed_request'])
 })
 
-test('a request that was answered before its body was whole gets no second answer', async () => {
+test('a request whose response came before the end of its body gets no second response', async () => {
   const client = open(`POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`)
-  await until('it has been read', () => unanswered.length === 1)
-  answerAll()
+  await until('the request has been read', () => pending.length === 1)
+  respondToAll()
   await client.answers(1)
   client.send('no chunk\r\n')
   expect(await client.untilClosed()).toHaveLength(1)
   expect(faults).toEqual([])
 })
 
-test('a body may be followed by a request in its segment, which is read once the body has its answer', async () => {
+test('a request that follows a body in the same segment is read after the response to the body', async () => {
   const client = open(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc${REQUEST}`)
-  await until('the first has been read', () => unanswered.length === 1)
-  const [first] = unanswered
+  await until('the first has been read', () => pending.length === 1)
+  const [first] = pending
   first?.req.resume()
   first?.end()
-  await until('the second has been read', () => unanswered.length === 2)
-  unanswered[1]?.end()
+  await until('the second has been read', () => pending.length === 2)
+  pending[1]?.end()
   expect((await client.answers(2)).map(({ status }) => status)).toEqual([200, 200])
 })
 
-test('a body of a request that asks to close is read, and its answer is the last', async () => {
+test('a body sent with Connection: close is read, and its response is the last', async () => {
   const post = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc'
   const client = open(post + REQUEST)
-  await until('the first has been read', () => unanswered.length === 1)
-  const [first] = unanswered
+  await until('the first has been read', () => pending.length === 1)
+  const [first] = pending
   first?.req.resume()
-  await until('its body is whole', () => first?.req.complete === true)
+  await until('its body is complete', () => first?.req.complete === true)
   first?.end()
   expect((await client.untilClosed()).map(({ status }) => status)).toEqual([200])
-  expect(unanswered).toHaveLength(1)
+  expect(pending).toHaveLength(1)
 })
 
-test('a server with TLS reads and ends its connections in the same way', async () => {
+test('a TLS server applies the same rules to its connections', async () => {
   const certificates = new Certificates()
   const { certFile, keyFile } = certificates
   const secure = createTlsServer(
     { cert: readFileSync(certFile), key: readFileSync(keyFile), requireHostHeader: false },
-    (_request, response) => unanswered.push(response),
+    (_request, response) => pending.push(response),
   )
-  guardConnections(secure, { stallTimeoutMs: 10_000, answerTo: fault => rawAnswer(400, {}, fault) })
+  guardConnections(secure, { stallTimeoutMs: 10_000, responseTo: fault => rawResponse(400, {}, fault) })
   await once(secure.listen(0, '127.0.0.1'), 'listening')
   const address = secure.address()
   if (address === null || typeof address === 'string') throw new Error('A TCP server has a port')
@@ -172,8 +172,8 @@ test('a server with TLS reads and ends its connections in the same way', async (
   })
   const closed = once(socket, 'close')
   socket.end(`${REQUEST.repeat(20)}GET /  HTTP/1.1\r\nHost: a\r\n\r\n${REQUEST}`)
-  await until('as many as may be have been read', () => unanswered.length === MAX_UNANSWERED)
-  answering = setInterval(answerAll, 1)
+  await until('the limit of pending requests is reached', () => pending.length === MAX_PIPELINED)
+  responding = setInterval(respondToAll, 1)
   await closed
   const statuses = [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
   expect(statuses).toEqual([...Array.from({ length: 20 }, () => 200), 400])

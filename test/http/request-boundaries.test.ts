@@ -8,7 +8,7 @@ const HEADS = [
   '\r\nGET  /several/spaces   HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n',
 ]
 
-/** Cuts bytes as a connection does. @returns what the parser would receive at once, and the line lengths of the heads */
+/** @returns what the parser receives in one call, and the length of each request line */
 function cut(segments: readonly Buffer[]): { pieces: string[]; lineLengths: number[] } {
   const boundaries = new RequestBoundaries()
   const pieces = ['']
@@ -30,11 +30,13 @@ function cut(segments: readonly Buffer[]): { pieces: string[]; lineLengths: numb
 }
 
 function splitAt(bytes: Buffer, cuts: readonly number[]): Buffer[] {
-  const places = [...new Set(cuts.map(place => place % bytes.length))].sort((one, other) => one - other)
-  return [0, ...places].map((place, index) => bytes.subarray(place, places[index]))
+  const positions = [...new Set(cuts.map(position => position % bytes.length))].sort(
+    (one, other) => one - other,
+  )
+  return [0, ...positions].map((position, index) => bytes.subarray(position, positions[index]))
 }
 
-test('the parser receives one head at a time, however the bytes are split into segments', () => {
+test('the parser receives one head at a time, regardless of how the bytes are split into segments', () => {
   fc.assert(
     fc.property(
       fc.array(fc.constantFrom(...HEADS), { minLength: 1, maxLength: 6 }),
@@ -48,7 +50,7 @@ test('the parser receives one head at a time, however the bytes are split into s
   )
 })
 
-test('a body is cut at its length, and a chunked one at its end, however both are split', () => {
+test('a body ends at its length, and a chunked body at its last chunk, regardless of segments', () => {
   const body = 'a\r\n\r\nGET / HTTP/1.1\r\n\r\n'
   const chunked = '5\r\nhello\r\n0\r\n\r\n'
   const head = 'GET / HTTP/1.1\r\n\r\n'

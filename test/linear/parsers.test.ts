@@ -26,7 +26,7 @@ import { privateCacheControl } from '../../src/upstream/cache-control.ts'
 import { forwardedOf } from '../../src/upstream/forwarded.ts'
 import { isSoundHead } from '../../src/upstream/pool/framing.ts'
 import { readRejection } from '../../src/upstream/rejection.ts'
-import { isKnownTo, toCachedResponse } from '../../src/upstream/response-cache/cached-response.ts'
+import { matchesValidators, toCachedResponse } from '../../src/upstream/response-cache/cached-response.ts'
 import { directivesOf, freshnessOf, wantsFresher } from '../../src/upstream/response-cache/freshness.ts'
 import { compileResponsePolicy } from '../../src/upstream/response-policy.ts'
 import { ROUTES, routeNamed, SIGNING_KEY } from '../domain/examples.ts'
@@ -50,7 +50,7 @@ const keptAs = (etag: string) =>
     requestedAtMs: 0,
     nowMs: 0,
   })
-const known = (etag: string, text: string) => isKnownTo({ 'if-none-match': text }, keptAs(etag))
+const known = (etag: string, text: string) => matchesValidators({ 'if-none-match': text }, keptAs(etag))
 const head = (...rawHeaders: string[]) => readHead({ httpVersion: '1.1', url: '/', rawHeaders })
 const proxies = new BlockList()
 proxies.addAddress('127.0.0.1')
@@ -75,7 +75,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'the body of a rejection': text => readRejection(Buffer.from(text), undefined),
   'If-None-Match': text => known('"7"', text),
   'If-None-Match, where the tag is long, too': text => known(text, text),
-  'If-Modified-Since': text => isKnownTo({ 'if-modified-since': text }, keptAs('"7"')),
+  'If-Modified-Since': text => matchesValidators({ 'if-modified-since': text }, keptAs('"7"')),
   Host: text => head('Host', text),
   'Content-Length, Transfer-Encoding and Expect': text =>
     head('Host', 'h', 'Content-Length', text, 'Transfer-Encoding', text, 'Expect', text),

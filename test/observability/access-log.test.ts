@@ -10,7 +10,7 @@ function seenWith(changes: Partial<RequestObservation>): RequestObservation {
   return {
     method: 'GET',
     startedAtMs: 0,
-    askedAtMs: 0,
+    lookupStartedAtMs: 0,
     requestId: 'id-1',
     route: 'files',
     phase: 'streaming',

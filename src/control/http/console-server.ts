@@ -68,7 +68,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   app.server.maxHeadersCount = MAX_HEADERS
   guardConnections(app.server, {
     stallTimeoutMs: REQUEST_TIMEOUT_MS,
-    answerTo: fault => explainFault(fault, randomId(parts.randomBytes)),
+    responseTo: fault => explainFault(fault, randomId(parts.randomBytes)),
   })
   app.decorateRequest('keyId', null)
   app.decorateRequest('person', null)

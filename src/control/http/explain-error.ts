@@ -1,6 +1,6 @@
 import type { FastifyError, FastifySchemaValidationError } from 'fastify'
 import type { ConnectionFault } from '../../http/guard-connections.ts'
-import { rawAnswer } from '../../http/raw-answer.ts'
+import { rawResponse } from '../../http/raw-response.ts'
 import { EXPECTED } from '../admin-api/admin-schemas.ts'
 import { AuditWriteError } from '../registry/database/audit-rows.ts'
 import { ApiError, invalidField } from './api-error.ts'
@@ -67,5 +67,5 @@ export function explainFault(fault: ConnectionFault, requestId: string): string 
     'x-content-type-options': 'nosniff',
     'x-request-id': requestId,
   }
-  return rawAnswer(status, headers, JSON.stringify({ code, error }))
+  return rawResponse(status, headers, JSON.stringify({ code, error }))
 }

@@ -30,7 +30,7 @@ export const INVALIDATION_RESULTS = [
  * Where answers on routes that share them came from. `unshared`: had to be asked for once more, for one caller alone;
  * `cache`: kept and fresh; `revalidated`: kept, and the upstream said that it is still the answer.
  */
-export const SHARING_RESULTS = ['upstream', 'joined', 'unshared', 'cache', 'revalidated'] as const
+export const COALESCING_RESULTS = ['upstream', 'joined', 'unshared', 'cache', 'revalidated'] as const
 export const REMOVAL_CAUSES = ['size', 'invalidated'] as const
 export const COMMAND_OUTCOMES = ['ok', 'timeout', 'error', 'unavailable'] as const
 export const UPSTREAM_ERROR_KINDS = [

@@ -132,16 +132,16 @@ function declareUpstream(registers: MetricRegistry[]) {
       'Time from sending a request upstream to its response headers, in seconds',
       ['upstream'],
     ),
-    sharedAnswers: counter(
+    coalescedRequests: counter(
       'postern_shared_answers_total',
       'Responses on routes with request coalescing, by where they came from',
       ['result'],
     ),
-    answerCacheBytes: collected(
+    responseCacheBytes: collected(
       'postern_answer_cache_bytes',
       'Approximate memory used by the response cache, in bytes',
     ),
-    answerCacheCapacity: gauge(
+    responseCacheCapacity: gauge(
       'postern_answer_cache_capacity_bytes',
       'Memory that the response cache may use, in bytes',
     ),

@@ -71,7 +71,7 @@ export class RequestCounters {
     if (reason !== null && denialRow(reason).countedAs === 'rejected') this.#metrics.rejected.inc({ reason })
   }
 
-  refusedByParser(reason: DenialReason, status: number): void {
+  rejectedByParser(reason: DenialReason, status: number): void {
     this.#metrics.requests.inc({
       route: 'none',
       method: '_OTHER',

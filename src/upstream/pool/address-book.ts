@@ -1,16 +1,16 @@
-/** Where one server of the upstream is. */
+/** Address of one server of the upstream. */
 export interface Address {
   /** An IP address. */
   readonly host: string
   readonly port: number
 }
 
-/** How long one that could not be reached comes after all the others. */
+/** How long an unreachable address is tried after all others. */
 const AVOIDED_MS = 10_000
-/** A name may have hundreds; so many are enough to be spread over, and to be tried one after the other. */
+/** A name may have hundreds of addresses; this many suffice for spreading load and for retries. */
 const MAX_ADDRESSES = 64
 
-/** In which order the servers of the upstream are tried, as a function of what came of trying and of time. */
+/** Decides in which order the addresses of the upstream are tried, by earlier results and time. */
 export class AddressBook {
   #addresses: readonly Address[] = []
   #avoidedUntilMs = new Map<string, number>()
@@ -20,7 +20,7 @@ export class AddressBook {
     return this.#addresses.length === 0
   }
 
-  /** Takes the place of all that was known. What is avoided stays so where it is among them. */
+  /** Replaces all addresses. An avoided address that is among the new ones stays avoided. */
   replace(addresses: readonly Address[]): void {
     const byName = new Map(addresses.map(address => [nameOf(address), address]))
     this.#addresses = [...byName.values()].slice(0, MAX_ADDRESSES)
@@ -28,7 +28,7 @@ export class AddressBook {
     for (const name of this.#avoidedUntilMs.keys()) if (!known.has(name)) this.#avoidedUntilMs.delete(name)
   }
 
-  /** The next in turn first; those that are avoided last, and of them the one whose time is over soonest first. */
+  /** @returns usable addresses in rotation, then avoided ones, the one that becomes usable first before the others */
   order(nowMs: number): Address[] {
     const usable = this.#addresses.filter(address => this.#avoidedMs(address, nowMs) === 0)
     const avoided = this.#addresses.filter(address => !usable.includes(address))

@@ -2,15 +2,15 @@ import type { UpstreamClient } from './connection.ts'
 import type { UpstreamExchange } from './exchange.ts'
 
 /**
- * The clients of the upstream, each with one connection: taken for an exchange and given back after it. undici's Pool
- * searches all of them for each request, and wraps each handler once more.
+ * The clients of the upstream, each with one connection, taken for an exchange and given back after it. undici's Pool
+ * would search all of them and wrap each handler once more for each request.
  */
 export class UpstreamClients {
   readonly #make: () => UpstreamClient
   readonly #all = new Set<UpstreamClient>()
-  /** Each for one exchange; closed after it. */
+  /** Clients for a single exchange, closed after it. */
   readonly #temporary = new Set<UpstreamClient>()
-  /** The one used last is taken first: its connection is the least likely to have gone stale. */
+  /** A stack: the client used last is taken first, because its connection is least likely to be stale. */
   readonly #free: UpstreamClient[] = []
 
   constructor(make: () => UpstreamClient) {
@@ -21,14 +21,14 @@ export class UpstreamClients {
     return this.#free.pop() ?? this.#add()
   }
 
-  /** @param broken whether its exchange failed: it may be busy with the loss of its connection, and is taken last */
+  /** @param broken whether the exchange failed: the client may still be handling the loss, and is taken last */
   giveBack(client: UpstreamClient, broken: boolean): void {
     if (this.#temporary.has(client)) return
     if (broken) this.#free.unshift(client)
     else this.#free.push(client)
   }
 
-  /** For one exchange on a new connection. */
+  /** Carries one exchange on a new connection. */
   carryOnce(exchange: UpstreamExchange): void {
     const client = this.#add()
     this.#temporary.add(client)
@@ -39,7 +39,7 @@ export class UpstreamClients {
     })
   }
 
-  /** Open connections, and those of them that are not in use. */
+  /** @returns counts of open connections and of unused ones among them */
   figures(): { open: number; free: number } {
     const open = [...this.#all].filter(client => client.isConnected).length
     return { open, free: this.#free.filter(client => client.isConnected).length }

@@ -1,14 +1,14 @@
 import { fairShareOf } from '../../domain/fair-share.ts'
 
-/** How long a workspace below its share waits until another has to give up a connection for it, ms. */
+/** How long a workspace below its share waits until another has to give up a connection for it. */
 export const GRACE_MS = 100
-/** After so long without a further preemption, half of the reserve is given back, ms. */
+/** Time without a further preemption after which half of the reserve is given back. */
 const RESERVE_HALF_LIFE_MS = 10_000
 
 export interface QueueLimits {
   /** How many requests may wait. */
   readonly maxRequests: number
-  /** How long each may wait, ms. */
+  /** How long each may wait. */
   readonly maxWaitMs: number
 }
 
@@ -22,18 +22,18 @@ export interface ConnectionRequest {
   readonly workspaceId: string
 }
 
-/** What one workspace has of the connections and of the queue. It vanishes when that is nothing. */
+/** Connections and queue entries of one workspace. Removed when it has neither. */
 interface Share<Request> {
   held: number
-  /** Its waiting requests in order of arrival, each with the time of its arrival. Null until one waits. */
+  /** Its waiting requests in order of arrival, each with its arrival time. Null until one waits. */
   waiting: Map<Request, number> | null
 }
 
-const NOTHING: Readonly<Share<never>> = { held: 0, waiting: null }
+const EMPTY_SHARE: Readonly<Share<never>> = { held: 0, waiting: null }
 
 /**
- * Which request uses a connection, and which waits: fair between workspaces, in order of arrival within one. Pure: it
- * counts, and neither connects nor ends anything.
+ * Decides which request uses a connection and which waits: fair between workspaces, in order of arrival within one. It
+ * only counts; the dispatcher connects and aborts.
  *
  * A free connection goes to the waiting workspace that holds the fewest. When the queue is full, the workspace with the
  * most waiting requests makes room for one with fewer. A workspace that waits below its share for `GRACE_MS` is owed a
@@ -63,7 +63,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     return this.#held
   }
 
-  /** Requests that wait for one. */
+  /** Requests that wait for a connection. */
   get queued(): number {
     return this.#queued
   }
@@ -77,9 +77,9 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     return this.#queued >= this.#limits.queue.maxRequests
   }
 
-  /** Whether a request of this workspace may use a connection now, before all that wait. */
+  /** Whether a request of this workspace may use a connection now, before all waiting requests. */
   isFreeFor(workspaceId: string, nowMs: number): boolean {
-    const { held, waiting } = this.#shares.get(workspaceId) ?? NOTHING
+    const { held, waiting } = this.#shares.get(workspaceId) ?? EMPTY_SHARE
     if (this.#queued > 0 && (held >= this.#fairShare || (waiting?.size ?? 0) > 0)) return false
     return this.#hasRoom(held, nowMs)
   }
@@ -98,9 +98,9 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   }
 
   /**
-   * Where the queue is full: the request that makes room for one of this workspace, the newest of the workspace with the
-   * most waiting requests. That workspace keeps at least as many as the other then has.
-   * @returns undefined where the queue has room, or no request has to make any
+   * If the queue is full, selects the request that leaves it for one of this workspace: the newest of the workspace with
+   * the most waiting requests. That workspace keeps at least as many as the other then has.
+   * @returns undefined if the queue has room, or no request has to leave it
    */
   displacedFor(workspaceId: string): Request | undefined {
     if (!this.isQueueFull) return undefined
@@ -121,7 +121,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     this.#queued += 1
   }
 
-  /** The request waits no longer. @returns whether it waited */
+  /** Removes a request from the queue. @returns whether it was waiting */
   withdraw(request: Request): boolean {
     const { workspaceId } = request
     const share = this.#waiting.get(workspaceId)
@@ -132,7 +132,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     return true
   }
 
-  /** The waiting request that uses a connection from now on. @returns undefined where none may */
+  /** Gives a connection to the next waiting request. @returns undefined if none may have one */
   next(nowMs: number): Request | undefined {
     const neediest = this.#neediest()
     if (neediest === undefined) return undefined
@@ -145,7 +145,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     return request
   }
 
-  /** Whether a workspace below its share has waited so long that one above its share has to give up a connection. */
+  /** Whether a workspace below its share has waited long enough that one above its share must give up a connection. */
   isOwed(nowMs: number): boolean {
     for (const [, { held, waiting }] of this.#waiting.entries()) {
       if (held >= this.#fairShare) continue
@@ -155,23 +155,23 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     return false
   }
 
-  /** How many connections a workspace holds above its share; 0 or less where it is not above. */
+  /** Connections that a workspace holds above its share; 0 or less if it is not above. */
   excessOf(workspaceId: string): number {
     return (this.#shares.get(workspaceId)?.held ?? 0) - this.#fairShare
   }
 
-  /** A connection was taken from a workspace above its share, because another was owed it. */
+  /** Call when an exchange of a workspace above its share was preempted. */
   preempted(nowMs: number): void {
     this.#reserve = Math.min(this.#reserveAt(nowMs) + 1, this.#limits.connections - this.#fairShare)
     this.#reserveChangedAtMs = nowMs
   }
 
-  /** All that wait, those of one workspace in order of arrival. */
+  /** All waiting requests, those of one workspace in order of arrival. */
   all(): Request[] {
     return [...this.#waiting.entries()].flatMap(([, { waiting }]) => [...(waiting?.keys() ?? [])])
   }
 
-  /** Those that have waited too long; they stay in the queue. */
+  /** Requests that have waited too long; they stay in the queue. */
   overdue(nowMs: number): Request[] {
     const late: Request[] = []
     for (const [, { waiting }] of this.#waiting.entries()) {
@@ -183,7 +183,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     return late
   }
 
-  /** Of the waiting workspaces the one that holds the fewest connections; of several, the one served longest ago. */
+  /** The waiting workspace with the fewest connections; of several, the one served longest ago. */
   #neediest(): [string, Share<Request>] | undefined {
     let neediest: [string, Share<Request>] | undefined
     for (const entry of this.#waiting.entries()) {
@@ -193,7 +193,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     return neediest
   }
 
-  /** @param held connections of the workspace: at its share or above, the reserve is not for it */
+  /** @param held connections of the workspace; at its share or above it may not use the reserve */
   #hasRoom(held: number, nowMs: number): boolean {
     const reserve = this.#reserve === 0 || held < this.#fairShare ? 0 : this.#reserveAt(nowMs)
     return this.#held < this.#limits.connections - reserve

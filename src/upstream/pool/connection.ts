@@ -9,18 +9,18 @@ import { type ConnectDeps, connectToUpstream } from './connector.ts'
 import { checkStatusLines, StatusLineCheck } from './status-line-check.ts'
 import { plainConnector, UpstreamSocket } from './upstream-socket.ts'
 
-/** The upstream's settings once they are whole: an address, and headers whose values were read from their files. */
+/** Validated settings of the upstream, with its URL and the header values that were read from files. */
 export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** After about so long a connection is made anew, so that load follows where the upstream's servers are now. */
+/** Approximate age at which a connection is replaced, so that load follows changes of the upstream's addresses. */
 const MAX_AGE_MS = 60_000
 
 /** The connection of one client of the pool, which carries one exchange at a time. */
 export class Connection {
-  /** Where it leads; null where there is none. */
+  /** Address of the server; null without a connection. */
   address: Address | null = null
   #endsAtMs = Number.POSITIVE_INFINITY
   #socket: Socket | null = null
@@ -34,7 +34,7 @@ export class Connection {
     this.#socket = socket
     if (socket !== null) checkStatusLines(socket, this.#statusLines)
     this.address = address
-    // Made together, they are not all to end together.
+    // Random, so that connections opened together do not close together.
     this.#endsAtMs = nowMs + MAX_AGE_MS * (0.75 + Math.random() / 2)
     this.#used = false
     this.#reused = false
@@ -64,16 +64,16 @@ export class Connection {
     if (this.#socket instanceof UpstreamSocket) this.#socket.release()
   }
 
-  /** Whether it served before this exchange, and brought no byte of an answer to it: all that makes a retry safe. */
+  /** Whether it carried an earlier exchange and no byte of this response: only then is a retry safe. */
   isUntouched(): boolean {
     return this.#reused && this.#socket?.bytesRead === this.#bytesBefore
   }
 }
 
-/** Longer heads are no answer of an API (catalogue: U04). */
+/** A response with a longer head counts as a protocol error. */
 const MAX_HEAD_BYTES = 16 * 1024
 
-/** Connections that are being made now. */
+/** Connection attempts in progress. */
 export interface Connecting {
   count: number
 }
@@ -84,7 +84,7 @@ export interface CarriedExchange extends Dispatcher.DispatchHandler {
   carriedBy(client: UpstreamClient): void
 }
 
-/** A client of undici's, with its one connection. */
+/** An undici client with a single connection. */
 export class UpstreamClient {
   readonly connection = new Connection()
   readonly #client: Client
@@ -95,10 +95,10 @@ export class UpstreamClient {
     this.#client = new Client(origin, {
       pipelining: 1,
       maxHeaderSize: MAX_HEAD_BYTES,
-      // Deadlines are ours: undici's do not cover the wait for a connection, and fire up to half a second late.
+      // The exchange has its own deadlines: undici's exclude the wait for a connection and fire up to 500 ms late.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: noticing(this.connection, deps, connecting),
+      connect: trackingConnector(this.connection, deps, connecting),
     })
   }
 
@@ -106,28 +106,28 @@ export class UpstreamClient {
     return this.#client.stats.connected
   }
 
-  /** @param lastOfConnection whether the connection ends after the response, in any case */
+  /** @param lastOfConnection whether the connection closes after the response */
   carry(exchange: CarriedExchange, lastOfConnection = false): void {
     exchange.carriedBy(this)
     this.connection.claim()
     const { path, headers } = exchange.request
-    // Sent with the request, `Connection: close` ends it in order: no request can meet the closing.
+    // Sending `Connection: close` avoids that a later request meets a closing connection.
     const reset = lastOfConnection || this.connection.isOld(this.#nowMs())
     this.#client.dispatch({ path, method: 'GET', headers, reset }, exchange)
   }
 
-  /** After the request that it carries. */
+  /** Closes after the current exchange. */
   close(): Promise<void> {
     return this.#client.close()
   }
 
-  /** undici promises that it cannot fail; what it breaks off has been reported already. */
+  /** Aborts the current exchange. The promise of undici's `destroy()` never rejects. */
   destroy(): Promise<void> {
     return this.#client.destroy()
   }
 }
 
-/** TLS is verified, always: there is no setting that says otherwise. */
+/** Always verifies TLS certificates: no setting disables it. */
 export function buildUpstreamConnector(settings: UpstreamSettings): buildConnector.connector {
   const plain = plainConnector(settings.connectTimeoutMs)
   const secure = buildConnector({
@@ -139,7 +139,7 @@ export function buildUpstreamConnector(settings: UpstreamSettings): buildConnect
   return (options, connected) => (options.protocol === 'https:' ? secure : plain)(options, connected)
 }
 
-/** @throws where the files hold nothing that could be used */
+/** @throws if a file holds no usable certificate or key */
 function readTls({ caFile, certFile, keyFile }: UpstreamSettings['tls']): TlsMaterial {
   const read = (file: string | undefined) => (file === undefined ? undefined : readFileSync(file, 'utf8'))
   const [ca, cert, key] = [read(caFile), read(certFile), read(keyFile)]
@@ -154,7 +154,7 @@ function readTls({ caFile, certFile, keyFile }: UpstreamSettings['tls']): TlsMat
 
 type TlsMaterial = Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>
 
-function noticing(
+function trackingConnector(
   connection: Connection,
   deps: ConnectDeps,
   connecting: Connecting,

@@ -4,10 +4,10 @@ import { asError } from '../../observability/trouble-log.ts'
 import type { Address } from './address-book.ts'
 import type { UpstreamAddresses } from './resolver.ts'
 
-/** undici's options for a connection; its host and port are replaced by those of an address. */
+/** undici's options for a connection. Host and port are replaced by those of an address. */
 export type ConnectOptions = Parameters<buildConnector.connector>[0]
 
-/** @param address where the connection leads */
+/** @param address server that the socket is connected to */
 export type Connected = (error: Error | null, socket: Socket | null, address: Address | null) => void
 
 export interface ConnectDeps {
@@ -19,20 +19,20 @@ export interface ConnectDeps {
 }
 
 /**
- * Makes one connection to whichever address can be reached. An address that fails is followed by the next at once; one
- * that is silent for half of the time gets one competitor, and the first to connect serves. Nothing of a request has
- * been sent by then, so that this repeats none. Node's own attempts at several addresses know neither ports nor TLS,
- * and undici's time-out is late by up to half a second: hence an own deadline.
+ * Opens one connection to an address that can be reached. If an address fails, the next one is tried at once. If none is
+ * connected after half of the timeout, a second attempt runs in parallel, and the first to connect is used. No part of a
+ * request has been sent by then. Node's `autoSelectFamily` supports neither ports nor TLS, and undici's timeout fires up
+ * to 500 ms late, hence this implementation.
  */
 export function connectToUpstream(deps: ConnectDeps, options: ConnectOptions, connected: Connected): void {
-  void new Attempt(deps, options, connected).run()
+  void new ConnectAttempt(deps, options, connected).run()
 }
 
-class Attempt {
+class ConnectAttempt {
   readonly #deps: ConnectDeps
   readonly #options: ConnectOptions
   readonly #timers: readonly NodeJS.Timeout[]
-  readonly #underWay = new Set<Address>()
+  readonly #inProgress = new Set<Address>()
   #candidates: Address[] | null = null
   #connected: Connected | null
 
@@ -42,7 +42,7 @@ class Attempt {
     this.#connected = connected
     this.#timers = [
       setTimeout(() => this.#connectNext(), deps.connectTimeoutMs / 2),
-      setTimeout(() => this.#giveUp(), deps.connectTimeoutMs),
+      setTimeout(() => this.#abortResponse(), deps.connectTimeoutMs),
     ]
   }
 
@@ -58,10 +58,10 @@ class Attempt {
   #connectNext(): void {
     const address = this.#connected === null ? undefined : this.#candidates?.shift()
     if (address === undefined) return
-    this.#underWay.add(address)
+    this.#inProgress.add(address)
     const options = { ...this.#options, hostname: address.host, port: String(address.port) }
     this.#deps.connector(options, (error, socket) => {
-      this.#underWay.delete(address)
+      this.#inProgress.delete(address)
       if (error !== null) this.#failed(address, error)
       else this.#succeeded(address, socket)
     })
@@ -76,13 +76,14 @@ class Attempt {
   #failed(address: Address, error: Error): void {
     this.#deps.addresses.book.failed(address, this.#deps.nowMs())
     this.#connectNext()
-    if (this.#underWay.size === 0) this.#settle(error, null, null)
+    if (this.#inProgress.size === 0) this.#settle(error, null, null)
   }
 
-  #giveUp(): void {
+  #abortResponse(): void {
     const { addresses, nowMs } = this.#deps
-    for (const address of this.#underWay) addresses.book.failed(address, nowMs())
-    const unresolved = Object.assign(new Error('The name was not resolved in time'), { code: 'EAI_AGAIN' })
+    for (const address of this.#inProgress) addresses.book.failed(address, nowMs())
+    const error = new Error('The upstream’s host name was not resolved before the connect timeout')
+    const unresolved = Object.assign(error, { code: 'EAI_AGAIN' })
     this.#settle(this.#candidates === null ? unresolved : new errors.ConnectTimeoutError(), null, null)
   }
 

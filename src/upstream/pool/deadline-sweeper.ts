@@ -1,4 +1,4 @@
-/** Something with a deadline. */
+/** An item that the sweeper checks. */
 export interface HasDeadline {
   /** Its index in the sweeper's list, written by the sweeper alone. */
   slot: number
@@ -6,19 +6,19 @@ export interface HasDeadline {
   checkDeadline(nowMs: number): void
 }
 
-/** The slot of what no sweeper has. */
+/** The slot of an item that is in no sweeper. */
 export const NO_SLOT = -1
 
-/** How late a deadline may be. */
+/** Interval of the checks, and so the largest delay of a deadline. */
 const SWEEP_MS = 25
 
 /**
- * One timer for all deadlines: a timer per request costs more than the whole decision on a key. It runs only while there
- * are deadlines, and keeps no process alive.
+ * One timer for all deadlines, because a timer per request costs more than authorizing it. It runs only while there are
+ * deadlines, and does not keep the process alive.
  */
 export class DeadlineSweeper {
   readonly nowMs: () => number
-  /** In no order. A Set of what comes and goes was 7 % of all allocations. */
+  /** In no order. A Set in its place made 7 % of all allocations. */
   readonly #swept: HasDeadline[] = []
   #interval: NodeJS.Timeout | null = null
 
@@ -43,16 +43,16 @@ export class DeadlineSweeper {
     item.slot = NO_SLOT
   }
 
-  /** All that has a deadline, in no order. */
+  /** All items, in no order. */
   all(): readonly HasDeadline[] {
     return this.#swept
   }
 
   sweep(): void {
-    // Stopping here, not at the last `delete`, spares a timer for each of a series of single requests.
+    // Stops here, not in `delete`, so that a series of single requests does not start a timer for each.
     if (this.#swept.length === 0) this.stop()
     const nowMs = this.nowMs()
-    // From the end: an item that leaves is replaced by the last one, which has been checked by then.
+    // From the end: `delete` moves the last item into the free slot, and that one has been checked by then.
     for (let slot = this.#swept.length - 1; slot >= 0; slot--) {
       this.#swept[slot]?.checkDeadline(nowMs)
     }

@@ -4,41 +4,41 @@ export interface DeadlineLimits {
   readonly headersTimeoutMs: number
   readonly bodyIdleTimeoutMs: number
   readonly totalTimeoutMs: number
-  /** How long a client may take nothing of an answer that waits for it. */
+  /** How long a client may read nothing while a part of its response waits to be sent. */
   readonly clientStallMs: number
 }
 
-/** `client_stalled` is no failure of the upstream's. */
+/** `client_stalled` is no failure of the upstream. */
 export type Overdue = Extract<UpstreamFailureKind, `${string}_timeout`> | 'client_stalled'
 
-/** How long one exchange may take, as a function of times; it owns no timer. */
+/** The deadlines of one exchange, as a function of time without a timer. */
 export class Deadlines {
   readonly #limits: DeadlineLimits
-  readonly #askedAtMs: number
+  readonly #startedAtMs: number
   readonly #waitedBeforeMs: number
-  #answered = false
+  #hasHead = false
   #held = false
   #progressed = false
   #progressAtMs = 0
 
   /** @param waitedBeforeMs time already used of the limit for the whole response */
-  constructor(limits: DeadlineLimits, askedAtMs: number, waitedBeforeMs = 0) {
+  constructor(limits: DeadlineLimits, startedAtMs: number, waitedBeforeMs = 0) {
     this.#limits = limits
-    this.#askedAtMs = askedAtMs
+    this.#startedAtMs = startedAtMs
     this.#waitedBeforeMs = waitedBeforeMs
   }
 
-  /** @returns milliseconds since asking */
+  /** @returns milliseconds since the exchange started */
   elapsedMs(nowMs: number): number {
-    return nowMs - this.#askedAtMs
+    return nowMs - this.#startedAtMs
   }
 
-  answered(nowMs: number): void {
-    this.#answered = true
+  headReceived(nowMs: number): void {
+    this.#hasHead = true
     this.#progressAtMs = nowMs
   }
 
-  /** Something moved. The time of it is read at the next look: a clock per chunk would be dear. */
+  /** Call for each chunk. The next `overdue` sets its time, because reading the clock per chunk is expensive. */
   progressed(): void {
     this.#progressed = true
   }
@@ -47,16 +47,16 @@ export class Deadlines {
     return this.#held
   }
 
-  /** @param held whether the client takes nothing at present, so that the upstream is not to blame for silence */
+  /** @param held whether reading is paused for the client, so that the upstream's idle time does not count */
   hold(held: boolean): void {
     this.#held = held
     this.#progressed = true
   }
 
-  /** @returns when it began, and how long its client has taken nothing of what waits for it: 0 where nothing waits */
-  standing(nowMs: number): { askedAtMs: number; stalledMs: number } {
+  /** @returns start of the exchange and how long its client has read nothing; 0 ms if no data waits for it */
+  stall(nowMs: number): { startedAtMs: number; stalledMs: number } {
     const stalledMs = this.#held && !this.#progressed ? nowMs - this.#progressAtMs : 0
-    return { askedAtMs: this.#askedAtMs, stalledMs }
+    return { startedAtMs: this.#startedAtMs, stalledMs }
   }
 
   overdue(nowMs: number): Overdue | null {
@@ -65,10 +65,10 @@ export class Deadlines {
       this.#progressAtMs = nowMs
     }
     const limits = this.#limits
-    const elapsedMs = nowMs - this.#askedAtMs
+    const elapsedMs = nowMs - this.#startedAtMs
     const idleMs = nowMs - this.#progressAtMs
     if (elapsedMs + this.#waitedBeforeMs >= limits.totalTimeoutMs) return 'total_timeout'
-    if (!this.#answered) return elapsedMs >= limits.headersTimeoutMs ? 'headers_timeout' : null
+    if (!this.#hasHead) return elapsedMs >= limits.headersTimeoutMs ? 'headers_timeout' : null
     if (this.#held) return idleMs >= limits.clientStallMs ? 'client_stalled' : null
     return idleMs >= limits.bodyIdleTimeoutMs ? 'body_timeout' : null
   }

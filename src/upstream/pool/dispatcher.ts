@@ -4,7 +4,7 @@ import { Circuit } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type Log, TroubleLog } from '../../observability/trouble-log.ts'
-import { tellsOfAbsence, UpstreamFailure } from '../failure.ts'
+import { isUnreachable, UpstreamFailure } from '../failure.ts'
 import { UpstreamClients } from './clients.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './connection.ts'
 import { ConnectionShares } from './connection-shares.ts'
@@ -12,9 +12,14 @@ import type { ConnectDeps } from './connector.ts'
 import { DeadlineSweeper, type HasDeadline, NO_SLOT } from './deadline-sweeper.ts'
 import type { DeadlineLimits } from './deadlines.ts'
 import { UpstreamExchange } from './exchange.ts'
-import type { EndableExchange, ExchangeHandler, ExchangeOwner, UpstreamRequest } from './exchange-parties.ts'
+import type {
+  ExchangeHandler,
+  ExchangeOwner,
+  PreemptableExchange,
+  UpstreamRequest,
+} from './exchange-parties.ts'
 import { UpstreamMeter } from './pool-metrics.ts'
-import { firstToEnd } from './preemption.ts'
+import { selectForPreemption } from './preemption.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './resolver.ts'
 import { upstreamTargetsOf } from './targets.ts'
 
@@ -81,13 +86,13 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     }))
   }
 
-  /** @param waitedBeforeMs how long the client has already waited, for the response to another request */
+  /** @param waitedBeforeMs how long the client has already waited for a coalesced request */
   send(request: UpstreamRequest, handler: ExchangeHandler, waitedBeforeMs = 0): UpstreamExchange {
     const exchange = new UpstreamExchange(this, request, handler, waitedBeforeMs)
     const nowMs = this.nowMs()
-    const goesAtOnce = !this.#destroyed && this.#shares.isFreeFor(exchange.workspaceId, nowMs)
-    const displaced = goesAtOnce ? undefined : this.#shares.displacedFor(exchange.workspaceId)
-    if (!goesAtOnce && this.#shares.isQueueFull && displaced === undefined) {
+    const isFree = !this.#destroyed && this.#shares.isFreeFor(exchange.workspaceId, nowMs)
+    const displaced = isFree ? undefined : this.#shares.displacedFor(exchange.workspaceId)
+    if (!isFree && this.#shares.isQueueFull && displaced === undefined) {
       exchange.fail(new UpstreamFailure('queue_full'))
     } else if (!this.#circuit.admits(nowMs)) {
       exchange.fail(new UpstreamFailure('circuit_open'))
@@ -95,7 +100,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
       if (this.#circuit.state(nowMs) === 'half_open') this.#probe = exchange
       this.#sweeper.add(exchange)
       displaced?.fail(new UpstreamFailure('preempted'))
-      if (goesAtOnce) {
+      if (isFree) {
         this.#shares.hold(exchange)
         this.#clients.take().carry(exchange)
       } else this.#enqueue(exchange, nowMs)
@@ -122,19 +127,19 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     this.#endProbe(exchange)
   }
 
-  /** Uses a new connection, because every idle one may be as stale as the one that broke. */
+  /** Uses a new connection, because all idle ones may be stale like the broken one. */
   resend(exchange: UpstreamExchange): void {
     this.#giveBack(exchange, true)
     this.#clients.carryOnce(exchange)
   }
 
-  answered(exchange: UpstreamExchange): void {
+  headReceived(exchange: UpstreamExchange): void {
     this.#circuit.succeeded()
-    this.#meter.answered(exchange.statusCode, exchange.waitedMs, exchange.retried)
+    this.#meter.headReceived(exchange.statusCode, exchange.waitedMs, exchange.retried)
   }
 
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
-    if (exchange.statusCode === 0 && tellsOfAbsence(failure.kind)) {
+    if (exchange.statusCode === 0 && isUnreachable(failure.kind)) {
       this.#circuit.failed(this.nowMs())
       const address = exchange.client?.connection.address
       if (address) this.#addresses.book.failed(address, this.nowMs())
@@ -177,7 +182,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   }
 
   #admit(): void {
-    // A request that fails at once frees its connection while this loop runs: one loop, not one in another.
+    // A request that fails at once frees its connection while this loop runs; this avoids a nested loop.
     if (this.#admitting || this.#shares.queued === 0) return
     this.#admitting = true
     try {
@@ -192,25 +197,28 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     }
   }
 
-  /** An exchange that ends frees its connection at once, for the workspace that holds the fewest. */
+  /** Aborts exchanges of workspaces above their share, each of which frees a connection at once. */
   #preempt(nowMs: number): void {
     if (!this.#shares.isOwed(nowMs)) return
-    const endable = endableOf(this.#sweeper.all(), nowMs)
+    const preemptable = preemptableOf(this.#sweeper.all(), nowMs)
     while (this.#shares.isOwed(nowMs)) {
-      const first = firstToEnd(endable, workspaceId => this.#shares.excessOf(workspaceId))
+      const first = selectForPreemption(preemptable, workspaceId => this.#shares.excessOf(workspaceId))
       if (first === undefined) break
-      endable.delete(first)
+      preemptable.delete(first)
       this.#shares.preempted(nowMs)
       first.exchange.preempt()
     }
   }
 }
 
-function endableOf(swept: readonly HasDeadline[], nowMs: number): Set<EndableExchange<UpstreamExchange>> {
-  const endable = new Set<EndableExchange<UpstreamExchange>>()
+function preemptableOf(
+  swept: readonly HasDeadline[],
+  nowMs: number,
+): Set<PreemptableExchange<UpstreamExchange>> {
+  const preemptable = new Set<PreemptableExchange<UpstreamExchange>>()
   for (const each of swept) {
-    const standing = each instanceof UpstreamExchange ? each.standing(nowMs) : null
-    if (standing !== null) endable.add(standing)
+    const candidate = each instanceof UpstreamExchange ? each.preemptionCandidate(nowMs) : null
+    if (candidate !== null) preemptable.add(candidate)
   }
-  return endable
+  return preemptable
 }

@@ -1,12 +1,12 @@
 import type { UpstreamFailure } from '../failure.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
 import type { DeadlineLimits } from './deadlines.ts'
-import type { Standing } from './preemption.ts'
+import type { PreemptionCandidate } from './preemption.ts'
 
-/** A request to the upstream, and the workspace that it counts for. */
+/** A request to the upstream, and the workspace it belongs to. */
 export interface UpstreamRequest {
   readonly workspaceId: string
-  /** Path and query at the upstream. */
+  /** Path and query of the upstream request. */
   readonly path: string
   readonly headers: Record<string, string>
 }
@@ -15,55 +15,55 @@ export interface UpstreamRequest {
 export interface UpstreamResponse {
   readonly statusCode: number
   readonly headers: UpstreamHeaders
-  /** From sending the request to the head of the response, the wait for a connection included. */
+  /** Time from the start of the exchange to the head of the response, with the wait for a connection. */
   readonly waitedMs: number
-  /** Takes up the body again after a `write` returned `pause`. */
+  /** Resumes reading the body after a `write` returned `pause`. */
   resume(): void
 }
 
-/** Receives the outcome of an exchange: one of the two is called, once, and neither after `abort()`. */
+/** Receives the outcome of an exchange. One of the two is called once, and neither after `abort()`. */
 export interface ExchangeHandler {
-  /** @returns where the body goes; null where it is not wanted */
+  /** @returns receives the body; null if it is not needed */
   onHead(response: UpstreamResponse): BodySink | null
-  /** There will be no response. */
+  /** The exchange failed before the head of the response. */
   onFailure(failure: UpstreamFailure, waitedMs: number): void
 }
 
-/** Where the bytes of a body go. */
+/** Receives the body of a response. */
 export interface BodySink {
   /**
-   * The body, where it came in one piece; `end` follows at once.
+   * Receives the complete body, if it arrived in one piece; `end` follows at once.
    * @param body valid until this returns: the next read overwrites it
    */
   writeAll?(body: Buffer): void
   /**
-   * @param chunk may be kept
-   * @returns `pause` until `resume()`; `discard` where nothing more of the body is wanted
+   * @param chunk stays valid
+   * @returns `pause` to stop until `resume()`; `discard` if the rest of the body is not needed
    */
   write(chunk: Buffer): 'continue' | 'pause' | 'discard'
   end(): void
   /**
-   * The body breaks off: what was delivered must not look complete.
-   * @param failure null where the client caused it
+   * The body ends early: what was delivered must not look complete.
+   * @param failure null if the client caused it
    */
   fail(failure: UpstreamFailure | null): void
 }
 
-/** An exchange that can be ended now, so that its connection is free. */
-export interface EndableExchange<Exchange> extends Standing {
+/** An exchange that can be aborted to free its connection. */
+export interface PreemptableExchange<Exchange> extends PreemptionCandidate {
   readonly exchange: Exchange
 }
 
-/** What an exchange needs of the dispatcher. */
+/** The part of the dispatcher that an exchange uses. */
 export interface ExchangeOwner<Exchange> {
   readonly limits: DeadlineLimits
   nowMs(): number
-  /** Removes it from the queue, if it waits. */
+  /** Removes the exchange from the queue, if it waits. */
   withdraw(exchange: Exchange): void
-  /** Sends it again, over a new connection. */
+  /** Sends the request again on a new connection. */
   resend(exchange: Exchange): void
-  answered(exchange: Exchange): void
+  headReceived(exchange: Exchange): void
   failed(exchange: Exchange, failure: UpstreamFailure): void
-  /** Nothing more will come: its connection is free. @param broken whether the exchange failed on it */
+  /** The exchange has ended and its connection is free. @param broken whether the exchange failed */
   released(exchange: Exchange, broken: boolean): void
 }

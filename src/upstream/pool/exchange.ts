@@ -1,14 +1,14 @@
 import type { Dispatcher } from 'undici'
-import { isConnectionLoss, toUpstreamFailure, UNWANTED, UpstreamFailure } from '../failure.ts'
+import { EXCHANGE_ABORTED, isConnectionLoss, toUpstreamFailure, UpstreamFailure } from '../failure.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
 import type { UpstreamClient } from './connection.ts'
 import { type HasDeadline, NO_SLOT } from './deadline-sweeper.ts'
 import { Deadlines } from './deadlines.ts'
 import type {
   BodySink,
-  EndableExchange,
   ExchangeHandler,
   ExchangeOwner,
+  PreemptableExchange,
   UpstreamRequest,
   UpstreamResponse,
 } from './exchange-parties.ts'
@@ -18,16 +18,16 @@ import { ownCopyOf } from './upstream-socket.ts'
 type Controller = Dispatcher.DispatchController
 
 type State =
-  /** For a connection. */
+  /** Waits for a connection. */
   | { readonly kind: 'queued'; readonly handler: ExchangeHandler }
-  /** Handed to undici; nothing has been sent. */
+  /** Passed to undici; nothing has been sent. */
   | { readonly kind: 'connecting'; readonly handler: ExchangeHandler }
-  /** The request is sent; the head of the response is due. */
+  /** The request has been sent; the head of the response is due. */
   | { readonly kind: 'waiting'; readonly handler: ExchangeHandler; readonly controller: Controller }
   | { readonly kind: 'streaming'; readonly sink: BodySink; readonly controller: Controller }
-  /** The body is not wanted: it is read to its end where that is near, so that the connection can be used again. */
+  /** The body is not needed. A short one is read to its end, so that the connection can be reused. */
   | { readonly kind: 'discarding'; readonly controller: Controller }
-  /** The outcome has been reported, or is not wanted; undici still holds the connection. */
+  /** The outcome has been reported or is not needed; undici still uses the connection. */
   | { readonly kind: 'aborted' }
   | { readonly kind: 'ended' }
 
@@ -35,12 +35,12 @@ const ABORTED: State = { kind: 'aborted' }
 const ENDED: State = { kind: 'ended' }
 
 /**
- * One request to the upstream and its response: undici's handler, with its deadlines and its single retry. It ends with
- * the response or when the client leaves, and keeps nothing alive after that.
+ * One request to the upstream and its response: a handler for undici, with deadlines and a single retry. It ends with
+ * the response or when the client disconnects.
  */
 export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamResponse, HasDeadline {
   readonly request: UpstreamRequest
-  /** Carries the exchange until it is released. */
+  /** The client that carries the exchange, until it is released. */
   client: UpstreamClient | null = null
   statusCode = 0
   headers: UpstreamHeaders = {}
@@ -53,7 +53,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   readonly #surplus = new Surplus()
   #state: State
 
-  /** @param waitedBeforeMs how long the client has already waited, for the response to another request */
+  /** @param waitedBeforeMs how long the client has already waited for a coalesced request */
   constructor(
     owner: ExchangeOwner<UpstreamExchange>,
     request: UpstreamRequest,
@@ -70,13 +70,13 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     return this.request.workspaceId
   }
 
-  /** It is about to be handed to undici. */
+  /** Called before the exchange is passed to undici. */
   carriedBy(client: UpstreamClient): void {
     this.client = client
     if (this.#state.kind === 'queued') this.#state = { kind: 'connecting', handler: this.#state.handler }
   }
 
-  /** The client has left. A body that is being discarded is still read to its end. */
+  /** Call when the client disconnects. A body that is being discarded is still read to its end. */
   abort(): void {
     if (this.#state.kind !== 'discarding') this.#abandon()
   }
@@ -108,22 +108,22 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     }
   }
 
-  /** @returns null where ending it would free no connection now */
-  standing(nowMs: number): EndableExchange<UpstreamExchange> | null {
+  /** @returns null if aborting the exchange would free no connection now */
+  preemptionCandidate(nowMs: number): PreemptableExchange<UpstreamExchange> | null {
     if (!('controller' in this.#state)) return null
     const stage = this.#state.kind
-    return { exchange: this, workspaceId: this.workspaceId, stage, ...this.#deadlines.standing(nowMs) }
+    return { exchange: this, workspaceId: this.workspaceId, stage, ...this.#deadlines.stall(nowMs) }
   }
 
-  /** Its connection is needed for another workspace. */
+  /** Gives up the connection for another workspace. */
   preempt(): void {
     if (this.#state.kind === 'discarding') this.#abandon()
     else this.fail(new UpstreamFailure('preempted'))
   }
 
   onRequestStart(controller: Controller): void {
-    // Thrown, the request is skipped and the connection kept; aborted, undici would close the connection.
-    if (this.#state.kind !== 'connecting') throw UNWANTED
+    // If this throws, undici skips the request and keeps the connection. An abort would close the connection.
+    if (this.#state.kind !== 'connecting') throw EXCHANGE_ABORTED
     this.#state = { kind: 'waiting', handler: this.#state.handler, controller }
     this.client?.connection.carry()
   }
@@ -135,7 +135,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
       : !this.#surplus.exceededByInterim(statusCode)
     if (!isSound) controller.abort(new UpstreamFailure('protocol'))
     else if (isFinal) this.#onHead(statusCode, headers)
-    // Its fields as bytes keep whole the buffers that they were read into, until the exchange ends.
+    // The raw fields would retain the buffers that they were read into, until the exchange ends.
     controller.rawHeaders = null
   }
 
@@ -167,11 +167,11 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     if (this.#state.kind !== 'waiting') return
     const { handler, controller } = this.#state
     const nowMs = this.#owner.nowMs()
-    this.#deadlines.answered(nowMs)
+    this.#deadlines.headReceived(nowMs)
     this.waitedMs = this.#deadlines.elapsedMs(nowMs)
     this.statusCode = statusCode
     this.headers = headers
-    this.#owner.answered(this)
+    this.#owner.headReceived(this)
     const discarding: State = { kind: 'discarding', controller }
     this.#state = discarding
     const sink = handler.onHead(this)
@@ -185,17 +185,17 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
       sink.writeAll(chunk)
       return
     }
-    // A copy, because the sink may hold it while more is read.
-    const wish = sink.write(ownCopyOf(chunk))
-    if (wish === 'pause') {
+    // A copy, because the sink may use it while more is read.
+    const next = sink.write(ownCopyOf(chunk))
+    if (next === 'pause') {
       this.#deadlines.hold(true)
       controller.pause()
-    } else if (wish === 'discard' && this.#state === state) {
+    } else if (next === 'discard' && this.#state === state) {
       this.#state = { kind: 'discarding', controller }
     }
   }
 
-  /** A connection that served before and broke without a byte of this response: the request was never looked at. */
+  /** Whether a reused connection was lost before a byte of this response: the upstream had already closed it. */
   #isStale(error: Error): boolean {
     return !this.retried && isConnectionLoss(error) && this.client?.connection.isUntouched() === true
   }
@@ -206,7 +206,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     this.#owner.resend(this)
   }
 
-  /** Before the head of the response the failure becomes a denial, after it a broken connection. */
+  /** Before the head of the response the failure becomes a denial, after it the client's connection closes. */
   #report(failure: UpstreamFailure): void {
     const state = this.#state
     this.#state = state.kind === 'queued' ? ENDED : ABORTED
@@ -224,11 +224,11 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     const state = this.#state
     if (state.kind === 'aborted' || state.kind === 'ended') return
     this.#state = state.kind === 'queued' ? ENDED : ABORTED
-    if ('controller' in state) state.controller.abort(UNWANTED)
+    if ('controller' in state) state.controller.abort(EXCHANGE_ABORTED)
     else this.#owner.withdraw(this)
   }
 
-  /** Once only: undici reports an error after the end where the end itself threw. @param broken whether the connection is */
+  /** Runs once: if `sink.end()` throws, undici reports an error after it. @param broken whether the exchange failed */
   #end(broken: boolean): void {
     if (this.#state.kind === 'ended') return
     this.#state = ENDED

@@ -2,15 +2,14 @@ import type { Dispatcher } from 'undici'
 import type { UpstreamHeaders } from '../response-policy.ts'
 
 const MAX_FIELDS = 100
-const MAX_INTERIM_ANSWERS = 10
-/** Reading a little to its end is cheaper than a new connection; more than this is not. */
+const MAX_INTERIM_RESPONSES = 10
+/** Reading up to this much to its end is cheaper than a new connection. */
 const MAX_DISCARDED_BYTES = 64 * 1024
 
 /**
- * Whether the head of a final answer says, in one way only, where its body ends. A body that the closing of the
- * connection ends looks whole when it was cut, so it is refused; so is any head that two readers could read in two
- * ways (RFC 9112, section 6.3).
- * @param fieldLines of `fieldLinesOf`
+ * Whether the head of a final response defines the end of its body unambiguously (RFC 9112, section 6.3). A body that
+ * ends with its connection is rejected, because a truncated one looks complete.
+ * @param fieldLines result of `fieldLinesOf`
  */
 export function isSoundHead(statusCode: number, headers: UpstreamHeaders, fieldLines: number): boolean {
   const length = headers['content-length']
@@ -19,30 +18,30 @@ export function isSoundHead(statusCode: number, headers: UpstreamHeaders, fieldL
   if (length !== undefined && coding !== undefined) return false
   if (statusCode === 204 || statusCode === 304) return true
   if (coding === undefined) return typeof length === 'string'
-  // Anything else than `chunked` alone is either close-delimited or not ours to undo.
+  // Any coding except `chunked` alone is close-delimited, or one that the gateway does not decode.
   return typeof coding === 'string' && coding.toLowerCase() === 'chunked'
 }
 
-/** Lines of the head that is being handled, repeated names each counted. */
+/** @returns number of field lines of the current head; repeated names count each time */
 export function fieldLinesOf({ rawHeaders }: Dispatcher.DispatchController): number {
   return Array.isArray(rawHeaders) ? rawHeaders.length / 2 : 0
 }
 
-/** Whether this is all that the head announced. @param headers of a sound head */
+/** Whether the chunk has the length that the head declares. @param headers of a sound head */
 export function isWholeBody(chunk: Buffer, headers: UpstreamHeaders): boolean {
   const length = headers['content-length']
   return length !== undefined && Number(length) === chunk.length
 }
 
-/** What one exchange brings beside the answer that is wanted of it. */
+/** Limits what an exchange may receive beside the needed response: interim responses and discarded bytes. */
 export class Surplus {
-  #interimAnswers = 0
+  #interimResponses = 0
   #discardedBytes = 0
 
-  /** One more interim answer has come. @returns whether it is one too many, or one that was not asked for */
+  /** Counts an interim response. @returns whether it is one too many, or a 101, which the gateway never requests */
   exceededByInterim(statusCode: number): boolean {
-    this.#interimAnswers += 1
-    return statusCode === 101 || this.#interimAnswers > MAX_INTERIM_ANSWERS
+    this.#interimResponses += 1
+    return statusCode === 101 || this.#interimResponses > MAX_INTERIM_RESPONSES
   }
 
   /** Counts bytes of a discarded body. @returns whether the rest is not worth waiting for */

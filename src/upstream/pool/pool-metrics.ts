@@ -3,16 +3,16 @@ import type { CounterHandle, HistogramHandle } from '../../observability/metrics
 import { codeLabel, type Metrics, UPSTREAM_ERROR_KINDS } from '../../observability/metrics/metrics.ts'
 import type { UpstreamFailureKind } from '../failure.ts'
 
-/** The one upstream there is. */
+/** Label of the only upstream. */
 const UPSTREAM = 'default'
 
-/** What a rate is asked of before the first of its kind has come. */
+/** These series exist from the start, so that `rate()` works before the first response. */
 const USUAL_CODES = [200, 404, 500, 503]
 
 export interface PoolFigures {
   readonly open: number
   readonly free: number
-  /** Connections that are being made. */
+  /** Connection attempts in progress. */
   readonly pending: number
   readonly queued: number
   readonly circuit: CircuitState
@@ -21,16 +21,16 @@ export interface PoolFigures {
 
 const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_open']
 
-/** Counts what happens with the upstream; the children of labels are resolved once, not per request. */
+/** Updates the metrics of the upstream. Metric handles are resolved once, not per request. */
 export class UpstreamMeter {
   readonly #metrics: Metrics
   readonly #timeToHeaders: HistogramHandle
-  readonly #answersByCode = new Map<number, CounterHandle>()
+  readonly #handlesByCode = new Map<number, CounterHandle>()
 
   constructor(metrics: Metrics, figures: () => PoolFigures) {
     this.#metrics = metrics
     this.#timeToHeaders = metrics.upstreamTimeToHeaders.handle({ upstream: UPSTREAM })
-    for (const code of USUAL_CODES) this.#answers(code)
+    for (const code of USUAL_CODES) this.#handleOf(code)
     for (const kind of UPSTREAM_ERROR_KINDS) metrics.upstreamErrors.inc({ upstream: UPSTREAM, kind }, 0)
     for (const outcome of ['success', 'failure']) {
       metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome }, 0)
@@ -38,24 +38,24 @@ export class UpstreamMeter {
     collectPool(metrics, figures)
   }
 
-  answered(statusCode: number, afterMs: number, retried: boolean): void {
-    this.#answers(statusCode).inc()
+  headReceived(statusCode: number, afterMs: number, retried: boolean): void {
+    this.#handleOf(statusCode).inc()
     this.#timeToHeaders.observe(afterMs / 1000)
     if (retried) this.#metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome: 'success' })
   }
 
-  /** @param retriedInVain whether the failure was that of the second attempt, before any answer */
-  failed(kind: UpstreamFailureKind, retriedInVain: boolean): void {
+  /** @param retryFailed whether this was the retry, and it failed before the head of a response */
+  failed(kind: UpstreamFailureKind, retryFailed: boolean): void {
     this.#metrics.upstreamErrors.inc({ upstream: UPSTREAM, kind })
-    if (retriedInVain) this.#metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome: 'failure' })
+    if (retryFailed) this.#metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome: 'failure' })
   }
 
-  #answers(statusCode: number): CounterHandle {
-    const known = this.#answersByCode.get(statusCode)
+  #handleOf(statusCode: number): CounterHandle {
+    const known = this.#handlesByCode.get(statusCode)
     if (known !== undefined) return known
-    const child = this.#metrics.upstreamRequests.handle({ upstream: UPSTREAM, code: codeLabel(statusCode) })
-    this.#answersByCode.set(statusCode, child)
-    return child
+    const handle = this.#metrics.upstreamRequests.handle({ upstream: UPSTREAM, code: codeLabel(statusCode) })
+    this.#handlesByCode.set(statusCode, handle)
+    return handle
   }
 }
 

@@ -8,7 +8,7 @@ import { type Address, AddressBook } from './address-book.ts'
 export type Resolve = (name: string) => Promise<readonly string[]>
 
 export interface AddressDeps {
-  /** Monotonic, ms. */
+  /** Monotonic. */
   readonly nowMs: () => number
   readonly resolve: Resolve
   /** Reports failed lookups; the last known addresses stay in use. */
@@ -94,7 +94,8 @@ export class UpstreamAddresses {
   async #resolve(target: UpstreamTarget): Promise<void> {
     try {
       const hosts = await this.#deps.resolve(target.host)
-      if (hosts.length === 0) throw Object.assign(new Error('The name has no address'), { code: 'ENOTFOUND' })
+      if (hosts.length === 0)
+        throw Object.assign(new Error('The upstream’s host name has no address'), { code: 'ENOTFOUND' })
       this.#known.set(
         target,
         hosts.map(host => ({ host, port: target.port })),

@@ -3,9 +3,9 @@ import type { Permit } from '../../domain/authorize.ts'
 import type { Forwarded } from '../forwarded.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
 
-/** Fields that choose between a response and a 304 (RFC 9110, section 13.1). */
+/** Fields by which the upstream chooses between 200 and 304 (RFC 9110, section 13.1). */
 const VALIDATORS: readonly string[] = ['if-none-match', 'if-modified-since']
-/** Sent to the upstream, and different for each request or caller: with them in the key, no two requests would match. */
+/** Differ for each request or caller, so with them in the key no two requests would match. */
 const PER_CALLER_FIELDS: readonly string[] = [
   'x-request-id',
   'x-postern-key-id',
@@ -13,12 +13,12 @@ const PER_CALLER_FIELDS: readonly string[] = [
   'traceparent',
   'tracestate',
 ]
-/** Node's parser allows it in no header value or target, and our registry in no scope. */
+/** Cannot occur in a part of the key: Node's parser rejects it in values and targets, the key record in scopes. */
 const SEPARATOR = '\n'
 
 /**
- * Requests with the same key may get the same response. The key holds everything that the upstream receives and that does
- * not belong to one caller. Host and protocol are in it, because an upstream may build links from them.
+ * Requests with the same cache key may get the same response. The key holds everything that the upstream receives,
+ * except `PER_CALLER_FIELDS`. It includes host and protocol, because an upstream may build links from them.
  */
 export type CacheKeyOf = (permit: Permit, client: IncomingHttpHeaders, forwarded: Forwarded) => string
 
@@ -35,10 +35,10 @@ export function compileCacheKey(forwarded: readonly string[]): CacheKeyOf {
   }
 }
 
-/** Replaces the clients' validators in the key of a revalidation. No client's text equals it: it has one separator less. */
+/** Stands for the gateway's own validators in the key of a revalidation. Clients' validators have two separators. */
 export const OWN_VALIDATORS = `${SEPARATOR}own`
 
-/** The headers of a request with our validators in place of the client's. */
+/** Replaces the client's validators by the gateway's own. @param headers changed in place */
 export function withValidators(
   headers: Record<string, string>,
   own: Readonly<Record<string, string>>,
@@ -47,21 +47,21 @@ export function withValidators(
   return Object.assign(headers, own)
 }
 
-/** The client's validators, which belong to the key unless the gateway revalidates with its own. */
+/** The client's validators as part of the key, unless the gateway revalidates with its own. */
 export function validatorsOf(client: IncomingHttpHeaders): string {
   return VALIDATORS.map(name => SEPARATOR + fieldText(client[name])).join('')
 }
 
 /**
- * Whether a response fits every request with the same key: `Vary` names nothing that the key leaves out. A field that the
- * gateway never sends, such as a cookie, is the same for all.
+ * Whether a response fits every request with the same key: `Vary` names no field that the key leaves out. A field that
+ * the gateway never forwards, such as a cookie, is the same for all.
  */
 export function fitsKey({ vary }: UpstreamHeaders): boolean {
   if (vary === undefined) return true
   return !namesIn(vary).some(name => name === '*' || PER_CALLER_FIELDS.includes(name))
 }
 
-/** Unlikely, but such a response must not be reused for other validators. */
+/** Whether `Vary` names a validator: such a response must not be reused for other validators. */
 export function variesByValidator({ vary }: UpstreamHeaders): boolean {
   return vary !== undefined && namesIn(vary).some(name => VALIDATORS.includes(name))
 }
@@ -73,7 +73,7 @@ function namesIn(vary: string | string[]): string[] {
     .map(name => name.trim())
 }
 
-/** An empty field differs from none. */
+/** Distinguishes an empty field from a missing one. */
 function fieldText(value: string | string[] | undefined): string {
   return value === undefined ? '' : `:${value}`
 }

@@ -8,11 +8,11 @@ import type { ResponseCache } from './response-cache.ts'
 export interface CacheEntry {
   readonly workspaceId: string
   readonly key: string
-  /** What is cached and has to be revalidated. */
+  /** The cached response to revalidate, if there is one. */
   readonly stale: CachedResponse | undefined
 }
 
-/** What one response of the upstream changes in the cache. */
+/** Applies one response of the upstream to its cache entry. */
 export class CacheUpdate {
   readonly #cache: ResponseCache
   readonly #clock: Clock
@@ -28,10 +28,10 @@ export class CacheUpdate {
     this.#epoch = cache.epoch
   }
 
-  /** @returns null where the response may not be stored; the entry is dropped then */
+  /** @returns null if the response may not be stored; most of these responses drop the entry */
   freshnessOf(statusCode: number, headers: UpstreamHeaders): Freshness | null {
     const freshness = statusCode === 200 ? this.#freshnessOf(headers) : null
-    // A failing upstream, or a client that has the response already, says nothing about the entry.
+    // A 5xx or a 304 does not mean that the entry is out of date.
     if (freshness === null && statusCode < 500 && statusCode !== 304) this.#drop()
     return freshness
   }
@@ -46,16 +46,16 @@ export class CacheUpdate {
     const requestedAtMs = this.#requestedAtMs
     const response = toCachedResponse({ upstream, passing, body, freshness, requestedAtMs, nowMs })
     const { workspaceId, key } = this.#entry
-    // The response that was requested last is the newest, whichever arrives first.
+    // The response that was requested last is the newest, even if it arrives first.
     const hasNewer = (this.#cache.find(workspaceId, key)?.requestedAtMs ?? 0) > requestedAtMs
     if (!hasNewer && this.#epoch === this.#cache.epoch) this.#cache.store(workspaceId, key, response)
     return response
   }
 
-  /** After a 304. @returns null where it does not fit the entry, which is dropped then */
-  refresh(unchanged: UpstreamHeaders, policy: ResponsePolicy): CachedResponse | null {
+  /** Refreshes the entry after a 304. @returns null if the 304 does not fit the entry, which is then dropped */
+  refresh(notModified: UpstreamHeaders, policy: ResponsePolicy): CachedResponse | null {
     const { stale } = this.#entry
-    const headers = stale === undefined ? null : refreshedHeaders(stale.upstream, unchanged)
+    const headers = stale === undefined ? null : refreshedHeaders(stale.upstream, notModified)
     const freshness = headers === null ? null : this.#freshnessOf(headers)
     const decision = headers === null ? null : policy(200, headers)
     if (stale === undefined || headers === null || freshness === null || decision?.kind !== 'pass') {

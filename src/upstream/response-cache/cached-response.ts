@@ -4,31 +4,31 @@ import { type ByteString, bytesOf, NO_BYTES } from '../../http/byte-string.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
 import type { Freshness } from './freshness.ts'
 
-/** Names and values in turn, as Node writes them out. */
+/** Alternating names and values, the form that Node's `writeHead` accepts. */
 export type FieldList = readonly string[]
 
-/** A 200 of the upstream, prepared once for all clients that receive it. */
+/** A 200 of the upstream, prepared once for all clients. */
 export interface CachedResponse {
   /** As the upstream sent them; a later 304 updates them. */
   readonly upstream: UpstreamHeaders
   readonly fields: FieldList
-  /** For the 304 in its place (RFC 9110, section 15.4.5). */
-  readonly fieldsUnchanged: FieldList
-  /** A small body is text, which is written in one piece with the head. */
+  /** Fields of a 304 in its place (RFC 9110, section 15.4.5). */
+  readonly notModifiedFields: FieldList
+  /** A small body is a string, which Node writes in one piece with the head. */
   readonly body: Buffer | ByteString
   readonly length: number
-  /** Monotonic: when it was requested from the upstream. */
+  /** When it was requested from the upstream, monotonic. */
   readonly requestedAtMs: number
-  /** Monotonic: when it was of age 0. */
+  /** When its age was 0, monotonic. */
   readonly bornAtMs: number
-  /** Monotonic. */
+  /** When it becomes stale, monotonic. */
   readonly freshUntilMs: number
   /** Estimated memory, in bytes. */
   readonly size: number
 }
 
 const MAX_TEXT_BYTES = 16 * 1024
-/** Objects and lists of one entry, beside their texts: estimated generously. */
+/** Generous estimate for the objects and lists of one entry, without their strings. */
 const OVERHEAD_BYTES = 1500
 const CONTENT_FIELDS: ReadonlySet<string> = new Set(['content-type', 'content-length', 'content-encoding'])
 const ENTITY_TAG = /(?:W\/)?("[^"]*")/g
@@ -58,7 +58,7 @@ export function toCachedResponse({
   return {
     upstream,
     fields: fields.flat(),
-    fieldsUnchanged: fields.filter(([name]) => !CONTENT_FIELDS.has(name)).flat(),
+    notModifiedFields: fields.filter(([name]) => !CONTENT_FIELDS.has(name)).flat(),
     body: typeof body === 'string' || length > MAX_TEXT_BYTES ? body : bytesOf(body),
     length,
     requestedAtMs,
@@ -68,7 +68,7 @@ export function toCachedResponse({
   }
 }
 
-/** The fields of a conditional request that revalidates it; none where the upstream sent no validator. */
+/** The fields of a conditional request that revalidates it; empty if the upstream sent no validator. */
 export function validatorsFor({ upstream }: CachedResponse): Record<string, string> {
   const { etag, 'last-modified': lastModified } = upstream
   return {
@@ -77,46 +77,48 @@ export function validatorsFor({ upstream }: CachedResponse): Record<string, stri
   }
 }
 
-/** The headers after a 304 (RFC 9111, section 3.2); null where the 304 names another representation. */
+/** @returns headers updated by a 304 (RFC 9111, section 3.2); null if the 304 names another representation */
 export function refreshedHeaders(
   cached: UpstreamHeaders,
-  unchanged: UpstreamHeaders,
+  notModified: UpstreamHeaders,
 ): UpstreamHeaders | null {
-  const tag = unchanged['etag']
-  if (tag !== undefined && cached['etag'] !== undefined && opaque(tag) !== opaque(cached['etag'])) return null
-  const updated = Object.entries(unchanged).filter(([name]) => !CONTENT_FIELDS.has(name))
+  const tag = notModified['etag']
+  if (tag !== undefined && cached['etag'] !== undefined && opaqueTag(tag) !== opaqueTag(cached['etag']))
+    return null
+  const updated = Object.entries(notModified).filter(([name]) => !CONTENT_FIELDS.has(name))
   // The stored age or date would make the response older than it is.
   const { age: _age, date: _date, ...rest } = cached
   return { ...rest, ...Object.fromEntries(updated) }
 }
 
 /**
- * @param ageSeconds null where the upstream has just confirmed it
- * @returns the response for this client: a 304 where it has the representation already (RFC 9110, section 15.4.5)
+ * @param ageSeconds null if the upstream has just sent or revalidated it
+ * @returns the response for this client: a 304 if the client has the representation (RFC 9110, section 15.4.5)
  */
 export function responseFor(
   client: IncomingHttpHeaders,
   cached: CachedResponse,
   ageSeconds: number | null,
 ): BufferedResponse {
-  const isKnown = isKnownTo(client, cached)
-  const fields = isKnown ? cached.fieldsUnchanged : cached.fields
+  const isNotModified = matchesValidators(client, cached)
+  const fields = isNotModified ? cached.notModifiedFields : cached.fields
   return {
-    status: isKnown ? 304 : 200,
+    status: isNotModified ? 304 : 200,
     fields: ageSeconds === null ? fields : [...fields, 'age', String(ageSeconds)],
-    length: [],
-    body: isKnown ? NO_BYTES : cached.body,
+    lengthField: [],
+    body: isNotModified ? NO_BYTES : cached.body,
   }
 }
 
-/** Whether a client has it already (RFC 9110, section 13.2.2). */
-export function isKnownTo(client: IncomingHttpHeaders, { upstream }: CachedResponse): boolean {
+/** Whether the client's validators match the response (RFC 9110, section 13.2.2). */
+export function matchesValidators(client: IncomingHttpHeaders, { upstream }: CachedResponse): boolean {
   const { etag, 'last-modified': lastModified } = upstream
-  const known = client['if-none-match']
-  if (known !== undefined) {
-    if (known.trim() === '*') return true
+  const tags = client['if-none-match']
+  if (tags !== undefined) {
+    if (tags.trim() === '*') return true
     return (
-      typeof etag === 'string' && (known.match(ENTITY_TAG) ?? []).some(tag => opaque(tag) === opaque(etag))
+      typeof etag === 'string' &&
+      (tags.match(ENTITY_TAG) ?? []).some(tag => opaqueTag(tag) === opaqueTag(etag))
     )
   }
   const since = client['if-modified-since']
@@ -125,7 +127,7 @@ export function isKnownTo(client: IncomingHttpHeaders, { upstream }: CachedRespo
 }
 
 /** Weak comparison (RFC 9110, section 8.8.3.2). */
-function opaque(tag: string | string[]): string {
+function opaqueTag(tag: string | string[]): string {
   return String(tag).replace(/^W\//, '')
 }
 

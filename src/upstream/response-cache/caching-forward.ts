@@ -24,10 +24,10 @@ import type { Waiter } from './waiter.ts'
 
 export interface CachingDeps {
   readonly upstream: Upstream
-  /** What requests of other routes go to, and requests that get a response of their own. */
+  /** Forwards the requests that are not coalesced. */
   readonly forward: Forward
   readonly refuse: Refuse
-  /** 0 where requests are coalesced, and no response is cached. */
+  /** Capacity of the cache in bytes; with 0 requests are coalesced and no response is cached. */
   readonly maxBytes: number
   readonly onReload?: OnReload<UpstreamSettings>
   /** Names of the client's headers that reach the upstream. */
@@ -36,11 +36,11 @@ export interface CachingDeps {
   readonly clock: Clock
 }
 
-/** Coalesces and caches the responses of the routes that allow it; all other requests are forwarded as they are. */
+/** Coalesces requests and caches responses on the routes that allow it. Other requests pass to `deps.forward`. */
 export function createCachingForward(deps: CachingDeps): Forward {
   const caching = new CachingForward(deps)
   return (request, permit, waitedMs) => {
-    if (permit.route.sharesAnswers) caching.forward(request, permit)
+    if (permit.route.isCoalesced) caching.forward(request, permit)
     else deps.forward(request, permit, waitedMs)
   }
 }
@@ -50,7 +50,7 @@ class CachingForward {
   readonly #cache: ResponseCache | null
   readonly #cacheKeyOf: CacheKeyOf
   readonly #parts: CoalescingParts
-  /** At most as many as requests are in flight. */
+  /** By cache key and validators. Bounded by the number of requests in flight. */
   readonly #coalesced = new Map<string, CoalescedRequest>()
 
   constructor(deps: CachingDeps) {
@@ -64,28 +64,28 @@ class CachingForward {
 
   forward(request: ClientRequest, permit: Permit): void {
     const { message, response, observation } = request
-    // The client left while its key was looked up: `close` has been emitted.
+    // The client disconnected during the lookup: `close` has been emitted.
     if (response.destroyed) return
     observation.phase = 'waiting'
-    const wishes = wishesOf(message.headers['cache-control'])
-    const cache = wishes.has('no-store') ? null : this.#cache
+    const requested = requestDirectivesOf(message.headers['cache-control'])
+    const cache = requested.has('no-store') ? null : this.#cache
     const key = this.#cacheKeyOf(permit, message.headers, this.#deps.upstream.forwardedFor(message))
     const cached = cache?.find(permit.grant.workspaceId, key)
     const nowMs = this.#parts.nowMs()
-    if (cached !== undefined && isUsable(cached, nowMs, wishes)) {
+    if (cached !== undefined && isUsable(cached, nowMs, requested)) {
       this.#respond(request, cached, nowMs)
       return
     }
-    // Without a validator a stale response is of no use.
+    // A stale response without a validator cannot be revalidated.
     const stale = cached !== undefined && hasValidator(cached.upstream) ? cached : undefined
-    const name = key + (stale === undefined ? validatorsOf(message.headers) : OWN_VALIDATORS)
-    const begun = this.#coalesced.get(name)
-    if (begun !== undefined) {
-      begun.join({ request, permit, sinceMs: nowMs, isFirst: false })
+    const coalescingKey = key + (stale === undefined ? validatorsOf(message.headers) : OWN_VALIDATORS)
+    const inFlight = this.#coalesced.get(coalescingKey)
+    if (inFlight !== undefined) {
+      inFlight.join({ request, permit, sinceMs: nowMs, isFirst: false })
       return
     }
     const update = cache === null ? null : this.#updateOf(cache, permit, key, stale)
-    this.#begin(name, { request, permit, sinceMs: nowMs, isFirst: true }, update, stale)
+    this.#begin(coalescingKey, { request, permit, sinceMs: nowMs, isFirst: true }, update, stale)
   }
 
   #respond(request: ClientRequest, cached: CachedResponse, nowMs: number): void {
@@ -104,36 +104,41 @@ class CachingForward {
     return new CacheUpdate(cache, this.#deps.clock, { workspaceId: permit.grant.workspaceId, key, stale })
   }
 
-  #begin(name: string, first: Waiter, update: CacheUpdate | null, stale: CachedResponse | undefined): void {
+  #begin(
+    coalescingKey: string,
+    first: Waiter,
+    update: CacheUpdate | null,
+    stale: CachedResponse | undefined,
+  ): void {
     const { pool, requestFor } = this.#deps.upstream
     const upstreamRequest = requestFor(first.request, first.permit)
     if (stale !== undefined) withValidators(upstreamRequest.headers, validatorsFor(stale))
     const coalesced = new CoalescedRequest(this.#parts, update, closed => {
-      if (this.#coalesced.get(name) === closed) this.#coalesced.delete(name)
+      if (this.#coalesced.get(coalescingKey) === closed) this.#coalesced.delete(coalescingKey)
     })
-    this.#coalesced.set(name, coalesced)
+    this.#coalesced.set(coalescingKey, coalesced)
     coalesced.join(first)
-    coalesced.sentAs(pool.send(upstreamRequest, coalesced))
+    coalesced.attach(pool.send(upstreamRequest, coalesced))
   }
 }
 
-/** @returns null where no response is cached */
+/** @returns null if responses are not cached */
 function createCache({ maxBytes, onReload, metrics }: CachingDeps): ResponseCache | null {
   if (maxBytes === 0) return null
   const cache = new ResponseCache(maxBytes, metrics)
-  // Responses to other fixed headers must not be reused.
+  // Cached responses belong to the former fixed headers.
   onReload?.(() => () => cache.clear())
   return cache
 }
 
-const NO_WISHES = directivesOf(undefined)
+const NO_DIRECTIVES = directivesOf(undefined)
 
-function wishesOf(cacheControl: string | undefined): Directives {
-  return cacheControl === undefined ? NO_WISHES : directivesOf(cacheControl)
+function requestDirectivesOf(cacheControl: string | undefined): Directives {
+  return cacheControl === undefined ? NO_DIRECTIVES : directivesOf(cacheControl)
 }
 
-function isUsable(cached: CachedResponse, nowMs: number, wishes: Directives): boolean {
+function isUsable(cached: CachedResponse, nowMs: number, requested: Directives): boolean {
   if (nowMs >= cached.freshUntilMs) return false
   const times = { ageMs: nowMs - cached.bornAtMs, freshForMs: cached.freshUntilMs - nowMs }
-  return wishes.size === 0 || !wantsFresher(wishes, times)
+  return requested.size === 0 || !wantsFresher(requested, times)
 }

@@ -2,20 +2,20 @@ import { type BufferedResponse, bufferedResponse, fieldsOf } from '../../http/bu
 import { bytesOf } from '../../http/byte-string.ts'
 import type { Refuse } from '../client-request.ts'
 import type { UpstreamFailure } from '../failure.ts'
-import { type Forward, giveUp } from '../forward.ts'
+import { abortResponse, type Forward } from '../forward.ts'
 import type { UpstreamExchange } from '../pool/exchange.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from '../pool/exchange-parties.ts'
 import {
   type PassedResponse,
-  RejectionBody,
-  refuseFailed,
+  RejectionSink,
+  refuseAfterFailure,
   refuseRejected,
   rejectionResponse,
   respond,
   respondBuffered,
 } from '../respond.ts'
 import type { PolicyDecision, ResponsePolicy } from '../response-policy.ts'
-import { BufferingBody, MAX_BUFFERED_BYTES } from './buffering-body.ts'
+import { BufferingSink, MAX_BUFFERED_BYTES } from './buffering-sink.ts'
 import { fitsKey } from './cache-key.ts'
 import type { CacheUpdate } from './cache-update.ts'
 import { type CachedResponse, responseFor } from './cached-response.ts'
@@ -26,16 +26,16 @@ import type { Waiter } from './waiter.ts'
 export interface CoalescingParts {
   readonly policy: ResponsePolicy
   readonly refuse: Refuse
-  /** Sends a request of its own for one waiter. */
+  /** Forwards the request of one waiter on its own. */
   readonly forward: Forward
   readonly counts: CoalescingCounts
   readonly nowMs: () => number
 }
 
 /**
- * One request to the upstream for all waiters with the same cache key. Waiters join until the response begins, so that no
- * client receives a response that is older than its request. Each receives the complete response or a denial; a response
- * that is too long to be buffered is streamed to the first, and the others are forwarded on their own.
+ * One request to the upstream for all waiters with the same cache key. Waiters join until the response begins, so that
+ * no client receives a response that is older than its request. Each receives the complete response or a denial. A
+ * response that is too long to be buffered is streamed to the first waiter; the others are forwarded on their own.
  */
 export class CoalescedRequest implements ExchangeHandler {
   readonly #parts: CoalescingParts
@@ -46,8 +46,8 @@ export class CoalescedRequest implements ExchangeHandler {
   #statusCode = 0
 
   /**
-   * @param update null where responses are not cached
-   * @param onClosed called when no waiter may join any more
+   * @param update null if responses are not cached
+   * @param onClosed called when no further waiter may join
    */
   constructor(
     parts: CoalescingParts,
@@ -64,7 +64,8 @@ export class CoalescedRequest implements ExchangeHandler {
     waiter.request.response.on('close', () => this.#leave(waiter))
   }
 
-  sentAs(exchange: UpstreamExchange): void {
+  /** @param exchange aborted if all waiters disconnect */
+  attach(exchange: UpstreamExchange): void {
     this.#exchange = exchange
   }
 
@@ -74,7 +75,7 @@ export class CoalescedRequest implements ExchangeHandler {
     try {
       return this.#onResponse(response)
     } catch (error) {
-      this.#settleAll(({ request }) => giveUp(request, error))
+      this.#settleAll(({ request }) => abortResponse(request, error))
       return null
     }
   }
@@ -84,7 +85,7 @@ export class CoalescedRequest implements ExchangeHandler {
     this.#refuseAll(failure)
   }
 
-  /** With its last waiter, the request to the upstream ends. */
+  /** Aborts the exchange if the last waiter disconnects. */
   #leave(waiter: Waiter): void {
     if (!this.#waiters.delete(waiter) || this.#waiters.size > 0) return
     this.#onClosed(this)
@@ -108,7 +109,7 @@ export class CoalescedRequest implements ExchangeHandler {
     const decision = this.#parts.policy(statusCode, headers)
     if (decision.kind === 'pass') return this.#passToAll(response, decision, freshness)
     if (decision.kind === 'reject') {
-      return new RejectionBody(body => {
+      return new RejectionSink(body => {
         this.#respondToAll(rejectionResponse(response, decision.retryAfter, body))
       })
     }
@@ -116,7 +117,7 @@ export class CoalescedRequest implements ExchangeHandler {
     return null
   }
 
-  /** A failure is for all: on their own, the waiters would only meet the same. */
+  /** A 5xx is for all waiters: forwarded on their own, they would probably get the same. */
   #isForAll({ statusCode, headers }: UpstreamResponse): boolean {
     return this.#waiters.size > 1 && (statusCode >= 500 || fitsKey(headers))
   }
@@ -133,7 +134,7 @@ export class CoalescedRequest implements ExchangeHandler {
     if (Number(response.headers['content-length'] ?? 0) > MAX_BUFFERED_BYTES) {
       return this.#respondToFirst(response, passed)
     }
-    return new BufferingBody({
+    return new BufferingSink({
       complete: body => this.#respondWithBody(response, passed, freshness, body),
       tooLong: () => this.#respondToFirst(response, passed),
       fail: failure => this.#refuseAll(failure),
@@ -153,7 +154,7 @@ export class CoalescedRequest implements ExchangeHandler {
     }
   }
 
-  /** After a 304 to our own validators. Where it does not fit the cached response, each waiter is forwarded on its own. */
+  /** After a 304 to our own validators. If it does not fit the cached response, each waiter is forwarded on its own. */
   #refresh(update: CacheUpdate, { headers }: UpstreamResponse): void {
     const cached = update.refresh(headers, this.#parts.policy)
     if (cached !== null) this.#respondFromCache(cached, 'revalidated')
@@ -167,7 +168,7 @@ export class CoalescedRequest implements ExchangeHandler {
     }, result)
   }
 
-  /** The first waiter keeps the exchange, which ends when its client leaves. */
+  /** Streams to the first waiter, whose disconnection then aborts the exchange. Forwards the others on their own. */
   #respondToFirst(response: UpstreamResponse, passed?: PassedResponse): BodySink | null {
     const [first, ...others] = this.#waiters
     for (const other of others) {
@@ -184,7 +185,7 @@ export class CoalescedRequest implements ExchangeHandler {
   #forwardAlone(waiter: Waiter): void {
     const { counts, forward, nowMs } = this.#parts
     counts.unshared.inc()
-    shielded(waiter, ({ request, permit, sinceMs }) => forward(request, permit, nowMs() - sinceMs))
+    settleSafely(waiter, ({ request, permit, sinceMs }) => forward(request, permit, nowMs() - sinceMs))
   }
 
   #respondToAll(response: BufferedResponse): void {
@@ -192,13 +193,13 @@ export class CoalescedRequest implements ExchangeHandler {
   }
 
   #refuseAll(failure: UpstreamFailure | null): void {
-    this.#settleAll(({ request }) => refuseFailed(request, failure, this.#parts.refuse))
+    this.#settleAll(({ request }) => refuseAfterFailure(request, failure, this.#parts.refuse))
   }
 
   #settleAll(settle: (waiter: Waiter) => void, result?: 'revalidated'): void {
     for (const waiter of this.#takeWaiters()) {
       this.#record(waiter, result)
-      shielded(waiter, settle)
+      settleSafely(waiter, settle)
     }
   }
 
@@ -216,18 +217,18 @@ export class CoalescedRequest implements ExchangeHandler {
   }
 }
 
-/** The fields of a response that several clients receive; its length is that of the buffered body. */
+/** The fields of a response for several clients, without the length, which the buffered body determines. */
 function sharedFields({
   headers: { 'content-length': _length, ...headers },
 }: PassedResponse): readonly string[] {
   return fieldsOf({ ...headers, 'x-content-type-options': 'nosniff' })
 }
 
-/** A fault in answering one waiter must neither reach the others nor undici's parser. */
-function shielded(waiter: Waiter, answer: (waiter: Waiter) => void): void {
+/** Keeps an error in responding to one waiter away from the other waiters and from undici's parser. */
+function settleSafely(waiter: Waiter, settle: (waiter: Waiter) => void): void {
   try {
-    answer(waiter)
+    settle(waiter)
   } catch (error) {
-    giveUp(waiter.request, error)
+    abortResponse(waiter.request, error)
   }
 }

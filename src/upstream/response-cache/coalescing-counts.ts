@@ -1,13 +1,13 @@
 import {
+  COALESCING_RESULTS,
   type CounterHandle,
   handlesBy,
   type Metrics,
-  SHARING_RESULTS,
 } from '../../observability/metrics/metrics.ts'
 
-export type CoalescingCounts = Readonly<Record<(typeof SHARING_RESULTS)[number], CounterHandle>>
+export type CoalescingCounts = Readonly<Record<(typeof COALESCING_RESULTS)[number], CounterHandle>>
 
 /** Every series exists from the start, at zero. */
 export function coalescingCountsOf(metrics: Metrics): CoalescingCounts {
-  return handlesBy(SHARING_RESULTS, result => metrics.sharedAnswers.handle({ result }))
+  return handlesBy(COALESCING_RESULTS, result => metrics.coalescedRequests.handle({ result }))
 }

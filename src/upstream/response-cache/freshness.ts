@@ -2,34 +2,34 @@ import { DIRECTIVE } from '../cache-control.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
 import { fitsKey, variesByValidator } from './cache-key.ts'
 
-/** The most that RFC 9111, section 1.2.2, asks a cache to tell apart. */
+/** Larger values count as this one (RFC 9111, section 1.2.2). */
 const MAX_SECONDS = 2 ** 31
 const SECONDS = /^\d+$/
 
-/** Directives by lower-case name. One with two different values has the value `''`, which counts as none. */
+/** Directives by lower-case name. A directive with two different values has the value `''`, which is invalid. */
 export type Directives = ReadonlyMap<string, string>
 
 /** When a response was requested and received. */
 export interface Times {
-  /** Monotonic, ms. */
+  /** Monotonic. */
   readonly requestedAtMs: number
   readonly nowMs: number
-  /** The wall clock's, to compare with the upstream's own. */
+  /** Wall clock, to compare with the upstream's dates. */
   readonly wallMs: number
 }
 
 export interface Freshness {
-  /** Its age when it was received. */
+  /** Age of the response when it was received. */
   readonly ageMs: number
-  /** The age at which it is stale; 0 where each use needs a revalidation. */
+  /** Age at which the response becomes stale; 0 if each use needs a revalidation. */
   readonly lifetimeMs: number
 }
 
 /**
- * Whether and for how long a 200 may be stored: only as the upstream says, never by a heuristic. This is a shared cache
- * (RFC 9111, section 3), so a `private` response is not stored. Section 3.5 asks nothing more, because every request is
- * authorized, cached or not. A response with a cookie belongs to one caller.
- * @returns null where it may not be stored, or could never be reused
+ * Whether and for how long a 200 may be stored: only as the upstream declares, never by a heuristic. This is a shared
+ * cache (RFC 9111, section 3), so a `private` response is not stored. Section 3.5 requires nothing more, because every
+ * request is authorized, cached or not. A response with a cookie belongs to one caller.
+ * @returns null if it may not be stored, or could never be reused
  */
 export function freshnessOf(headers: UpstreamHeaders, times: Times): Freshness | null {
   const directives = directivesOf(headers['cache-control'])
@@ -41,7 +41,7 @@ export function freshnessOf(headers: UpstreamHeaders, times: Times): Freshness |
   return lifetimeMs > ageMs || hasValidator(headers) ? { ageMs, lifetimeMs } : null
 }
 
-/** With neither, a stale response cannot be revalidated. */
+/** Without a validator, a stale response cannot be revalidated. */
 export function hasValidator({ etag, 'last-modified': lastModified }: UpstreamHeaders): boolean {
   return typeof etag === 'string' || typeof lastModified === 'string'
 }
@@ -57,16 +57,16 @@ export function wantsFresher(requested: Directives, entry: { ageMs: number; fres
 
 export function directivesOf(field: string | string[] | undefined): Directives {
   const directives = new Map<string, string>()
-  for (const [, spelled = '', quoted, token = ''] of String(field ?? '').matchAll(DIRECTIVE)) {
-    const name = spelled.toLowerCase()
+  for (const [, rawName = '', quoted, token = ''] of String(field ?? '').matchAll(DIRECTIVE)) {
+    const name = rawName.toLowerCase()
     const value = quoted ?? token
-    const known = directives.get(name)
-    directives.set(name, known === undefined || known === value ? value : '')
+    const earlier = directives.get(name)
+    directives.set(name, earlier === undefined || earlier === value ? value : '')
   }
   return directives
 }
 
-/** An invalid number of seconds means stale (RFC 9111, section 4.2.1). */
+/** An invalid number of seconds counts as stale (RFC 9111, section 4.2.1). */
 function lifetimeOf(headers: UpstreamHeaders, directives: Directives, { wallMs }: Times): number {
   const seconds = directives.get('s-maxage') ?? directives.get('max-age')
   if (seconds !== undefined) return secondsOf(seconds) * 1000
@@ -74,7 +74,7 @@ function lifetimeOf(headers: UpstreamHeaders, directives: Directives, { wallMs }
   return expiresMs === null ? 0 : Math.max(0, expiresMs - (dateOf(headers['date']) ?? wallMs))
 }
 
-/** RFC 9111, section 4.2.3. A date has whole seconds, so less than one second is no age. */
+/** RFC 9111, section 4.2.3. A `Date` has whole seconds, so a difference below one second counts as 0. */
 function ageOf(headers: UpstreamHeaders, { requestedAtMs, nowMs, wallMs }: Times): number {
   const age = headers['age']
   const ageFieldMs = typeof age === 'string' ? secondsOf(age) * 1000 : 0

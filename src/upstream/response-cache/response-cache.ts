@@ -2,9 +2,9 @@ import { LRUCache } from 'lru-cache'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { CachedResponse } from './cached-response.ts'
 
-/** The largest part of the memory that one workspace may take from the others. */
+/** Largest share of the capacity that one workspace may use. */
 const WORKSPACE_SHARE = 1 / 4
-/** A workspace's own list, without its entries. */
+/** Estimated memory of a workspace's list, without its entries. */
 const WORKSPACE_BYTES = 2000
 
 /**
@@ -12,7 +12,7 @@ const WORKSPACE_BYTES = 2000
  * bytes: the least recently used entry of the least recently used workspace goes first.
  */
 export class ResponseCache {
-  /** Grows with `clear()`, so that responses requested before it are not stored after it. */
+  /** Increases with `clear()`, so that responses requested before it are not stored after it. */
   epoch = 0
   readonly #maxBytes: number
   readonly #workspaces: LRUCache<string, LRUCache<string, CachedResponse>>
@@ -25,8 +25,8 @@ export class ResponseCache {
       sizeCalculation: () => WORKSPACE_BYTES,
       dispose: responses => responses.clear(),
     })
-    metrics.answerCacheBytes.onCollect(gauge => gauge.set(this.bytes))
-    metrics.answerCacheCapacity.set(maxBytes)
+    metrics.responseCacheBytes.onCollect(gauge => gauge.set(this.bytes))
+    metrics.responseCacheCapacity.set(maxBytes)
   }
 
   get bytes(): number {

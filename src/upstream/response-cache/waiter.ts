@@ -1,12 +1,12 @@
 import type { Permit } from '../../domain/authorize.ts'
 import type { ClientRequest } from '../client-request.ts'
 
-/** A permitted request that waits for a response which other requests may also receive. */
+/** A permitted request that waits for a coalesced request. */
 export interface Waiter {
   readonly request: ClientRequest
   readonly permit: Permit
-  /** Monotonic. */
+  /** When it began to wait, monotonic. */
   readonly sinceMs: number
-  /** Whether the request to the upstream was made for this one. */
+  /** Whether the coalesced request was sent for this waiter. */
   readonly isFirst: boolean
 }

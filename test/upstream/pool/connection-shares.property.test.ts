@@ -2,12 +2,12 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { fairShareOf } from '../../../src/domain/fair-share.ts'
 import { ConnectionShares, GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
-import { firstToEnd } from '../../../src/upstream/pool/preemption.ts'
+import { selectForPreemption } from '../../../src/upstream/pool/preemption.ts'
 
 interface Request {
   readonly workspaceId: string
   readonly number: number
-  readonly askedAtMs: number
+  readonly startedAtMs: number
 }
 
 /** The protocol of the dispatcher, and beside the shares a plain list of what holds and what waits. */
@@ -28,7 +28,7 @@ class Driver {
   }
 
   ask(workspaceId: string): void {
-    const request = { workspaceId, number: this.#number++, askedAtMs: this.nowMs }
+    const request = { workspaceId, number: this.#number++, startedAtMs: this.nowMs }
     if (this.shares.isFreeFor(workspaceId, this.nowMs)) {
       this.shares.hold(request)
       this.held.push(request)
@@ -84,7 +84,7 @@ class Driver {
         stage: 'waiting' as const,
         stalledMs: 0,
       }))
-      const first = firstToEnd(standings, workspaceId => this.shares.excessOf(workspaceId))
+      const first = selectForPreemption(standings, workspaceId => this.shares.excessOf(workspaceId))
       if (first === undefined) break
       expect(this.#heldBy(first.workspaceId)).toBeGreaterThan(fairShareOf(this.connections))
       this.preemptions++
@@ -115,7 +115,8 @@ class Driver {
   checkShares(): void {
     const share = fairShareOf(this.connections)
     const late = this.waiting.some(
-      ({ workspaceId, askedAtMs }) => this.#heldBy(workspaceId) < share && this.nowMs - askedAtMs >= GRACE_MS,
+      ({ workspaceId, startedAtMs }) =>
+        this.#heldBy(workspaceId) < share && this.nowMs - startedAtMs >= GRACE_MS,
     )
     if (!late) return
     for (const workspace of this.#workspaces(this.held)) {

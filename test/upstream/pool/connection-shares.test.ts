@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ConnectionShares, GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
-import { firstToEnd, type Standing } from '../../../src/upstream/pool/preemption.ts'
+import { type PreemptionCandidate, selectForPreemption } from '../../../src/upstream/pool/preemption.ts'
 
 interface Request {
   readonly workspaceId: string
@@ -108,25 +108,27 @@ test('what was taken for one workspace stays in reserve for those below their sh
   expect(shares.next(10_000)?.name).toBe('more')
 })
 
-const standing = (more: Partial<Standing & { name: string }>) => ({
+const standing = (more: Partial<PreemptionCandidate & { name: string }>) => ({
   name: '',
   workspaceId: 'a',
-  stage: 'waiting' as Standing['stage'],
+  stage: 'waiting' as PreemptionCandidate['stage'],
   stalledMs: 0,
-  askedAtMs: 0,
+  startedAtMs: 0,
   ...more,
 })
 const excess = (workspaceId: string) => ({ a: 3, b: 2, c: 0 })[workspaceId] ?? -1
 const firstOf = (...standings: ReturnType<typeof standing>[]) => [
-  firstToEnd(standings, excess)?.name,
-  firstToEnd(standings.toReversed(), excess)?.name,
+  selectForPreemption(standings, excess)?.name,
+  selectForPreemption(standings.toReversed(), excess)?.name,
 ]
 const both = (name: string) => [name, name]
 
 test('the first to end is of the workspace furthest above its share, and never of one at its share', () => {
   const worse = standing({ name: 'b', workspaceId: 'b', stage: 'discarding' })
   expect(firstOf(worse, standing({ name: 'a' }))).toEqual(both('a'))
-  expect(firstToEnd([standing({ workspaceId: 'c' }), standing({ workspaceId: 'd' })], excess)).toBeUndefined()
+  expect(
+    selectForPreemption([standing({ workspaceId: 'c' }), standing({ workspaceId: 'd' })], excess),
+  ).toBeUndefined()
 })
 
 test('the first to end is the one whose end costs its client the least', () => {
@@ -136,11 +138,11 @@ test('the first to end is the one whose end costs its client the least', () => {
     name: 'stalled less',
     stage: 'streaming',
     stalledMs: GRACE_MS,
-    askedAtMs: 9,
+    startedAtMs: 9,
   })
-  const young = standing({ name: 'young', askedAtMs: 5 })
-  const old = standing({ name: 'old', askedAtMs: 4 })
-  const reading = standing({ name: 'reading', stage: 'streaming', stalledMs: GRACE_MS - 1, askedAtMs: 9 })
+  const young = standing({ name: 'young', startedAtMs: 5 })
+  const old = standing({ name: 'old', startedAtMs: 4 })
+  const reading = standing({ name: 'reading', stage: 'streaming', stalledMs: GRACE_MS - 1, startedAtMs: 9 })
   expect(firstOf(reading, old, young, stalledLess, stalled, discarding)).toEqual(both('discarding'))
   expect(firstOf(reading, old, young, stalledLess, stalled)).toEqual(both('stalled'))
   expect(firstOf(reading, old, young, stalledLess)).toEqual(both('stalled less'))

@@ -18,7 +18,7 @@ test('who has waited before for somebody else’s answer has so much less for th
 
 test('a body may be silent for its time, and each byte begins it anew', () => {
   const deadlines = asked()
-  deadlines.answered(5090)
+  deadlines.headReceived(5090)
   expect(deadlines.overdue(5139)).toBeNull()
   deadlines.progressed()
   expect(deadlines.overdue(5160)).toBeNull()
@@ -28,7 +28,7 @@ test('a body may be silent for its time, and each byte begins it anew', () => {
 
 test('while the client takes nothing the upstream is not to blame, and the client has its own time', () => {
   const deadlines = asked()
-  deadlines.answered(5090)
+  deadlines.headReceived(5090)
   deadlines.hold(true)
   expect(deadlines.overdue(5100)).toBeNull()
   expect(deadlines.overdue(5399)).toBeNull()
@@ -37,7 +37,7 @@ test('while the client takes nothing the upstream is not to blame, and the clien
 
 test('a client that takes something again gives the upstream its whole time', () => {
   const deadlines = asked()
-  deadlines.answered(5090)
+  deadlines.headReceived(5090)
   deadlines.hold(true)
   deadlines.overdue(5100)
   deadlines.hold(false)
@@ -48,7 +48,7 @@ test('a client that takes something again gives the upstream its whole time', ()
 
 test('nothing outlasts the total deadline', () => {
   const deadlines = asked()
-  deadlines.answered(5090)
+  deadlines.headReceived(5090)
   for (let nowMs = 5100; nowMs < 6000; nowMs += 10) {
     deadlines.progressed()
     expect(deadlines.overdue(nowMs)).toBeNull()

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import {
   type CachedResponse,
-  isKnownTo,
+  matchesValidators,
   refreshedHeaders,
   toCachedResponse,
 } from '../../../src/upstream/response-cache/cached-response.ts'
@@ -111,7 +111,7 @@ test.each([
   // The tag decides where both are given.
   [{ 'if-none-match': '"6"', 'if-modified-since': LATER }, false],
 ])('a client that says %j has it already: %s', (client, known) => {
-  expect(isKnownTo(client, answerOf(1, { etag: '"7"', 'last-modified': DAY }))).toBe(known)
+  expect(matchesValidators(client, answerOf(1, { etag: '"7"', 'last-modified': DAY }))).toBe(known)
 })
 
 test('a 304 renews what the upstream said of an answer, but for its body', () => {

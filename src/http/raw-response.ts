@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 
-/** A whole answer for where there is no response object; its connection ends after it. */
-export function rawAnswer(status: number, headers: Readonly<Record<string, string>>, body: string): string {
+/** A complete response as text, for a connection that has no response object. The connection closes after it. */
+export function rawResponse(status: number, headers: Readonly<Record<string, string>>, body: string): string {
   const fields = {
     ...headers,
     'content-length': String(Buffer.byteLength(body)),

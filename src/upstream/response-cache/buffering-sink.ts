@@ -1,22 +1,22 @@
 import type { UpstreamFailure } from '../failure.ts'
 import type { BodySink } from '../pool/exchange-parties.ts'
 
-/** A longer response is streamed, to one client only. */
+/** A longer response is streamed to one client. */
 export const MAX_BUFFERED_BYTES = 256 * 1024
 
 export interface BufferingOutcomes {
   complete(body: Buffer): void
-  /** @returns where the body goes instead, from its first byte on; null where it is not wanted */
+  /** @returns receives the complete body instead; null if it is not needed */
   tooLong(): BodySink | null
   fail(failure: UpstreamFailure | null): void
 }
 
-/** Buffers a body up to the bound, so that no client receives a part of it before it is complete. */
-export class BufferingBody implements BodySink {
+/** Buffers a body up to `MAX_BUFFERED_BYTES`, so that no client receives an incomplete one. */
+export class BufferingSink implements BodySink {
   readonly #outcomes: BufferingOutcomes
   #chunks: Buffer[] = []
   #length = 0
-  /** Receives a body that was too long. */
+  /** Receives a body that is too long to be buffered. */
   #next: BodySink | null = null
 
   constructor(outcomes: BufferingOutcomes) {
@@ -42,7 +42,7 @@ export class BufferingBody implements BodySink {
     next.fail(failure)
   }
 
-  /** A single chunk is a copy already. */
+  /** A single chunk need not be copied: the exchange has copied it. */
   #takeBody(): Buffer {
     const [first, ...others] = this.#chunks
     const body = first !== undefined && others.length === 0 ? first : Buffer.concat(this.#chunks)

@@ -3,8 +3,8 @@ import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { endTogether, MOST_TOGETHER } from '../../src/http/batched-flush.ts'
 import { asByteString } from '../../src/http/byte-string.ts'
+import { flushInBatch, MAX_BATCH } from '../../src/http/flush-in-batch.ts'
 
 const server = createServer()
 const clients: Socket[] = []
@@ -17,8 +17,8 @@ afterEach(() => {
   server.close()
 })
 
-/** A request on a connection of its own, the head of its answer written down. */
-async function asked(): Promise<{ client: Socket; response: ServerResponse }> {
+/** Sends a request on its own connection and sets the head of its response. */
+async function startResponse(): Promise<{ client: Socket; response: ServerResponse }> {
   // It listens on an address and a port.
   const { port } = server.address() as AddressInfo
   const client = connect(port, '127.0.0.1')
@@ -30,34 +30,34 @@ async function asked(): Promise<{ client: Socket; response: ServerResponse }> {
 }
 
 async function bodyReadBy(client: Socket): Promise<string> {
-  const [answer] = await once(client, 'data')
-  return String(answer).slice(-2)
+  const [received] = await once(client, 'data')
+  return String(received).slice(-2)
 }
 
-describe('answers that are ready in one turn of the event loop', () => {
-  it('are written when the turn is over', async () => {
-    const [first, second] = [await asked(), await asked()]
-    endTogether(first.response, asByteString('ab'))
-    endTogether(second.response, Buffer.from('cd'))
+describe('responses that are ready in one turn of the event loop', () => {
+  it('are written at the end of the turn', async () => {
+    const [first, second] = [await startResponse(), await startResponse()]
+    flushInBatch(first.response, asByteString('ab'))
+    flushInBatch(second.response, Buffer.from('cd'))
     expect([first.response.writableEnded, second.response.writableEnded]).toEqual([false, false])
     await nextTurn()
     expect([first.response.writableEnded, second.response.writableEnded]).toEqual([true, true])
     expect([await bodyReadBy(first.client), await bodyReadBy(second.client)]).toEqual(['ab', 'cd'])
   })
 
-  it('do not wait for its end where there are many', async () => {
+  it('are written before its end once a batch is full', async () => {
     const responses: ServerResponse[] = []
-    while (responses.length <= MOST_TOGETHER) responses.push((await asked()).response)
-    for (const response of responses) endTogether(response, asByteString('ab'))
-    expect(responses.filter(response => response.writableEnded)).toHaveLength(MOST_TOGETHER)
+    while (responses.length <= MAX_BATCH) responses.push((await startResponse()).response)
+    for (const response of responses) flushInBatch(response, asByteString('ab'))
+    expect(responses.filter(response => response.writableEnded)).toHaveLength(MAX_BATCH)
     await nextTurn()
     expect(responses.every(response => response.writableEnded)).toBe(true)
   })
 
-  it('are written though one of their clients has left', async () => {
-    const [leaving, staying] = [await asked(), await asked()]
-    endTogether(leaving.response, asByteString('ab'))
-    endTogether(staying.response, asByteString('cd'))
+  it('are written if one of the clients disconnects', async () => {
+    const [leaving, staying] = [await startResponse(), await startResponse()]
+    flushInBatch(leaving.response, asByteString('ab'))
+    flushInBatch(staying.response, asByteString('cd'))
     leaving.response.destroy()
     expect(await bodyReadBy(staying.client)).toBe('cd')
   })

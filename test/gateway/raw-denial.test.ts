@@ -1,21 +1,21 @@
 import { describe, expect, it } from 'vitest'
 import { denied } from '../../src/domain/denial.ts'
-import { refusalOf } from '../../src/gateway/denial-response.ts'
-import { rawRefusalOf } from '../../src/gateway/parser-refusal.ts'
+import { errorResponseOf } from '../../src/gateway/denial-response.ts'
+import { rawDenialOf } from '../../src/gateway/raw-denial.ts'
 import { requestIdOf } from '../../src/gateway/request-id.ts'
 
-describe('what Node’s parser refuses', () => {
+describe('a request that Node’s parser rejects', () => {
   it.each([
     'malformed_request',
     'url_too_long',
     'headers_too_large',
     'request_timeout',
     'unknown_route',
-  ] as const)('has the status, fields and body of every other answer, and closes: %s', reason => {
-    const { bytes, status, requestId } = rawRefusalOf(reason)
+  ] as const)('gets status, fields and body of a normal denial, and the connection closes: %s', reason => {
+    const { bytes, status, requestId } = rawDenialOf(reason)
     const [head = '', body] = bytes.split('\r\n\r\n')
     const [line, ...fields] = head.split('\r\n')
-    const expected = refusalOf(denied(reason))
+    const expected = errorResponseOf(denied(reason))
     expect(line).toMatch(new RegExp(`^HTTP/1\\.1 ${expected.status} [A-Z]`))
     expect(status).toBe(expected.status)
     expect(body).toBe(expected.body)
@@ -31,14 +31,14 @@ describe('what Node’s parser refuses', () => {
 })
 
 describe('a request id', () => {
-  it.each(['a', 'A-Z.0_9', 'x'.repeat(128)])('of the client is kept: %s', id => {
+  it.each(['a', 'A-Z.0_9', 'x'.repeat(128)])('of the client is used: %s', id => {
     expect(requestIdOf(id)).toBe(id)
   })
 
   it.each([
     [undefined],
     [''],
-    // Two of them, as Node joins them.
+    // Two fields, as Node joins them.
     ['a, b'],
     ['a, a'],
     ['a b'],
@@ -46,9 +46,9 @@ describe('a request id', () => {
     ['é'],
     ['a"'],
     ['x'.repeat(129)],
-  ])('is made anew for %j', given => {
-    const id = requestIdOf(given)
+  ])('is generated in place of %j', sent => {
+    const id = requestIdOf(sent)
     expect(id).toMatch(/^[0-9a-f-]{36}$/)
-    expect(requestIdOf(given)).not.toBe(id)
+    expect(requestIdOf(sent)).not.toBe(id)
   })
 })
