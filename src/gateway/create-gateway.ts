@@ -8,11 +8,11 @@ import { compileProxies } from '../http/trusted-proxies.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { AccessLog } from '../observability/access-log.ts'
+import { FailureLog } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { workspaceCountsOf } from '../observability/metrics/workspace-counts.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing/tracing.ts'
-import { TroubleLog } from '../observability/trouble-log.ts'
 import type { Refuse } from '../upstream/client-request.ts'
 import { createForward, type Forward } from '../upstream/forward.ts'
 import type { UpstreamSettings } from '../upstream/pool/connection.ts'
@@ -53,7 +53,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   limitConnections(
     app.server,
     config.gateway.maxConnections,
-    new TroubleLog('accepting connections', logger, deps.clock),
+    new FailureLog('connection accept', logger, deps.clock),
   )
   const admission = admissionOf(app, deps, observer)
   const refuse = createRefuse(admission, observer)

@@ -7,8 +7,8 @@ import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
+import { FailureLog, type Log } from '../observability/failure-log.ts'
 import { LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/metrics/metrics.ts'
-import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { InvalidationListener, type InvalidationReceiver } from './invalidation/invalidation-listener.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { LookupChain } from './lookup-chain.ts'
@@ -169,13 +169,13 @@ function createKeyService({ config, logger, clock, onReload }: Deps): KeyService
     { ...keyService, url },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
-  const failures = new TroubleLog('usage report', logger, clock)
+  const failures = new FailureLog('usage report', logger, clock)
   const periodMs = keys.usageSeconds * 1000
   const usage = periodMs === 0 ? null : new UsageReporter({ client, clock, failures, periodMs, timeoutMs })
   const confirmer = new ChangeConfirmer({
     client,
     clock,
-    failures: new TroubleLog('confirmation of changes', logger, clock),
+    failures: new FailureLog('change confirmation', logger, clock),
     gateway: { id: randomUUID(), name: hostname().slice(0, MAX_NAME) },
     timeoutMs,
   })
@@ -189,7 +189,7 @@ async function signOff({ client, usage, confirmer }: KeyServiceSide): Promise<vo
 }
 
 function observed(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
-  const failures = new TroubleLog(`${tier.name.replace('_', ' ')} lookup`, logger, clock)
+  const failures = new FailureLog(`${tier.name.replace('_', ' ')} lookup`, logger, clock)
   return withFailureLog(withMetrics(tier, metrics), failures)
 }
 

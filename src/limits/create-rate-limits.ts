@@ -3,8 +3,8 @@ import type { Config } from '../config/schema.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
+import { FailureLog, type Log } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
-import { type Log, TroubleLog } from '../observability/trouble-log.ts'
 import { createCommandClient, type RedisClient } from '../redis/clients.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
 import { LocalCounters } from './local-counters.ts'
@@ -56,13 +56,13 @@ interface RedisLimits {
 /** A separate connection, so that counting and lookups do not wait for each other. */
 async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
   const { config, metrics, logger, clock, onReload = neverReloads } = settings
-  const trouble = new TroubleLog('redis rate limits', logger, clock)
+  const failures = new FailureLog('redis rate limits', logger, clock)
   const client = createCommandClient(
     config.redis,
     onReloadOf(onReload, next => next.redis),
   )
   const connection = new RedisConnection(client, {
-    onTrouble: error => trouble.failed(error),
+    onTrouble: error => failures.failed(error),
     onAgain: () => metrics.redisReconnects.inc(),
   })
   const circuit = new Circuit({ ...config.redis.circuit, momentMs: MOMENT_MS })
@@ -70,7 +70,7 @@ async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
   connection.start()
   return {
     connection,
-    counters: new RedisCounters({ connection, limiters, circuit, clock, trouble }),
+    counters: new RedisCounters({ connection, limiters, circuit, clock, failures }),
     isShared: () => connection.isReady && circuit.state(clock.monotonicMs()) === 'closed',
   }
 }

@@ -3,7 +3,7 @@ import type { RateLimiterRedis } from 'rate-limiter-flexible'
 import type { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Count, RatePolicy } from '../domain/rate-limit.ts'
-import { asError, type TroubleLog } from '../observability/trouble-log.ts'
+import { asError, type FailureLog } from '../observability/failure-log.ts'
 import type { RedisConnection } from '../redis/redis-connection.ts'
 import type { Counter } from './local-counters.ts'
 import type { SharedCounters } from './rate-limiter.ts'
@@ -17,7 +17,7 @@ export interface RedisCountersParts {
   readonly limiters: ReadonlyMap<RatePolicy, Pick<RateLimiterRedis, 'penalty'>>
   readonly circuit: Circuit
   readonly clock: Clock
-  readonly trouble: TroubleLog
+  readonly failures: FailureLog
 }
 
 /**
@@ -55,12 +55,12 @@ export class RedisCounters implements SharedCounters {
 
   /** Never rejects. */
   async #ask(counters: readonly Counter[]): Promise<readonly Count[] | null> {
-    const { connection, circuit, trouble, clock } = this.#parts
+    const { connection, circuit, failures, clock } = this.#parts
     try {
       connection.writeTogether()
       const counts = await Promise.all(counters.map(counter => this.#countAt(counter)))
       circuit.succeeded()
-      trouble.works()
+      failures.succeeded()
       return counts
     } catch (thrown) {
       const error = asError(thrown)
@@ -69,7 +69,7 @@ export class RedisCounters implements SharedCounters {
       else circuit.failed(clock.monotonicMs())
       // A primary that became a replica may keep its connections open.
       if (error.message.startsWith('READONLY ')) connection.remake()
-      trouble.failed(error)
+      failures.failed(error)
       return null
     }
   }

@@ -82,7 +82,7 @@ test('a gateway with a client certificate is served, one without or with a forei
     POSTERN_KEY_SERVICE_TLS_KEY_FILE: young.clientKeyFile,
   }
   expect(await auth(await startGateway(foreign))).toBe(503)
-  const refused = await world.console.process.logged(line => line['msg'] === 'internal TLS handshake fails')
+  const refused = await world.console.process.logged(line => line['msg'] === 'internal TLS handshake failing')
   expect(refused).toMatchObject({ code: expect.any(String) })
 })
 

@@ -82,7 +82,7 @@ test('with a client CA the internal listener serves only clients with a certific
   const refused = [await ask(url, { ca }), await ask(url, { ca, ...clientOf(others) })]
   for (const outcome of refused) expect(outcome).toBeTypeOf('string')
   await until('both are counted', async () => (await metricValue(metrics.internalTlsFailures)) === 2)
-  const told = log.filter(({ msg }) => msg === 'internal TLS handshake fails')
+  const told = log.filter(({ msg }) => msg === 'internal TLS handshake failing')
   expect(told).toMatchObject([{ code: expect.stringMatching(/^[A-Z_]+$/) }])
 })
 

@@ -5,8 +5,8 @@ import type { RatePolicy } from '../../src/domain/rate-limit.ts'
 import { LocalCounters } from '../../src/limits/local-counters.ts'
 import { RateLimiter } from '../../src/limits/rate-limiter.ts'
 import { RedisCounters } from '../../src/limits/redis-counters.ts'
+import { FailureLog } from '../../src/observability/failure-log.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
-import { TroubleLog } from '../../src/observability/trouble-log.ts'
 import { exampleRecord, grantOf, routeNamed } from '../domain/examples.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -85,7 +85,7 @@ function world({ policies = [MINUTE, BURST], replicas = 1, redis = true } = {}) 
     limiters: new Map(policies.map(policy => [policy, double.limiter(policy)])),
     circuit: new Circuit({ failures: 3, openMs: 500 }),
     clock,
-    trouble: new TroubleLog('redis rate limits', log, clock),
+    failures: new FailureLog('redis rate limits', log, clock),
   })
   const limiter = new RateLimiter({
     policies,
@@ -185,8 +185,8 @@ describe('while Redis does not answer', () => {
     await limiter.count(SECOND)
     expect(await decided({ policy: 'minute', outcome: 'allowed', backend: 'redis' })).toBe(1)
     expect(log.lines.map(({ message }) => message)).toEqual([
-      'redis rate limits fails',
-      'redis rate limits works again',
+      'redis rate limits failing',
+      'redis rate limits recovered',
     ])
   })
 

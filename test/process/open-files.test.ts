@@ -50,7 +50,7 @@ describe.skipIf(!has(PRLIMIT))(
 
       const crowd = new Crowd(urls.gateway)
       await crowd.fill(CROWD)
-      const told = await gateway.logged(line => String(line['msg']).startsWith('accepting connections fails'))
+      const told = await gateway.logged(line => String(line['msg']).startsWith('connection accept failing'))
       await load.reached(load.answered + 1_000)
       for (const path of ['/livez', '/readyz', '/metrics'])
         expect((await fetch(urls.ops + path)).status).toBe(200)
@@ -67,7 +67,7 @@ describe.skipIf(!has(PRLIMIT))(
       )
       expect({ wrong: load.wrong, failed: load.failed }).toEqual({ wrong: [], failed: [] })
       expect(told['reason']).toContain('reached; closing new connections')
-      expect(gateway.log.filter(line => line['msg'] === 'accepting connections fails').length).toBeLessThan(5)
+      expect(gateway.log.filter(line => line['msg'] === 'connection accept failing').length).toBeLessThan(5)
       expect((await gateway.stop('SIGTERM')).code).toBe(0)
     })
 

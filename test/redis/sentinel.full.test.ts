@@ -269,7 +269,7 @@ describe('the Sentinels', () => {
       await until('several attempts were made', async () => (await replica.reconnects()) >= 6)
       expect(replica.log.text).toMatch(reason)
       expect(replica.log.text).not.toContain('a-wrong-password')
-      expect(replica.log.count('redis subscriber fails')).toBe(1)
+      expect(replica.log.count('redis subscriber failing')).toBe(1)
       expect(await replica.judge(digestNo(1))).toBe('unknown')
     },
   )

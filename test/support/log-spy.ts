@@ -1,4 +1,4 @@
-import type { Log } from '../../src/observability/trouble-log.ts'
+import type { Log } from '../../src/observability/failure-log.ts'
 
 export interface LogLine {
   readonly level: 'info' | 'warn'

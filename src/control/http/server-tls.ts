@@ -14,7 +14,7 @@ const HANDSHAKE_TIMEOUT_MS = 10_000
 
 export interface HandshakeLog {
   failed(error: Error & { code?: unknown }): void
-  works(): void
+  succeeded(): void
 }
 
 /** @returns null for plain HTTP */
@@ -54,7 +54,7 @@ export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, han
     peers.add(peer)
     socket.once('close', () => peers.delete(peer))
   })
-  server.on('secureConnection', () => handshakes.works())
+  server.on('secureConnection', () => handshakes.succeeded())
   // Before Node emits it as a client error: a failed handshake cannot carry a response.
   server.prependListener('tlsClientError', (error: Error, socket: TLSSocket) => {
     socket.destroy()

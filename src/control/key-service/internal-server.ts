@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { TroubleLog } from '../../observability/trouble-log.ts'
+import { FailureLog } from '../../observability/failure-log.ts'
 import { requireBearer } from '../http/bearer.ts'
 import type { Call } from '../http/calls.ts'
 import { mountCalls } from '../http/calls.ts'
@@ -37,12 +37,12 @@ export function createInternalServer(parts: InternalParts): FastifyInstance {
   const onTlsReload = onReloadOf(onReload, next => next.tls)
   onTlsReload(refuseSwitching(settings.tls))
   if (tls !== null) {
-    const trouble = new TroubleLog('internal TLS handshake', logger, clock)
+    const failures = new FailureLog('internal TLS handshake', logger, clock)
     const handshakes = {
-      works: () => trouble.works(),
+      succeeded: () => failures.succeeded(),
       failed: (error: Error) => {
         metrics.internalTlsFailures.inc()
-        trouble.failed(error)
+        failures.failed(error)
       },
     }
     watchTls(app, onTlsReload, handshakes)

@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { CHANGES_CHANNEL } from '../../domain/wire.ts'
-import { asError, type TroubleLog } from '../../observability/trouble-log.ts'
+import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { ConnectionEvents, ServerConnection } from '../../redis/redis-connection.ts'
 import type { InvalidationListener } from './invalidation-listener.ts'
 
@@ -15,14 +15,14 @@ const MAX_MESSAGES_IN_TURN = 250
 export class RedisSubscription implements ConnectionEvents {
   readonly #listener: InvalidationListener
   readonly #clock: Clock
-  readonly #failures: TroubleLog
+  readonly #failures: FailureLog
   #connection: ServerConnection | null = null
   #subscription = 0
   #disconnectedSinceMs: number
   #remakeAfterMs = REMAKE_AFTER_MS
   #messagesInTurn = 0
 
-  constructor(deps: { listener: InvalidationListener; clock: Clock; failures: TroubleLog }) {
+  constructor(deps: { listener: InvalidationListener; clock: Clock; failures: FailureLog }) {
     this.#listener = deps.listener
     this.#clock = deps.clock
     this.#failures = deps.failures
@@ -51,7 +51,7 @@ export class RedisSubscription implements ConnectionEvents {
     if (this.#listener.isConnected(nowMs)) {
       this.#disconnectedSinceMs = nowMs
       this.#remakeAfterMs = REMAKE_AFTER_MS
-      this.#failures.works()
+      this.#failures.succeeded()
     } else if (
       this.#connection?.isReady === true &&
       nowMs - this.#disconnectedSinceMs > this.#remakeAfterMs

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
-import { asError, type TroubleLog } from '../../observability/trouble-log.ts'
+import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import { isNotOffered } from '../tiers/key-service/key-service-answers.ts'
 import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
 
@@ -22,7 +22,7 @@ const REFUSED_FOR_NOW = new Set([401, 403, 408, 425, 429])
 export interface ConfirmerParts {
   readonly client: Pick<KeyServiceClient, 'request'>
   readonly clock: Clock
-  readonly failures: TroubleLog
+  readonly failures: FailureLog
   /** This process. */
   readonly gateway: { readonly id: string; readonly name: string }
   /** For one call. */
@@ -112,7 +112,7 @@ export class ChangeConfirmer {
         else if (outcome !== 'taken') refusal = outcome
         else if (report.isConnected) this.#introduce()
       } while (this.#waiting.size > 0 && !this.#isResting() && !this.#stopped)
-      if (refusal === null) failures.works()
+      if (refusal === null) failures.succeeded()
       else failures.failed(refusal)
     } catch (error) {
       this.#restUntilMs = clock.monotonicMs() + RETRY_MS

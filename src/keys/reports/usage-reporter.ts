@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
-import { asError, type TroubleLog } from '../../observability/trouble-log.ts'
+import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import { isNotOffered } from '../tiers/key-service/key-service-answers.ts'
 import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
 
@@ -17,7 +17,7 @@ const MAX_LAST_REPORT_MS = 2_000
 export interface UsageReporterParts {
   readonly client: Pick<KeyServiceClient, 'request'>
   readonly clock: Clock
-  readonly failures: TroubleLog
+  readonly failures: FailureLog
   readonly periodMs: number
   /** For one call. */
   readonly timeoutMs: number
@@ -80,7 +80,7 @@ export class UsageReporter {
     const { clock, failures } = this.#parts
     try {
       if (clock.monotonicMs() < this.#restUntilMs || !(await this.#sendAll())) this.#noted.clear()
-      else failures.works()
+      else failures.succeeded()
     } catch (error) {
       failures.failed(asError(error))
     }

@@ -1,4 +1,4 @@
-import { asError } from '../../observability/trouble-log.ts'
+import { asError } from '../../observability/failure-log.ts'
 import type { KeyTier, TierAnswer } from '../key-store.ts'
 
 /** An exception that a store throws against its contract becomes an answer. */

@@ -1,14 +1,14 @@
-import type { TroubleLog } from '../../observability/trouble-log.ts'
+import type { FailureLog } from '../../observability/failure-log.ts'
 import type { KeyTier } from '../key-store.ts'
 
-/** Logs when a store stops answering, and when it answers again. */
-export function withFailureLog(tier: KeyTier, failures: TroubleLog): KeyTier {
+/** Logs when lookups of a store begin to fail, and when they recover. */
+export function withFailureLog(tier: KeyTier, failures: FailureLog): KeyTier {
   return {
     name: tier.name,
     async get(digest) {
       const answer = await tier.get(digest)
       if (answer.kind === 'failed') failures.failed(answer.error)
-      else failures.works()
+      else failures.succeeded()
       return answer
     },
   }

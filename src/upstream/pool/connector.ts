@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { type buildConnector, errors } from 'undici'
-import { asError } from '../../observability/trouble-log.ts'
+import { asError } from '../../observability/failure-log.ts'
 import type { Address } from './address-book.ts'
 import type { UpstreamAddresses } from './resolver.ts'
 

@@ -2,8 +2,8 @@ import type { buildConnector } from 'undici'
 import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
 import { Circuit } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { FailureLog, type Log } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { type Log, TroubleLog } from '../../observability/trouble-log.ts'
 import { isUnreachable, UpstreamFailure } from '../failure.ts'
 import { UpstreamClients } from './clients.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './connection.ts'
@@ -67,7 +67,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     this.#addresses = new UpstreamAddresses(upstreamTargetsOf(settings), {
       nowMs,
       resolve: deps.resolve ?? resolveName,
-      trouble: new TroubleLog('resolving the upstream’s name', deps.logger, deps.clock),
+      failures: new FailureLog('upstream name resolution', deps.logger, deps.clock),
     })
     const connect: ConnectDeps = {
       addresses: this.#addresses,

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import { asError, type TroubleLog } from '../../observability/trouble-log.ts'
+import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import { type Address, AddressBook } from './address-book.ts'
 
 /** @returns the IP addresses of a name, in any order */
@@ -12,7 +12,7 @@ export interface AddressDeps {
   readonly nowMs: () => number
   readonly resolve: Resolve
   /** Reports failed lookups; the last known addresses stay in use. */
-  readonly trouble: Pick<TroubleLog, 'failed' | 'works'>
+  readonly failures: Pick<FailureLog, 'failed' | 'succeeded'>
 }
 
 /** One address of the upstream as configured. */
@@ -101,9 +101,9 @@ export class UpstreamAddresses {
         hosts.map(host => ({ host, port: target.port })),
       )
       this.#updateBook()
-      this.#deps.trouble.works()
+      this.#deps.failures.succeeded()
     } catch (error) {
-      this.#deps.trouble.failed(asError(error))
+      this.#deps.failures.failed(asError(error))
       throw error
     }
   }

@@ -2,8 +2,8 @@ import { expect, onTestFinished, test } from 'vitest'
 import { CHANGES_CHANNEL } from '../../../src/domain/wire.ts'
 import { InvalidationListener } from '../../../src/keys/invalidation/invalidation-listener.ts'
 import { RedisSubscription } from '../../../src/keys/invalidation/redis-subscription.ts'
+import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
-import { TroubleLog } from '../../../src/observability/trouble-log.ts'
 import { createServerClient, findServer } from '../../../src/redis/clients.ts'
 import { RedisConnection } from '../../../src/redis/redis-connection.ts'
 import { digestNo } from '../../support/key-records.ts'
@@ -26,7 +26,7 @@ test('while many changes arrive at once, requests have their turns, and no chang
     needsHeartbeats: false,
     messageKeys: () => [MESSAGE_KEY],
   })
-  const failures = new TroubleLog('invalidation', new LogSpy(), clock)
+  const failures = new FailureLog('invalidation', new LogSpy(), clock)
   const subscription = new RedisSubscription({ listener, clock, failures })
   const settings = keyStoreConfig({ redisUrl: `redis://${redis.address}` }).redis
   const connection = new RedisConnection(createServerClient(settings, findServer(settings)), subscription)

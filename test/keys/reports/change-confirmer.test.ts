@@ -4,7 +4,7 @@ import type {
   KeyServiceReply,
   KeyServiceRequest,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
-import { TroubleLog } from '../../../src/observability/trouble-log.ts'
+import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { digestNo } from '../../support/key-records.ts'
 import { LogSpy } from '../../support/log-spy.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -42,7 +42,7 @@ function create(more: { maxWaiting?: number } = {}): ChangeConfirmer {
       return reply()
     },
   }
-  const failures = new TroubleLog('confirmation of changes', log, clock)
+  const failures = new FailureLog('change confirmation', log, clock)
   const gateway = { id: 'g1', name: 'pod-1' }
   return new ChangeConfirmer({ client, clock, failures, gateway, timeoutMs: 100, ...more })
 }
@@ -113,7 +113,7 @@ test.each([400, 409, 413, 415, 422])(
     confirmer.applied(digestNo(1_000), 2)
     await gathered()
     expect(confirmed()).toEqual([[digestNo(1_000), 2]])
-    expect(log.count('confirmation of changes works again')).toBe(1)
+    expect(log.count('change confirmation recovered')).toBe(1)
   },
 )
 
@@ -142,7 +142,7 @@ test('an own key service that does not want to know is left alone for an hour, w
   confirmer.watch(true)
   await gathered()
   expect(told).toHaveLength(2)
-  expect(log.text).not.toContain('fails')
+  expect(log.text).not.toContain('failing')
 })
 
 test('while nobody can be told, memory stays bounded: the first are forgotten', async () => {

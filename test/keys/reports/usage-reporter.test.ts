@@ -4,7 +4,7 @@ import type {
   KeyServiceReply,
   KeyServiceRequest,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
-import { TroubleLog } from '../../../src/observability/trouble-log.ts'
+import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { LogSpy } from '../../support/log-spy.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -35,7 +35,7 @@ function create(more: { maxKeys?: number; random?: () => number } = {}): UsageRe
       return Promise.race([reply(), late])
     },
   }
-  const failures = new TroubleLog('usage report', log, clock)
+  const failures = new FailureLog('usage report', log, clock)
   return new UsageReporter({ client, clock, failures, periodMs: MINUTE_MS, timeoutMs: 100, ...more })
 }
 
@@ -96,7 +96,7 @@ describe('a key service that does not take a report', () => {
     reporter.used('key_1')
     reporter.used('key_2')
     await reporter.report()
-    expect(log.text).toContain('usage report fails')
+    expect(log.text).toContain('usage report failing')
     clock.advance(MINUTE_MS)
     reporter.used('key_2')
     reply = async () => ({ status: 204, text: '' })
@@ -140,7 +140,7 @@ describe('a key service that does not take a report', () => {
     reporter.used('key_2')
     await reporter.report()
     expect(told.at(-1)).toEqual({ key_2: thisMinute() })
-    expect(log.text).not.toContain('fails')
+    expect(log.text).not.toContain('failing')
   })
 })
 

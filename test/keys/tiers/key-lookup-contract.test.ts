@@ -9,8 +9,8 @@ import { RedisStore } from '../../../src/keys/tiers/redis/redis-store.ts'
 import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
 import { withFailureLog } from '../../../src/keys/tiers/with-failure-log.ts'
 import { withMetrics } from '../../../src/keys/tiers/with-metrics.ts'
+import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
-import { TroubleLog } from '../../../src/observability/trouble-log.ts'
 import { createServerClient, findServer } from '../../../src/redis/clients.ts'
 import { RedisConnection } from '../../../src/redis/redis-connection.ts'
 import { ChaosTier } from '../../support/chaos-tier.ts'
@@ -115,10 +115,10 @@ function wrapped(how: 'throws' | 'fails'): LookupUnderTest {
     const grant = grants.get(digest)
     return grant === undefined ? { kind: 'miss' } : { kind: 'found', grant }
   })
-  const trouble = new TroubleLog('chaos', new LogSpy(), systemClock)
+  const failures = new FailureLog('chaos', new LogSpy(), systemClock)
   const clock = new ManualClock()
   const breaker = withBreaker(tier, { failures: 1, openMs: 500 }, clock)
-  const dressed = withFailureLog(withMetrics(breaker, createMetrics()), trouble)
+  const dressed = withFailureLog(withMetrics(breaker, createMetrics()), failures)
   return {
     get: digest => dressed.get(digest),
     put: (digest, record) => void grants.set(digest, grantOf(record)),

@@ -74,7 +74,7 @@ describe('over TLS', () => {
   test('nobody is believed whose certificate is signed by somebody else', async () => {
     await running(null, async (keys, log) => {
       expect(await keys.keyStore.get(KEY)).toEqual({ kind: 'unknown' })
-      await until('it is told', () => log.count('redis subscriber fails') === 1)
+      await until('it is told', () => log.count('redis subscriber failing') === 1)
       expect(keys.health()).toMatchObject({ redis: 'down', changes: 'disconnected' })
     })
   })

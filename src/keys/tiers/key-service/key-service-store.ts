@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../../domain/clock.ts'
-import { asError } from '../../../observability/trouble-log.ts'
+import { asError } from '../../../observability/failure-log.ts'
 import type { KeyTier, TierAnswer } from '../../key-store.ts'
 import { isNotOffered, readBatch, readSingle } from './key-service-answers.ts'
 import { KEY_SERVICE_CONNECTIONS, type KeyServiceClient, OversizedAnswer } from './key-service-client.ts'

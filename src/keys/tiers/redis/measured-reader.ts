@@ -1,5 +1,6 @@
 import type { Clock } from '../../../domain/clock.ts'
 import { RECORD_RANGE_END } from '../../../domain/wire.ts'
+import { asError } from '../../../observability/failure-log.ts'
 import {
   COMMAND_OUTCOMES,
   type CounterHandle,
@@ -7,7 +8,6 @@ import {
   handlesBy,
   type Metrics,
 } from '../../../observability/metrics/metrics.ts'
-import { asError } from '../../../observability/trouble-log.ts'
 import type { RedisConnection } from '../../../redis/redis-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
 import type { RecordReader } from './redis-store.ts'

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../../domain/clock.ts'
+import { FailureLog, type Log } from '../../../observability/failure-log.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import { type Log, TroubleLog } from '../../../observability/trouble-log.ts'
 import {
   createClusterClient,
   createServerClient,
@@ -132,7 +132,7 @@ export class RedisAccess {
     const failures = this.#failuresOf(part)
     return {
       onReady: () => {
-        failures.works()
+        failures.succeeded()
         more.onReady?.()
       },
       onLost: () => more.onLost?.(),
@@ -141,7 +141,7 @@ export class RedisAccess {
     }
   }
 
-  #failuresOf(part: string): TroubleLog {
-    return new TroubleLog(part, this.#parts.logger, this.#parts.clock)
+  #failuresOf(part: string): FailureLog {
+    return new FailureLog(part, this.#parts.logger, this.#parts.clock)
   }
 }

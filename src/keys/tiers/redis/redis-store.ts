@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import { decodeRecord, MAX_RECORD_BYTES, redisKeyOf } from '../../../domain/wire.ts'
-import { asError } from '../../../observability/trouble-log.ts'
+import { asError } from '../../../observability/failure-log.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
 import type { FailureReason, KeyTier, TierAnswer } from '../../key-store.ts'
 

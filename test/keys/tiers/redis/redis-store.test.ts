@@ -3,8 +3,8 @@ import { systemClock } from '../../../../src/domain/clock.ts'
 import { encodeRecord, redisKeyOf } from '../../../../src/domain/wire.ts'
 import { MeasuredReader } from '../../../../src/keys/tiers/redis/measured-reader.ts'
 import { RedisStore } from '../../../../src/keys/tiers/redis/redis-store.ts'
+import { FailureLog } from '../../../../src/observability/failure-log.ts'
 import { createMetrics, type Metrics } from '../../../../src/observability/metrics/metrics.ts'
-import { TroubleLog } from '../../../../src/observability/trouble-log.ts'
 import { createServerClient, findServer } from '../../../../src/redis/clients.ts'
 import { RedisConnection } from '../../../../src/redis/redis-connection.ts'
 import { digestNo, OTHER_RECORD_KEY, RECORD_KEY, recordOf } from '../../../support/key-records.ts'
@@ -44,10 +44,10 @@ function connect(password: string): void {
   metrics = createMetrics()
   log = new LogSpy()
   const settings = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password }).redis
-  const trouble = new TroubleLog('redis reader', log, systemClock)
+  const failures = new FailureLog('redis reader', log, systemClock)
   connection = new RedisConnection(createServerClient(settings, findServer(settings)), {
-    onReady: () => trouble.works(),
-    onTrouble: error => trouble.failed(error),
+    onReady: () => failures.succeeded(),
+    onTrouble: error => failures.failed(error),
     onAgain: () => metrics.redisReconnects.inc(),
   })
   const deps = { metrics, clock: systemClock, commandTimeoutMs: COMMAND_TIMEOUT_MS }
@@ -120,7 +120,7 @@ describe('a record in Redis', () => {
   })
 })
 
-describe('a Redis in trouble', () => {
+describe('a Redis in failures', () => {
   test('that is frozen costs a lookup the command timeout and not more', async () => {
     server.freeze()
     const beganMs = performance.now()
@@ -162,11 +162,11 @@ describe('a Redis in trouble', () => {
     await until('several attempts were made', async () => (await metricValue(metrics.redisReconnects)) >= 4)
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
     expect(await commands('unavailable')).toBe(1)
-    expect(log.count('redis reader fails')).toBe(1)
+    expect(log.count('redis reader failing')).toBe(1)
     await server.revive()
     await server.addGatewayUser('gateway', PASSWORD)
     await until('Redis answers again', async () => (await store.get(KEY)).kind === 'miss')
-    expect(log.count('redis reader works again')).toBe(1)
+    expect(log.count('redis reader recovered')).toBe(1)
   })
 
   test('that refuses the password is tried for ever, and no line of the log holds the password', async () => {

@@ -1,0 +1,45 @@
+import type { Clock } from '../domain/clock.ts'
+
+/** The part of a pino logger that is used here. */
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
+
+/** Minimum time between two warnings, so that an intermittent failure does not flood the log. */
+const MIN_INTERVAL_MS = 5_000
+
+/** Logs the first of consecutive failures and the recovery. Metrics count each failure. */
+export class FailureLog {
+  readonly #log: Log
+  readonly #clock: Clock
+  readonly #part: string
+  #isFailing = false
+  #lastLoggedMs = Number.NEGATIVE_INFINITY
+
+  /** @param part component or operation that can fail, such as `key service lookup` */
+  constructor(part: string, log: Log, clock: Clock) {
+    this.#part = part
+    this.#log = log
+    this.#clock = clock
+  }
+
+  /** Logs only message and code of the error: ioredis attaches the password of a rejected AUTH to its errors. */
+  failed(error: Error & { code?: unknown }): void {
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#isFailing || nowMs - this.#lastLoggedMs < MIN_INTERVAL_MS) return
+    this.#isFailing = true
+    this.#lastLoggedMs = nowMs
+    this.#log.warn({ part: this.#part, reason: error.message, code: error.code }, `${this.#part} failing`)
+  }
+
+  succeeded(): void {
+    if (!this.#isFailing) return
+    this.#isFailing = false
+    this.#log.info({ part: this.#part }, `${this.#part} recovered`)
+  }
+}
+
+export function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown))
+}
