@@ -30,12 +30,12 @@ async function start(
 }
 
 const errorsOf = (kind: string) => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind })
-const ask = () => get(gateway.port, WORKSPACE_PATH)
-const askRaw = () => exchangeRaw(gateway.port, `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
-const refusal = (code: string) => JSON.stringify({ code, error: 'Refused' })
+const send = () => get(gateway.port, WORKSPACE_PATH)
+const sendRaw = () => exchangeRaw(gateway.port, `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
+const denial = (code: string) => JSON.stringify({ code, error: 'Refused' })
 const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
 
-/** A client that asks and waits, for tests that make it leave. */
+/** Sends a request on a raw socket, for tests in which the client disconnects. */
 function client() {
   const socket = connect(gateway.port, '127.0.0.1')
   socket.on('error', () => {})
@@ -48,9 +48,9 @@ afterEach(async () => {
   await upstream.stop()
 })
 
-test('no headers in time are a 504, and the connection is closed', async () => {
+test('if the headers do not arrive in time, the client gets a 504 and the connection closes', async () => {
   await start(() => {}, { headersTimeoutMs: 100 })
-  expect(await ask()).toMatchObject({ status: 504, text: refusal('upstream_timeout') })
+  expect(await send()).toMatchObject({ status: 504, text: denial('upstream_timeout') })
   expect(await errorsOf('headers_timeout')).toBe(1)
   expect(gateway.requests[0]?.observation.upstreamWaitMs).toBeGreaterThanOrEqual(100)
   expect(gateway.requests[0]?.observation.upstreamWaitMs).toBeLessThan(300)
@@ -58,15 +58,15 @@ test('no headers in time are a 504, and the connection is closed', async () => {
 })
 
 test.each(['H', 'HTTP/1.1 20', 'HTTP/1.1 200 OK\r\n', 'HTTP/1.1 200 OK\r\nContent-Ty'])(
-  'the beginning of an answer does not buy time: %j',
+  'an incomplete head does not extend the deadline: %j',
   async bytes => {
     await start(request => request.send(bytes), { headersTimeoutMs: 100 })
-    expect((await ask()).status).toBe(504)
+    expect((await send()).status).toBe(504)
     await upstream.disconnected(1)
   },
 )
 
-test('a head that drips ends at its deadline', async () => {
+test('a head that arrives byte by byte ends at its deadline', async () => {
   await start(
     request => {
       request.send('HTTP/1.1 200 OK\r\nX: ')
@@ -75,31 +75,31 @@ test('a head that drips ends at its deadline', async () => {
     },
     { headersTimeoutMs: 150 },
   )
-  expect((await ask()).status).toBe(504)
+  expect((await send()).status).toBe(504)
   await upstream.disconnected(1)
 })
 
-test('interim answers do not buy time', async () => {
+test('interim responses do not extend the deadline', async () => {
   await start(request => request.send('HTTP/1.1 102 Processing\r\n\r\n'), { headersTimeoutMs: 100 })
-  expect((await ask()).status).toBe(504)
+  expect((await send()).status).toBe(504)
 })
 
-test('the time for headers covers the wait for a connection', async () => {
+test('the headers deadline includes the wait for a connection', async () => {
   await start(() => {}, { connections: 1, headersTimeoutMs: 200 })
-  const answers = await Promise.all([ask(), ask(), ask()])
-  expect(answers.map(answer => answer.status)).toEqual([504, 504, 504])
+  const responses = await Promise.all([send(), send(), send()])
+  expect(responses.map(response => response.status)).toEqual([504, 504, 504])
   for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBeLessThan(400)
 })
 
-test('a body that stops is cut off, with the client’s connection', async () => {
+test('a body that stalls is aborted, and the client’s connection closes', async () => {
   await start(request => request.send(`${head}Content-Length: 100\r\n\r\n{`), { bodyIdleTimeoutMs: 100 })
-  const answer = await askRaw()
-  expect(answer.text.endsWith('\r\n\r\n{')).toBe(true)
+  const response = await sendRaw()
+  expect(response.text.endsWith('\r\n\r\n{')).toBe(true)
   expect(await errorsOf('body_timeout')).toBe(1)
   await upstream.disconnected(1)
 })
 
-test('a body that drips ends at the total deadline', async () => {
+test('a body that arrives byte by byte ends at the total deadline', async () => {
   await start(
     request => {
       request.send(`${head}Transfer-Encoding: chunked\r\n\r\n`)
@@ -108,33 +108,33 @@ test('a body that drips ends at the total deadline', async () => {
     },
     { bodyIdleTimeoutMs: 150, totalTimeoutMs: 400 },
   )
-  expect((await askRaw()).text).not.toMatch(/\r\n0\r\n\r\n$/)
+  expect((await sendRaw()).text).not.toMatch(/\r\n0\r\n\r\n$/)
   expect(await errorsOf('total_timeout')).toBe(1)
   await upstream.disconnected(1)
 })
 
-test('a body that nobody wants, and that never ends, is given up', async () => {
+test('a discarded body that never ends is aborted', async () => {
   await start(request => request.send('HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\n'), {
     bodyIdleTimeoutMs: 100,
     connections: 1,
   })
-  expect((await ask()).status).toBe(502)
+  expect((await send()).status).toBe(502)
   await upstream.disconnected(1)
   expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
 })
 
-test('a client that leaves before the answer takes its request with it', async () => {
+test('a client that disconnects before the response aborts its request', async () => {
   await start(() => {}, { connections: 1 })
   const leaving = client()
   await upstream.received(1)
   leaving.destroy()
   await upstream.disconnected(1)
   upstream.script = request => request.send(json('"next"'))
-  expect((await ask()).text).toBe('"next"')
+  expect((await send()).text).toBe('"next"')
   expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
 })
 
-test('a client that leaves within the answer stops it', async () => {
+test('a client that disconnects during the response aborts it', async () => {
   await start(request => request.send(`${head}Content-Length: 100\r\n\r\n{`))
   const leaving = client()
   await once(leaving, 'data')
@@ -142,7 +142,7 @@ test('a client that leaves within the answer stops it', async () => {
   await upstream.disconnected(1)
 })
 
-test('a hundred clients that leave starve nobody', async () => {
+test('a hundred clients that disconnect do not starve others', async () => {
   await start(() => {}, { connections: 2, headersTimeoutMs: 60_000, totalTimeoutMs: 60_000 })
   const leaving = Array.from({ length: 100 }, client)
   await upstream.received(2)
@@ -150,20 +150,20 @@ test('a hundred clients that leave starve nobody', async () => {
   for (const socket of leaving) socket.destroy()
   await upstream.disconnected(2)
   upstream.script = request => request.send(json('"next"'))
-  expect((await ask()).text).toBe('"next"')
+  expect((await send()).text).toBe('"next"')
   expect(upstream.requests.length).toBeLessThanOrEqual(5)
 })
 
-test('a request whose client left while it waited its turn is never sent', async () => {
-  let answerFirst = () => {}
+test('a queued request whose client disconnects is never sent', async () => {
+  let respondToFirst = () => {}
   await start(
     request => {
-      if (request.number === 0) answerFirst = () => request.send(json('"first"'))
+      if (request.number === 0) respondToFirst = () => request.send(json('"first"'))
       else request.send(json('"last"'))
     },
     { connections: 1 },
   )
-  const first = ask()
+  const first = send()
   await upstream.received(1)
   const waiting = client()
   while (gateway.requests.length < 2) await new Promise(setImmediate)
@@ -172,14 +172,14 @@ test('a request whose client left while it waited its turn is never sent', async
   while ((await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})) > 0) {
     await new Promise(setImmediate)
   }
-  answerFirst()
+  respondToFirst()
   expect((await first).text).toBe('"first"')
-  expect((await ask()).text).toBe('"last"')
+  expect((await send()).text).toBe('"last"')
   expect(upstream.requests).toHaveLength(2)
   expect(upstream.sockets).toHaveLength(1)
 })
 
-test('a client that does not read holds the upstream back, and is cut off after a while', async () => {
+test('a client that does not read pauses the upstream, and is disconnected at its deadline', async () => {
   let written = 0
   await start(
     request => {
@@ -205,7 +205,7 @@ test('a client that does not read holds the upstream back, and is cut off after 
   await once(slow, 'close')
 })
 
-test('the gateway that closes breaks off what it waits for', async () => {
+test('closing the gateway aborts pending exchanges', async () => {
   await start(() => {})
   const waiting = client()
   await upstream.received(1)

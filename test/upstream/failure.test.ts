@@ -12,37 +12,37 @@ const coded = (code: string) => Object.assign(new Error('10.0.0.1 is down'), { c
 
 test.each<[string, FailurePhase, Error, string]>([
   ['an unknown name', 'connecting', coded('ENOTFOUND'), 'dns'],
-  ['a resolver in trouble', 'connecting', coded('EAI_AGAIN'), 'dns'],
+  ['a failing resolver', 'connecting', coded('EAI_AGAIN'), 'dns'],
   ['a refused connection', 'connecting', coded('ECONNREFUSED'), 'refused'],
   ['an unreachable host', 'connecting', coded('EHOSTUNREACH'), 'refused'],
-  ['no more sockets', 'connecting', Object.assign(coded('EMFILE'), { syscall: 'connect' }), 'refused'],
+  ['no free socket', 'connecting', Object.assign(coded('EMFILE'), { syscall: 'connect' }), 'refused'],
   ['a slow connection', 'connecting', new errors.ConnectTimeoutError(), 'connect_timeout'],
-  ['the kernel’s own time-out', 'connecting', coded('ETIMEDOUT'), 'connect_timeout'],
+  ['a timeout of the kernel', 'connecting', coded('ETIMEDOUT'), 'connect_timeout'],
   ['an unknown authority', 'connecting', coded('UNABLE_TO_VERIFY_LEAF_SIGNATURE'), 'tls'],
-  ['a wrong name', 'connecting', coded('ERR_TLS_CERT_ALTNAME_INVALID'), 'tls'],
+  ['a certificate of another name', 'connecting', coded('ERR_TLS_CERT_ALTNAME_INVALID'), 'tls'],
   ['a reset', 'waiting', coded('ECONNRESET'), 'reset'],
   ['a close before the head', 'waiting', new errors.SocketError('other side closed'), 'reset'],
   ['a close within the body', 'streaming', new errors.SocketError('other side closed'), 'truncated'],
-  ['fewer bytes than promised', 'streaming', new errors.ResponseContentLengthMismatchError(), 'truncated'],
-  ['nonsense within a body', 'streaming', new errors.HTTPParserError('?'), 'protocol'],
+  ['fewer bytes than declared', 'streaming', new errors.ResponseContentLengthMismatchError(), 'truncated'],
+  ['invalid bytes within a body', 'streaming', new errors.HTTPParserError('?'), 'protocol'],
   ['a long head', 'waiting', new errors.HeadersOverflowError(), 'protocol'],
-  ['no HTTP', 'waiting', new errors.HTTPParserError('?'), 'protocol'],
+  ['a response that is not HTTP', 'waiting', new errors.HTTPParserError('?'), 'protocol'],
   ['our own shutdown', 'connecting', new errors.ClientDestroyedError(), 'reset'],
-  ['something without a code', 'waiting', new Error('?'), 'reset'],
-])('%s (%s) is told by class and code', (_name, phase, error, kind) => {
+  ['an error without a code', 'waiting', new Error('?'), 'reset'],
+])('%s (%s) is classified by class and code', (_name, phase, error, kind) => {
   expect(toUpstreamFailure(error, phase)).toMatchObject({ kind, cause: error })
 })
 
-test('a failure that has its kind keeps it', () => {
+test('an UpstreamFailure is returned unchanged', () => {
   const failure = new UpstreamFailure('body_timeout')
   expect(toUpstreamFailure(failure, 'streaming')).toBe(failure)
 })
 
-test('its text never holds what the cause said', () => {
+test('its message does not hold the message of the cause', () => {
   expect(toUpstreamFailure(coded('ECONNREFUSED'), 'connecting').message).not.toContain('10.0.0.1')
 })
 
-test('only time-outs are a 504; the rest is a 502 or, where nobody was asked, a 503', () => {
+test('only timeouts are a 504; other failures are a 502 or, if no request was sent, a 503', () => {
   const reasons = Object.fromEntries(UPSTREAM_ERROR_KINDS.map(kind => [kind, denialReasonOf(kind)]))
   expect(reasons).toEqual({
     dns: 'upstream_error',

@@ -21,10 +21,10 @@ const LARGE = [
 let upstream: ScriptedUpstream
 let gateway: ForwardingApp
 const clients: Socket[] = []
-/** The other ends of all connections of clients. */
+/** Server side of the clients' connections. */
 const served: Socket[] = []
 
-/** Only requests of `honest` workspaces are answered; the others when the test says so. */
+/** The upstream responds to `honest` workspaces at once, and to others when the test sends a response. */
 async function start(settings: Partial<UpstreamSettings> = {}, shareAnswers = false) {
   upstream = await startScriptedUpstream(request => {
     if (request.target.includes('honest')) request.send(json('"honest"'))
@@ -45,13 +45,13 @@ afterEach(async () => {
 })
 
 const pathOf = (workspace: string) => `/api/v1/workspaces/${workspace}`
-const ask = (workspace: string) => get(gateway.port, pathOf(workspace))
+const send = (workspace: string) => get(gateway.port, pathOf(workspace))
 const queued = () => metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})
 const preempted = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'preempted' })
-const refused = { status: 503, text: JSON.stringify({ code: 'workspace_overloaded', error: 'Refused' }) }
-const answered = { status: 200, text: '"honest"' }
+const denied = { status: 503, text: JSON.stringify({ code: 'workspace_overloaded', error: 'Refused' }) }
+const ok = { status: 200, text: '"honest"' }
 
-/** A client of `greedy` that asks and reads nothing. */
+/** A client of `greedy` that sends a request and does not read. */
 function stalledClient(): Socket {
   const client = connect(gateway.port, '127.0.0.1').pause()
   client.on('error', () => {}).write(`GET ${pathOf('greedy')} HTTP/1.1\r\nHost: x\r\n\r\n`)
@@ -59,11 +59,11 @@ function stalledClient(): Socket {
   return client
 }
 
-/** Until nothing of the large answer has moved for so long that its client counts as stalled. */
+/** Waits until the large response has been stalled for longer than the grace. */
 async function untilStalled(): Promise<void> {
   let before = -1
   let unchanged = 0
-  await until('its client takes nothing more', () => {
+  await until('the client has stalled', () => {
     const now = served[0]?.bytesWritten ?? 0
     unchanged = now === before && (served[0]?.writableLength ?? 0) > 0 ? unchanged + 1 : 0
     before = now
@@ -73,20 +73,20 @@ async function untilStalled(): Promise<void> {
 
 const sendLarge = (request: ScriptedRequest) => request.send(...LARGE)
 
-test('a workspace that waits for the upstream with all connections gives one up for another workspace', async () => {
+test('a workspace that uses all connections gives one up for another workspace', async () => {
   await start()
-  const greedy = Array.from({ length: 4 }, () => ask('greedy'))
+  const greedy = Array.from({ length: 4 }, () => send('greedy'))
   await upstream.received(4)
-  expect(await ask('honest')).toMatchObject(answered)
+  expect(await send('honest')).toMatchObject(ok)
   expect(await preempted()).toBe(1)
-  // The youngest of them.
-  expect(await greedy[3]).toMatchObject(refused)
+  // The exchange that started last.
+  expect(await greedy[3]).toMatchObject(denied)
   for (const request of upstream.requests.slice(0, 3)) request.send(json('"greedy"'))
   const statuses = (await Promise.all(greedy)).map(({ status }) => status)
   expect(statuses).toEqual([200, 200, 200, 503])
 })
 
-test('a client that reads nothing is cut before one that waits for its answer, and sees that it is cut', async () => {
+test('a client that does not read is preempted before one that waits for its response, and its connection closes', async () => {
   await start()
   upstream.script = request =>
     request.target.includes('honest') ? request.send(json('"honest"')) : undefined
@@ -96,9 +96,9 @@ test('a client that reads nothing is cut before one that waits for its answer, a
   if (first === undefined) throw new Error('It has come')
   sendLarge(first)
   await untilStalled()
-  const waiting = Array.from({ length: 3 }, () => ask('greedy'))
+  const waiting = Array.from({ length: 3 }, () => send('greedy'))
   await upstream.received(4)
-  expect(await ask('honest')).toMatchObject(answered)
+  expect(await send('honest')).toMatchObject(ok)
   expect(await preempted()).toBe(1)
   let received = 0
   stalled.on('data', chunk => {
@@ -117,60 +117,63 @@ test('clients that read nothing keep no more than their share while others want 
   upstream.script = request => (request.target.includes('honest') ? undefined : sendLarge(request))
   for (let count = 0; count < 4; count++) stalledClient()
   await upstream.received(4)
-  // Three others, each with one request that takes as long as it takes.
-  const others = ['honest-1', 'honest-2', 'honest-3'].map(ask)
+  // Three other workspaces, each with one slow request.
+  const others = ['honest-1', 'honest-2', 'honest-3'].map(send)
   await upstream.received(7)
   expect(await preempted()).toBe(3)
   for (const request of upstream.requests.slice(4)) request.send(json('"honest"'))
-  expect(await Promise.all(others)).toMatchObject([answered, answered, answered])
+  expect(await Promise.all(others)).toMatchObject([ok, ok, ok])
 })
 
-test('a workspace at its share is not made to give anything up', async () => {
+test('a workspace at its share gives up no connection', async () => {
   await start()
-  const each = ['one', 'two', 'three', 'four'].map(ask)
+  const each = ['one', 'two', 'three', 'four'].map(send)
   await upstream.received(4)
-  const fifth = ask('honest')
-  await until('it waits', async () => (await queued()) === 1)
+  const fifth = send('honest')
+  await until('it is queued', async () => (await queued()) === 1)
   upstream.requests[0]?.send(json('"one"'))
-  expect(await fifth).toMatchObject(answered)
+  expect(await fifth).toMatchObject(ok)
   expect(await preempted()).toBe(0)
   for (const request of upstream.requests.slice(1, 4)) request.send(json('{}'))
   expect((await Promise.all(each)).map(({ status }) => status)).toEqual([200, 200, 200, 200])
 })
 
-test('the workspace that fills the queue makes room in it for others', async () => {
+test('the workspace that fills the queue gives up places for others', async () => {
   await start()
-  const greedy = Array.from({ length: 8 }, () => ask('greedy'))
+  const greedy = Array.from({ length: 8 }, () => send('greedy'))
   await until('the queue is full', async () => (await queued()) === 4)
-  const honest = [ask('honest'), ask('honest')]
-  expect(await Promise.all(honest)).toMatchObject([answered, answered])
+  const honest = [send('honest'), send('honest')]
+  expect(await Promise.all(honest)).toMatchObject([ok, ok])
   upstream.script = request => request.send(json('{}'))
   for (const request of upstream.requests) request.send(json('{}'))
-  const answers = await Promise.all(greedy)
-  expect(answers.filter(({ status }) => status === 503)).not.toEqual([])
-  expect(answers.filter(({ status }) => status === 503).every(({ text }) => text === refused.text)).toBe(true)
+  const responses = await Promise.all(greedy)
+  expect(responses.filter(({ status }) => status === 503)).not.toEqual([])
+  expect(responses.filter(({ status }) => status === 503).every(({ text }) => text === denied.text)).toBe(
+    true,
+  )
   expect(await queued()).toBe(0)
 })
 
-test('once one was taken, the next requests of others do not wait for the grace again', async () => {
+test('after a preemption the next requests of other workspaces do not wait for the grace', async () => {
   await start()
-  for (let count = 0; count < 8; count++) ask('greedy').catch(() => {})
+  for (let count = 0; count < 8; count++) send('greedy').catch(() => {})
   await until('the queue is full', async () => (await queued()) === 4)
-  for (let count = 0; count < 30; count++) expect(await ask('honest')).toMatchObject(answered)
-  // The first took one; the others found it in reserve.
+  for (let count = 0; count < 30; count++) expect(await send('honest')).toMatchObject(ok)
+  // The first one preempted an exchange; the others used the reserve.
   expect(await preempted()).toBeLessThan(4)
 })
 
-test('of callers that share one answer all hear that its connection was taken', async () => {
+test('if a coalesced request is preempted, all its waiters get the denial', async () => {
   await start({}, true)
-  const sharing = Array.from({ length: 3 }, () => ask('greedy'))
+  const coalesced = Array.from({ length: 3 }, () => send('greedy'))
   await upstream.received(1)
-  const alone = Array.from({ length: 3 }, (_, index) => ask(`greedy/files?limit=${index + 1}`))
+  const alone = Array.from({ length: 3 }, (_, index) => send(`greedy/files?limit=${index + 1}`))
   await upstream.received(4)
-  const taken: number[] = []
-  for (const each of [...sharing, ...alone]) each.then(({ status }) => taken.push(status)).catch(() => {})
-  const honest = Array.from({ length: 3 }, (_, index) => ask(`honest-${index}`))
-  expect(await Promise.all(honest)).toMatchObject([answered, answered, answered])
-  await until('those whose connection was taken have heard', () => taken.length >= 3)
-  expect(taken.every(status => status === 503)).toBe(true)
+  const statuses: number[] = []
+  for (const each of [...coalesced, ...alone])
+    each.then(({ status }) => statuses.push(status)).catch(() => {})
+  const honest = Array.from({ length: 3 }, (_, index) => send(`honest-${index}`))
+  expect(await Promise.all(honest)).toMatchObject([ok, ok, ok])
+  await until('the preempted clients have their denials', () => statuses.length >= 3)
+  expect(statuses.every(status => status === 503)).toBe(true)
 })

@@ -7,30 +7,30 @@ import { createProxyServer } from 'http-proxy-3'
 import { startForwardingApp } from '../support/forwarding-app.ts'
 import { describeForwarding } from './forwarding-contract.ts'
 
-const OURS = {
-  'a redirect passes': 'Location names addresses of the inside, and no route of the API redirects',
-  'a page that is not JSON passes': 'every answer of the API is JSON',
-  'the upstream’s own 401 passes': 'it speaks of the gateway’s standing, not of the caller’s key',
-  'the upstream’s own error page passes': 'it may hold addresses and stacks',
-  'any header of the upstream passes': 'only what somebody thought of passes',
-  'any header of the client passes': 'the key stops here, and only what somebody thought of passes',
-  'a body that only the close ends passes': 'cut short, it would look whole',
-  'what was public stays public': 'every answer is one key’s own',
+const EXCEPTIONS = {
+  'a redirect passes': 'Location can reveal internal addresses, and no route of the API redirects',
+  'a page that is not JSON passes': 'every response of the API is JSON',
+  'the upstream’s own 401 passes': 'it concerns the gateway’s credentials, not the client’s key',
+  'the upstream’s own error page passes': 'it may reveal addresses and stacks',
+  'any header of the upstream passes': 'only allowed headers pass',
+  'any header of the client passes': 'only allowed headers pass, and never the key',
+  'a body that ends with its connection passes': 'a truncated one looks complete',
+  'a public Cache-Control stays public': 'every response belongs to one key',
 }
 
-describeForwarding({ name: 'the gateway', start: url => startForwardingApp(url), exceptions: OURS })
+describeForwarding({ name: 'the gateway', start: url => startForwardingApp(url), exceptions: EXCEPTIONS })
 describeForwarding({
-  name: 'the gateway, sharing answers',
+  name: 'the gateway with coalescing',
   start: url => startForwardingApp(url, {}, { shareAnswers: true }),
-  exceptions: OURS,
+  exceptions: EXCEPTIONS,
 })
 
 describeForwarding({
   name: 'http-proxy-3',
   exceptions: {
-    'a header of the client’s own connection goes no further': 'it copies all of them',
-    'a header of the upstream’s own connection goes no further': 'it copies all of them',
-    'an answer that breaks off never looks whole': 'it leaves the client waiting for ever',
+    'connection headers of the client are not forwarded': 'it copies all of them',
+    'connection headers of the upstream do not reach the client': 'it copies all of them',
+    'a truncated response never looks complete': 'its client waits forever',
   },
   async start(target) {
     const agent = new Agent({ keepAlive: true })
@@ -55,8 +55,8 @@ describeForwarding({
 describeForwarding({
   name: 'reply-from',
   exceptions: {
-    'a header of the upstream’s own connection goes no further': 'over HTTP/1.1 it copies all of them',
-    'an upstream that is gone is a 502': 'it answers 500, with the address in its body',
+    'connection headers of the upstream do not reach the client': 'over HTTP/1.1 it copies all of them',
+    'an unreachable upstream is a 502': 'it responds with 500 and the address in the body',
   },
   async start(base) {
     const app = Fastify({ forceCloseConnections: true })

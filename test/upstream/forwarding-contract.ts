@@ -10,64 +10,64 @@ import {
   startScriptedUpstream,
 } from '../support/scripted-upstream.ts'
 
-/** Something that forwards what it is asked to an upstream. */
+/** A proxy that forwards requests to an upstream. */
 export interface Engine {
   readonly name: string
   start(upstreamUrl: string): Promise<{ port: number; stop(): Promise<void> }>
-  /** What it does otherwise, by the name of the guarantee, each with its reason. */
+  /** Guarantees that it breaks, by name, each with the reason. */
   readonly exceptions: Readonly<Record<string, string>>
 }
 
 interface Guarantee {
   readonly name: string
-  answer(request: ScriptedRequest): void
-  check(ask: Ask, upstream: ScriptedUpstream): Promise<void>
+  respond(request: ScriptedRequest): void
+  check(send: Send, upstream: ScriptedUpstream): Promise<void>
 }
 
-type Ask = (path?: string, headers?: Record<string, string>, agent?: Agent) => Promise<Answer>
+type Send = (path?: string, headers?: Record<string, string>, agent?: Agent) => Promise<Answer>
 
 const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
-const bigBody = Buffer.from(JSON.stringify({ files: 'f'.repeat(5_000_000) }))
-const packed = gzipSync('{"id":"ws_1"}')
+const largeBody = Buffer.from(JSON.stringify({ files: 'f'.repeat(5_000_000) }))
+const compressed = gzipSync('{"id":"ws_1"}')
 
-/** What any proxy in this place owes both sides. */
+/** What every proxy guarantees to client and upstream. */
 const GUARANTEES: readonly Guarantee[] = [
   {
     name: 'status, type and bytes of a JSON body are the upstream’s',
-    answer: request => request.send(json('{"näme":"ws_1"}')),
-    async check(ask) {
-      const answer = await ask()
-      expect(answer).toMatchObject({ status: 200, text: '{"näme":"ws_1"}' })
-      expect(answer.headers).toMatchObject({ 'content-type': 'application/json', 'content-length': '16' })
+    respond: request => request.send(json('{"näme":"ws_1"}')),
+    async check(send) {
+      const response = await send()
+      expect(response).toMatchObject({ status: 200, text: '{"näme":"ws_1"}' })
+      expect(response.headers).toMatchObject({ 'content-type': 'application/json', 'content-length': '16' })
     },
   },
   {
     name: 'a 201 and a 203 keep their status',
-    answer: request =>
+    respond: request =>
       request.send(json('{}').replace('200 OK', request.number === 0 ? '201 Made' : '203 Seen')),
-    async check(ask) {
-      expect((await ask()).status).toBe(201)
-      expect((await ask()).status).toBe(203)
+    async check(send) {
+      expect((await send()).status).toBe(201)
+      expect((await send()).status).toBe(203)
     },
   },
   {
     name: 'the target arrives with its query',
-    answer: request => request.send(json('{}')),
-    async check(ask, upstream) {
-      await ask(`${FILES_PATH}?limit=7`)
+    respond: request => request.send(json('{}')),
+    async check(send, upstream) {
+      await send(`${FILES_PATH}?limit=7`)
       expect(upstream.requests.at(-1)?.target).toBe(`${FILES_PATH}?limit=7`)
     },
   },
   {
-    name: 'a big body arrives whole',
-    answer: request => request.send(`${head}Content-Length: ${bigBody.length}\r\n\r\n`, bigBody),
-    async check(ask) {
-      expect((await ask()).body.equals(bigBody)).toBe(true)
+    name: 'a large body arrives complete',
+    respond: request => request.send(`${head}Content-Length: ${largeBody.length}\r\n\r\n`, largeBody),
+    async check(send) {
+      expect((await send()).body.equals(largeBody)).toBe(true)
     },
   },
   {
-    name: 'a body in chunks, in pieces that fall anywhere, arrives whole',
-    answer: request => {
+    name: 'a chunked body in arbitrary segments arrives complete',
+    respond: request => {
       request.send(`${head}Transfer-Encoding: chunked\r\n\r\n`)
       for (const piece of [
         '6\r\n{"id":\r',
@@ -79,57 +79,60 @@ const GUARANTEES: readonly Guarantee[] = [
         request.send(piece)
       }
     },
-    async check(ask) {
-      const answer = await ask()
-      expect(answer).toMatchObject({ status: 200, text: '{"id":"ws_1"}', complete: true })
-      expect(answer.headers['transfer-encoding']).toBe('chunked')
+    async check(send) {
+      const response = await send()
+      expect(response).toMatchObject({ status: 200, text: '{"id":"ws_1"}', complete: true })
+      expect(response.headers['transfer-encoding']).toBe('chunked')
     },
   },
   {
-    name: 'a coded body is not looked into',
-    answer: request =>
-      request.send(`${head}Content-Encoding: gzip\r\nContent-Length: ${packed.length}\r\n\r\n`, packed),
-    async check(ask) {
-      const answer = await ask(WORKSPACE_PATH, { 'Accept-Encoding': 'gzip' })
-      expect(answer.headers['content-encoding']).toBe('gzip')
-      expect(answer.body.equals(packed)).toBe(true)
+    name: 'an encoded body passes unchanged',
+    respond: request =>
+      request.send(
+        `${head}Content-Encoding: gzip\r\nContent-Length: ${compressed.length}\r\n\r\n`,
+        compressed,
+      ),
+    async check(send) {
+      const response = await send(WORKSPACE_PATH, { 'Accept-Encoding': 'gzip' })
+      expect(response.headers['content-encoding']).toBe('gzip')
+      expect(response.body.equals(compressed)).toBe(true)
     },
   },
   {
-    name: 'a conditional request is answered 304 with its validator',
-    answer: request => {
+    name: 'a conditional request gets a 304 with its validator',
+    respond: request => {
       const same = request.headers.get('if-none-match') === '"7"'
       request.send(same ? 'HTTP/1.1 304 Same\r\nETag: "7"\r\n\r\n' : json('{}', 'ETag: "7"\r\n'))
     },
-    async check(ask) {
-      const { etag } = (await ask()).headers
-      const answer = await ask(WORKSPACE_PATH, { 'If-None-Match': etag ?? '' })
-      expect(answer).toMatchObject({ status: 304, text: '', complete: true })
-      expect(answer.headers.etag).toBe('"7"')
+    async check(send) {
+      const { etag } = (await send()).headers
+      const response = await send(WORKSPACE_PATH, { 'If-None-Match': etag ?? '' })
+      expect(response).toMatchObject({ status: 304, text: '', complete: true })
+      expect(response.headers.etag).toBe('"7"')
     },
   },
   {
     name: 'a 204 has no body',
-    answer: request => request.send('HTTP/1.1 204 None\r\n\r\n'),
-    check: async ask => expect(await ask()).toMatchObject({ status: 204, text: '', complete: true }),
+    respond: request => request.send('HTTP/1.1 204 None\r\n\r\n'),
+    check: async send => expect(await send()).toMatchObject({ status: 204, text: '', complete: true }),
   },
   {
     name: 'headers of content negotiation, caching and tracing pass both ways',
-    answer: request => {
+    respond: request => {
       const named =
         'Last-Modified: Wed, 21 Oct 2026 07:28:00 GMT\r\nVary: Accept\r\nCache-Control: max-age=5\r\n'
       request.send(json('{}', `${named}Link: </next>; rel=next\r\n`))
     },
-    async check(ask, upstream) {
+    async check(send, upstream) {
       const sent = {
         accept: 'application/json',
         'accept-language': 'de',
         'user-agent': 'curl',
         traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
       }
-      const answer = await ask(WORKSPACE_PATH, sent)
+      const response = await send(WORKSPACE_PATH, sent)
       expect(Object.fromEntries(upstream.requests.at(-1)?.headers ?? [])).toMatchObject(sent)
-      expect(answer.headers).toMatchObject({
+      expect(response.headers).toMatchObject({
         'last-modified': 'Wed, 21 Oct 2026 07:28:00 GMT',
         vary: 'Accept',
         'cache-control': 'max-age=5',
@@ -138,39 +141,39 @@ const GUARANTEES: readonly Guarantee[] = [
     },
   },
   {
-    name: 'the client’s connection is kept for its next request',
-    answer: request => request.send(json('{}')),
-    async check(ask) {
+    name: 'the client’s connection is reused for its next request',
+    respond: request => request.send(json('{}')),
+    async check(send) {
       const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-      const first = await ask(WORKSPACE_PATH, {}, agent)
-      const second = await ask(WORKSPACE_PATH, {}, agent)
+      const first = await send(WORKSPACE_PATH, {}, agent)
+      const second = await send(WORKSPACE_PATH, {}, agent)
       expect(second.socket).toBe(first.socket)
       agent.destroy()
     },
   },
   {
-    name: 'the upstream’s connection is kept for the next request',
-    answer: request => request.send(json('{}')),
-    async check(ask, upstream) {
-      await ask()
-      await ask()
+    name: 'the upstream’s connection is reused for the next request',
+    respond: request => request.send(json('{}')),
+    async check(send, upstream) {
+      await send()
+      await send()
       expect(upstream.sockets).toHaveLength(1)
     },
   },
   {
-    name: 'answers that overtake each other are not mixed up',
-    answer: request => setImmediate(() => request.send(json(`"${request.target}"`))),
-    async check(ask) {
+    name: 'concurrent responses reach their own clients',
+    respond: request => setImmediate(() => request.send(json(`"${request.target}"`))),
+    async check(send) {
       const paths = Array.from({ length: 60 }, (_, number) => `${FILES_PATH}?limit=${number + 1}`)
-      const answers = await Promise.all(paths.map(path => ask(path)))
-      expect(answers.map(answer => JSON.parse(answer.text))).toEqual(paths)
+      const responses = await Promise.all(paths.map(path => send(path)))
+      expect(responses.map(response => JSON.parse(response.text))).toEqual(paths)
     },
   },
   {
-    name: 'a header of the client’s own connection goes no further',
-    answer: request => request.send(json('{}')),
-    async check(ask, upstream) {
-      await ask(WORKSPACE_PATH, {
+    name: 'connection headers of the client are not forwarded',
+    respond: request => request.send(json('{}')),
+    async check(send, upstream) {
+      await send(WORKSPACE_PATH, {
         Connection: 'close, X-Mine',
         'X-Mine': '1',
         'Keep-Alive': 'timeout=9',
@@ -181,81 +184,81 @@ const GUARANTEES: readonly Guarantee[] = [
     },
   },
   {
-    name: 'a header of the upstream’s own connection goes no further',
-    answer: request => request.send(json('{}', 'Connection: keep-alive, X-Theirs\r\nX-Theirs: 1\r\n')),
-    check: async ask => expect((await ask()).headers).not.toHaveProperty('x-theirs'),
+    name: 'connection headers of the upstream do not reach the client',
+    respond: request => request.send(json('{}', 'Connection: keep-alive, X-Theirs\r\nX-Theirs: 1\r\n')),
+    check: async send => expect((await send()).headers).not.toHaveProperty('x-theirs'),
   },
   {
-    name: 'an answer that breaks off never looks whole',
-    answer: request => request.socket.end(`${head}Content-Length: 50\r\n\r\n{"half":`),
-    check: async ask => expect((await ask()).complete).toBe(false),
+    name: 'a truncated response never looks complete',
+    respond: request => request.socket.end(`${head}Content-Length: 50\r\n\r\n{"half":`),
+    check: async send => expect((await send()).complete).toBe(false),
   },
   {
-    name: 'an upstream that is gone is a 502',
-    answer: () => {},
-    async check(ask, upstream) {
+    name: 'an unreachable upstream is a 502',
+    respond: () => {},
+    async check(send, upstream) {
       await upstream.stop()
-      expect((await ask()).status).toBe(502)
+      expect((await send()).status).toBe(502)
     },
   },
   {
     name: 'a redirect passes',
-    answer: request => request.send('HTTP/1.1 302 There\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n'),
-    check: async ask => expect((await ask()).headers.location).toBe('/other'),
+    respond: request => request.send('HTTP/1.1 302 There\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n'),
+    check: async send => expect((await send()).headers.location).toBe('/other'),
   },
   {
     name: 'a page that is not JSON passes',
-    answer: request => request.send(json('<p>').replace('application/json', 'text/html')),
-    check: async ask => expect((await ask()).text).toBe('<p>'),
+    respond: request => request.send(json('<p>').replace('application/json', 'text/html')),
+    check: async send => expect((await send()).text).toBe('<p>'),
   },
   {
     name: 'the upstream’s own 401 passes',
-    answer: request => request.send(json('{}').replace('200 OK', '401 Who')),
-    check: async ask => expect((await ask()).status).toBe(401),
+    respond: request => request.send(json('{}').replace('200 OK', '401 Who')),
+    check: async send => expect((await send()).status).toBe(401),
   },
   {
     name: 'the upstream’s own error page passes',
-    answer: request => request.send(json('{"stack":"at 10.0.0.1"}').replace('200 OK', '500 No')),
-    check: async ask => expect((await ask()).text).toBe('{"stack":"at 10.0.0.1"}'),
+    respond: request => request.send(json('{"stack":"at 10.0.0.1"}').replace('200 OK', '500 No')),
+    check: async send => expect((await send()).text).toBe('{"stack":"at 10.0.0.1"}'),
   },
   {
     name: 'any header of the upstream passes',
-    answer: request => request.send(json('{}', 'Server: nginx\r\nSet-Cookie: a=b\r\n')),
-    check: async ask =>
-      expect((await ask()).headers).toMatchObject({ server: 'nginx', 'set-cookie': ['a=b'] }),
+    respond: request => request.send(json('{}', 'Server: nginx\r\nSet-Cookie: a=b\r\n')),
+    check: async send =>
+      expect((await send()).headers).toMatchObject({ server: 'nginx', 'set-cookie': ['a=b'] }),
   },
   {
     name: 'any header of the client passes',
-    answer: request => request.send(json('{}')),
-    async check(ask, upstream) {
-      await ask(WORKSPACE_PATH, { Cookie: 'a=b', Authorization: 'Bearer x' })
+    respond: request => request.send(json('{}')),
+    async check(send, upstream) {
+      await send(WORKSPACE_PATH, { Cookie: 'a=b', Authorization: 'Bearer x' })
       expect(upstream.requests.at(-1)?.headers.get('authorization')).toBe('Bearer x')
     },
   },
   {
-    name: 'a body that only the close ends passes',
-    answer: request => request.socket.end(`${head}Connection: close\r\n\r\n{}`),
-    check: async ask => expect(await ask()).toMatchObject({ status: 200, text: '{}' }),
+    name: 'a body that ends with its connection passes',
+    respond: request => request.socket.end(`${head}Connection: close\r\n\r\n{}`),
+    check: async send => expect(await send()).toMatchObject({ status: 200, text: '{}' }),
   },
   {
-    name: 'what was public stays public',
-    answer: request => request.send(json('{}', 'Cache-Control: public, max-age=5\r\n')),
-    check: async ask => expect((await ask()).headers['cache-control']).toBe('public, max-age=5'),
+    name: 'a public Cache-Control stays public',
+    respond: request => request.send(json('{}', 'Cache-Control: public, max-age=5\r\n')),
+    check: async send => expect((await send()).headers['cache-control']).toBe('public, max-age=5'),
   },
   {
-    name: 'one request is one request, also where the answer is 503',
-    answer: request => request.send('HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n'),
-    async check(ask, upstream) {
-      expect((await ask()).status).toBe(503)
+    name: 'a request is sent once, also if the response is a 503',
+    respond: request => request.send('HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n'),
+    async check(send, upstream) {
+      expect((await send()).status).toBe(503)
       expect(upstream.requests).toHaveLength(1)
     },
   },
 ]
 
-/** An engine may hang where it breaks a guarantee. */
+/** An engine may hang if it breaks a guarantee. */
 const EXCEPTION_TIMEOUT_MS = 1000
 
-/** Runs every guarantee against an engine. An exception must fail: one that no longer does is out of date. */
+/** Tests every guarantee against an engine. An exception must fail; one that passes is out of date. */
 export function describeForwarding(engine: Engine): void {
   describe(`${engine.name} keeps the forwarding contract`, () => {
     for (const guarantee of GUARANTEES) {
@@ -267,7 +270,7 @@ export function describeForwarding(engine: Engine): void {
         let upstream: ScriptedUpstream
         let proxy: Awaited<ReturnType<Engine['start']>>
         beforeAll(async () => {
-          upstream = await startScriptedUpstream(guarantee.answer)
+          upstream = await startScriptedUpstream(guarantee.respond)
           proxy = await engine.start(upstream.url)
         })
         afterAll(async () => {
@@ -277,9 +280,9 @@ export function describeForwarding(engine: Engine): void {
         run(
           name,
           () => {
-            const ask: Ask = (path = WORKSPACE_PATH, headers = {}, agent = undefined) =>
+            const send: Send = (path = WORKSPACE_PATH, headers = {}, agent = undefined) =>
               get(proxy.port, path, headers, agent)
-            return guarantee.check(ask, upstream)
+            return guarantee.check(send, upstream)
           },
           timeoutMs,
         )

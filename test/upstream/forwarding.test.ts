@@ -31,12 +31,12 @@ afterEach(async () => {
   await upstream.stop()
 })
 
-test('an answer passes with its status, its body and what we say of it', async () => {
+test('a response passes with its status and body, and gets the gateway’s headers', async () => {
   await start(request => request.send(json('{"id":"ws_1"}')))
-  const answer = await get(gateway.port, WORKSPACE_PATH)
-  expect(answer.status).toBe(200)
-  expect(answer.text).toBe('{"id":"ws_1"}')
-  expect(answer.headers).toMatchObject({
+  const response = await get(gateway.port, WORKSPACE_PATH)
+  expect(response.status).toBe(200)
+  expect(response.text).toBe('{"id":"ws_1"}')
+  expect(response.headers).toMatchObject({
     'content-type': 'application/json',
     'content-length': '13',
     'cache-control': 'private',
@@ -45,7 +45,7 @@ test('an answer passes with its status, its body and what we say of it', async (
   expect(gateway.requests[0]?.observation.upstreamWaitMs).toBeGreaterThan(0)
 })
 
-test('the upstream receives exactly what the gateway wrote, and nothing of the client beside the allow-list', async () => {
+test('the upstream receives exactly the gateway’s headers and the allowed headers of the client', async () => {
   await start(request => request.send(json('{}')), { headers: { Authorization: 'Bearer service' } })
   await get(gateway.port, `${FILES_PATH}?limit=5`, {
     Authorization: 'Bearer wsk_secret',
@@ -78,7 +78,7 @@ test('the upstream receives exactly what the gateway wrote, and nothing of the c
   ])
 })
 
-test('a path in the upstream’s address is put before the route’s', async () => {
+test('a path in upstream.url precedes the path of the route', async () => {
   upstream = await startScriptedUpstream(request => request.send(json('{}')))
   gateway = await startForwardingApp(`${upstream.url}/inner/v2/`)
   await get(gateway.port, `${FILES_PATH}?limit=5`)
@@ -96,15 +96,15 @@ test.each(['/api/v1/workspaces/a%5c..%5cws_2', '/api/v1/workspaces/ws_1/../ws_2'
 
 test('a client’s Expect is harmless', async () => {
   await start(request => request.send(json('{}')))
-  const answer = await exchangeRaw(
+  const response = await exchangeRaw(
     gateway.port,
     `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`,
   )
-  expect(answer.text).toContain('HTTP/1.1 200 OK')
+  expect(response.text).toContain('HTTP/1.1 200 OK')
   expect(upstream.requests[0]?.headers.has('expect')).toBe(false)
 })
 
-test('Fastify’s onResponse hears of every answer, forwarded or refused', async () => {
+test('Fastify’s onResponse hears of every response, forwarded or refused', async () => {
   upstream = await startScriptedUpstream(request =>
     request.send(request.number === 0 ? json('{}') : 'HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n'),
   )
@@ -117,7 +117,7 @@ test('Fastify’s onResponse hears of every answer, forwarded or refused', async
   expect(statuses).toEqual([200, 502])
 })
 
-test('connections and answers are counted', async () => {
+test('connections and responses are counted', async () => {
   await start(request => request.send(json('{}')))
   await get(gateway.port, WORKSPACE_PATH)
   await get(gateway.port, WORKSPACE_PATH)
@@ -129,7 +129,7 @@ test('connections and answers are counted', async () => {
   expect(await value('postern_upstream_queued_requests', {})).toBe(0)
 })
 
-test('a kept connection keeps nothing of the answers that went over it', async () => {
+test('an idle connection retains no finished exchange', async () => {
   const finished: WeakRef<object>[] = []
   const { send } = UpstreamDispatcher.prototype
   UpstreamDispatcher.prototype.send = function (...values) {
@@ -143,7 +143,7 @@ test('a kept connection keeps nothing of the answers that went over it', async (
   upstream = await startScriptedUpstream(request => request.send(json('{}')))
   gateway = await startForwardingApp(upstream.url)
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  for (let asked = 0; asked < 5; asked++) await get(gateway.port, WORKSPACE_PATH, {}, agent)
+  for (let count = 0; count < 5; count++) await get(gateway.port, WORKSPACE_PATH, {}, agent)
   gateway.requests.length = 0
   await new Promise(setImmediate)
   collectGarbage()
@@ -152,12 +152,12 @@ test('a kept connection keeps nothing of the answers that went over it', async (
   agent.destroy()
 })
 
-test('a fault of our own in answering costs that client its connection, and nobody else anything', async () => {
+test('an internal error while responding closes the connection of that client only', async () => {
   upstream = await startScriptedUpstream(request =>
     request.number === 0 ? request.socket.end() : request.send(json('{}')),
   )
   const refuse = () => {
-    throw new Error('a fault of our own')
+    throw new Error('internal error')
   }
   gateway = await startForwardingApp(upstream.url, { connections: 1 }, { refuse })
   await expect(get(gateway.port, WORKSPACE_PATH)).rejects.toThrow('socket hang up')

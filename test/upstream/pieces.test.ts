@@ -14,9 +14,9 @@ import {
 } from '../support/scripted-upstream.ts'
 
 const CLIENTS = 8
-/** One for the connection, and one more should the system have made it anew. */
+/** One for the connection, and one more in case it was replaced. */
 const CONNECTION_BUFFERS = 2
-const ANSWERS_EACH = 60
+const REQUESTS_EACH = 60
 const SIZES = [0, 1, 300, 5_000, 40_000, 200_000]
 
 let upstream: ScriptedUpstream
@@ -29,13 +29,13 @@ afterEach(async () => {
   await upstream.stop()
 })
 
-/** The body of this answer and of no other. */
+/** A body that differs from those of all other responses. */
 function bodyOf(number: number): string {
   const size = SIZES[number % SIZES.length] ?? 0
   return `${number};`.repeat(Math.ceil(size / 3)).slice(0, size)
 }
 
-/** Cut at random, in as many pieces as come in as many reads: in the head, in the body, after either. */
+/** Sends a response in segments, split at random positions in head and body. */
 async function sendInPieces({ number, socket }: ScriptedRequest): Promise<void> {
   const body = bodyOf(number)
   const framing = number % 2 === 0 ? `Content-Length: ${body.length}` : 'Transfer-Encoding: chunked'
@@ -54,14 +54,14 @@ async function sendInPieces({ number, socket }: ScriptedRequest): Promise<void> 
 
 const chunkOf = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n`
 
-test('answers in pieces of any size, over connections used again, reach each its own caller, byte for byte', async () => {
+test('responses in segments of any size reach their own clients unchanged, over reused connections', async () => {
   upstream = await startScriptedUpstream(request => {
     void sendInPieces(request)
   })
   gateway = await startForwardingApp(upstream.url, { connections: CLIENTS / 2 })
   const wrong: unknown[] = []
   const client = async () => {
-    for (let answers = 0; answers < ANSWERS_EACH; answers++) {
+    for (let count = 0; count < REQUESTS_EACH; count++) {
       const { status, headers, text } = await get(gateway.port, WORKSPACE_PATH, {}, agent)
       const number = Number(headers.etag?.replaceAll('"', ''))
       if (status !== 200 || text !== bodyOf(number)) wrong.push({ number, status, length: text.length })
@@ -69,29 +69,29 @@ test('answers in pieces of any size, over connections used again, reach each its
   }
   await Promise.all(Array.from({ length: CLIENTS }, client))
   expect(wrong).toEqual([])
-  expect(upstream.requests).toHaveLength(CLIENTS * ANSWERS_EACH)
+  expect(upstream.requests).toHaveLength(CLIENTS * REQUESTS_EACH)
   expect(upstream.sockets.length).toBeLessThanOrEqual(CLIENTS)
 })
 
-test('answers whose head comes before their body do not take a buffer each to be read into', async () => {
+test('responses whose head and body arrive apart share a read buffer', async () => {
   upstream = await startScriptedUpstream(({ socket }) => {
     socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n')
   })
   gateway = await startForwardingApp(upstream.url, { connections: 1 })
   const allocated = vi.spyOn(Buffer, 'allocUnsafeSlow')
-  for (let answers = 0; answers < 50; answers++) {
-    const answer = get(gateway.port, WORKSPACE_PATH, {}, agent)
-    await upstream.received(answers + 1)
+  for (let count = 0; count < 50; count++) {
+    const response = get(gateway.port, WORKSPACE_PATH, {}, agent)
+    await upstream.received(count + 1)
     for (let turn = 0; turn < 10; turn++) await nextTurn()
-    upstream.requests[answers]?.socket.write('{}')
-    expect((await answer).text).toBe('{}')
+    upstream.requests[count]?.socket.write('{}')
+    expect((await response).text).toBe('{}')
   }
   const large = allocated.mock.calls.filter(([bytes]) => bytes >= READ_BYTES)
   allocated.mockRestore()
   expect(large.length).toBeLessThanOrEqual(CONNECTION_BUFFERS)
 })
 
-test('an answer that waits for the one before it is not overwritten by the next of its connection', async () => {
+test('a response that waits for an earlier one is not overwritten by the next on its connection', async () => {
   upstream = await startScriptedUpstream(() => {})
   gateway = await startForwardingApp(upstream.url, { connections: 2 })
   const client = connect(gateway.port, '127.0.0.1')
@@ -99,7 +99,7 @@ test('an answer that waits for the one before it is not overwritten by the next 
   client.write(`${request}\r\n${request}Connection: close\r\n\r\n`)
   await upstream.received(2)
   const [first, second] = upstream.requests
-  // Chunked, it goes on as it was read.
+  // The chunks of a chunked body are passed on as they were read.
   const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n'
   second?.send(`${head}${chunkOf('a'.repeat(5000))}0\r\n\r\n`)
 

@@ -13,17 +13,18 @@ import { until } from '../support/until.ts'
 let upstream: ScriptedUpstream
 let gateway: ForwardingApp
 
-/** An upstream that answers when it is told to. */
+/** The upstream responds when the test calls `respondToAll`. */
 async function start(settings: Partial<UpstreamSettings>) {
   upstream = await startScriptedUpstream(() => {})
   gateway = await startForwardingApp(upstream.url, { connections: 2, ...settings })
 }
 
-const ask = () => get(gateway.port, WORKSPACE_PATH)
+const send = () => get(gateway.port, WORKSPACE_PATH)
 const queued = () => metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})
-const refusals = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'queue_full' })
-const busy = JSON.stringify({ code: 'upstream_queue_full', error: 'Refused' })
-const answerAll = () => {
+const queueFullErrors = () =>
+  metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'queue_full' })
+const queueFull = JSON.stringify({ code: 'upstream_queue_full', error: 'Refused' })
+const respondToAll = () => {
   upstream.script = request => request.send(json('{}'))
   for (const request of upstream.requests) request.send(json('{}'))
 }
@@ -33,43 +34,43 @@ afterEach(async () => {
   await upstream.stop()
 })
 
-test('while all connections are busy so many requests wait, and no more: the others hear so at once', async () => {
+test('while all connections are busy, requests up to the queue’s size wait, and others are rejected at once', async () => {
   await start({ queue: { maxRequests: 3, maxWaitMs: 60_000 } })
-  const served = Array.from({ length: 5 }, ask)
-  await until('three wait', async () => (await queued()) === 3)
-  const refused = await Promise.all([ask(), ask()])
-  expect(refused).toMatchObject([
-    { status: 503, text: busy },
-    { status: 503, text: busy },
+  const served = Array.from({ length: 5 }, send)
+  await until('three requests are queued', async () => (await queued()) === 3)
+  const rejected = await Promise.all([send(), send()])
+  expect(rejected).toMatchObject([
+    { status: 503, text: queueFull },
+    { status: 503, text: queueFull },
   ])
-  expect(await refusals()).toBe(2)
+  expect(await queueFullErrors()).toBe(2)
   expect(upstream.requests).toHaveLength(2)
 
-  answerAll()
+  respondToAll()
   expect((await Promise.all(served)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
   expect(await queued()).toBe(0)
   expect(upstream.requests).toHaveLength(5)
-  process.stdout.write('\nfull queue: 7 requests, 5 answered, 2 refused at once, 5 at the upstream\n')
+  process.stdout.write('\nfull queue: 7 requests, 5 served, 2 rejected at once, 5 at the upstream\n')
 })
 
-test('none waits longer than it may, though the upstream still works on what it has', async () => {
+test('a queued request is rejected at its deadline, also if the upstream is only slow', async () => {
   await start({ queue: { maxRequests: 3, maxWaitMs: 100 } })
-  const served = [ask(), ask()]
+  const served = [send(), send()]
   await upstream.received(2)
-  expect(await Promise.all([ask(), ask()])).toMatchObject([{ text: busy }, { text: busy }])
+  expect(await Promise.all([send(), send()])).toMatchObject([{ text: queueFull }, { text: queueFull }])
   expect(await queued()).toBe(0)
-  answerAll()
+  respondToAll()
   expect((await Promise.all(served)).map(({ status }) => status)).toEqual([200, 200])
   expect(upstream.requests).toHaveLength(2)
-  // Refusing in time is no sign that the upstream is away.
-  expect((await ask()).status).toBe(200)
+  // These rejections do not count as failures of the upstream.
+  expect((await send()).status).toBe(200)
 })
 
-test('without a queue, who finds no connection is refused', async () => {
+test('without a queue, a request is rejected if no connection is free', async () => {
   await start({ queue: { maxRequests: 0, maxWaitMs: 100 } })
-  const served = [ask(), ask()]
+  const served = [send(), send()]
   await upstream.received(2)
-  expect((await ask()).text).toBe(busy)
-  answerAll()
+  expect((await send()).text).toBe(queueFull)
+  respondToAll()
   expect((await Promise.all(served)).map(({ status }) => status)).toEqual([200, 200])
 })

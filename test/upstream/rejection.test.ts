@@ -2,9 +2,9 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'nod
 import { expect, test } from 'vitest'
 import { readRejection } from '../../src/upstream/rejection.ts'
 
-const theirs = { code: 'quota_exceeded', error: 'The quota is used up' }
-const ours = { code: 'upstream_rejected', error: 'The service rejected the request' }
-const bytes = Buffer.from(JSON.stringify({ ...theirs, trace: 'at /srv/app.js' }))
+const upstreamError = { code: 'quota_exceeded', error: 'The quota is used up' }
+const defaultError = { code: 'upstream_rejected', error: 'The service rejected the request' }
+const bytes = Buffer.from(JSON.stringify({ ...upstreamError, trace: 'at /srv/app.js' }))
 
 test.each([
   [undefined, bytes],
@@ -14,8 +14,8 @@ test.each([
   ['deflate', deflateSync(bytes)],
   ['br', brotliCompressSync(bytes)],
   ['zstd', zstdCompressSync(bytes)],
-])('code and error pass, and nothing else, from a body coded %s', (coding, body) => {
-  expect(readRejection(body, coding)).toEqual(theirs)
+])('only code and error pass from a body encoded as %s', (coding, body) => {
+  expect(readRejection(body, coding)).toEqual(upstreamError)
 })
 
 test.each([
@@ -27,13 +27,13 @@ test.each([
   ['"x"'],
   ['<html>'],
   [''],
-])('a body %s is answered in our own words', text => {
-  expect(readRejection(Buffer.from(text), undefined)).toEqual(ours)
+])('a body %s is replaced by the default error', text => {
+  expect(readRejection(Buffer.from(text), undefined)).toEqual(defaultError)
 })
 
-test('a few bytes that unpack to many, a broken coding and an unknown one are answered in our own words', () => {
-  expect(readRejection(gzipSync(Buffer.alloc(10_000_000, 0x20)), 'gzip')).toEqual(ours)
-  expect(readRejection(bytes, 'gzip')).toEqual(ours)
-  expect(readRejection(bytes, 'gzip, gzip')).toEqual(ours)
-  expect(readRejection(null, undefined)).toEqual(ours)
+test('a decompression bomb, an invalid encoding and an unknown one are replaced by the default error', () => {
+  expect(readRejection(gzipSync(Buffer.alloc(10_000_000, 0x20)), 'gzip')).toEqual(defaultError)
+  expect(readRejection(bytes, 'gzip')).toEqual(defaultError)
+  expect(readRejection(bytes, 'gzip, gzip')).toEqual(defaultError)
+  expect(readRejection(null, undefined)).toEqual(defaultError)
 })

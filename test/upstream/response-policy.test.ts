@@ -2,11 +2,11 @@ import { expect, test } from 'vitest'
 import { compileResponsePolicy, type UpstreamHeaders } from '../../src/upstream/response-policy.ts'
 import { defaultConfig } from '../support/default-config.ts'
 
-const judge = compileResponsePolicy(defaultConfig().gateway.responseHeaders)
+const policy = compileResponsePolicy(defaultConfig().gateway.responseHeaders)
 const json = (headers: UpstreamHeaders = {}) => ({ 'content-type': 'application/json', ...headers })
 const passing = (headers: UpstreamHeaders) => {
-  const judgement = judge(200, json(headers))
-  return judgement.kind === 'pass' ? judgement.headers : judgement
+  const decision = policy(200, json(headers))
+  return decision.kind === 'pass' ? decision.headers : decision
 }
 
 test.each([
@@ -14,7 +14,7 @@ test.each([
   'application/json; charset=utf-8',
   'application/problem+json',
   'Application/JSON',
-])('a 200 of type %s passes', type => expect(judge(200, { 'content-type': type }).kind).toBe('pass'))
+])('a 200 of type %s passes', type => expect(policy(200, { 'content-type': type }).kind).toBe('pass'))
 
 test.each([
   'text/html',
@@ -23,18 +23,20 @@ test.each([
   'application/json-seq',
   undefined,
   ['application/json', 'text/html'],
-])('a 200 of type %s is an error of the upstream', type =>
-  expect(judge(200, { 'content-type': type })).toMatchObject({ reason: 'upstream_error' }),
+])('a 200 of type %s is an upstream error', type =>
+  expect(policy(200, { 'content-type': type })).toMatchObject({ reason: 'upstream_error' }),
 )
 
 test.each([300, 301, 302, 307, 308, 401, 403, 407, 500, 501, 502, 504, 599, 206])(
-  'a %i says nothing to a caller: an error of the upstream',
+  'a %i becomes an upstream error',
   status =>
-    expect(judge(status, json({ location: 'http://10.0.0.1/' }))).toMatchObject({ reason: 'upstream_error' }),
+    expect(policy(status, json({ location: 'http://10.0.0.1/' }))).toMatchObject({
+      reason: 'upstream_error',
+    }),
 )
 
-test('the upstream’s 404 is our own', () => {
-  expect(judge(404, json())).toEqual({ kind: 'denied', reason: 'upstream_not_found' })
+test('a 404 of the upstream becomes the gateway’s 404', () => {
+  expect(policy(404, json())).toEqual({ kind: 'denied', reason: 'upstream_not_found' })
 })
 
 test.each([
@@ -46,8 +48,8 @@ test.each([
   ['-1', 5],
   [['1', '2'], 5],
   [undefined, 5],
-])('a 503 that says to wait %s becomes a wait of %i seconds', (said, seconds) => {
-  expect(judge(503, { 'retry-after': said })).toEqual({
+])('a 503 with Retry-After %s becomes %i seconds', (retryAfter, seconds) => {
+  expect(policy(503, { 'retry-after': retryAfter })).toEqual({
     kind: 'denied',
     reason: 'upstream_unavailable',
     retryAfterSeconds: seconds,
@@ -55,19 +57,19 @@ test.each([
 })
 
 test.each([400, 402, 405, 409, 410, 422, 429, 451])('a %i keeps its status and its Retry-After', status => {
-  expect(judge(status, { 'retry-after': '3' })).toEqual({ kind: 'reject', retryAfter: '3' })
+  expect(policy(status, { 'retry-after': '3' })).toEqual({ kind: 'reject', retryAfter: '3' })
 })
 
-test.each([204, 304])('a %i has no body, no length and no type, but its validators', status => {
+test.each([204, 304])('a %i passes without body, length and type, and with its validators', status => {
   const headers = { etag: '"1"', 'content-length': '5', 'content-type': 'text/html' }
-  expect(judge(status, headers)).toEqual({
+  expect(policy(status, headers)).toEqual({
     kind: 'pass',
     headers: { etag: '"1"', 'cache-control': 'private' },
     hasBody: false,
   })
 })
 
-test('nothing passes that is not on the list', () => {
+test('headers that are not allowed do not pass', () => {
   const hostile = {
     server: 'nginx',
     'x-powered-by': 'php',
@@ -83,18 +85,18 @@ test('nothing passes that is not on the list', () => {
   expect(passing(hostile)).toEqual({ 'content-type': 'application/json', 'cache-control': 'private' })
 })
 
-test('what the upstream’s Connection names was for that connection only', () => {
+test('a header that Connection names does not pass', () => {
   expect(passing({ connection: 'close, ETag', etag: '"1"', vary: 'accept' })).not.toHaveProperty('etag')
 })
 
 test.each(['etag', 'content-length', 'last-modified', 'retry-after'])(
-  'two of %s are an error of the upstream',
+  'two %s fields are an upstream error',
   name => {
     expect(passing({ [name]: ['1', '2'] })).toMatchObject({ reason: 'upstream_error' })
   },
 )
 
-test('lists that came in several lines stay lists', () => {
+test('a list in several fields is joined', () => {
   expect(passing({ vary: ['accept', 'accept-encoding'] })).toHaveProperty('vary', 'accept, accept-encoding')
 })
 
@@ -114,8 +116,8 @@ test.each([
   ['private="set-cookie, x", max-age=1', 'private, max-age=1'],
   ['private, public', 'private'],
   [['public', 'max-age=9'], 'private, max-age=9'],
-])('Cache-Control %j becomes %j: no shared cache keeps one key’s answer for another', (said, sent) => {
-  expect(passing({ 'cache-control': said })).toHaveProperty('cache-control', sent)
+])('Cache-Control %j becomes %j, so that no shared cache stores the response', (received, sent) => {
+  expect(passing({ 'cache-control': received })).toHaveProperty('cache-control', sent)
 })
 
 test.each([
@@ -132,7 +134,7 @@ test.each([
 })
 
 test.each(['Set-Cookie', 'Server', 'Connection', 'Transfer_Encoding'])(
-  'a list with %s does not start',
+  'allowing %s throws at start',
   name => {
     expect(() => compileResponsePolicy([name])).toThrow(name.toLowerCase())
   },

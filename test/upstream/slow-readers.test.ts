@@ -6,7 +6,7 @@ import { get } from '../support/http-client.ts'
 import { json, type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts'
 import { until } from '../support/until.ts'
 
-const MOST_HELD_KIB = 128
+const MAX_KIB_PER_CLIENT = 128
 const READERS = 40
 const WARM_UP = 10
 const BODY = Buffer.alloc(8 * 1024 * 1024, 'a')
@@ -22,8 +22,8 @@ let gateway: ForwardingApp
 const clients: Socket[] = []
 const served: Socket[] = []
 
-async function start(answer: (string | Buffer)[]) {
-  upstream = await startScriptedUpstream(request => request.send(...answer))
+async function start(response: (string | Buffer)[]) {
+  upstream = await startScriptedUpstream(request => request.send(...response))
   gateway = await startForwardingApp(
     upstream.url,
     { connections: READERS + WARM_UP, totalTimeoutMs: 120_000 },
@@ -39,7 +39,7 @@ afterEach(async () => {
   await upstream.stop()
 })
 
-/** Clients that ask and read nothing; it resolves when nothing moves any more. */
+/** Starts clients that do not read, and waits until no connection makes progress. */
 async function stall(count: number): Promise<void> {
   for (let started = 0; started < count; started++) {
     const client = connect(gateway.port, '127.0.0.1').pause()
@@ -49,7 +49,7 @@ async function stall(count: number): Promise<void> {
   let before = -1
   let unchanged = 0
   await until(
-    'nothing moves any more',
+    'all connections have stalled',
     () => {
       const now = served.reduce((sum, socket) => sum + socket.bytesWritten, 0)
       const allWait = served.length === clients.length && served.every(socket => socket.writableLength > 0)
@@ -61,29 +61,29 @@ async function stall(count: number): Promise<void> {
   )
 }
 
-function heldKib(): number {
+function usedKib(): number {
   for (let round = 0; round < 4; round++) collectGarbage()
   const { heapUsed, external } = process.memoryUsage()
   return (heapUsed + external) / 1024
 }
 
 test.each(Object.entries(FRAMINGS))(
-  'a client that reads nothing of a large answer, framed by %s, holds at most 128 KiB',
+  'a client that does not read a large response, framed by %s, occupies at most 128 KiB',
   { timeout: 90_000 },
-  async (framing, answer) => {
-    await start(answer)
+  async (framing, response) => {
+    await start(response)
     await stall(WARM_UP)
-    const before = heldKib()
+    const before = usedKib()
     await stall(READERS)
-    const each = (heldKib() - before) / READERS
+    const each = (usedKib() - before) / READERS
     process.stdout.write(
-      `\nlarge answer framed by ${framing}: ${each.toFixed(0)} KiB for each client that reads nothing\n`,
+      `\nlarge response framed by ${framing}: ${each.toFixed(0)} KiB for each client that does not read\n`,
     )
-    expect(each).toBeLessThan(MOST_HELD_KIB)
+    expect(each).toBeLessThan(MAX_KIB_PER_CLIENT)
   },
 )
 
-test('a client that stops reading and goes on gets every byte', { timeout: 60_000 }, async () => {
+test('a client that pauses and resumes reading gets every byte', { timeout: 60_000 }, async () => {
   await start(FRAMINGS['a length'] ?? [])
   await stall(3)
   const lengths = await Promise.all(

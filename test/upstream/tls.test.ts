@@ -23,7 +23,7 @@ async function start(server: TlsOptions, tls: UpstreamSettings['tls']) {
   gateway = await startForwardingApp(upstream.url, { tls })
 }
 
-const ask = () => get(gateway.port, WORKSPACE_PATH)
+const send = () => get(gateway.port, WORKSPACE_PATH)
 const tlsErrors = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'tls' })
 
 afterEach(async () => {
@@ -32,41 +32,41 @@ afterEach(async () => {
 })
 afterAll(() => certificates.remove())
 
-test('an upstream whose authority is configured is spoken to', async () => {
+test('an upstream with a configured authority is used', async () => {
   await start(certificates.server, { caFile: certificates.caFile })
-  expect(await ask()).toMatchObject({ status: 200, text: '{}' })
+  expect(await send()).toMatchObject({ status: 200, text: '{}' })
 })
 
-test('an upstream of an unknown authority never sees the request', async () => {
+test('an upstream with an unknown authority does not receive the request', async () => {
   await start(certificates.server, {})
-  expect((await ask()).status).toBe(502)
+  expect((await send()).status).toBe(502)
   expect(upstream.requests).toHaveLength(0)
   expect(await tlsErrors()).toBe(1)
 })
 
-test('an upstream with the certificate of another name never sees the request', async () => {
+test('an upstream with a certificate for another name does not receive the request', async () => {
   await start(certificates.misnamed, { caFile: certificates.caFile })
-  expect((await ask()).status).toBe(502)
+  expect((await send()).status).toBe(502)
   expect(upstream.requests).toHaveLength(0)
   expect(await tlsErrors()).toBe(1)
 })
 
-test('an upstream whose certificate has expired never sees the request', async () => {
+test('an upstream with an expired certificate does not receive the request', async () => {
   await start(certificates.expired, { caFile: certificates.caFile })
-  expect((await ask()).status).toBe(502)
+  expect((await send()).status).toBe(502)
   expect(upstream.requests).toHaveLength(0)
   expect(await tlsErrors()).toBe(1)
 })
 
-test('an upstream that speaks no TLS is a 502', async () => {
+test('an upstream without TLS is a 502', async () => {
   upstream = await startScriptedUpstream(() => {})
   upstream.greeting = 'HTTP/1.1 400 Bad Request\r\n\r\n'
   gateway = await startForwardingApp(upstream.url.replace('http:', 'https:'))
-  expect((await ask()).status).toBe(502)
+  expect((await send()).status).toBe(502)
   expect(await tlsErrors()).toBe(1)
 })
 
-test('the gateway shows its own certificate', async () => {
+test('the gateway presents its client certificate', async () => {
   const { caFile, clientCertFile: certFile, clientKeyFile: keyFile } = certificates
   const server = {
     ...certificates.server,
@@ -75,40 +75,40 @@ test('the gateway shows its own certificate', async () => {
     rejectUnauthorized: true,
   }
   await start(server, { caFile, certFile, keyFile })
-  expect((await ask()).status).toBe(200)
+  expect((await send()).status).toBe(200)
   const [socket] = upstream.sockets
   expect(socket instanceof TLSSocket && socket.getPeerCertificate().subject.CN).toBe('client')
 })
 
-test('a stale connection is retried over TLS as well, where farewells are bytes too', async () => {
+test('a stale connection is also retried over TLS, where a close_notify arrives as bytes', async () => {
   await start(certificates.server, { caFile: certificates.caFile })
-  expect((await ask()).status).toBe(200)
+  expect((await send()).status).toBe(200)
   upstream.script = request => {
     if (request.numberOnConnection > 0) request.socket.end()
     else request.send(json('"again"'))
   }
-  expect((await ask()).text).toBe('"again"')
+  expect((await send()).text).toBe('"again"')
   expect(upstream.requests).toHaveLength(3)
 })
 
-test('a request whose client left during the handshake is never sent, and its connection serves the next', async () => {
+test('a request whose client disconnects during the handshake is never sent, and the next one uses its connection', async () => {
   upstream = await startScriptedUpstream(request => request.send(json('"next"')), certificates.server)
   const gate = await startGate(upstream.port)
-  let noteDeparture = () => {}
-  const departed = new Promise<void>(resolve => {
-    noteDeparture = resolve
+  let noteClose = () => {}
+  const closed = new Promise<void>(resolve => {
+    noteClose = resolve
   })
   const tls = { caFile: certificates.caFile }
   gateway = await startForwardingApp(`https://127.0.0.1:${gate.port}`, { tls, connections: 1 }, {}, app => {
-    app.addHook('onRequest', async (_request, reply) => void reply.raw.on('close', noteDeparture))
+    app.addHook('onRequest', async (_request, reply) => void reply.raw.on('close', noteClose))
   })
   const leaving = connect(gateway.port, '127.0.0.1')
   leaving.write(`GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
-  await gate.knocked
+  await gate.connected
   leaving.destroy()
-  await departed
+  await closed
   gate.open()
-  expect((await ask()).text).toBe('"next"')
+  expect((await send()).text).toBe('"next"')
   expect(upstream.requests).toHaveLength(1)
   gate.close()
 })
@@ -117,14 +117,14 @@ test('a handshake that never ends is a 504', async () => {
   upstream = await startScriptedUpstream(() => {}, certificates.server)
   const gate = await startGate(upstream.port)
   gateway = await startForwardingApp(`https://127.0.0.1:${gate.port}`, { connectTimeoutMs: 100 })
-  expect((await ask()).status).toBe(504)
+  expect((await send()).status).toBe(504)
   expect(
     await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'connect_timeout' }),
   ).toBe(1)
   gate.close()
 })
 
-/** A door that lets nothing through until it is opened: what keeps a handshake waiting. */
+/** A TCP proxy that forwards no bytes until it is opened, which delays a handshake. */
 async function startGate(target: number) {
   const sockets: Socket[] = []
   const server = createServer(socket => sockets.push(socket.pause().on('error', () => {})))
@@ -132,7 +132,7 @@ async function startGate(target: number) {
   const { port } = server.address() as AddressInfo
   return {
     port,
-    knocked: once(server, 'connection'),
+    connected: once(server, 'connection'),
     open() {
       for (const socket of sockets)
         socket.pipe(connect(target, '127.0.0.1').on('error', () => {})).pipe(socket)

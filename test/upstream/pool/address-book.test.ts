@@ -9,11 +9,11 @@ beforeEach(() => {
   book.replace([at('a'), at('b'), at('c')])
 })
 
-test('connections go round: each address comes first in its turn', () => {
+test('addresses rotate: each one comes first in turn', () => {
   expect([hosts(0), hosts(0), hosts(0), hosts(0)].map(([first]) => first)).toEqual(['a', 'b', 'c', 'a'])
 })
 
-test('one that could not be reached comes last for ten seconds, and then in its turn again', () => {
+test('an unreachable address comes last for ten seconds, and then rotates again', () => {
   book.failed(at('a'), 0)
   expect(hosts(0)).toEqual(['b', 'c', 'a'])
   expect([hosts(9_999), hosts(9_999)].map(order => order.at(-1))).toEqual(['a', 'a'])
@@ -21,13 +21,13 @@ test('one that could not be reached comes last for ten seconds, and then in its 
   expect(hosts(10_000)[0]).toBe('a')
 })
 
-test('one that was reached is avoided no longer', () => {
+test('an address that was reached is no longer avoided', () => {
   book.failed(at('a'), 0)
   book.worked(at('a'))
   expect(hosts(0)).toEqual(['a', 'b', 'c'])
 })
 
-test('where none can be reached, all are still tried, the longest ago first', () => {
+test('if no address can be reached, all are tried, the one that failed first before the others', () => {
   book.failed(at('b'), 0)
   book.failed(at('c'), 1)
   book.failed(at('a'), 2)
@@ -40,7 +40,7 @@ test('the same host may serve on two ports', () => {
   expect(book.order(0)).toEqual([at('a', 2), at('a', 1)])
 })
 
-test('of three hundred addresses some are enough, and what is gone leaves nothing behind', () => {
+test('at most 64 addresses are used, and removed addresses leave no state', () => {
   book.failed(at('a'), 0)
   book.replace(Array.from({ length: 300 }, (_, index) => at(`10.0.0.${index}`)))
   expect(book.order(0)).toHaveLength(64)

@@ -13,54 +13,54 @@ import { until } from '../../support/until.ts'
 let gateway: ForwardingApp
 afterEach(() => gateway.stop())
 
-const ask = async () => (await get(gateway.port, WORKSPACE_PATH)).status
+const send = async () => (await get(gateway.port, WORKSPACE_PATH)).status
 const state = (name: string) =>
   metricValue(gateway.metrics, 'postern_upstream_circuit_state', { upstream: 'default', state: name })
 
-test('an upstream that is away is soon not asked any more, and asked again as soon as it is back', async () => {
+test('requests to an upstream that is down are soon denied at once, and sent again when it is back', async () => {
   const port = await freePort()
   gateway = await startForwardingApp(`http://127.0.0.1:${port}`, { circuit: { failures: 3, openMs: 200 } })
-  expect([await ask(), await ask(), await ask()]).toEqual([502, 502, 502])
-  expect(await ask()).toBe(503)
+  expect([await send(), await send(), await send()]).toEqual([502, 502, 502])
+  expect(await send()).toBe(503)
   expect(await state('open')).toBe(1)
   expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'circuit_open' })).toBe(
     1,
   )
 
   const upstream = await RecordingUpstream.start(port)
-  await until('it is asked again', async () => (await ask()) === 200)
+  await until('requests are sent again', async () => (await send()) === 200)
   expect(await state('closed')).toBe(1)
-  // Nothing was stored up for it: what came while it was away was answered then.
+  // Requests that arrived while it was down were denied then, not queued.
   expect(upstream.requests).toHaveLength(1)
   await upstream.stop()
 })
 
-test('while nobody knows, one request tries, and the others are answered at once', async () => {
+test('while the circuit is half open, one request is the probe, and others are denied at once', async () => {
   const upstream = await RecordingUpstream.start()
   const release = Promise.withResolvers<void>()
   upstream.hold = () => new Promise(() => {})
   const settings = { circuit: { failures: 2, openMs: 100 }, headersTimeoutMs: 150 }
   gateway = await startForwardingApp(upstream.url, settings)
-  expect([await ask(), await ask()]).toEqual([504, 504])
-  expect(await ask()).toBe(503)
+  expect([await send(), await send()]).toEqual([504, 504])
+  expect(await send()).toBe(503)
 
-  await until('a probe may go', async () => (await state('half_open')) === 1)
+  await until('the circuit is half open', async () => (await state('half_open')) === 1)
   upstream.hold = () => release.promise
   const before = upstream.requests.length
-  const probe = ask()
-  await until('it is under way', () => upstream.requests.length === before + 1)
-  expect([await ask(), await ask()]).toEqual([503, 503])
+  const probe = send()
+  await until('the probe has arrived', () => upstream.requests.length === before + 1)
+  expect([await send(), await send()]).toEqual([503, 503])
   release.resolve()
   expect(await probe).toBe(200)
-  expect(await ask()).toBe(200)
+  expect(await send()).toBe(200)
   await upstream.stop()
 })
 
-test('an upstream that answers badly is still asked: its errors are its answers', async () => {
+test('error responses of the upstream do not open the circuit', async () => {
   const upstream = await RecordingUpstream.start()
   upstream.answer = () => 'HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n'
   gateway = await startForwardingApp(upstream.url, { circuit: { failures: 2, openMs: 60_000 } })
-  for (let request = 0; request < 5; request++) expect(await ask()).toBe(502)
+  for (let request = 0; request < 5; request++) expect(await send()).toBe(502)
   expect(upstream.requests).toHaveLength(5)
   await upstream.stop()
 })

@@ -10,7 +10,7 @@ interface Request {
   readonly startedAtMs: number
 }
 
-/** The protocol of the dispatcher, and beside the shares a plain list of what holds and what waits. */
+/** Uses the shares as the dispatcher does, and compares them with plain lists of requests. */
 class Driver {
   readonly shares: ConnectionShares<Request>
   readonly connections: number
@@ -27,7 +27,7 @@ class Driver {
     this.shares = new ConnectionShares({ connections, queue: { maxRequests, maxWaitMs: 60_000 } })
   }
 
-  ask(workspaceId: string): void {
+  request(workspaceId: string): void {
     const request = { workspaceId, number: this.#number++, startedAtMs: this.nowMs }
     if (this.shares.isFreeFor(workspaceId, this.nowMs)) {
       this.shares.hold(request)
@@ -37,7 +37,7 @@ class Driver {
     const displaced = this.shares.displacedFor(workspaceId)
     const own = this.#waitingOf(workspaceId)
     if (displaced !== undefined) {
-      // Only where the other keeps at least as many, and only its newest.
+      // The other workspace keeps at least as many, and loses its newest request.
       const others = this.waiting.filter(({ workspaceId: other }) => other === displaced.workspaceId)
       expect(others.length - 1).toBeGreaterThan(own)
       expect(others.at(-1)).toBe(displaced)
@@ -75,16 +75,16 @@ class Driver {
     }
   }
 
-  pass(ms: number): void {
+  advance(ms: number): void {
     this.nowMs += ms
     while (this.shares.isOwed(this.nowMs)) {
-      const standings = this.held.map(request => ({
+      const candidates = this.held.map(request => ({
         ...request,
         request,
         stage: 'waiting' as const,
         stalledMs: 0,
       }))
-      const first = selectForPreemption(standings, workspaceId => this.shares.excessOf(workspaceId))
+      const first = selectForPreemption(candidates, workspaceId => this.shares.excessOf(workspaceId))
       if (first === undefined) break
       expect(this.#heldBy(first.workspaceId)).toBeGreaterThan(fairShareOf(this.connections))
       this.preemptions++
@@ -104,14 +104,14 @@ class Driver {
     expect(shares.queued).toBeLessThanOrEqual(this.maxRequests)
     expect(shares.workspaces).toBe(this.#workspaces([...this.held, ...this.waiting]).length)
     if (this.held.length === connections) return
-    // A free connection is left to nothing but what may not have it: those above their share, while some are in reserve.
+    // With a free connection, only workspaces at or above their share wait, because of the reserve.
     if (this.preemptions === 0) expect(this.waiting).toEqual([])
     for (const workspace of this.#workspaces(this.waiting)) {
       expect(this.#heldBy(workspace)).toBeGreaterThanOrEqual(share)
     }
   }
 
-  /** While one workspace below its share has waited for the grace, none is above its own. */
+  /** If a workspace below its share has waited for the grace, no workspace is above its share. */
   checkShares(): void {
     const share = fairShareOf(this.connections)
     const late = this.waiting.some(
@@ -139,34 +139,34 @@ class Driver {
 
 const workspace = fc.constantFrom('a', 'a', 'a', 'b', 'c', 'd', 'e', 'f')
 const step = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ kind: fc.constant('ask' as const), workspace }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('request' as const), workspace }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('release' as const), which: fc.nat() }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('withdraw' as const), which: fc.nat() }) },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.constantFrom(1, 60, 25_000) }),
+    arbitrary: fc.record({ kind: fc.constant('advance' as const), ms: fc.constantFrom(1, 60, 25_000) }),
   },
 )
 const anyOf = <Item>(items: readonly Item[], which: number): Item | undefined => items[which % items.length]
 
-test('whatever comes and goes, connections and places are shared fairly, none is wasted, and nothing is kept', () => {
+test('in any sequence, connections and queue places are shared fairly, none is wasted, and no state remains', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 12 }),
       fc.integer({ min: 0, max: 12 }),
       fc.array(step, { maxLength: 120 }),
-      (connections, places, steps) => {
-        const driver = new Driver(connections, places)
+      (connections, maxRequests, steps) => {
+        const driver = new Driver(connections, maxRequests)
         for (const next of steps) {
-          if (next.kind === 'ask') driver.ask(next.workspace)
-          else if (next.kind === 'pass') driver.pass(next.ms)
+          if (next.kind === 'request') driver.request(next.workspace)
+          else if (next.kind === 'advance') driver.advance(next.ms)
           else {
             const from = next.kind === 'release' ? driver.held : driver.waiting
             const request = anyOf(from, next.which)
             if (request !== undefined) driver[next.kind](request)
           }
           driver.check()
-          if (next.kind === 'pass') driver.checkShares()
+          if (next.kind === 'advance') driver.checkShares()
         }
         for (const request of driver.waiting) driver.withdraw(request)
         for (const request of driver.held) driver.release(request)

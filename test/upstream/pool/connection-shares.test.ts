@@ -11,24 +11,24 @@ const of = (workspaceId: string, name = workspaceId): Request => ({ workspaceId,
 const sharesOf = (connections: number, maxRequests = 9, maxWaitMs = 1000) =>
   new ConnectionShares<Request>({ connections, queue: { maxRequests, maxWaitMs } })
 
-/** Asks as the dispatcher does. */
-function ask(shares: ConnectionShares<Request>, request: Request, nowMs = 0): boolean {
+/** Uses the shares as the dispatcher does. @returns whether the request got a connection at once */
+function use(shares: ConnectionShares<Request>, request: Request, nowMs = 0): boolean {
   const free = shares.isFreeFor(request.workspaceId, nowMs)
   if (free) shares.hold(request)
   else shares.enqueue(request, nowMs)
   return free
 }
 
-test('one workspace may use every connection while no other wants one', () => {
+test('one workspace may use every connection while no other needs one', () => {
   const shares = sharesOf(8)
-  expect(Array.from({ length: 9 }, () => ask(shares, of('a'))).filter(Boolean)).toHaveLength(8)
+  expect(Array.from({ length: 9 }, () => use(shares, of('a'))).filter(Boolean)).toHaveLength(8)
 })
 
 test('requests of one workspace are served in order of arrival', () => {
   const shares = sharesOf(1)
-  ask(shares, of('a', 'first'))
+  use(shares, of('a', 'first'))
   const [second, third, fourth] = [of('a', 'second'), of('a', 'third'), of('a', 'fourth')]
-  for (const request of [second, third, fourth]) ask(shares, request)
+  for (const request of [second, third, fourth]) use(shares, request)
   expect(shares.withdraw(third)).toBe(true)
   shares.release(of('a'))
   expect(shares.next(0)).toBe(second)
@@ -39,66 +39,66 @@ test('requests of one workspace are served in order of arrival', () => {
 
 test('a free connection goes to the workspace that holds the fewest; of several, to each in turn', () => {
   const shares = sharesOf(2)
-  ask(shares, of('a'))
-  ask(shares, of('a'))
-  for (const request of [of('a', 'a3'), of('b', 'b1'), of('b', 'b2'), of('c', 'c1')]) ask(shares, request)
+  use(shares, of('a'))
+  use(shares, of('a'))
+  for (const request of [of('a', 'a3'), of('b', 'b1'), of('b', 'b2'), of('c', 'c1')]) use(shares, request)
   const served: (string | undefined)[] = []
   for (const from of ['a', 'a', 'b', 'c']) {
     shares.release(of(from))
     served.push(shares.next(0)?.name)
   }
-  // By its second, `a` holds none either, and came before `c`.
+  // By the second release `a` holds none either, and waits longer than `c`.
   expect(served).toEqual(['b1', 'a3', 'c1', 'b2'])
 })
 
-test('in a full queue the workspace with the most requests makes room, with its newest', () => {
+test('in a full queue the workspace with the most requests loses its newest', () => {
   const shares = sharesOf(1, 4)
-  ask(shares, of('a'))
+  use(shares, of('a'))
   const waiting = ['a1', 'a2', 'a3', 'a4'].map(name => of('a', name))
-  for (const request of waiting) ask(shares, request)
+  for (const request of waiting) use(shares, request)
   expect(shares.isQueueFull).toBe(true)
   expect(shares.displacedFor('a')).toBeUndefined()
   expect(shares.displacedFor('b')).toBe(waiting[3])
   expect(shares.withdraw(waiting[3] ?? of('a'))).toBe(true)
-  ask(shares, of('b', 'b1'))
+  use(shares, of('b', 'b1'))
   expect(shares.displacedFor('b')).toBe(waiting[2])
   shares.withdraw(waiting[2] ?? of('a'))
-  ask(shares, of('b', 'b2'))
+  use(shares, of('b', 'b2'))
   expect([shares.displacedFor('a'), shares.displacedFor('b')]).toEqual([undefined, undefined])
   expect(shares.displacedFor('c')).toBe(waiting[1])
 })
 
-test('without places in the queue, it is full from the start and nobody makes room', () => {
+test('a queue of size 0 is always full, and no request is displaced', () => {
   const shares = sharesOf(1, 0)
-  ask(shares, of('a'))
+  use(shares, of('a'))
   expect([shares.isQueueFull, shares.displacedFor('b')]).toEqual([true, undefined])
 })
 
-test('overdue are those that have waited for the whole time', () => {
+test('requests are overdue after the maximum wait', () => {
   const shares = sharesOf(1, 9, 10)
-  ask(shares, of('x'))
+  use(shares, of('x'))
   const [early, late] = [of('a'), of('b')]
-  ask(shares, early, 0)
-  ask(shares, late, 5)
+  use(shares, early, 0)
+  use(shares, late, 5)
   expect(shares.overdue(9)).toEqual([])
   expect(shares.overdue(10)).toEqual([early])
   expect(shares.overdue(15)).toEqual([early, late])
 })
 
-test('a workspace below its share is owed a connection once it has waited for the grace, and not before', () => {
+test('a workspace below its share is owed a connection after the grace, and not before', () => {
   const shares = sharesOf(4)
-  for (let held = 0; held < 4; held++) ask(shares, of('a'))
-  ask(shares, of('a', 'more'), 0)
-  ask(shares, of('b'), 50)
+  for (let held = 0; held < 4; held++) use(shares, of('a'))
+  use(shares, of('a', 'more'), 0)
+  use(shares, of('b'), 50)
   expect(shares.isOwed(49 + GRACE_MS)).toBe(false)
   expect(shares.isOwed(50 + GRACE_MS)).toBe(true)
   expect([shares.excessOf('a'), shares.excessOf('b'), shares.excessOf('c')]).toEqual([3, -1, -1])
 })
 
-test('what was taken for one workspace stays in reserve for those below their share, and less of it as time passes', () => {
+test('a preempted connection stays in reserve for workspaces below their share, and the reserve decays', () => {
   const shares = sharesOf(4)
-  for (let held = 0; held < 4; held++) ask(shares, of('a'))
-  ask(shares, of('a', 'more'), 0)
+  for (let held = 0; held < 4; held++) use(shares, of('a'))
+  use(shares, of('a', 'more'), 0)
   shares.preempted(0)
   shares.release(of('a'))
   expect(shares.next(0)).toBeUndefined()
@@ -108,7 +108,7 @@ test('what was taken for one workspace stays in reserve for those below their sh
   expect(shares.next(10_000)?.name).toBe('more')
 })
 
-const standing = (more: Partial<PreemptionCandidate & { name: string }>) => ({
+const candidate = (more: Partial<PreemptionCandidate & { name: string }>) => ({
   name: '',
   workspaceId: 'a',
   stage: 'waiting' as PreemptionCandidate['stage'],
@@ -117,35 +117,35 @@ const standing = (more: Partial<PreemptionCandidate & { name: string }>) => ({
   ...more,
 })
 const excess = (workspaceId: string) => ({ a: 3, b: 2, c: 0 })[workspaceId] ?? -1
-const firstOf = (...standings: ReturnType<typeof standing>[]) => [
-  selectForPreemption(standings, excess)?.name,
-  selectForPreemption(standings.toReversed(), excess)?.name,
+const selected = (...candidates: ReturnType<typeof candidate>[]) => [
+  selectForPreemption(candidates, excess)?.name,
+  selectForPreemption(candidates.toReversed(), excess)?.name,
 ]
 const both = (name: string) => [name, name]
 
-test('the first to end is of the workspace furthest above its share, and never of one at its share', () => {
-  const worse = standing({ name: 'b', workspaceId: 'b', stage: 'discarding' })
-  expect(firstOf(worse, standing({ name: 'a' }))).toEqual(both('a'))
+test('the preempted exchange belongs to the workspace furthest above its share, never to one at its share', () => {
+  const worse = candidate({ name: 'b', workspaceId: 'b', stage: 'discarding' })
+  expect(selected(worse, candidate({ name: 'a' }))).toEqual(both('a'))
   expect(
-    selectForPreemption([standing({ workspaceId: 'c' }), standing({ workspaceId: 'd' })], excess),
+    selectForPreemption([candidate({ workspaceId: 'c' }), candidate({ workspaceId: 'd' })], excess),
   ).toBeUndefined()
 })
 
-test('the first to end is the one whose end costs its client the least', () => {
-  const discarding = standing({ name: 'discarding', stage: 'discarding' })
-  const stalled = standing({ name: 'stalled', stage: 'streaming', stalledMs: 500 })
-  const stalledLess = standing({
+test('the preempted exchange is the one whose loss costs its client the least', () => {
+  const discarding = candidate({ name: 'discarding', stage: 'discarding' })
+  const stalled = candidate({ name: 'stalled', stage: 'streaming', stalledMs: 500 })
+  const stalledLess = candidate({
     name: 'stalled less',
     stage: 'streaming',
     stalledMs: GRACE_MS,
     startedAtMs: 9,
   })
-  const young = standing({ name: 'young', startedAtMs: 5 })
-  const old = standing({ name: 'old', startedAtMs: 4 })
-  const reading = standing({ name: 'reading', stage: 'streaming', stalledMs: GRACE_MS - 1, startedAtMs: 9 })
-  expect(firstOf(reading, old, young, stalledLess, stalled, discarding)).toEqual(both('discarding'))
-  expect(firstOf(reading, old, young, stalledLess, stalled)).toEqual(both('stalled'))
-  expect(firstOf(reading, old, young, stalledLess)).toEqual(both('stalled less'))
-  expect(firstOf(reading, old, young)).toEqual(both('young'))
-  expect(firstOf(reading, standing({ name: 'elder', stage: 'streaming' }))).toEqual(both('reading'))
+  const young = candidate({ name: 'young', startedAtMs: 5 })
+  const old = candidate({ name: 'old', startedAtMs: 4 })
+  const reading = candidate({ name: 'reading', stage: 'streaming', stalledMs: GRACE_MS - 1, startedAtMs: 9 })
+  expect(selected(reading, old, young, stalledLess, stalled, discarding)).toEqual(both('discarding'))
+  expect(selected(reading, old, young, stalledLess, stalled)).toEqual(both('stalled'))
+  expect(selected(reading, old, young, stalledLess)).toEqual(both('stalled less'))
+  expect(selected(reading, old, young)).toEqual(both('young'))
+  expect(selected(reading, candidate({ name: 'elder', stage: 'streaming' }))).toEqual(both('reading'))
 })

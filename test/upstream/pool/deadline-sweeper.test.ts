@@ -1,27 +1,27 @@
 import { expect, test, vi } from 'vitest'
 import { DeadlineSweeper, NO_SLOT } from '../../../src/upstream/pool/deadline-sweeper.ts'
 
-test('everything under way hears the time, and what left does not', () => {
+test('items are checked until they are deleted', () => {
   let nowMs = 7
   const sweeper = new DeadlineSweeper(() => nowMs)
-  const heard: number[] = []
-  const stays = { slot: NO_SLOT, checkDeadline: (at: number) => void heard.push(at) }
+  const checkedAtMs: number[] = []
+  const stays = { slot: NO_SLOT, checkDeadline: (at: number) => void checkedAtMs.push(at) }
   const leaves = { slot: NO_SLOT, checkDeadline: () => sweeper.delete(leaves) }
   sweeper.add(leaves)
   sweeper.add(stays)
   sweeper.sweep()
   nowMs = 9
   sweeper.sweep()
-  expect(heard).toEqual([7, 9])
+  expect(checkedAtMs).toEqual([7, 9])
   sweeper.stop()
 })
 
-test('whoever leaves, in whatever order, none of the others misses the time', () => {
+test('deleting items in any order does not skip others', () => {
   const sweeper = new DeadlineSweeper(() => 0)
-  const heard = new Set<number>()
+  const checked = new Set<number>()
   const all = Array.from({ length: 5 }, (_, index) => ({
     slot: NO_SLOT,
-    checkDeadline: () => void heard.add(index),
+    checkDeadline: () => void checked.add(index),
   }))
   for (const one of all) sweeper.add(one)
   for (const index of [4, 0, 2, 0]) {
@@ -29,11 +29,11 @@ test('whoever leaves, in whatever order, none of the others misses the time', ()
     if (one !== undefined) sweeper.delete(one)
   }
   sweeper.sweep()
-  expect([...heard].sort()).toEqual([1, 3])
+  expect([...checked].sort()).toEqual([1, 3])
   sweeper.stop()
 })
 
-test('what is added twice is asked once', () => {
+test('an item that is added twice is checked once', () => {
   const sweeper = new DeadlineSweeper(() => 0)
   let times = 0
   const twice = { slot: NO_SLOT, checkDeadline: () => void times++ }
@@ -46,7 +46,7 @@ test('what is added twice is asked once', () => {
   sweeper.stop()
 })
 
-test('it runs only while something is under way, on one timer for all', () => {
+test('one timer serves all items, and stops without any', () => {
   vi.useFakeTimers()
   const sweeper = new DeadlineSweeper(() => 0)
   const some = [1, 2].map(() => ({ slot: NO_SLOT, checkDeadline() {} }))

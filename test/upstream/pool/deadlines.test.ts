@@ -2,22 +2,22 @@ import { expect, test } from 'vitest'
 import { Deadlines } from '../../../src/upstream/pool/deadlines.ts'
 
 const limits = { headersTimeoutMs: 100, bodyIdleTimeoutMs: 50, totalTimeoutMs: 1000, clientStallMs: 300 }
-const asked = () => new Deadlines(limits, 5000)
+const start = () => new Deadlines(limits, 5000)
 
-test('the headers have their time from asking, to the millisecond', () => {
-  expect(asked().overdue(5099)).toBeNull()
-  expect(asked().overdue(5100)).toBe('headers_timeout')
+test('the headers deadline counts from the start of the exchange, to the millisecond', () => {
+  expect(start().overdue(5099)).toBeNull()
+  expect(start().overdue(5100)).toBe('headers_timeout')
 })
 
-test('who has waited before for somebody else’s answer has so much less for the whole, but as much for the headers', () => {
+test('an earlier wait for a coalesced request shortens the total deadline, but not the headers deadline', () => {
   const deadlines = new Deadlines(limits, 5000, 950)
   expect(deadlines.overdue(5049)).toBeNull()
   expect(deadlines.overdue(5050)).toBe('total_timeout')
   expect(new Deadlines(limits, 5000, 800).overdue(5100)).toBe('headers_timeout')
 })
 
-test('a body may be silent for its time, and each byte begins it anew', () => {
-  const deadlines = asked()
+test('each chunk of a body restarts its idle deadline', () => {
+  const deadlines = start()
   deadlines.headReceived(5090)
   expect(deadlines.overdue(5139)).toBeNull()
   deadlines.progressed()
@@ -26,8 +26,8 @@ test('a body may be silent for its time, and each byte begins it anew', () => {
   expect(deadlines.overdue(5210)).toBe('body_timeout')
 })
 
-test('while the client takes nothing the upstream is not to blame, and the client has its own time', () => {
-  const deadlines = asked()
+test('while reading is paused for the client, only the client’s deadline counts', () => {
+  const deadlines = start()
   deadlines.headReceived(5090)
   deadlines.hold(true)
   expect(deadlines.overdue(5100)).toBeNull()
@@ -35,8 +35,8 @@ test('while the client takes nothing the upstream is not to blame, and the clien
   expect(deadlines.overdue(5400)).toBe('client_stalled')
 })
 
-test('a client that takes something again gives the upstream its whole time', () => {
-  const deadlines = asked()
+test('when the client reads again, the idle deadline of the body restarts', () => {
+  const deadlines = start()
   deadlines.headReceived(5090)
   deadlines.hold(true)
   deadlines.overdue(5100)
@@ -46,8 +46,8 @@ test('a client that takes something again gives the upstream its whole time', ()
   expect(deadlines.overdue(5440)).toBe('body_timeout')
 })
 
-test('nothing outlasts the total deadline', () => {
-  const deadlines = asked()
+test('no exchange exceeds the total deadline', () => {
+  const deadlines = start()
   deadlines.headReceived(5090)
   for (let nowMs = 5100; nowMs < 6000; nowMs += 10) {
     deadlines.progressed()

@@ -11,15 +11,15 @@ import { get } from '../../support/http-client.ts'
 import { json, type ScriptedUpstream, startScriptedUpstream } from '../../support/scripted-upstream.ts'
 
 const EARLY = 'HTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n'
-const lawful = json('{}')
-const lawful10 = lawful.replace('HTTP/1.1', 'HTTP/1.0')
+const valid = json('{}')
+const valid10 = valid.replace('HTTP/1.1', 'HTTP/1.0')
 const foreign = [
   ...['HTTP/2.0', 'HTTP/0.9', 'HTTP/1.2', 'HTTP/11.1', 'HTTP/1.11', 'ICE/1.0', 'RTSP/1.0', 'http/1.1'],
   ...['HTTP/1.1\t', '\r\nHTTP/1.1', ' HTTP/1.1'],
-].map(version => lawful.replace('HTTP/1.1', version))
-const behindInterim = foreign.map(bytes => EARLY + bytes)
+].map(version => valid.replace('HTTP/1.1', version))
+const afterInterim = foreign.map(bytes => EARLY + bytes)
 
-describe('every way to cut a response into two', () => {
+describe('a response that is split at any position', () => {
   const check = new StatusLineCheck()
   const accepted = (bytes: string, cut: number) => {
     check.expect()
@@ -28,17 +28,17 @@ describe('every way to cut a response into two', () => {
   const verdictsOf = (bytes: string) =>
     new Set(Array.from({ length: bytes.length }, (_, cut) => accepted(bytes, cut)))
 
-  test.each([lawful, lawful10, EARLY + EARLY + lawful, `HTTP/1.1 102 W\r\nA: b\rc\r\n\r\n${lawful}`])(
-    'leaves HTTP/1.0 and 1.1 accepted: %j',
+  test.each([valid, valid10, EARLY + EARLY + valid, `HTTP/1.1 102 W\r\nA: b\rc\r\n\r\n${valid}`])(
+    'is accepted with HTTP/1.0 and 1.1: %j',
     bytes => expect(verdictsOf(bytes)).toEqual(new Set([true])),
   )
 
-  test.each([...foreign, ...behindInterim, `HTTP/1.1 103 Early\n\n${foreign[0]}`])(
-    'leaves another protocol refused: %j',
+  test.each([...foreign, ...afterInterim, `HTTP/1.1 103 Early\n\n${foreign[0]}`])(
+    'is rejected with another protocol: %j',
     bytes => expect(verdictsOf(bytes)).toEqual(new Set([false])),
   )
 
-  test('and what stands in a body is no status line', () => {
+  test('may hold a status line in its body', () => {
     check.expect()
     expect(check.accepts(Buffer.from(json(`"${foreign[0]}"`) + foreign[0]))).toBe(true)
     expect(check.accepts(Buffer.from(foreign[0] ?? ''))).toBe(true)
@@ -65,39 +65,39 @@ describe.each([
     return [upstream, gateway]
   }
 
-  test('a response of another protocol than HTTP/1.x is a 502, and its connection ends', async () => {
-    const cases = [...foreign, ...behindInterim]
+  test('a response of another protocol than HTTP/1.x is a 502, and the connection closes', async () => {
+    const cases = [...foreign, ...afterInterim]
     const [upstream, gateway] = await start(request => request.send(cases[request.number] ?? ''))
     for (const [index, bytes] of cases.entries()) {
-      const answer = await get(gateway.port, WORKSPACE_PATH)
-      expect([bytes, answer.status, answer.text]).toEqual([
+      const response = await get(gateway.port, WORKSPACE_PATH)
+      expect([bytes, response.status, response.text]).toEqual([
         bytes,
         502,
         '{"code":"upstream_error","error":"Refused"}',
       ])
       await upstream.disconnected(index + 1)
     }
-    // Each was sent once, and none was taken for a connection that had gone stale.
+    // Each request was sent once: none of the connections counted as stale.
     expect(upstream.requests).toHaveLength(cases.length)
     const kind = 'protocol'
     expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind })).toBe(cases.length)
   })
 
-  test('the second response of a kept connection is held to it as well', async () => {
+  test('the second response of a connection is checked as well', async () => {
     const [upstream, gateway] = await start(request =>
-      request.send(request.number === 1 ? (foreign[0] ?? '') : lawful),
+      request.send(request.number === 1 ? (foreign[0] ?? '') : valid),
     )
     const statuses = []
-    for (let asked = 0; asked < 3; asked++) statuses.push((await get(gateway.port, WORKSPACE_PATH)).status)
+    for (let count = 0; count < 3; count++) statuses.push((await get(gateway.port, WORKSPACE_PATH)).status)
     expect(statuses).toEqual([200, 502, 200])
     expect(upstream.requests.map(({ connection }) => connection)).toEqual([0, 0, 1])
   })
 
-  test('a lawful response that comes byte by byte, behind interim ones, passes', async () => {
+  test('a valid response that arrives byte by byte after interim responses passes', async () => {
     const body = JSON.stringify('HTTP/2.0 200 OK\r\n'.repeat(9000))
     const [upstream, gateway] = await start(request => {
       if (request.number === 2) request.send(EARLY, EARLY, json(body))
-      else for (const byte of EARLY + (request.number === 0 ? lawful : lawful10)) request.send(byte)
+      else for (const byte of EARLY + (request.number === 0 ? valid : valid10)) request.send(byte)
     })
     for (const text of ['{}', '{}', body]) {
       expect(await get(gateway.port, WORKSPACE_PATH)).toMatchObject({ status: 200, text, complete: true })

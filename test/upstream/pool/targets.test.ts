@@ -14,6 +14,6 @@ test.each([
       { host: 'files-2', port: 443 },
     ],
   ],
-])('%s with %j is looked for at %j', (url, addresses, places) => {
-  expect(upstreamTargetsOf({ url, addresses })).toEqual(places)
+])('%s with addresses %j has the targets %j', (url, addresses, targets) => {
+  expect(upstreamTargetsOf({ url, addresses })).toEqual(targets)
 })

@@ -6,20 +6,20 @@ import { compileRoutes, matchRoute } from '../../../src/domain/route.ts'
 import { compileRequestHeaders } from '../../../src/upstream/request-headers.ts'
 import { compileCacheKey, fitsKey, validatorsOf } from '../../../src/upstream/response-cache/cache-key.ts'
 
-const PASSED_ON = ['Accept', 'accept-language', 'If-None-Match', 'If-Modified-Since', 'traceparent', 'X-A']
+const FORWARDED = ['Accept', 'accept-language', 'If-None-Match', 'If-Modified-Since', 'traceparent', 'X-A']
 const ROUTES = compileRoutes([
   { name: 'one', path: '/w/{workspaceId}', shareAnswers: true },
   { name: 'two', path: '/w/{workspaceId}/f/{file}', shareAnswers: true },
 ])
-const cacheKeyOf = compileCacheKey(PASSED_ON)
-const headersOf = compileRequestHeaders(PASSED_ON, { 'x-service-token': 'fixed' })
-/** Said here anew: what of a request may differ, and the answer still be the same. */
-const OF_ONE_CALLER = ['x-request-id', 'x-postern-key-id', 'x-forwarded-for', 'traceparent']
+const cacheKeyOf = compileCacheKey(FORWARDED)
+const headersOf = compileRequestHeaders(FORWARDED, { 'x-service-token': 'fixed' })
+/** Repeated here on purpose: the headers in which requests with the same key may differ. */
+const PER_CALLER_FIELDS = ['x-request-id', 'x-postern-key-id', 'x-forwarded-for', 'traceparent']
 
-/** Few different values, so that two often have the same; and such as run into each other where nothing parts them. */
+/** Few values, so that requests often match, and values that could be confused without a separator. */
 const text = fc.constantFrom('', 'a', 'b', 'a:b', ':', ',', 'files:read', ' ')
 const field = fc.option(text, { nil: undefined })
-const asked = fc.record({
+const requests = fc.record({
   workspaceId: fc.constantFrom('a', 'b', 'a.b'),
   scopes: fc.uniqueArray(fc.constantFrom('a', 'b', 'a:b')).map(scopes => scopes.sort()),
   id: fc.constantFrom('key_1', 'key_2'),
@@ -31,7 +31,7 @@ const asked = fc.record({
     'if-none-match': field,
     'if-modified-since': field,
     traceparent: field,
-    // Goes no further, so it cannot matter.
+    // Not forwarded, so it must not matter.
     cookie: field,
   }),
   requestId: text,
@@ -45,9 +45,9 @@ const name = fc.constantFrom(
   'if-modified-since',
   'cookie',
 )
-type Asked = typeof asked extends fc.Arbitrary<infer Value> ? Value : never
+type Request = typeof requests extends fc.Arbitrary<infer Value> ? Value : never
 
-function permitFor({ workspaceId, scopes, id, path }: Asked): Permit {
+function permitFor({ workspaceId, scopes, id, path }: Request): Permit {
   const match = matchRoute(ROUTES, `/w/${workspaceId}${path}`)
   if (match === null) throw new Error('No route')
   const grant: KeyGrant = {
@@ -67,8 +67,8 @@ function permitFor({ workspaceId, scopes, id, path }: Asked): Permit {
   return verdict.permit
 }
 
-/** All that the upstream is told. */
-function told(one: Asked): Record<string, string> {
+/** @returns all that the upstream receives */
+function received(one: Request): Record<string, string> {
   const permit = permitFor(one)
   return { ...headersOf(one.client, permit.grant, one), ':target': permit.upstreamTarget }
 }
@@ -80,9 +80,9 @@ function without(fields: Record<string, string>, names: readonly string[]): Reco
 const same = (one: object, other: object) =>
   JSON.stringify(Object.entries(one).sort()) === JSON.stringify(Object.entries(other).sort())
 
-/** Two that were drawn apart are hardly ever alike, so some differ from the other in a field or two only. */
+/** Independent requests rarely match, so some pairs differ in one or two fields only. */
 const pair = fc
-  .record({ one: asked, any: asked, names: fc.tuple(name, name), value: field, kind: fc.nat(3) })
+  .record({ one: requests, any: requests, names: fc.tuple(name, name), value: field, kind: fc.nat(3) })
   .map(({ one, any, names: [first, second], value, kind }) => {
     const { id, requestId } = any
     const client = { ...one.client }
@@ -91,28 +91,30 @@ const pair = fc
     return { one, other: kind === 3 ? any : { ...one, id, requestId, client } }
   })
 
-test('two ask the same exactly where the upstream is told the same, but for what is of one caller alone', () => {
-  const seen = { same: 0, different: 0 }
+test('two requests have the same key exactly if the upstream receives the same, except per-caller fields', () => {
+  const count = { same: 0, different: 0 }
   fc.assert(
     fc.property(pair, ({ one, other }) => {
-      const question = (of: Asked) =>
-        cacheKeyOf(permitFor(of), of.client, of.forwarded) + validatorsOf(of.client)
-      const equal = question(one) === question(other)
-      expect(equal).toBe(same(without(told(one), OF_ONE_CALLER), without(told(other), OF_ONE_CALLER)))
-      seen[equal ? 'same' : 'different']++
+      const keyOf = (request: Request) =>
+        cacheKeyOf(permitFor(request), request.client, request.forwarded) + validatorsOf(request.client)
+      const equal = keyOf(one) === keyOf(other)
+      expect(equal).toBe(
+        same(without(received(one), PER_CALLER_FIELDS), without(received(other), PER_CALLER_FIELDS)),
+      )
+      count[equal ? 'same' : 'different']++
     }),
     { numRuns: 5000 },
   )
-  expect(Math.min(seen.same, seen.different)).toBeGreaterThan(500)
+  expect(Math.min(count.same, count.different)).toBeGreaterThan(500)
 })
 
-test('no two workspaces, and no two sets of scopes, ever ask the same', () => {
+test('requests of different workspaces or scopes never have the same key', () => {
   fc.assert(
-    fc.property(asked, asked, (one, other) => {
+    fc.property(requests, requests, (one, other) => {
       fc.pre(one.workspaceId !== other.workspaceId || one.scopes.join() !== other.scopes.join())
-      const question = (of: Asked, client: Asked['client']) =>
-        cacheKeyOf(permitFor({ ...of, path: one.path }), client, one.forwarded)
-      expect(question(one, one.client)).not.toBe(question(other, one.client))
+      const keyOf = (request: Request, client: Request['client']) =>
+        cacheKeyOf(permitFor({ ...request, path: one.path }), client, one.forwarded)
+      expect(keyOf(one, one.client)).not.toBe(keyOf(other, one.client))
     }),
     { numRuns: 2000 },
   )
@@ -129,7 +131,7 @@ test.each([
   ['X-Forwarded-For', false],
   ['x-request-id', false],
   ['traceparent', false],
-])('an answer with Vary: %s is one for all who asked the same: %s', (vary, forAll) => {
-  expect(fitsKey({ vary })).toBe(forAll)
-  expect(fitsKey({ vary: ['Accept', vary] })).toBe(forAll)
+])('a response with Vary: %s fits all requests with the same key: %s', (vary, fits) => {
+  expect(fitsKey({ vary })).toBe(fits)
+  expect(fitsKey({ vary: ['Accept', vary] })).toBe(fits)
 })

@@ -22,7 +22,7 @@ import { until } from '../../support/until.ts'
 let upstream: ScriptedUpstream
 let gateway: ForwardingApp
 let clock: ManualClock
-/** What makes the gateway read its settings again. */
+/** Reloads the settings of the gateway. */
 let reload: () => void
 
 async function start(script: Script, settings: Partial<UpstreamSettings> = {}) {
@@ -49,27 +49,27 @@ afterEach(async () => {
   await upstream.stop()
 })
 
-const ask = (path = WORKSPACE_PATH, headers: Record<string, string> = {}) => get(gateway.port, path, headers)
+const send = (path = WORKSPACE_PATH, headers: Record<string, string> = {}) => get(gateway.port, path, headers)
 const result = (name: string) =>
   metricValue(gateway.metrics, 'postern_shared_answers_total', { result: name })
-/** Each answer another, so that one sees which it was. */
+/** Each response holds the number of its request. */
 const numbered =
   (...lines: string[]): Script =>
   request =>
     request.send(json(`"${request.number}"`, lines.map(line => `${line}\r\n`).join('')))
-/** Two requests, one after the other: whether the upstream was asked for the second. */
-async function askedTwice(path?: string, headers?: Record<string, string>): Promise<boolean> {
+/** Sends two requests in sequence. @returns whether both reached the upstream */
+async function bothForwarded(path?: string, headers?: Record<string, string>): Promise<boolean> {
   const before = upstream.requests.length
-  await ask(path, headers)
-  await ask(path, headers)
+  await send(path, headers)
+  await send(path, headers)
   return upstream.requests.length - before === 2
 }
 
-test('what the upstream lets be kept is given again, with its age, until that time has passed', async () => {
+test('a cacheable response is reused with its age until it is stale', async () => {
   await start(numbered('Cache-Control: max-age=60', 'ETag: "7"', 'Link: </a>; rel=next', 'Server: x'))
-  const first = await ask()
+  const first = await send()
   clock.advance(59_000)
-  const second = await ask()
+  const second = await send()
   expect(first.headers).not.toHaveProperty('age')
   expect(second).toMatchObject({ status: 200, text: '"0"', complete: true })
   const { date: _date, age, ...headers } = second.headers
@@ -85,39 +85,39 @@ test('what the upstream lets be kept is given again, with its age, until that ti
   })
 
   clock.advance(2000)
-  expect((await ask()).text).toBe('"1"')
+  expect((await send()).text).toBe('"1"')
 })
 
-test('an age that the answer had already counts', async () => {
+test('the age of the received response counts', async () => {
   await start(numbered('Cache-Control: max-age=60', 'Age: 50'))
-  await ask()
+  await send()
   clock.advance(9000)
-  expect((await ask()).headers.age).toBe('59')
+  expect((await send()).headers.age).toBe('59')
   clock.advance(1000)
-  expect((await ask()).text).toBe('"1"')
+  expect((await send()).text).toBe('"1"')
 })
 
 test.each([
-  ['nothing', []],
+  ['no cache headers', []],
   ['no-store', ['Cache-Control: no-store']],
   ['No-Store', ['Cache-Control: max-age=60, No-Store']],
   ['private', ['Cache-Control: private, max-age=60']],
   ['a cookie', ['Cache-Control: max-age=60', 'Set-Cookie: a=b']],
   ['Vary: *', ['Cache-Control: max-age=60', 'Vary: *']],
-  ['Vary: the key', ['Cache-Control: max-age=60', 'Vary: X-Postern-Key-Id']],
-  ['a validator alone', ['ETag: "7"']],
-])('with %s nothing is kept', async (_, lines) => {
+  ['Vary with a per-caller field', ['Cache-Control: max-age=60', 'Vary: X-Postern-Key-Id']],
+  ['only a validator', ['ETag: "7"']],
+])('a response with %s is not cached', async (_, lines) => {
   await start(numbered(...lines))
-  expect(await askedTwice()).toBe(true)
+  expect(await bothForwarded()).toBe(true)
 })
 
 test.each(['404 No', '410 Gone', '500 No', '503 No', '201 Made', '203 Seen'])(
-  '%s is not kept, whatever it says',
+  'a %s is not cached, also with max-age',
   async status => {
     await start(request =>
       request.send(json('{}', 'Cache-Control: max-age=60\r\n').replace('200 OK', status)),
     )
-    expect(await askedTwice()).toBe(true)
+    expect(await bothForwarded()).toBe(true)
   },
 )
 
@@ -125,46 +125,46 @@ test.each([
   ['path', FILES_PATH, {}],
   ['query', `${FILES_PATH}?limit=1`, {}],
   ['language', WORKSPACE_PATH, { 'Accept-Language': 'de' }],
-  ['coding', WORKSPACE_PATH, { 'Accept-Encoding': 'gzip' }],
+  ['encoding', WORKSPACE_PATH, { 'Accept-Encoding': 'gzip' }],
   ['host', WORKSPACE_PATH, { Host: 'evil.example' }],
-])('what was kept for another %s is not given, whether Vary names it or not', async (_, path, headers) => {
+])('a cached response is not reused for another %s, with or without Vary', async (_, path, headers) => {
   await start(numbered('Cache-Control: max-age=60', 'Vary: Accept-Language'))
-  await ask()
-  expect((await ask(path, headers)).text).toBe('"1"')
-  expect((await ask(path, headers)).text).toBe('"1"')
-  expect((await ask()).text).toBe('"0"')
+  await send()
+  expect((await send(path, headers)).text).toBe('"1"')
+  expect((await send(path, headers)).text).toBe('"1"')
+  expect((await send()).text).toBe('"0"')
 })
 
-test('a coded answer is given byte for byte, large or small', async () => {
-  const packed = gzipSync('{"id":"ws_1"}')
+test('an encoded response is reused unchanged, large or small', async () => {
+  const compressed = gzipSync('{"id":"ws_1"}')
   const large = Buffer.from(JSON.stringify('é'.repeat(100_000)))
   const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: max-age=60\r\n'
   await start(request => {
     const coded = request.target === WORKSPACE_PATH
-    const body = coded ? packed : large
+    const body = coded ? compressed : large
     const coding = coded ? 'Content-Encoding: gzip\r\n' : ''
     request.send(`${head}${coding}Content-Length: ${body.length}\r\n\r\n`, body)
   })
   for (let turn = 0; turn < 2; turn++) {
-    expect((await ask()).body.equals(packed)).toBe(true)
-    expect((await ask(FILES_PATH)).body.equals(large)).toBe(true)
+    expect((await send()).body.equals(compressed)).toBe(true)
+    expect((await send(FILES_PATH)).body.equals(large)).toBe(true)
   }
   expect(upstream.requests).toHaveLength(2)
 })
 
-test('a client that has a kept answer already is told so without the upstream being asked', async () => {
+test('a client with a matching validator gets a 304 without a request to the upstream', async () => {
   await start(numbered('Cache-Control: max-age=60', 'ETag: "7"', 'Content-Language: de'))
-  await ask()
-  const answer = await ask(WORKSPACE_PATH, { 'If-None-Match': '"6", W/"7"' })
-  expect(answer).toMatchObject({ status: 304, text: '', complete: true })
-  expect(answer.headers).toMatchObject({ etag: '"7"', 'cache-control': 'max-age=60', age: '0' })
-  expect(answer.headers).not.toHaveProperty('content-length')
-  expect(answer.headers).not.toHaveProperty('content-type')
-  expect(await ask(WORKSPACE_PATH, { 'If-None-Match': '"8"' })).toMatchObject({ status: 200, text: '"0"' })
+  await send()
+  const response = await send(WORKSPACE_PATH, { 'If-None-Match': '"6", W/"7"' })
+  expect(response).toMatchObject({ status: 304, text: '', complete: true })
+  expect(response.headers).toMatchObject({ etag: '"7"', 'cache-control': 'max-age=60', age: '0' })
+  expect(response.headers).not.toHaveProperty('content-length')
+  expect(response.headers).not.toHaveProperty('content-type')
+  expect(await send(WORKSPACE_PATH, { 'If-None-Match': '"8"' })).toMatchObject({ status: 200, text: '"0"' })
   expect(upstream.requests).toHaveLength(1)
 })
 
-/** Answers 304 to whoever has the tag, and anything else with that tag. */
+/** Responds with 304 to a matching tag, and else with a 200 that has the tag. */
 const tagged =
   (tag: () => string, cacheControl: string): Script =>
   request => {
@@ -174,13 +174,13 @@ const tagged =
   }
 
 test.each(['max-age=60', 'no-cache', 'max-age=0, must-revalidate'])(
-  'with %s the upstream is asked once it is stale whether it is still the answer: if so, all are given it',
+  'with %s a stale response is revalidated, and reused after a 304',
   async cacheControl => {
     let tag = '"7"'
     await start(tagged(() => tag, cacheControl))
-    await ask()
+    await send()
     clock.advance(61_000)
-    const later = await Promise.all([ask(), ask(), ask(WORKSPACE_PATH, { 'If-None-Match': '"7"' })])
+    const later = await Promise.all([send(), send(), send(WORKSPACE_PATH, { 'If-None-Match': '"7"' })])
     expect(later.map(({ status, text }) => [status, text])).toEqual([
       [200, '"0"'],
       [200, '"0"'],
@@ -188,23 +188,23 @@ test.each(['max-age=60', 'no-cache', 'max-age=0, must-revalidate'])(
     ])
     expect(later.filter(({ headers }) => Number(headers.age ?? 0) > 0)).toEqual([])
     expect(upstream.requests.slice(1).map(({ headers }) => headers.get('if-none-match'))).toContain('"7"')
-    // Who comes after the upstream has said so finds it fresh.
+    // A request that arrives after the revalidation finds a fresh response.
     expect(await result('revalidated')).toBeGreaterThan(0)
     expect((await result('revalidated')) + (await result('cache'))).toBe(3)
 
     tag = '"8"'
     clock.advance(61_000)
-    const asked = upstream.requests.length
-    expect((await ask(WORKSPACE_PATH, { 'If-None-Match': '"7"' })).text).toBe(`"${asked}"`)
-    // Whose validator that was is its own affair: the upstream was asked with that of the kept answer.
-    expect((await ask()).text).toBe(`"${asked}"`)
+    const number = upstream.requests.length
+    expect((await send(WORKSPACE_PATH, { 'If-None-Match': '"7"' })).text).toBe(`"${number}"`)
+    // The revalidation used the validator of the cached response, not that of the client.
+    expect((await send()).text).toBe(`"${number}"`)
   },
 )
 
-test('one that was found to be the answer still is kept for as long again', async () => {
+test('a revalidated response is fresh for its whole lifetime again', async () => {
   await start(tagged(() => '"7"', 'max-age=60'))
   for (let turn = 0; turn < 5; turn++) {
-    await ask()
+    await send()
     clock.advance(40_000)
   }
   // At 0, 80 and 160 s.
@@ -213,11 +213,11 @@ test('one that was found to be the answer still is kept for as long again', asyn
 
 test.each([
   ['the upstream fails', 'HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n', 503],
-  ['it is no longer there', 'HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n', 404],
-  ['it breaks off', 'cut', 502],
-])('what is stale is not given when %s', async (_, bytes, status) => {
+  ['the resource no longer exists', 'HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n', 404],
+  ['the response is incomplete', 'cut', 502],
+])('a stale response is not used if %s', async (_, bytes, status) => {
   await start(tagged(() => '"7"', 'max-age=60'))
-  await ask()
+  await send()
   clock.advance(61_000)
   upstream.script = request =>
     bytes === 'cut'
@@ -225,109 +225,109 @@ test.each([
           'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: max-age=60\r\nContent-Length: 9\r\n\r\n"',
         )
       : request.send(bytes)
-  expect((await ask()).status).toBe(status)
+  expect((await send()).status).toBe(status)
 })
 
-test('an answer that breaks off is neither given nor kept', async () => {
+test('an incomplete response is neither sent nor cached', async () => {
   const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: max-age=60\r\n'
   await start(request => request.socket.end(`${head}Content-Length: 50\r\n\r\n{"half":`))
-  expect((await ask()).status).toBe(502)
+  expect((await send()).status).toBe(502)
   upstream.script = numbered('Cache-Control: max-age=60')
-  expect((await ask()).text).toBe('"1"')
+  expect((await send()).text).toBe('"1"')
 })
 
-test('a 304 that speaks of another answer renews nothing: each asks with what it has itself', async () => {
+test('a 304 with another tag refreshes nothing, and each request is forwarded on its own', async () => {
   await start(tagged(() => '"7"', 'max-age=60'))
-  await ask()
+  await send()
   clock.advance(61_000)
   upstream.script = request =>
     request.headers.has('if-none-match')
       ? request.send('HTTP/1.1 304 Same\r\nETag: "9"\r\n\r\n')
-      : request.send(json('"whole"'))
-  expect(await ask()).toMatchObject({ status: 200, text: '"whole"' })
+      : request.send(json('"complete"'))
+  expect(await send()).toMatchObject({ status: 200, text: '"complete"' })
 })
 
-test('a client may want a fresher one, or one that nobody else will be given', async () => {
+test('Cache-Control: no-cache and no-store of a client are respected', async () => {
   await start(numbered('Cache-Control: max-age=60', 'ETag: "7"'))
-  await ask()
-  expect((await ask(WORKSPACE_PATH, { 'Cache-Control': 'no-cache' })).text).toBe('"1"')
-  expect((await ask()).text).toBe('"1"')
-  expect((await ask(WORKSPACE_PATH, { 'Cache-Control': 'no-store' })).text).toBe('"2"')
-  expect((await ask()).text).toBe('"1"')
+  await send()
+  expect((await send(WORKSPACE_PATH, { 'Cache-Control': 'no-cache' })).text).toBe('"1"')
+  expect((await send()).text).toBe('"1"')
+  expect((await send(WORKSPACE_PATH, { 'Cache-Control': 'no-store' })).text).toBe('"2"')
+  expect((await send()).text).toBe('"1"')
 })
 
 test.each([
-  ['it is gone', 'HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n'],
-  ['it may not be kept any more', json('"secret"', 'Cache-Control: no-store\r\n')],
-])('once the upstream has told one client that %s, no other is given what was kept', async (_, bytes) => {
+  ['the response no longer exists', 'HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n'],
+  ['it may no longer be cached', json('"secret"', 'Cache-Control: no-store\r\n')],
+])('after one client learns that %s, no other client gets the cached response', async (_, bytes) => {
   await start(numbered('Cache-Control: max-age=60', 'ETag: "7"'))
-  await ask()
+  await send()
   upstream.script = request => request.send(bytes)
-  await ask(WORKSPACE_PATH, { 'Cache-Control': 'no-cache' })
+  await send(WORKSPACE_PATH, { 'Cache-Control': 'no-cache' })
   upstream.script = numbered('Cache-Control: max-age=60')
-  expect((await ask()).text).toBe('"2"')
+  expect((await send()).text).toBe('"2"')
 })
 
-test('all who ask for what is not kept yet wait for one answer, and later ones find it', async () => {
-  const asked: ScriptedRequest[] = []
-  await start(request => void asked.push(request))
-  const waiting: Promise<Answer>[] = Array.from({ length: 10 }, () => ask())
+test('concurrent requests for an uncached response are coalesced, and later ones use the cache', async () => {
+  const received: ScriptedRequest[] = []
+  await start(request => void received.push(request))
+  const waiting: Promise<Answer>[] = Array.from({ length: 10 }, () => send())
   await until(
-    'all wait',
+    'all requests wait',
     () => gateway.requests.filter(({ observation }) => observation.phase === 'waiting').length === 10,
   )
-  for (const request of asked) request.send(json('"kept"', 'Cache-Control: max-age=60\r\n'))
-  expect(new Set((await Promise.all(waiting)).map(({ text }) => text))).toEqual(new Set(['"kept"']))
-  expect((await ask()).text).toBe('"kept"')
+  for (const request of received) request.send(json('"cached"', 'Cache-Control: max-age=60\r\n'))
+  expect(new Set((await Promise.all(waiting)).map(({ text }) => text))).toEqual(new Set(['"cached"']))
+  expect((await send()).text).toBe('"cached"')
   expect(upstream.requests).toHaveLength(1)
 })
 
-test('an older answer that comes late does not take the place of a newer one', async () => {
-  const asked: ScriptedRequest[] = []
-  await start(request => void asked.push(request))
-  const older = ask(WORKSPACE_PATH, { 'If-None-Match': '"6"' })
+test('a late response to an older request does not replace a newer one', async () => {
+  const received: ScriptedRequest[] = []
+  await start(request => void received.push(request))
+  const older = send(WORKSPACE_PATH, { 'If-None-Match': '"6"' })
   await upstream.received(1)
   clock.advance(10)
-  const newer = ask()
+  const newer = send()
   await upstream.received(2)
-  asked[1]?.send(json('"newer"', 'Cache-Control: max-age=60\r\n'))
+  received[1]?.send(json('"newer"', 'Cache-Control: max-age=60\r\n'))
   await newer
-  asked[0]?.send(json('"older"', 'Cache-Control: max-age=60\r\n'))
+  received[0]?.send(json('"older"', 'Cache-Control: max-age=60\r\n'))
   expect((await older).text).toBe('"older"')
-  expect((await ask()).text).toBe('"newer"')
+  expect((await send()).text).toBe('"newer"')
 })
 
-test('when the settings of the upstream change, what it said before is forgotten, and what is under way', async () => {
-  const asked: ScriptedRequest[] = []
+test('a reload of the upstream’s settings clears the cache, and responses in flight are not stored', async () => {
+  const received: ScriptedRequest[] = []
   await start(numbered('Cache-Control: max-age=60'))
-  await ask()
-  upstream.script = request => void asked.push(request)
-  const underWay = ask(FILES_PATH)
+  await send()
+  upstream.script = request => void received.push(request)
+  const inFlight = send(FILES_PATH)
   await upstream.received(2)
   reload()
-  asked[0]?.send(json('"before"', 'Cache-Control: max-age=60\r\n'))
-  await underWay
+  received[0]?.send(json('"before"', 'Cache-Control: max-age=60\r\n'))
+  await inFlight
   upstream.script = numbered('Cache-Control: max-age=60')
-  expect((await ask()).text).toBe('"2"')
-  expect((await ask(FILES_PATH)).text).toBe('"3"')
+  expect((await send()).text).toBe('"2"')
+  expect((await send(FILES_PATH)).text).toBe('"3"')
 })
 
-test('responses to three thousand different requests take no more memory than they may', async () => {
+test('responses to 3000 different requests stay within the memory limit', async () => {
   const maxBytes = 500_000
   await start(numbered('Cache-Control: max-age=60'), { cache: { maxBytes } })
-  const ask1000 = async (from: number) => {
+  const send1000 = async (from: number) => {
     const languages = Array.from({ length: 1000 }, (_, index) => `x-${from + index}`)
     const one = async () => {
       for (let language = languages.pop(); language !== undefined; language = languages.pop()) {
-        await ask(WORKSPACE_PATH, { 'Accept-Language': language })
+        await send(WORKSPACE_PATH, { 'Accept-Language': language })
       }
     }
     await Promise.all(Array.from({ length: 8 }, one))
   }
   for (let turn = 0; turn < 3; turn++) {
-    await ask1000(turn * 1000)
+    await send1000(turn * 1000)
     const bytes = await metricValue(gateway.metrics, 'postern_answer_cache_bytes', {})
-    // There is one workspace only.
+    // A single workspace may use a quarter of the capacity.
     expect(bytes).toBeLessThanOrEqual(maxBytes / 4 + 2000)
     expect(bytes).toBeGreaterThan(maxBytes / 5)
   }

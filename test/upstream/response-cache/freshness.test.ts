@@ -6,11 +6,11 @@ const WALL_MS = Date.UTC(2026, 10, 21, 12)
 const times = { requestedAtMs: 1000, nowMs: 1250, wallMs: WALL_MS }
 const date = (offsetSeconds: number) => new Date(WALL_MS + offsetSeconds * 1000).toUTCString()
 const ETAG = { etag: '"7"' }
-const kept = (headers: UpstreamHeaders) => freshnessOf(headers, times)
+const freshnessFor = (headers: UpstreamHeaders) => freshnessOf(headers, times)
 const lifetimeOf = (cacheControl: string | string[]) =>
-  (kept({ ...ETAG, 'cache-control': cacheControl })?.lifetimeMs ?? Number.NaN) / 1000
+  (freshnessFor({ ...ETAG, 'cache-control': cacheControl })?.lifetimeMs ?? Number.NaN) / 1000
 
-describe('an answer is kept', () => {
+describe('a response is stored', () => {
   test.each([
     ['max-age=60', 60],
     ['MAX-AGE=60', 60],
@@ -21,7 +21,7 @@ describe('an answer is kept', () => {
     ['max-age=60, max-age=60', 60],
     ['max-age=60, must-revalidate', 60],
     ['max-age=99999999999999999999', 2 ** 31],
-  ])('for as long as %s says', (said, seconds) => expect(lifetimeOf(said)).toBe(seconds))
+  ])('for the lifetime of %s', (cacheControl, seconds) => expect(lifetimeOf(cacheControl)).toBe(seconds))
 
   test.each([
     'no-cache',
@@ -37,21 +37,22 @@ describe('an answer is kept', () => {
     's-maxage=x, max-age=60',
     'public',
     'must-revalidate',
-  ])('but validated each time where it is said to be, or is not said to be fresh in numbers: %s', said => {
-    expect(lifetimeOf(said)).toBe(0)
-    // With nothing to validate it by it would never be of use.
-    expect(kept({ 'cache-control': said })).toBeNull()
+  ])('but revalidated with each use if no positive lifetime is declared: %s', cacheControl => {
+    expect(lifetimeOf(cacheControl)).toBe(0)
+    // Without a validator it could never be reused.
+    expect(freshnessFor({ 'cache-control': cacheControl })).toBeNull()
   })
 
-  test('by Expires where there is no age, against the upstream’s own clock', () => {
-    expect(kept({ expires: date(90), date: date(30) })?.lifetimeMs).toBe(60_000)
-    expect(kept({ expires: date(90) })?.lifetimeMs).toBe(90_000)
-    expect(kept({ expires: date(90), 'cache-control': 'max-age=5' })?.lifetimeMs).toBe(5000)
-    for (const expires of ['0', '-1', 'never', date(-1)]) expect(kept({ expires, date: date(0) })).toBeNull()
+  test('until Expires if there is no max-age, by the upstream’s own clock', () => {
+    expect(freshnessFor({ expires: date(90), date: date(30) })?.lifetimeMs).toBe(60_000)
+    expect(freshnessFor({ expires: date(90) })?.lifetimeMs).toBe(90_000)
+    expect(freshnessFor({ expires: date(90), 'cache-control': 'max-age=5' })?.lifetimeMs).toBe(5000)
+    for (const expires of ['0', '-1', 'never', date(-1)])
+      expect(freshnessFor({ expires, date: date(0) })).toBeNull()
   })
 })
 
-describe('an answer is not kept', () => {
+describe('a response is not stored', () => {
   test.each([
     'no-store',
     'No-Store',
@@ -61,14 +62,14 @@ describe('an answer is not kept', () => {
     'Private, max-age=60',
     'private="x", max-age=60',
     'x="a, b", no-store, max-age=60',
-  ])('where the upstream says %s', said => {
-    expect(kept({ ...ETAG, 'cache-control': said })).toBeNull()
-    expect(kept({ ...ETAG, 'cache-control': ['max-age=60', said] })).toBeNull()
+  ])('with %s', cacheControl => {
+    expect(freshnessFor({ ...ETAG, 'cache-control': cacheControl })).toBeNull()
+    expect(freshnessFor({ ...ETAG, 'cache-control': ['max-age=60', cacheControl] })).toBeNull()
   })
 
-  test('where the upstream says nothing of it, with a validator or without', () => {
-    expect(kept({})).toBeNull()
-    expect(kept({ ...ETAG, 'last-modified': date(-3600) })).toBeNull()
+  test('without cache headers, with or without a validator', () => {
+    expect(freshnessFor({})).toBeNull()
+    expect(freshnessFor({ ...ETAG, 'last-modified': date(-3600) })).toBeNull()
   })
 
   test.each([
@@ -77,19 +78,20 @@ describe('an answer is not kept', () => {
     [{ vary: 'Accept, X-Postern-Key-Id' }],
     [{ vary: 'x-forwarded-for' }],
     [{ vary: 'If-None-Match' }],
-  ])('where it is for one caller: %j', more => {
-    expect(kept({ ...ETAG, 'cache-control': 'max-age=60' })).not.toBeNull()
-    expect(kept({ ...ETAG, 'cache-control': 'max-age=60', ...more })).toBeNull()
+  ])('if it is for one caller: %j', more => {
+    expect(freshnessFor({ ...ETAG, 'cache-control': 'max-age=60' })).not.toBeNull()
+    expect(freshnessFor({ ...ETAG, 'cache-control': 'max-age=60', ...more })).toBeNull()
   })
 
-  test('where it is stale already', () => {
-    expect(kept({ 'cache-control': 'max-age=60', age: '60' })).toBeNull()
-    expect(kept({ 'cache-control': 'max-age=60', date: date(-61) })).toBeNull()
+  test('if it is already stale', () => {
+    expect(freshnessFor({ 'cache-control': 'max-age=60', age: '60' })).toBeNull()
+    expect(freshnessFor({ 'cache-control': 'max-age=60', date: date(-61) })).toBeNull()
   })
 })
 
-test('its age is the greater of what it says and of what its date says, and the time of the answer', () => {
-  const ageOf = (headers: UpstreamHeaders) => kept({ 'cache-control': 'max-age=999', ...headers })?.ageMs
+test('the age is the larger of the Age field plus response time, and the age by Date', () => {
+  const ageOf = (headers: UpstreamHeaders) =>
+    freshnessFor({ 'cache-control': 'max-age=999', ...headers })?.ageMs
   expect(ageOf({})).toBe(250)
   expect(ageOf({ age: '10' })).toBe(10_250)
   expect(ageOf({ age: 'ten' })).toBe(250)
@@ -109,11 +111,14 @@ test.each([
   ['min-fresh=6', true],
   ['max-stale=5', false],
   ['only-if-cached', false],
-])('a client that says %j wants a fresher one than of 10 s, with 5 s to go: %s', (said, fresher) => {
-  expect(wantsFresher(directivesOf(said), { ageMs: 10_000, freshForMs: 5000 })).toBe(fresher)
-})
+])(
+  'a request with %j needs more than a response of age 10 s that is fresh for 5 s: %s',
+  (cacheControl, expected) => {
+    expect(wantsFresher(directivesOf(cacheControl), { ageMs: 10_000, freshForMs: 5000 })).toBe(expected)
+  },
+)
 
-test('a value is what stands in its quotes, or up to the next space or comma', () => {
+test('a directive value is quoted, or ends at the next space or comma', () => {
   const directives = directivesOf('a = "b, c" ,d=e f, g="h, i="j" , k=, l')
   expect(Object.fromEntries(directives)).toEqual({
     a: 'b, c',

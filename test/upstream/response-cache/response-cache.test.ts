@@ -14,7 +14,7 @@ const BOUND = 1_000_000
 const metrics = createMetrics()
 const cacheOf = (bytes = BOUND) => new ResponseCache(bytes, metrics)
 
-function answerOf(bytes: number, upstream: Record<string, string> = {}): CachedResponse {
+function responseOf(bytes: number, upstream: Record<string, string> = {}): CachedResponse {
   const freshness = { ageMs: 0, lifetimeMs: 1000 }
   return toCachedResponse({
     upstream,
@@ -26,10 +26,10 @@ function answerOf(bytes: number, upstream: Record<string, string> = {}): CachedR
   })
 }
 
-test('whatever is asked, what is kept takes no more than it may', async () => {
+test('the cache never exceeds its capacity', async () => {
   const cache = cacheOf()
   for (let index = 0; index < 10_000; index++) {
-    cache.store(`ws_${index % 7}`, `question ${index}`, answerOf(index % 3000))
+    cache.store(`ws_${index % 7}`, `key ${index}`, responseOf(index % 3000))
     expect(cache.bytes).toBeLessThanOrEqual(BOUND)
   }
   expect(cache.bytes).toBeGreaterThan(BOUND * 0.9)
@@ -38,59 +38,59 @@ test('whatever is asked, what is kept takes no more than it may', async () => {
   expect(cache.bytes).toBe(0)
 })
 
-test('the account is right whatever is stored, replaced and dropped, in any order', () => {
+test('the byte count is correct after any sequence of stores, replacements and drops', () => {
   const step = fc.record({
     workspace: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
-    question: fc.constantFrom('1', '2', '3'),
+    key: fc.constantFrom('1', '2', '3'),
     bytes: fc.option(fc.nat(40_000), { nil: null }),
   })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), steps => {
       const cache = cacheOf(100_000)
-      for (const { workspace, question, bytes } of steps) {
-        if (bytes === null) cache.drop(workspace, question)
-        else cache.store(workspace, question, answerOf(bytes))
+      for (const { workspace, key, bytes } of steps) {
+        if (bytes === null) cache.drop(workspace, key)
+        else cache.store(workspace, key, responseOf(bytes))
         expect(cache.bytes).toBeGreaterThanOrEqual(0)
         expect(cache.bytes).toBeLessThanOrEqual(100_000)
       }
-      for (const { workspace, question } of steps) cache.drop(workspace, question)
+      for (const { workspace, key } of steps) cache.drop(workspace, key)
       expect(cache.bytes).toBe(0)
     }),
   )
 })
 
-test('one workspace that asks much pushes out its own and nobody else’s', () => {
+test('a workspace with many responses evicts its own only', () => {
   const cache = cacheOf()
-  const answer = answerOf(1000)
-  for (const quiet of ['ws_a', 'ws_b', 'ws_c']) cache.store(quiet, 'question', answer)
-  for (let index = 0; index < 10_000; index++) cache.store('ws_loud', `question ${index}`, answerOf(1000))
-  for (const quiet of ['ws_a', 'ws_b', 'ws_c']) expect(cache.find(quiet, 'question')).toBe(answer)
+  const response = responseOf(1000)
+  for (const quiet of ['ws_a', 'ws_b', 'ws_c']) cache.store(quiet, 'key', response)
+  for (let index = 0; index < 10_000; index++) cache.store('ws_loud', `key ${index}`, responseOf(1000))
+  for (const quiet of ['ws_a', 'ws_b', 'ws_c']) expect(cache.find(quiet, 'key')).toBe(response)
   expect(cache.bytes).toBeLessThan(BOUND / 3)
 })
 
-test('what was used longest ago goes first', () => {
+test('the least recently used response is evicted first', () => {
   const cache = cacheOf()
   for (let index = 0; index < 500; index++) {
-    cache.store('ws', `question ${index}`, answerOf(1000))
-    cache.find('ws', 'question 0')
+    cache.store('ws', `key ${index}`, responseOf(1000))
+    cache.find('ws', 'key 0')
   }
-  expect(cache.find('ws', 'question 0')).toBeDefined()
-  expect(cache.find('ws', 'question 1')).toBeUndefined()
+  expect(cache.find('ws', 'key 0')).toBeDefined()
+  expect(cache.find('ws', 'key 1')).toBeUndefined()
 })
 
-test('one answer that is larger than a workspace may take is not kept, nor is the one of before', () => {
+test('a response that exceeds the share of a workspace is not stored, and drops the earlier one', () => {
   const cache = cacheOf()
-  cache.store('ws', 'question', answerOf(10))
-  cache.store('ws', 'question', answerOf(BOUND / 2))
-  expect(cache.find('ws', 'question')).toBeUndefined()
+  cache.store('ws', 'key', responseOf(10))
+  cache.store('ws', 'key', responseOf(BOUND / 2))
+  expect(cache.find('ws', 'key')).toBeUndefined()
   expect(cache.bytes).toBe(0)
 })
 
-test('what one workspace asked is not found in another', () => {
+test('a response of one workspace is not found for another', () => {
   const cache = cacheOf()
-  cache.store('ws_a', 'question', answerOf(10))
-  expect(cache.find('ws_b', 'question')).toBeUndefined()
-  expect(cache.find('', 'ws_aquestion')).toBeUndefined()
+  cache.store('ws_a', 'key', responseOf(10))
+  expect(cache.find('ws_b', 'key')).toBeUndefined()
+  expect(cache.find('', 'ws_akey')).toBeUndefined()
 })
 
 const DAY = 'Wed, 21 Oct 2026 07:28:00 GMT'
@@ -108,16 +108,16 @@ test.each([
   [{ 'if-modified-since': LATER }, true],
   [{ 'if-modified-since': 'Wed, 21 Oct 2026 07:27:59 GMT' }, false],
   [{ 'if-modified-since': 'yesterday' }, false],
-  // The tag decides where both are given.
+  // With both fields the tag decides.
   [{ 'if-none-match': '"6"', 'if-modified-since': LATER }, false],
-])('a client that says %j has it already: %s', (client, known) => {
-  expect(matchesValidators(client, answerOf(1, { etag: '"7"', 'last-modified': DAY }))).toBe(known)
+])('a client with %j has the response: %s', (client, matches) => {
+  expect(matchesValidators(client, responseOf(1, { etag: '"7"', 'last-modified': DAY }))).toBe(matches)
 })
 
-test('a 304 renews what the upstream said of an answer, but for its body', () => {
+test('a 304 updates the headers, except those of the body', () => {
   const before = { etag: '"7"', age: '5', date: DAY, 'content-length': '9', 'cache-control': 'max-age=1' }
-  const unchanged = { etag: 'W/"7"', 'cache-control': 'no-cache', 'content-length': '0' }
-  expect(refreshedHeaders(before, unchanged)).toEqual({
+  const notModified = { etag: 'W/"7"', 'cache-control': 'no-cache', 'content-length': '0' }
+  expect(refreshedHeaders(before, notModified)).toEqual({
     etag: 'W/"7"',
     'cache-control': 'no-cache',
     'content-length': '9',
