@@ -8,11 +8,11 @@ import { onHandedOver } from '../http/hand-over.ts'
 import { noSchemas } from '../observability/no-schemas.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
+import { dropStrayKeys } from './drop-stray-keys.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
 import { rawDenialOf } from './raw-denial.ts'
 import { closeAfter } from './refuse.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
-import { dropStrayKeys } from './stray-keys.ts'
 
 /** Node's parser rejects a longer head. Our own, lower limits tell the client which part is too large. */
 const MAX_HEAD_LENGTH = 24 * 1024

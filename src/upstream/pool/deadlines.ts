@@ -17,7 +17,7 @@ export class Deadlines {
   readonly #startedAtMs: number
   readonly #waitedBeforeMs: number
   #hasHead = false
-  #held = false
+  #isPaused = false
   #progressed = false
   #progressAtMs = 0
 
@@ -43,19 +43,19 @@ export class Deadlines {
     this.#progressed = true
   }
 
-  get isHeld(): boolean {
-    return this.#held
+  get isPaused(): boolean {
+    return this.#isPaused
   }
 
-  /** @param held whether reading is paused for the client, so that the upstream's idle time does not count */
-  hold(held: boolean): void {
-    this.#held = held
+  /** @param isPaused whether reading is paused for the client, so that the upstream's idle time does not count */
+  setPaused(isPaused: boolean): void {
+    this.#isPaused = isPaused
     this.#progressed = true
   }
 
   /** @returns start of the exchange and how long its client has read nothing; 0 ms if no data waits for it */
   stall(nowMs: number): { startedAtMs: number; stalledMs: number } {
-    const stalledMs = this.#held && !this.#progressed ? nowMs - this.#progressAtMs : 0
+    const stalledMs = this.#isPaused && !this.#progressed ? nowMs - this.#progressAtMs : 0
     return { startedAtMs: this.#startedAtMs, stalledMs }
   }
 
@@ -69,7 +69,7 @@ export class Deadlines {
     const idleMs = nowMs - this.#progressAtMs
     if (elapsedMs + this.#waitedBeforeMs >= limits.totalTimeoutMs) return 'total_timeout'
     if (!this.#hasHead) return elapsedMs >= limits.headersTimeoutMs ? 'headers_timeout' : null
-    if (this.#held) return idleMs >= limits.clientStallMs ? 'client_stalled' : null
+    if (this.#isPaused) return idleMs >= limits.clientStallMs ? 'client_stalled' : null
     return idleMs >= limits.bodyIdleTimeoutMs ? 'body_timeout' : null
   }
 }

@@ -18,7 +18,7 @@ import type {
   PreemptableExchange,
   UpstreamRequest,
 } from './exchange-parties.ts'
-import { UpstreamMeter } from './pool-metrics.ts'
+import { PoolMetrics } from './pool-metrics.ts'
 import { selectForPreemption } from './preemption.ts'
 import { type Resolve, resolveName, UpstreamAddresses } from './resolver.ts'
 import { upstreamTargetsOf } from './targets.ts'
@@ -46,7 +46,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   slot = NO_SLOT
   readonly #clients: UpstreamClients
   readonly #sweeper: DeadlineSweeper
-  readonly #meter: UpstreamMeter
+  readonly #poolMetrics: PoolMetrics
   readonly #circuit: Circuit
   /** The single request that a half-open circuit admits. */
   #probe: UpstreamExchange | null = null
@@ -77,7 +77,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     }
     const { origin } = new URL(settings.url)
     this.#clients = new UpstreamClients(() => new UpstreamClient(new URL(origin), connect, connecting))
-    this.#meter = new UpstreamMeter(deps.metrics, () => ({
+    this.#poolMetrics = new PoolMetrics(deps.metrics, () => ({
       ...this.#clients.figures(),
       pending: connecting.count,
       queued: this.#shares.queued,
@@ -135,7 +135,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
 
   headReceived(exchange: UpstreamExchange): void {
     this.#circuit.succeeded()
-    this.#meter.headReceived(exchange.statusCode, exchange.waitedMs, exchange.retried)
+    this.#poolMetrics.headReceived(exchange.statusCode, exchange.waitedMs, exchange.retried)
   }
 
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
@@ -144,7 +144,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
       const address = exchange.client?.connection.address
       if (address) this.#addresses.book.failed(address, this.nowMs())
     }
-    this.#meter.failed(failure.kind, exchange.retried && exchange.statusCode === 0)
+    this.#poolMetrics.failed(failure.kind, exchange.retried && exchange.statusCode === 0)
   }
 
   released(exchange: UpstreamExchange, broken: boolean): void {

@@ -82,8 +82,8 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   }
 
   resume(): void {
-    if (this.#state.kind !== 'streaming' || !this.#deadlines.isHeld) return
-    this.#deadlines.hold(false)
+    if (this.#state.kind !== 'streaming' || !this.#deadlines.isPaused) return
+    this.#deadlines.setPaused(false)
     this.#state.controller.resume()
   }
 
@@ -188,7 +188,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     // A copy, because the sink may use it while more is read.
     const next = sink.write(ownCopyOf(chunk))
     if (next === 'pause') {
-      this.#deadlines.hold(true)
+      this.#deadlines.setPaused(true)
       controller.pause()
     } else if (next === 'discard' && this.#state === state) {
       this.#state = { kind: 'discarding', controller }

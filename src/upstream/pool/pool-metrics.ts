@@ -22,7 +22,7 @@ export interface PoolFigures {
 const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_open']
 
 /** Updates the metrics of the upstream. Metric handles are resolved once, not per request. */
-export class UpstreamMeter {
+export class PoolMetrics {
   readonly #metrics: Metrics
   readonly #timeToHeaders: HistogramHandle
   readonly #handlesByCode = new Map<number, CounterHandle>()

@@ -29,7 +29,7 @@ test('each chunk of a body restarts its idle deadline', () => {
 test('while reading is paused for the client, only the client’s deadline counts', () => {
   const deadlines = start()
   deadlines.headReceived(5090)
-  deadlines.hold(true)
+  deadlines.setPaused(true)
   expect(deadlines.overdue(5100)).toBeNull()
   expect(deadlines.overdue(5399)).toBeNull()
   expect(deadlines.overdue(5400)).toBe('client_stalled')
@@ -38,9 +38,9 @@ test('while reading is paused for the client, only the client’s deadline count
 test('when the client reads again, the idle deadline of the body restarts', () => {
   const deadlines = start()
   deadlines.headReceived(5090)
-  deadlines.hold(true)
+  deadlines.setPaused(true)
   deadlines.overdue(5100)
-  deadlines.hold(false)
+  deadlines.setPaused(false)
   expect(deadlines.overdue(5390)).toBeNull()
   expect(deadlines.overdue(5439)).toBeNull()
   expect(deadlines.overdue(5440)).toBe('body_timeout')
