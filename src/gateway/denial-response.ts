@@ -1,6 +1,6 @@
 import { type Denial, type DenialReason, denialRow } from '../domain/denial.ts'
-import { type BufferedResponse, bufferedResponse, fieldsOf } from '../http/buffered-response.ts'
-import { bytesOf } from '../http/byte-string.ts'
+import { type BufferedResponse, bufferedResponse, toFieldList } from '../http/buffered-response.ts'
+import { toByteString } from '../http/byte-string.ts'
 
 /** The response to a denied request, without its request id. */
 export interface ErrorResponse {
@@ -46,5 +46,5 @@ export function denialResponse(denial: Denial): BufferedResponse {
 
 function build(denial: Denial): BufferedResponse {
   const { status, headers, body } = errorResponseOf(denial)
-  return bufferedResponse(status, fieldsOf(headers), bytesOf(body))
+  return bufferedResponse(status, toFieldList(headers), toByteString(body))
 }

@@ -1,8 +1,8 @@
 import type { KeyGrant } from '../domain/key/key-record.ts'
-import { type BufferedResponse, bufferedResponse, fieldsOf } from '../http/buffered-response.ts'
-import { asByteString, bytesOf } from '../http/byte-string.ts'
+import { type BufferedResponse, bufferedResponse, toFieldList } from '../http/buffered-response.ts'
+import { asByteString, toByteString } from '../http/byte-string.ts'
 
-const FIELDS = fieldsOf({
+const FIELDS = toFieldList({
   'content-type': 'application/json; charset=utf-8',
   'cache-control': 'no-store',
   'x-content-type-options': 'nosniff',
@@ -13,6 +13,6 @@ export function describeKey({ workspaceId, scopes, id, hint, expiresAtMs }: KeyG
   const expiresAt = new Date(expiresAtMs).toISOString()
   // Only the hint can hold non-ASCII characters. Converted first, it leaves one byte per character in the whole body,
   // which halves the time of JSON and of the write.
-  const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint: bytesOf(hint), expiresAt })
+  const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint: toByteString(hint), expiresAt })
   return bufferedResponse(200, FIELDS, asByteString(body))
 }

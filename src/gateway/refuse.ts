@@ -32,12 +32,12 @@ const refuse: Refuse = ({ response, observation }, denial, closesConnection = fa
   const row = denialRow(denial.reason)
   observation.reason = denial.reason
   if (row.responsible === 'upstream') observation.source = 'upstream'
-  if (closesConnection || row.closesConnection === true) closeAfter({ response })
+  if (closesConnection || row.closesConnection === true) announceClose({ response })
   observation.responseBytes = writeBuffered(response, denialResponse(denial), observation.requestId)
 }
 
 /** Sends `Connection: close` with this response and reads no further request of the connection. */
-export function closeAfter({ response }: Pick<ClientRequest, 'response'>): void {
+export function announceClose({ response }: Pick<ClientRequest, 'response'>): void {
   closeConnectionAfter(response.req)
   response.setHeader('connection', 'close')
 }

@@ -11,7 +11,7 @@ import type { ClientRequest } from '../upstream/client-request.ts'
 import { dropStrayKeys } from './drop-stray-keys.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
 import { rawDenialOf } from './raw-denial.ts'
-import { closeAfter } from './refuse.ts'
+import { announceClose } from './refuse.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
 
 /** Node's parser rejects a longer head. Our own, lower limits tell the client which part is too large. */
@@ -78,7 +78,7 @@ export function serveRequests(
     // `close` follows the last byte and also an abort; Fastify's onResponse does not follow an abort.
     response.on('close', () => gateway.observer.end(observation, response))
     // The next request on this connection might get no response. If it is not read, the client can retry it elsewhere.
-    if (deps.isDraining()) closeAfter(request)
+    if (deps.isDraining()) announceClose(request)
     try {
       handleRequest(gateway, request, incoming.originalUrl)?.catch((error: unknown) => fail(request, error))
     } catch (error) {

@@ -13,7 +13,7 @@ export interface BufferedResponse {
 }
 
 /** @returns alternating names and values */
-export function fieldsOf(headers: Readonly<Record<string, string>>): readonly string[] {
+export function toFieldList(headers: Readonly<Record<string, string>>): readonly string[] {
   return Object.entries(headers).flat()
 }
 

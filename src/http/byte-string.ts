@@ -7,7 +7,7 @@ const scratch = Buffer.alloc(1024)
 const MAX_BYTES_PER_UNIT = 3
 
 /** @param body bytes, or a string to encode in UTF-8 */
-export function bytesOf(body: string | Buffer): ByteString {
+export function toByteString(body: string | Buffer): ByteString {
   if (typeof body !== 'string') return asByteString(body.toString('latin1'))
   const fits = body.length * MAX_BYTES_PER_UNIT <= scratch.length
   const length = fits ? scratch.write(body) : Buffer.byteLength(body)

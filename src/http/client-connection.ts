@@ -120,7 +120,7 @@ export class ClientConnection {
     this.#discardInput()
   }
 
-  /** Rejects invalid input and closes the connection after the pending responses. @param build a complete response */
+  /** Rejects invalid input and closes the connection after the pending responses. @param build returns a complete response */
   reject(build: () => string): void {
     // A request whose response has begun gets no second response if its body turns out to be invalid.
     if (this.#receivingBody?.headersSent === true) this.closeAfterPending()

@@ -107,7 +107,7 @@ export class RequestObserver {
     this.#accessLog.writeUnparsed(requestId, status, reason)
   }
 
-  /** The whole response is with Node, or a held-back refusal: neither counts as in flight any longer. */
+  /** The response has been handed over to Node, or is a delayed denial: it no longer counts as in flight. */
   handedOver(seen: RequestObservation): void {
     if (!seen.isInFlight) return
     seen.isInFlight = false

@@ -4,10 +4,10 @@ import {
   type BufferedResponse,
   bufferedResponse,
   dropOwnHeaders,
-  fieldsOf,
+  toFieldList,
   writeBuffered,
 } from '../http/buffered-response.ts'
-import { type ByteString, bytesOf, NO_BYTES } from '../http/byte-string.ts'
+import { type ByteString, NO_BYTES, toByteString } from '../http/byte-string.ts'
 import { flushInBatch } from '../http/flush-in-batch.ts'
 import { handOver } from '../http/hand-over.ts'
 import type { RequestObservation } from '../observability/request-observation.ts'
@@ -19,7 +19,7 @@ import type { PolicyDecision, UpstreamHeaders } from './response-policy.ts'
 
 export type PassedResponse = Extract<PolicyDecision, { kind: 'pass' }>
 
-/** @returns receives the body; null if it is not needed */
+/** @returns sink for the body; null if it is not needed */
 export function respond(
   request: ClientRequest,
   upstreamResponse: UpstreamResponse,
@@ -93,7 +93,7 @@ export function rejectionResponse(
 ): BufferedResponse {
   const fields = retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
   const rejection = readRejection(body, headers['content-encoding'])
-  return bufferedResponse(statusCode, fieldsOf(fields), bytesOf(JSON.stringify(rejection)))
+  return bufferedResponse(statusCode, toFieldList(fields), toByteString(JSON.stringify(rejection)))
 }
 
 const REJECTION_HEADERS = {
@@ -131,7 +131,7 @@ export class ClientSink implements BodySink {
 
   writeAll(body: Buffer): void {
     this.#request.observation.responseBytes = body.length
-    this.#completeBody = bytesOf(body)
+    this.#completeBody = toByteString(body)
   }
 
   write(chunk: Buffer): 'continue' | 'pause' {

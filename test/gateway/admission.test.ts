@@ -36,7 +36,7 @@ test('long turns of the event loop lower the limit', () => {
   expect(admission.limit).toBe(32)
 })
 
-test('under overload a rejection is delayed by three periods', async () => {
+test('under overload a rejection is delayed until the end of the third period', async () => {
   inFlight = 10
   admission.recordLoad(LATE)
   expect(admission.limit).toBe(10)

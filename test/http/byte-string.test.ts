@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { bytesOf } from '../../src/http/byte-string.ts'
+import { toByteString } from '../../src/http/byte-string.ts'
 
 test('a string of any length becomes its UTF-8 bytes, one character per byte', () => {
   const text = fc.oneof(
@@ -10,7 +10,7 @@ test('a string of any length becomes its UTF-8 bytes, one character per byte', (
   )
   fc.assert(
     fc.property(text, body => {
-      expect(Buffer.from(bytesOf(body), 'latin1').equals(Buffer.from(body))).toBe(true)
+      expect(Buffer.from(toByteString(body), 'latin1').equals(Buffer.from(body))).toBe(true)
     }),
     { numRuns: 2000 },
   )
@@ -19,17 +19,17 @@ test('a string of any length becomes its UTF-8 bytes, one character per byte', (
 test('a buffer becomes its bytes, one character per byte', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 2000 }), bytes => {
-      expect(Buffer.from(bytesOf(Buffer.from(bytes)), 'latin1').equals(Buffer.from(bytes))).toBe(true)
+      expect(Buffer.from(toByteString(Buffer.from(bytes)), 'latin1').equals(Buffer.from(bytes))).toBe(true)
     }),
   )
 })
 
 test.each([341, 342])('a string of %d characters of three bytes each', length => {
-  expect(bytesOf('…'.repeat(length))).toHaveLength(3 * length)
+  expect(toByteString('…'.repeat(length))).toHaveLength(3 * length)
 })
 
 test('a conversion does not change the result of an earlier one', () => {
-  const first = bytesOf('wsk_…KQcW')
-  bytesOf('another key’s')
+  const first = toByteString('wsk_…KQcW')
+  toByteString('another key’s')
   expect(Buffer.from(first, 'latin1').toString()).toBe('wsk_…KQcW')
 })

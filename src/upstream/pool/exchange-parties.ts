@@ -23,7 +23,7 @@ export interface UpstreamResponse {
 
 /** Receives the outcome of an exchange. One of the two is called once, and neither after `abort()`. */
 export interface ExchangeHandler {
-  /** @returns receives the body; null if it is not needed */
+  /** @returns sink for the body; null if it is not needed */
   onHead(response: UpstreamResponse): BodySink | null
   /** The exchange failed before the head of the response. */
   onFailure(failure: UpstreamFailure, waitedMs: number): void

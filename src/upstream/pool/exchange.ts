@@ -12,7 +12,7 @@ import type {
   UpstreamRequest,
   UpstreamResponse,
 } from './exchange-parties.ts'
-import { fieldLinesOf, isSoundHead, isWholeBody, Surplus } from './framing.ts'
+import { DiscardLimits, fieldLinesOf, isCompleteBody, isSoundHead } from './framing.ts'
 import { ownCopyOf } from './upstream-socket.ts'
 
 type Controller = Dispatcher.DispatchController
@@ -50,7 +50,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
 
   readonly #owner: ExchangeOwner<UpstreamExchange>
   readonly #deadlines: Deadlines
-  readonly #surplus = new Surplus()
+  readonly #discardLimits = new DiscardLimits()
   #state: State
 
   /** @param waitedBeforeMs how long the client has already waited for a coalesced request */
@@ -132,7 +132,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     const isFinal = statusCode >= 200
     const isSound = isFinal
       ? isSoundHead(statusCode, headers, fieldLinesOf(controller))
-      : !this.#surplus.exceededByInterim(statusCode)
+      : !this.#discardLimits.exceededByInterim(statusCode)
     if (!isSound) controller.abort(new UpstreamFailure('protocol'))
     else if (isFinal) this.#onHead(statusCode, headers)
     // The raw fields would retain the buffers that they were read into, until the exchange ends.
@@ -142,7 +142,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   onResponseData(_controller: Controller, chunk: Buffer): void {
     this.#deadlines.progressed()
     if (this.#state.kind === 'streaming') this.#deliver(this.#state, chunk)
-    else if (this.#surplus.exceededByDiscarded(chunk.length)) this.#abandon()
+    else if (this.#discardLimits.exceededByDiscarded(chunk.length)) this.#abandon()
     this.client?.connection.release()
   }
 
@@ -181,7 +181,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
 
   #deliver(state: Extract<State, { kind: 'streaming' }>, chunk: Buffer): void {
     const { sink, controller } = state
-    if (sink.writeAll !== undefined && isWholeBody(chunk, this.headers)) {
+    if (sink.writeAll !== undefined && isCompleteBody(chunk, this.headers)) {
       sink.writeAll(chunk)
       return
     }

@@ -28,13 +28,13 @@ export function fieldLinesOf({ rawHeaders }: Dispatcher.DispatchController): num
 }
 
 /** Whether the chunk has the length that the head declares. @param headers of a sound head */
-export function isWholeBody(chunk: Buffer, headers: UpstreamHeaders): boolean {
+export function isCompleteBody(chunk: Buffer, headers: UpstreamHeaders): boolean {
   const length = headers['content-length']
   return length !== undefined && Number(length) === chunk.length
 }
 
 /** Limits what an exchange may receive beside the needed response: interim responses and discarded bytes. */
-export class Surplus {
+export class DiscardLimits {
   #interimResponses = 0
   #discardedBytes = 0
 

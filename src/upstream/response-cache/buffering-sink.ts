@@ -6,7 +6,7 @@ export const MAX_BUFFERED_BYTES = 256 * 1024
 
 export interface BufferingOutcomes {
   complete(body: Buffer): void
-  /** @returns receives the complete body instead; null if it is not needed */
+  /** @returns sink for the complete body; null if it is not needed */
   tooLong(): BodySink | null
   fail(failure: UpstreamFailure | null): void
 }

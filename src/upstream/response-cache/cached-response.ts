@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { BufferedResponse } from '../../http/buffered-response.ts'
-import { type ByteString, bytesOf, NO_BYTES } from '../../http/byte-string.ts'
+import { type ByteString, NO_BYTES, toByteString } from '../../http/byte-string.ts'
 import type { UpstreamHeaders } from '../response-policy.ts'
 import type { Freshness } from './freshness.ts'
 
@@ -59,7 +59,7 @@ export function toCachedResponse({
     upstream,
     fields: fields.flat(),
     notModifiedFields: fields.filter(([name]) => !CONTENT_FIELDS.has(name)).flat(),
-    body: typeof body === 'string' || length > MAX_TEXT_BYTES ? body : bytesOf(body),
+    body: typeof body === 'string' || length > MAX_TEXT_BYTES ? body : toByteString(body),
     length,
     requestedAtMs,
     bornAtMs,

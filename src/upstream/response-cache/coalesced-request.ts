@@ -1,5 +1,5 @@
-import { type BufferedResponse, bufferedResponse, fieldsOf } from '../../http/buffered-response.ts'
-import { bytesOf } from '../../http/byte-string.ts'
+import { type BufferedResponse, bufferedResponse, toFieldList } from '../../http/buffered-response.ts'
+import { toByteString } from '../../http/byte-string.ts'
 import type { Refuse } from '../client-request.ts'
 import type { UpstreamFailure } from '../failure.ts'
 import { abortResponse, type Forward } from '../forward.ts'
@@ -150,7 +150,7 @@ export class CoalescedRequest implements ExchangeHandler {
     if (this.#update !== null && freshness !== null) {
       this.#respondFromCache(this.#update.store(headers, passed.headers, body, freshness))
     } else {
-      this.#respondToAll(bufferedResponse(statusCode, sharedFields(passed), bytesOf(body)))
+      this.#respondToAll(bufferedResponse(statusCode, sharedFields(passed), toByteString(body)))
     }
   }
 
@@ -221,7 +221,7 @@ export class CoalescedRequest implements ExchangeHandler {
 function sharedFields({
   headers: { 'content-length': _length, ...headers },
 }: PassedResponse): readonly string[] {
-  return fieldsOf({ ...headers, 'x-content-type-options': 'nosniff' })
+  return toFieldList({ ...headers, 'x-content-type-options': 'nosniff' })
 }
 
 /** Keeps an error in responding to one waiter away from the other waiters and from undici's parser. */

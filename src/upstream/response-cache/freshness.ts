@@ -10,7 +10,7 @@ const SECONDS = /^\d+$/
 export type Directives = ReadonlyMap<string, string>
 
 /** When a response was requested and received. */
-export interface Times {
+export interface ResponseTimes {
   /** Monotonic. */
   readonly requestedAtMs: number
   readonly nowMs: number
@@ -31,7 +31,7 @@ export interface Freshness {
  * request is authorized, cached or not. A response with a cookie belongs to one caller.
  * @returns null if it may not be stored, or could never be reused
  */
-export function freshnessOf(headers: UpstreamHeaders, times: Times): Freshness | null {
+export function freshnessOf(headers: UpstreamHeaders, times: ResponseTimes): Freshness | null {
   const directives = directivesOf(headers['cache-control'])
   const isExplicit = directives.size > 0 || headers['expires'] !== undefined
   if (!isExplicit || directives.has('no-store') || directives.has('private')) return null
@@ -67,7 +67,7 @@ export function directivesOf(field: string | string[] | undefined): Directives {
 }
 
 /** An invalid number of seconds counts as stale (RFC 9111, section 4.2.1). */
-function lifetimeOf(headers: UpstreamHeaders, directives: Directives, { wallMs }: Times): number {
+function lifetimeOf(headers: UpstreamHeaders, directives: Directives, { wallMs }: ResponseTimes): number {
   const seconds = directives.get('s-maxage') ?? directives.get('max-age')
   if (seconds !== undefined) return secondsOf(seconds) * 1000
   const expiresMs = dateOf(headers['expires'])
@@ -75,7 +75,7 @@ function lifetimeOf(headers: UpstreamHeaders, directives: Directives, { wallMs }
 }
 
 /** RFC 9111, section 4.2.3. A `Date` has whole seconds, so a difference below one second counts as 0. */
-function ageOf(headers: UpstreamHeaders, { requestedAtMs, nowMs, wallMs }: Times): number {
+function ageOf(headers: UpstreamHeaders, { requestedAtMs, nowMs, wallMs }: ResponseTimes): number {
   const age = headers['age']
   const ageFieldMs = typeof age === 'string' ? secondsOf(age) * 1000 : 0
   const apparentMs = Math.floor((wallMs - (dateOf(headers['date']) ?? wallMs)) / 1000) * 1000
