@@ -11,8 +11,8 @@ export interface AnsweredGateways {
 }
 
 /**
- * Whatever the console may answer, all of it at once: what of it is there, and what is null, is what a test asserts. Read from JSON, so
- * stated and not shown.
+ * Every field that an admin response can have. A test asserts which of them are present or null. The JSON is trusted
+ * here and not validated.
  */
 export interface AdminAnswer {
   readonly key: AnsweredKey

@@ -2,14 +2,14 @@ import type { KeyTier, StoreName, TierAnswer } from '../../src/keys/key-store.ts
 
 export interface Asked {
   readonly digest: string
-  /** Answers this one question; without an answer, with what the tier would have said when it was asked. */
+  /** Resolves this one lookup; without an argument, with the record that the tier held when the lookup began. */
   answer(answer?: TierAnswer): void
 }
 
 /** A tier that answers, fails or stalls on demand. */
 export class ChaosTier implements KeyTier {
   readonly name: StoreName
-  /** Questions that wait, oldest first. */
+  /** Stalled lookups, oldest first. */
   readonly waiting: Asked[] = []
   asked = 0
   #mode: 'answer' | 'fail' | 'throw' | 'stall' = 'answer'
@@ -28,7 +28,7 @@ export class ChaosTier implements KeyTier {
     this.#mode = 'fail'
   }
 
-  /** What no tier should do. */
+  /** Breaks the contract of a tier, which must not throw. */
   throws(): void {
     this.#mode = 'throw'
   }
@@ -39,7 +39,7 @@ export class ChaosTier implements KeyTier {
 
   async get(digest: string): Promise<TierAnswer> {
     this.asked++
-    if (this.#mode === 'throw') throw new Error('A tier that breaks its word')
+    if (this.#mode === 'throw') throw new Error('This tier throws on purpose')
     if (this.#mode === 'fail') return outOfOrder()
     const content = this.#content(digest)
     if (this.#mode === 'answer') return content
@@ -48,10 +48,10 @@ export class ChaosTier implements KeyTier {
     })
   }
 
-  /** Lets the oldest question that waits be answered. */
+  /** Resolves the oldest stalled lookup. */
   release(answer?: TierAnswer): void {
     const next = this.waiting.shift()
-    if (next === undefined) throw new Error(`Nobody waits for ${this.name}`)
+    if (next === undefined) throw new Error(`No lookup is pending in ${this.name}`)
     next.answer(answer)
   }
 }

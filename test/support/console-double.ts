@@ -7,7 +7,7 @@ import type { RedisServer } from './redis-server.ts'
 
 const BEAT_EVERY_MS = 50
 
-/** What a console does in Redis: records, announcements, beats. */
+/** Writes to Redis what a console writes: records, announcements, heartbeats. */
 export class ConsoleDouble {
   readonly #server: RedisServer
   readonly #clock: Clock
@@ -32,7 +32,7 @@ export class ConsoleDouble {
     await this.#server.admin.set(redisKeyOf(digest), encodeRecord(record, digest, RECORD_KEY))
   }
 
-  /** @returns how many heard it */
+  /** @returns the number of subscribers that received it */
   async announce(digest: string, version: number): Promise<number> {
     return await this.#publish(changeMessage({ digest, version, atMs: this.#clock.wallMs() }))
   }
@@ -43,7 +43,7 @@ export class ConsoleDouble {
 
   #beat(): string {
     const now = this.#clock.monotonicMs()
-    // Where a test holds its clock, a heartbeat is still no copy of the last one.
+    // If the test holds the clock still, a heartbeat must still differ from the one before.
     this.#sentMs = Math.max(this.#sentMs + 1, Math.floor(now))
     return heartbeatMessage({ sender: 'double', monotonicMs: this.#sentMs, atMs: this.#clock.wallMs() })
   }

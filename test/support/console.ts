@@ -18,7 +18,7 @@ export const KEY_SERVICE_TOKEN = 'key-service-token-of-the-tests'
 export interface ConsoleOptions {
   readonly databaseUrl?: string
   readonly redisUrl?: string
-  /** In place of the address, where it takes more to say which Redis. */
+  /** Replaces `url` if the topology needs more than an address. */
   readonly redis?: Partial<Config['redis']>
   readonly adminToken?: string | null
   readonly internal?: Partial<Config['console']['internal']>
@@ -29,7 +29,7 @@ export interface ConsoleOptions {
   readonly parts?: Partial<ConsoleParts>
 }
 
-/** A real console over a real database, with what it logged; stopped when the running test ends. */
+/** A real console over a real database, with its log. It stops when the running test ends. */
 export async function startConsole(options: ConsoleOptions = {}) {
   const log: Record<string, unknown>[] = []
   const logger = pino({ level: 'debug' }, { write: line => void log.push(JSON.parse(line)) })
@@ -51,7 +51,7 @@ export interface Answer {
   readonly text: string
 }
 
-/** Asks as a program with the admin token does, or below `/internal` as a gateway, unless a test says otherwise. */
+/** Sends requests with the admin token, or below `/internal` with the gateways' token, unless a test sets headers. */
 function asker({ app, internal }: Console) {
   return async (
     method: 'GET' | 'HEAD' | 'POST' | 'PATCH',
@@ -134,7 +134,7 @@ export function consoleConfig({
     drain: { delayMs: 0, timeoutMs: 1000 },
     reload: { everySeconds: 0 },
     metrics: { workspaces: [], exemplars: false },
-    // The schema's union of levels has no static type so far.
+    // The schema's union of levels has no static type.
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug' },
     scopes: { 'workspace:read': 'See the workspace', 'files:read': 'List its files' },

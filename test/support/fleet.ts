@@ -12,7 +12,7 @@ import { TcpProxy } from './tcp-proxy.ts'
 import { until } from './until.ts'
 import { ALL_SCOPES, type IssuedKey } from './world.ts'
 
-/** A gateway, and the ways on which it hears and asks. */
+/** A gateway, and the proxies on its connections to Redis and the key service. */
 export interface Replica extends Listening {
   readonly toRedis: TcpProxy
   readonly toKeyService: TcpProxy
@@ -20,16 +20,16 @@ export interface Replica extends Listening {
 
 export interface Revoked {
   readonly askedAtMs: number
-  /** As the record says: before the commit, by a little. */
+  /** From the record: shortly before the commit. */
   readonly committedAtMs: number
   readonly announced: boolean
 }
 
 const RECOVERY_MS = 20_000
-/** Measured is the way from the commit on: the disk of a machine that is shared may take a second for it. */
+/** In memory, because on a shared disk one commit can take a second and the tests measure the time after it. */
 const DATABASES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
-/** Redis, console and gateways as processes, with a proxy on each way between them. */
+/** Redis, console and gateways as processes, with a proxy on each connection between them. */
 export class Fleet {
   readonly redis: RedisServer
   readonly console: Listening
@@ -107,11 +107,11 @@ export class Fleet {
     return fleet
   }
 
-  /** Every replica hears and reads Redis, and the console announces. */
+  /** Waits until every replica is connected to Redis and the console announces changes. */
   async untilHealthy(): Promise<void> {
     for (const { urls } of this.replicas) {
       await until(
-        'the gateway hears',
+        'the gateway is connected',
         async () => {
           const { changes, redis } = await readiness(urls.ops)
           return changes === 'connected' && redis === 'ok'
@@ -127,7 +127,7 @@ export class Fleet {
   async issue(count: number): Promise<IssuedKey[]> {
     return Promise.all(
       Array.from({ length: count }, async () => {
-        const body = { name: 'of a fleet', scopes: ALL_SCOPES }
+        const body = { name: 'fleet test key', scopes: ALL_SCOPES }
         const { key, secret } = await this.#post('/workspaces/ws_1/keys', 201, body)
         return { id: String((key as { id: string }).id), secret: String(secret) }
       }),
@@ -141,13 +141,13 @@ export class Fleet {
     return { askedAtMs, committedAtMs: Date.parse(revokedAt), announced: announced === true }
   }
 
-  /** Revokes a key, and waits until every gateway has confirmed, or a second. */
+  /** Revokes a key; the console responds when every gateway has confirmed, or after a second. */
   async revokeAndWait({ id }: IssuedKey): Promise<AnsweredGateways> {
-    // What the console answers is tested where it is made.
+    // The console's response is trusted here; test/control tests it.
     return (await this.#post(`/keys/${id}/revoke?wait=1`, 200))['gateways'] as AnsweredGateways
   }
 
-  /** Rotates a key so that the old one ends in so many seconds. @returns when: since the epoch, ms */
+  /** Rotates a key with a grace period. @returns the end of the old key, in ms since the epoch */
   async endSoon({ id }: IssuedKey, seconds: number): Promise<number> {
     const { replaced } = await this.#post(`/keys/${id}/rotate`, 201, { overlapSeconds: seconds })
     return Date.parse((replaced as { expiresAt: string }).expiresAt)

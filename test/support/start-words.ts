@@ -4,18 +4,18 @@ import { fileURLToPath } from 'node:url'
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** What `npm start` gives to node, as package.json says it: what is measured and tested is what people run. */
+/** Arguments that `npm start` passes to node, read from package.json, so that tests and benchmarks run what users run. */
 export function startWords(checkout: string): string[] {
   const manifest: { scripts: { start: string } } = JSON.parse(
     readFileSync(join(checkout, 'package.json'), 'utf8'),
   )
   const [exec, node, ...words] = manifest.scripts.start.split(' ')
   if (exec !== 'exec' || node !== 'node')
-    throw new Error('The script start in package.json is not: exec node …')
+    throw new Error('The start script in package.json does not begin with: exec node')
   return words
 }
 
-/** The options of V8 among them. The image and the benchmark's other servers start with the same. */
+/** The V8 options among them. The image and the other servers of the benchmark use the same. */
 export const V8_FLAGS: readonly string[] = startWords(CHECKOUT).filter(
   word => word.startsWith('--') && word !== '--require',
 )
