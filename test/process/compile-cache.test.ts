@@ -37,7 +37,7 @@ function cached(): string[] {
     .map(entry => join(entry.parentPath, entry.name))
 }
 
-test('a start from sources keeps what it has compiled, and an edited source is compiled anew', () => {
+test('a start from sources caches compiled code, and an edited source is compiled again', () => {
   expect(start('--help').stdout).toContain('the data plane')
   expect(cached().length).toBeGreaterThan(100)
   const program = join(checkout, 'src/cli/program.ts')
@@ -45,7 +45,7 @@ test('a start from sources keeps what it has compiled, and an edited source is c
   expect(start('--help')).toMatchObject({ status: 0, stdout: expect.stringContaining('the other plane') })
 })
 
-test('damaged files of it change nothing', () => {
+test('damaged cache files change nothing', () => {
   const expected = start('--help')
   for (const file of cached()) writeFileSync(file, readFileSync(file).fill(0xa5, 40))
   expect(start('--help')).toEqual(expected)
@@ -53,7 +53,7 @@ test('damaged files of it change nothing', () => {
   expect(start('--help')).toEqual(expected)
 })
 
-test('where it cannot be kept, the program starts all the same, and says nothing of it', () => {
+test('if the cache cannot be written, the program starts without a message', () => {
   const expected = start('--help')
   rmSync(cache, { recursive: true })
   writeFileSync(cache, 'a file in its place')
