@@ -19,22 +19,22 @@ async function statusAt({ urls }: Replica, { secret }: IssuedKey): Promise<numbe
   return statusCode
 }
 
-/** A key that every one of these has in memory. */
+/** Issues a key that all these replicas have in memory. */
 async function issueKnown(replicas: readonly Replica[]): Promise<IssuedKey> {
   const [key] = await fleet.issue(1)
-  if (key === undefined) throw new Error('One key was asked for')
+  if (key === undefined) throw new Error('The console issued no key')
   for (const replica of replicas) expect(await statusAt(replica, key)).toBe(200)
   return key
 }
 
 async function untilAllConfirm(): Promise<void> {
-  await until('all three confirm', async () => {
+  await until('all three gateways confirm', async () => {
     const [key] = await fleet.issue(1)
     return key !== undefined && (await fleet.revokeAndWait(key)).confirmed === 3
   })
 }
 
-test('when the console says that all have confirmed, each refuses the key at the very next request', async () => {
+test('once the console reports that all gateways have confirmed, each rejects the key at its next request', async () => {
   await untilAllConfirm()
   const tookMs: number[] = []
   for (let round = 0; round < 50; round++) {
@@ -52,16 +52,16 @@ test('when the console says that all have confirmed, each refuses the key at the
       ),
     ),
   )
-  process.stdout.write(`revocation, answered once all three confirmed: 50 keys, p50/p99 ${p50}/${p99} ms\n`)
+  process.stdout.write(`revocation confirmed by all three gateways: 50 keys, p50/p99 ${p50}/${p99} ms\n`)
 })
 
-test('a gateway that hears nothing is counted as one that asks for each key', async () => {
+test('a gateway without a subscription is counted as verifying each key', async () => {
   const [deaf, ...others] = fleet.replicas
-  if (deaf === undefined) throw new Error('A fleet has replicas')
+  if (deaf === undefined) throw new Error('The fleet has no replicas')
   await untilAllConfirm()
   deaf.toRedis.hold('back')
   try {
-    await until('it is known to be deaf', async () => {
+    await until('the console counts it as disconnected', async () => {
       const gateways = await fleet.revokeAndWait(await issueKnown(others))
       return gateways.confirmed === 2 && gateways.verifying === 1
     })
@@ -74,9 +74,9 @@ test('a gateway that hears nothing is counted as one that asks for each key', as
   await fleet.untilHealthy()
 })
 
-test('a gateway that is frozen is named, and the others are not waited for longer than it takes', async () => {
+test('a frozen gateway is reported as silent, and the others confirm without delay', async () => {
   const [frozen, ...others] = fleet.replicas
-  if (frozen === undefined) throw new Error('A fleet has replicas')
+  if (frozen === undefined) throw new Error('The fleet has no replicas')
   await untilAllConfirm()
   frozen.process.child.kill('SIGSTOP')
   try {

@@ -5,24 +5,24 @@ import type { IssuedKey } from '../support/world.ts'
 import { findViolations, type History, lagsOf, quantile, type Revocation } from './history.ts'
 import { Load } from './load.ts'
 
-/** Once it was refused, a key is asked for less and less often; until then often enough to tell when. */
+/** Request intervals of a watched key: short until its first rejection, to time it, then increasing. */
 const PROBE_MS = 5
 const REPROBE_MS = 150
-/** A request must be sent after the bound, so that something is shown. */
+/** A request this long after the bound proves that the key stays rejected. */
 const BEYOND_MS = 200
 const BACKGROUND_PER_SECOND = 150
 
 export interface Scenario {
   readonly name: string
   readonly boundMs: number
-  /** Keys that are revoked, each watched on each replica. */
+  /** Keys to revoke, each watched on each replica. */
   readonly keys: number
   readonly revocationsPerSecond: number
-  /** Begins when all keys are in the memory of all replicas and under load. */
+  /** Starts when every replica has all keys in memory and is under load. */
   readonly fault?: (fleet: Fleet) => void | Promise<void>
-  /** In place of `fleet.revoke` for each key. */
+  /** Replaces `fleet.revoke`. */
   readonly revoke?: (key: IssuedKey) => Promise<Revoked>
-  /** With the fault, when all was revoked and watched. */
+  /** Runs during the fault, after all revocations have been watched. */
   readonly meanwhile?: (fleet: Fleet, revoked: readonly Revoked[]) => void | Promise<void>
   readonly mend?: (fleet: Fleet) => void | Promise<void>
 }
@@ -33,8 +33,8 @@ export interface Outcome {
 }
 
 /**
- * Revokes keys under load while something is broken, mends it, and holds what all clients saw to the promise. Other keys
- * are used all the while, and none of them may be refused.
+ * Revokes keys under load during a fault, repairs it, and checks what all clients saw against the guarantee. Other keys are
+ * in use all the time, and none of them may be rejected.
  */
 export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Scenario): Promise<Outcome> {
   await fleet.untilHealthy()
@@ -85,7 +85,7 @@ async function revokeAndWatch(
   return Promise.all(begun)
 }
 
-/** From just before the revocation until a request was sent after its bound. */
+/** Sends requests from just before the revocation until after its bound. */
 async function watch(
   load: Load,
   key: IssuedKey,
@@ -105,7 +105,7 @@ async function watch(
   }
 }
 
-/** A few of each kind are enough to read. */
+/** The first few violations of each kind. */
 function summary(violations: ReturnType<typeof findViolations>): Record<string, unknown> {
   const byKind = Map.groupBy(violations, ({ kind }) => kind)
   return Object.fromEntries(
@@ -123,7 +123,7 @@ function report({ name, boundMs }: Scenario, history: History): void {
   process.stdout.write(
     [
       `revocation, ${name}: ${history.revocations.size} keys, ${history.samples.length} requests, ${failed} failed;`,
-      `refused after p50/p99/max ms per replica ${ofReplica.join(' ')};`,
+      `rejected after p50/p99/max ms per replica ${ofReplica.join(' ')};`,
       `accepted until ${quantile(lastAcceptanceMs, 1)} ms (bound ${boundMs})\n`,
     ].join(' '),
   )

@@ -9,10 +9,10 @@ import { Load } from './load.ts'
 const KEYS = 1_000
 const PER_SECOND = 2_000
 const LOOKUPS = 'postern_key_cache_lookups_total'
-/** On a machine that is shared it may take its time. */
+/** Allowance for a shared machine. */
 const PATIENCE_MS = 40_000
 
-/** A thousand keys in use at full load, while what Redis knows is lost, and while nothing is heard. */
+/** A thousand keys in use under load, while Redis loses its data and while the gateways are disconnected. */
 export function describeThousandKeys(): void {
   describe('with a thousand keys in use at full load', () => {
     let fleet: Fleet
@@ -20,7 +20,7 @@ export function describeThousandKeys(): void {
     let load: Load
 
     beforeAll(async () => {
-      // A short life in memory, so that every key is verified again within a test.
+      // A short TTL, so that every key is looked up again within the test.
       fleet = await Fleet.start(3, { POSTERN_KEYS_MEMORY_TTL_SECONDS: '3' })
       keys = await fleet.issue(KEYS)
       load = new Load(fleet.replicas.map(({ urls }) => urls.gateway))
@@ -31,14 +31,14 @@ export function describeThousandKeys(): void {
       await fleet.stop()
     })
 
-    /** Lookups of each replica in a tier. */
+    /** Number of lookups of each replica in a tier. */
     function lookupsIn(tier: 'redis' | 'key_service'): Promise<number[]> {
       return Promise.all(
         fleet.replicas.map(async ({ urls }) => sumOf(await scrape(urls.ops), LOOKUPS, `tier="${tier}"`)),
       )
     }
 
-    /** Calls that replicas make of the console from now on, whatever is in them. */
+    /** Counts calls to the console from now on, of any size. */
     function countCalls(): () => number {
       let calls = 0
       for (const { toKeyService } of fleet.replicas) {
@@ -49,16 +49,19 @@ export function describeThousandKeys(): void {
       return () => calls
     }
 
-    /** Asks with all keys, under a fault, until the condition holds. @returns what clients saw, and what it cost */
+    /** Sends requests with all keys during a fault until the condition holds. @returns failures and cost */
     async function underLoad(name: string, begin: () => Promise<unknown>, end: () => Promise<boolean>) {
       load.samples.length = 0
       load.keepAsking(keys, PER_SECOND)
-      await until('all keys were asked with', () => load.samples.length > KEYS * fleet.replicas.length)
+      await until(
+        'every key has been used at every replica',
+        () => load.samples.length > KEYS * fleet.replicas.length,
+      )
       const [keyService, calls, startMs] = [await lookupsIn('key_service'), countCalls(), performance.now()]
       const before = load.samples.length
       try {
         await begin()
-        await until('it is over', end, PATIENCE_MS)
+        await until('the condition holds', end, PATIENCE_MS)
       } finally {
         await load.stop()
       }
@@ -77,12 +80,12 @@ export function describeThousandKeys(): void {
       return { failed, lookups, calls: calls() }
     }
 
-    test('a Redis that loses everything at full load costs no request, and one lookup per key and replica', async () => {
+    test('a Redis that loses all data under load fails no request and costs one lookup per key and replica', async () => {
       const before = await lookupsIn('redis')
       const { failed, lookups } = await underLoad(
         'FLUSHALL at load',
         () => fleet.redis.admin.flushall(),
-        // Each key is sought in Redis first.
+        // Each key is looked up in Redis first.
         async () =>
           (await lookupsIn('redis')).every((count, replica) => count - (before[replica] ?? 0) > 2 * KEYS),
       )
@@ -90,7 +93,7 @@ export function describeThousandKeys(): void {
       for (const count of lookups) expect(count).toBeLessThanOrEqual(KEYS)
     })
 
-    test('three deaf replicas with a thousand keys in use do not drown the console', async () => {
+    test('three disconnected replicas with a thousand keys in use do not overload the console', async () => {
       const before = await lookupsIn('key_service')
       const { failed, lookups, calls } = await underLoad(
         'Redis stopped at load',
