@@ -13,15 +13,15 @@ const MINUTE_MS = 60_000
 const GATEWAYS = ['postern-gateway-6c9f7-2lq8x', 'postern-gateway-6c9f7-8vwzt', 'postern-gateway-6c9f7-kp4dn']
 const KEYS = '/workspaces/ws_1/keys'
 
-/** One page as somebody comes to see it. */
+/** One page in one state. */
 export interface Scene {
   readonly name: string
-  /** For whoever is not signed in. */
+  /** For visitors who are not signed in. */
   readonly signedOut?: boolean
   show(page: Page): Promise<unknown>
 }
 
-/** Time that stands still, until a scene is about how long things take. */
+/** A clock that stands still until a scene depends on durations. */
 class StageClock {
   #wallMs = NOW_MS
   #runsSinceMs: number | null = null
@@ -122,7 +122,7 @@ function scenesOf(
     { name: 'finish', show: open(`${KEYS}/${build}/finish`) },
     {
       name: 'revoke',
-      // A dialog on the spot, or, without a script, a page.
+      // A dialog, or a page without JavaScript.
       show: async page => {
         await page.goto(`${site.origin}${KEYS}/${importer}`)
         await page.locator('a', { hasText: 'Revoke' }).click()
@@ -133,7 +133,7 @@ function scenesOf(
     { name: 'not-found', show: open('/workspaces/ws_1/nothing') },
     { name: 'secret', show: page => issue(page, 'deploy, staging') },
     { name: 'issued-already', show: page => issue(page, 'reloaded').then(() => page.reload()) },
-    // With what the scenes before have done.
+    // After the changes of the scenes before it.
     { name: 'audit', show: open('/workspaces/ws_1/audit') },
     { name: 'deliveries', show: open('/workspaces/ws_1/deliveries') },
     { name: 'revoked', show: page => revoke(page, GATEWAYS) },

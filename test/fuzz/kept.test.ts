@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => fuzzer.stop())
 
-describe('answers of an upstream that were once passed on wrongly, or nearly', () => {
+describe('upstream responses that were once forwarded wrongly, or nearly', () => {
   test.each(keptAnswers)('%s', async (name, kept) => {
     const { outcome, breach } = await fuzzer.exchange(name, kept, kept.client)
     expect({ outcome, breach }).toEqual({ outcome: kept.outcome, breach: null })
@@ -19,7 +19,7 @@ describe('answers of an upstream that were once passed on wrongly, or nearly', (
   })
 })
 
-describe('requests that were once read wrongly, or nearly', () => {
+describe('requests that were once parsed wrongly, or nearly', () => {
   test.each(keptRequests)('%s', async (_name, kept) => {
     const { world } = fuzzer
     const { secret } = await world.issue()

@@ -58,7 +58,7 @@ const signed = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] } as
 const opaque = { kind: 'opaque' } as const
 const digest = '0'.repeat(64)
 
-/** Everything that takes apart a text of a client, an upstream, Redis, a key service, a provider or a user. */
+/** Every function that parses text of a client, an upstream, Redis, a key service, a provider or a user. */
 const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Cache-Control of an upstream, made private': privateCacheControl,
   'Cache-Control of an upstream, for the cache': text => fresh({ 'cache-control': text }),
@@ -118,7 +118,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a span of time': parseDuration,
 }
 
-/** How texts begin that a parser goes on with. */
+/** Beginnings of text that a parser continues after. */
 const STARTS = ['', 'x', '"', '/', '<', '[', '{"a":', 'a="', 'Bearer wsk_', 'max-age=']
 const PUMPS = [
   ...[
@@ -187,7 +187,7 @@ test.each(Object.entries(PARSERS))('%s is read in linear time', (_name, parse) =
     try {
       parse(text)
     } catch {
-      // A refusal, in its own time.
+      // A rejection must be linear, too.
     }
   }
   const slow = STARTS.flatMap(start =>

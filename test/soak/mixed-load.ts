@@ -6,26 +6,26 @@ import { type Asked, judge } from './verdict.ts'
 export interface Tally {
   sent: number
   right: number
-  /** Honest failures while something was broken, and while nothing was. */
+  /** Failures that are allowed during a fault, and such failures without a fault. */
   failed: number
   failedUnexcused: number
-  /** The client left, or its connection ended before the answer did. */
+  /** The client disconnected, or the connection ended before the response did. */
   cut: number
   readonly wrong: string[]
 }
 
 const CONNECTIONS = 24
-/** What is asked with a key that may be revoked while it is answered. */
+/** Requests with a key that may be revoked before the response. */
 const OF_LIVE_KEY: ReadonlySet<Asked['kind']> = new Set(['own', 'self', 'foreign', 'bad_query'])
 const PAUSE_MS = 2
 
-/** Clients of all kinds that ask without end, and write down every answer that is not the right one. */
+/** Clients of all kinds that send requests continuously and record every wrong response. */
 export class MixedLoad {
   readonly tally: Tally = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
   readonly #url: string
   readonly #keys: KeyRing
   readonly #pool: Pool
-  /** Whether something is broken, or was a moment ago. */
+  /** Whether a fault is active, or was a moment ago. */
   readonly #excused: () => boolean
   readonly #clients: Promise<void>[]
   #running = true
@@ -74,7 +74,7 @@ export class MixedLoad {
   }
 
   #note(verdict: ReturnType<typeof judge>, asked: Asked, key: HeldKey, excused: boolean): void {
-    // Who was revoked meanwhile has nothing to expect any more.
+    // The key was revoked in the meantime: no response is expected.
     const revokedMeanwhile = OF_LIVE_KEY.has(asked.kind) && !this.#keys.isLive(key)
     if (verdict.kind === 'right' || revokedMeanwhile) this.tally.right++
     else if (verdict.kind === 'wrong') this.tally.wrong.push(`${asked.kind}: ${verdict.why}`)
@@ -101,7 +101,7 @@ export class MixedLoad {
     return { secret, target, asked: { kind: 'own', workspaceId, requestId } }
   }
 
-  /** Asks, and is gone at any moment of the answer. */
+  /** Sends a request and disconnects at a random moment. */
   #leaveEarly(): Promise<void> {
     const key = this.#keys.anyLive()
     const target = `/api/v1/workspaces/${key?.workspaceId}`
