@@ -25,7 +25,7 @@ test('every test that SECURITY.md names exists', () => {
 })
 
 test('the twelve worst threats are twelve, each with a tested countermeasure', () => {
-  const rows = rowsUnder('### The twelve worst')
+  const rows = rowsUnder('### The twelve worst threats')
   expect(rows.map(([number]) => number)).toEqual(Array.from({ length: 12 }, (_, index) => String(index + 1)))
   for (const [, threat = '', kills = '', tests = ''] of rows) {
     expect([threat, kills.length > 0, filesIn(tests).length > 0]).toEqual([threat, true, true])
