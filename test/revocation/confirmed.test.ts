@@ -56,10 +56,10 @@ test('once the console reports that all gateways have confirmed, each rejects th
 })
 
 test('a gateway without a subscription is counted as verifying each key', async () => {
-  const [deaf, ...others] = fleet.replicas
-  if (deaf === undefined) throw new Error('The fleet has no replicas')
+  const [disconnected, ...others] = fleet.replicas
+  if (disconnected === undefined) throw new Error('The fleet has no replicas')
   await untilAllConfirm()
-  deaf.toRedis.hold('back')
+  disconnected.toRedis.hold('back')
   try {
     await until('the console counts it as disconnected', async () => {
       const gateways = await fleet.revokeAndWait(await issueKnown(others))
@@ -69,7 +69,7 @@ test('a gateway without a subscription is counted as verifying each key', async 
     await fleet.revokeAndWait(key)
     for (const replica of others) expect(await statusAt(replica, key)).toBe(401)
   } finally {
-    deaf.toRedis.resume()
+    disconnected.toRedis.resume()
   }
   await fleet.untilHealthy()
 })

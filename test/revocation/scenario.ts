@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { Fleet, Revoked } from '../support/fleet.ts'
-import { StallMeter } from '../support/stall-meter.ts'
+import type { Listening } from '../support/postern-process.ts'
+import { StarvationMeter } from '../support/starvation-meter.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { findViolations, type History, lagsOf, quantile, type Revocation } from './history.ts'
 import { Load } from './load.ts'
@@ -29,7 +30,7 @@ export interface Scenario {
 }
 
 export interface Outcome {
-  /** The bound that was checked: that of the scenario, and the longest stall of the machine. */
+  /** The bound that was checked: that of the scenario, and the time for which other programs starved these processes. */
   readonly boundMs: number
   readonly history: History
   readonly revoked: readonly Revoked[]
@@ -44,7 +45,11 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
   const keys = await fleet.issue(scenario.keys)
   const load = new Load(fleet.replicas.map(({ urls }) => urls.gateway))
   const revocations = new Map<string, Revocation>()
-  const stalls = new StallMeter()
+  // The way of a change to a replica: the console, this process with its proxies, the replica.
+  const meters = fleet.replicas.map(
+    replica => new StarvationMeter([process.pid, fleet.console, replica].map(pidOf)),
+  )
+  const starvedMs = () => Math.max(...meters.map(meter => meter.longestMs))
   let mend = async () => {
     mend = async () => {}
     await scenario.mend?.(fleet)
@@ -57,10 +62,10 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
     await scenario.meanwhile?.(fleet, revoked)
     await mend()
     await fleet.untilHealthy()
-    // A stall moves the bound: the last requests must come after it.
+    // The last requests must be sent after the bound.
     const committedAtMs = Math.max(...[...revocations.values()].map(each => each.committedAtMs))
-    await pause(Math.max(0, committedAtMs + scenario.boundMs + stalls.longestMs + BEYOND_MS - Date.now()))
-    const boundMs = scenario.boundMs + stalls.longestMs
+    await pause(Math.max(0, committedAtMs + scenario.boundMs + starvedMs() + BEYOND_MS - Date.now()))
+    const boundMs = scenario.boundMs + starvedMs()
     await load.askAll([...good, ...keys])
     await load.stop()
     const history = { replicas: fleet.replicas.length, samples: load.samples, revocations }
@@ -70,8 +75,13 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
   } finally {
     await load.stop()
     await load.close()
+    for (const meter of meters) meter.stop()
     await mend()
   }
+}
+
+function pidOf(listening: number | Listening): number {
+  return typeof listening === 'number' ? listening : (listening.process.child.pid ?? 0)
 }
 
 async function revokeAndWatch(
