@@ -75,7 +75,7 @@ describe('issue', () => {
     expect(exit.stderr).toContain(`postern keys rotate ${ID} --overlap 0s`)
   })
 
-  test('does not ask a third time, and says that nobody knows whether there is a key', async () => {
+  test('does not retry a third time, and says that it is unknown whether a key was issued', async () => {
     admin.answers(breaksOff)
     const exit = await postern(...ISSUE)
     expect([exit.code, exit.stdout, admin.requests.length]).toEqual([69, '', 2])
@@ -171,7 +171,7 @@ describe('rotate', () => {
     expect(admin.requests.map(({ body }) => body)).toEqual([{}, { overlapSeconds: 0 }])
   })
 
-  test('without an overlap says that the old key is revoked, and which gateways have heard of it', async () => {
+  test('without an overlap says that the old key is revoked, and which gateways have confirmed it', async () => {
     const old = keyJson({ state: 'revoked', revokedAt: '2026-11-20T00:00:00.000Z' })
     const gateways = { known: 2, confirmed: 2, verifying: 0, silent: [] }
     admin.answers(says(201, { ...rotated, replaced: old, announced: false, gateways }))
@@ -229,7 +229,7 @@ describe('revoke', () => {
       },
       '1 of 4 gateways have confirmed it; 2 are disconnected and check each key with the console before accepting it; no answer within a second from pod-7.',
     ],
-  ])('says which gateways have heard of it: %j', async (gateways, sentence) => {
+  ])('says which gateways have confirmed it: %j', async (gateways, sentence) => {
     admin.answers(says(200, { ...revoked, gateways }))
     const { code, stdout } = await postern('keys', 'revoke', ID, '--yes')
     expect({ code, last: stdout.split('\n').at(-1) }).toEqual({ code: 0, last: sentence })
@@ -424,7 +424,7 @@ describe('where the console is, and what opens it', () => {
     expect(admin.requests[0]?.path).toBe('/postern/admin/v1/workspaces/ws_1/keys?limit=200')
   })
 
-  test('no setting of gateway or console is needed, and none is judged', async () => {
+  test('no setting of gateway or console is required or checked', async () => {
     const exit = await runPostern(LIST, {
       ...admin.env,
       POSTERN_NO_SUCH_SETTING: '1',

@@ -25,7 +25,7 @@ describe.skipIf(!has(SCRIPT))('before a key is revoked at a terminal', () => {
     return terminal
   }
 
-  test('a person is told what will break', async () => {
+  test('the prompt says what will break', async () => {
     const terminal = await untilAsked()
     for (const fact of ['billing importer', 'ws_1', 'files:read workspace:read', 'active', '3 minutes ago']) {
       expect(terminal.shown).toContain(fact)
@@ -62,7 +62,7 @@ describe.skipIf(!has(SCRIPT))('before a key is revoked at a terminal', () => {
     expect(terminal.shown).not.toContain('Revoked at')
   })
 
-  test('--yes is not asked, nor is a key that nobody can use any more', async () => {
+  test('there is no prompt with --yes, nor for a key that is already unusable', async () => {
     admin.answers(says(200, { key: revoked, announced: true }))
     expect(await new Terminal([...REVOKE, '--yes'], admin.env).exited).toBe(0)
     expect(asked()).toEqual(['POST'])

@@ -108,7 +108,7 @@ describe('an endpoint', () => {
     ['a bound of another type', { limit: { type: 'token', maximum: 5 } }],
     ['a name with a delimiter in it', { 'a&b': { type: 'token', maxLength: 5 } }],
     ['a name that is empty', { '': { type: 'token', maxLength: 5 } }],
-    ['a name with brackets, whatever its rule', { 'a[]': 5 }],
+    ['a name with brackets, with any rule', { 'a[]': 5 }],
   ])('has query parameters that can be checked: not %s', (_, query) => {
     expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', query }).length).toBeGreaterThan(0)
   })

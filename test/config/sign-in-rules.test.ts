@@ -44,7 +44,7 @@ describe('signing in', () => {
 
   test.each<[string, NodeJS.ProcessEnv, RegExp]>([
     [
-      'over http, where anybody could read along',
+      'over http, which others could read',
       { POSTERN_CONSOLE_PUBLIC_URL: 'http://keys.example.com' },
       /must be https/,
     ],
@@ -61,7 +61,7 @@ describe('signing in', () => {
       /a number from 60 to/,
     ],
     ['with a limit of nothing', { POSTERN_CONSOLE_SIGN_INS_PER_MINUTE: '0' }, /from 1 to/],
-    ['with a proxy that is no address', { POSTERN_CONSOLE_TRUSTED_PROXIES: 'everybody' }, /CIDR/],
+    ['with a proxy that is no address', { POSTERN_CONSOLE_TRUSTED_PROXIES: 'every client' }, /CIDR/],
   ])('is refused %s', (_, change, text) => {
     expect(mistakes(change)).toEqual([expect.stringMatching(text)])
   })

@@ -109,7 +109,7 @@ describe('weak secrets are refused with the settings', () => {
     expect(ofLength(16)).toEqual([])
   })
 
-  it('but none that is good, whatever plane runs', () => {
+  it('but accepts valid ones on every plane', () => {
     for (const planes of [[], ['gateway'], ['console']] as const) {
       expect(mistakesOf({ environment: ENOUGH, planes })).toEqual([])
     }

@@ -130,7 +130,7 @@ describe('a person from claims', () => {
     expect(personOf({ sub: 'the-subject', ...claims }, names)?.name).toBe(expected)
   })
 
-  test.each<unknown>([undefined, '', 7, 'a\nb', 'ü', 'x'.repeat(256)])('is nobody with the sub %j', sub => {
+  test.each<unknown>([undefined, '', 7, 'a\nb', 'ü', 'x'.repeat(256)])('rejects the sub %j', sub => {
     expect(personOf({ sub }, names)).toBeNull()
   })
 })
