@@ -21,7 +21,7 @@ test('a goal against a contestant that did not run is skipped, neither met nor m
   const samples = samplesOf({ ours: [10], theirs: [20] })
   const goals = [
     { name: 'ours', to: 'theirs', atMost: 0.4 },
-    { name: 'ours', to: 'nobody', atMost: 1 },
+    { name: 'ours', to: 'absent', atMost: 1 },
   ]
   expect(evaluateGoals(samples, goals).map(({ ratio, met }) => [ratio, met])).toEqual([[0.5, false]])
 })

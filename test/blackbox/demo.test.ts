@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { AnsweredGateways } from '../support/admin-answer.ts'
+import type { GatewaysResponse } from '../support/admin-answer.ts'
 import { freePort } from '../support/free-port.ts'
 import { PosternProcess } from '../support/postern-process.ts'
 import { CURL, has } from '../support/tools.ts'
@@ -53,7 +53,7 @@ describe.skipIf(!has(CURL))('the commands that the demo prints work as pasted', 
     const [, , , , , revoke, after] = curlLines()
     // If the machine stalls for the second that the console waits, the next request reports the confirmation.
     const confirmed = await until('the gateway has confirmed', async () => {
-      const { gateways } = JSON.parse(await paste(revoke)) as { gateways: AnsweredGateways }
+      const { gateways } = JSON.parse(await paste(revoke)) as { gateways: GatewaysResponse }
       expect(gateways.known).toBe(1)
       return gateways.confirmed === 1 && gateways
     })

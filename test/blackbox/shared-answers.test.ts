@@ -31,7 +31,7 @@ beforeAll(async () => {
   world = await startWorld(SETTINGS)
   keeper = await startPostern('gateway', { ...world.env, ...KEEPING })
   await until(
-    'it hears',
+    'the gateway is connected',
     async () => (await scrapeOne(keeper.urls.ops, 'postern_key_invalidation_connected')) === 1,
   )
   key = await world.issue()
@@ -106,16 +106,19 @@ test('different workspaces or scopes never share a response', async () => {
     keys.map(async ([workspaceId, scopes]) => {
       const issued = await world.issue({ workspaceId, scopes: [...scopes] })
       const target = `/api/v1/workspaces/${workspaceId}/files`
-      return { answers: [ask(target, issued), ask(target, issued)], told: [workspaceId, scopes.join(' ')] }
+      return {
+        answers: [ask(target, issued), ask(target, issued)],
+        expected: [workspaceId, scopes.join(' ')],
+      }
     }),
   )
   await inFlight(2 * keys.length)
   await atUpstream(keys.length)
   answerAll()
-  for (const { answers, told } of asked) {
+  for (const { answers, expected } of asked) {
     for (const { body } of await Promise.all(answers)) {
       const said = new Map((JSON.parse(body) as string[]).map(line => line.split(': ') as [string, string]))
-      expect([said.get('x-postern-workspace-id'), said.get('x-postern-scopes')]).toEqual(told)
+      expect([said.get('x-postern-workspace-id'), said.get('x-postern-scopes')]).toEqual(expected)
     }
   }
   expect(world.upstream.requests).toHaveLength(keys.length)

@@ -70,14 +70,14 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
   await replaceGateways(list(A, B))
   await restartConsole(list(A, B))
   const still = await issue('signed by A')
-  expect([isSignedBy(still.secret, A), await madeMacOf(still.secret)]).toEqual([true, 'A'])
+  expect([isSignedBy(still.secret, A), await signerOf(still.secret)]).toEqual([true, 'A'])
   hold('still', still.secret)
   await load.goOn()
 
   // B signs. Here gateways restart after the console, elsewhere before it: the order no longer matters.
   await restartConsole(list(B, A))
   const young = await issue('signed by B')
-  expect([isSignedBy(young.secret, B), await madeMacOf(young.secret)]).toEqual([true, 'B'])
+  expect([isSignedBy(young.secret, B), await signerOf(young.secret)]).toEqual([true, 'B'])
   hold('young', young.secret)
   await load.goOn()
   await replaceGateways(list(B, A))
@@ -85,7 +85,7 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
 
   // Lost records return to Redis with a MAC by B. A gateway that was left behind with A alone asks the console.
   await redis.admin.flushall()
-  await until('the records are back in Redis', async () => (await madeMacOf(old[0]?.secret ?? '')) === 'B')
+  await until('the records are back in Redis', async () => (await signerOf(old[0]?.secret ?? '')) === 'B')
   const forgotten = await startUnconnected(list(A))
   for (const key of [...old, still]) expect(await ask(forgotten.urls.gateway, key.secret)).toBe('200')
   expect(await ask(forgotten.urls.gateway, revoked.secret)).toBe('key_revoked')
@@ -184,9 +184,9 @@ function isSignedBy(key: string, secret: Buffer): boolean {
 }
 
 /** The secret that signed the record in Redis. */
-async function madeMacOf(key: string): Promise<'A' | 'B' | 'nobody'> {
+async function signerOf(key: string): Promise<'A' | 'B' | 'neither'> {
   const digest = digestOf(key)
   const text = (await redis.admin.get(redisKeyOf(digest))) ?? ''
   if (decodeRecord(text, digest, [deriveRecordKey(A)]).ok) return 'A'
-  return decodeRecord(text, digest, [deriveRecordKey(B)]).ok ? 'B' : 'nobody'
+  return decodeRecord(text, digest, [deriveRecordKey(B)]).ok ? 'B' : 'neither'
 }

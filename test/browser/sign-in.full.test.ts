@@ -69,7 +69,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
     return `https://${NEIGHBOUR_HOST}:${(server.address() as AddressInfo).port}/`
   }
 
-  async function somebody(): Promise<Visitor> {
+  async function newVisitor(): Promise<Visitor> {
     const one = await visitor(browser, { ignoreHTTPSErrors: true })
     onTestFinished(() => one.close())
     return one
@@ -83,7 +83,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
 
   test('users sign in and out; the cookie is host-only and not readable by scripts', async () => {
     const { origin } = await startSite()
-    const { page, context, complaints } = await somebody()
+    const { page, context, complaints } = await newVisitor()
     await signIn(page, origin)
     const [session, ...others] = await context.cookies(origin)
     expect(others).toEqual([])
@@ -111,7 +111,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
 
   test('a sibling domain cannot plant a session', async () => {
     const { origin } = await startSite()
-    const { page, context } = await somebody()
+    const { page, context } = await newVisitor()
     await signIn(page, origin)
     const [mine] = await context.cookies(origin)
     await context.clearCookies()
@@ -128,7 +128,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
 
   test('a sibling domain cannot forge requests with the browser’s cookies', async () => {
     const { origin, keys } = await startSite()
-    const { page } = await somebody()
+    const { page } = await newVisitor()
     await signIn(page, origin)
     const form = (path: string) =>
       `<form method="post" action="${origin}${path}"><input name="name" value="forged"><input name="scopes" value="files:read"></form>`
@@ -158,7 +158,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
 
   test('a sibling domain cannot frame the console', async () => {
     const { origin } = await startSite()
-    const { page } = await somebody()
+    const { page } = await newVisitor()
     await signIn(page, origin)
     await page.goto(await startNeighbour(`<iframe src="${origin}/workspaces/ws_1/keys"></iframe>`))
     const frame = page.frames()[1]

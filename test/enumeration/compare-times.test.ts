@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { chance } from '../fuzz/mutate.ts'
 import {
   compare,
-  isToldApart,
+  DISTINCT_FROM,
+  isDistinguishable,
   type Kind,
-  leastNoticed,
+  leastDetectable,
   type TimedRequests,
-  TOLD_APART,
 } from './compare-times.ts'
 
 const SUBJECTS = 64
@@ -40,7 +40,7 @@ function timesLike(
 describe('two kinds of requests', () => {
   it.each([1, 2, 3, 4])('with equal times are not distinguished, in spite of drift: seed %i', seed => {
     const comparison = compare(timesLike(40_000, seed, time => time))
-    expect(isToldApart(comparison)).toBe(false)
+    expect(isDistinguishable(comparison)).toBe(false)
     expect(comparison.areaUnderCurve).toBeCloseTo(0.5, 1)
   })
 
@@ -49,7 +49,7 @@ describe('two kinds of requests', () => {
     ['seldom, by a millisecond', (time, random) => (random() < 0.02 ? time + 1e6 : time)],
     ['never on average, but with more variance', (time, random) => time + (random() - 0.5) * 150_000],
   ])('of which one is slower %s are distinguished', (_how, slower) => {
-    expect(isToldApart(compare(timesLike(40_000, 1, slower)))).toBe(true)
+    expect(isDistinguishable(compare(timesLike(40_000, 1, slower)))).toBe(true)
   })
 
   it('follow the random assignment: rarely beyond 3 deviations by chance, and beyond 1 as often as a normal distribution', () => {
@@ -58,7 +58,7 @@ describe('two kinds of requests', () => {
     expect(ranks.filter(rank => Math.abs(rank) > 3).length).toBeLessThanOrEqual(3)
     expect(ranks.filter(rank => Math.abs(rank) > 1).length).toBeGreaterThan(15)
     expect(ranks.filter(rank => Math.abs(rank) > 1).length).toBeLessThan(50)
-    expect(ranks.filter(rank => Math.abs(rank) > TOLD_APART)).toEqual([])
+    expect(ranks.filter(rank => Math.abs(rank) > DISTINCT_FROM)).toEqual([])
   })
 
   it('with constant times have no deviation, and half of the area under the curve', () => {
@@ -72,7 +72,7 @@ describe('two kinds of requests', () => {
   })
 
   it('come with the smallest difference that would have been detected', () => {
-    const least = leastNoticed(timesLike(40_000, 3, time => time))
+    const least = leastDetectable(timesLike(40_000, 3, time => time))
     expect(least).toBeGreaterThan(10)
     expect(least).toBeLessThan(20_000)
   })

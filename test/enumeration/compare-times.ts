@@ -36,7 +36,7 @@ export interface Comparison {
 }
 
 /** Threshold for distinguishing two kinds; with three scores, one false alarm in about 70,000 runs. */
-export const TOLD_APART = 5
+export const DISTINCT_FROM = 5
 
 export function compare(timed: TimedRequests): Comparison {
   const { nanoseconds } = timed
@@ -59,18 +59,18 @@ export function compare(timed: TimedRequests): Comparison {
   }
 }
 
-export function isToldApart({ deviations }: Comparison): boolean {
-  return Object.values(deviations).some(value => Math.abs(value) > TOLD_APART)
+export function isDistinguishable({ deviations }: Comparison): boolean {
+  return Object.values(deviations).some(value => Math.abs(value) > DISTINCT_FROM)
 }
 
 /** The smallest delay of one kind, in nanoseconds, that these measurements would have detected. */
-export function leastNoticed({ subjects, nanoseconds, kindOf }: TimedRequests): number {
+export function leastDetectable({ subjects, nanoseconds, kindOf }: TimedRequests): number {
   const slower = (by: number) =>
     nanoseconds.map((time, index) => (kindOf[subjects[index] ?? 0] === 1 ? time + by : time))
   let [low, high] = [0, 1e8]
   while (high - low > 10) {
     const middle = (low + high) / 2
-    if (isToldApart(compare({ subjects, nanoseconds: slower(middle), kindOf }))) high = middle
+    if (isDistinguishable(compare({ subjects, nanoseconds: slower(middle), kindOf }))) high = middle
     else low = middle
   }
   return high

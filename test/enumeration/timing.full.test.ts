@@ -2,7 +2,13 @@ import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { get } from '../support/raw-client.ts'
 import { startWorld, type World } from '../support/world.ts'
-import { type Comparison, compare, isToldApart, leastNoticed, type TimedRequests } from './compare-times.ts'
+import {
+  type Comparison,
+  compare,
+  isDistinguishable,
+  leastDetectable,
+  type TimedRequests,
+} from './compare-times.ts'
 import { drawKinds, type Subject, timePairs } from './time-pairs.ts'
 
 /** `npm run timing` measures all pairs; an ordinary run as many as fit into its time. */
@@ -59,9 +65,9 @@ test('response times do not reveal whether another workspace exists', {
     SECONDS,
   )
   const comparison = compare(timed)
-  const least = `; ${(leastNoticed(timed) / 1000).toFixed(2)} µs more would have been detected`
+  const least = `; ${(leastDetectable(timed) / 1000).toFixed(2)} µs more would have been detected`
   print('existing or not', comparison, least)
-  expect(isToldApart(comparison)).toBe(false)
+  expect(isDistinguishable(comparison)).toBe(false)
   expect(world.upstream.requests).toEqual([])
 })
 
@@ -74,7 +80,7 @@ test('nor whether a missing scope or an invalid parameter was checked first', {
   )
   const comparison = compare(timed)
   print('existing or not, with a wrong parameter', comparison)
-  expect(isToldApart(comparison)).toBe(false)
+  expect(isDistinguishable(comparison)).toBe(false)
 })
 
 test('the same statistics do distinguish requests that are forwarded to the upstream', {
@@ -83,6 +89,6 @@ test('the same statistics do distinguish requests that are forwarded to the upst
   const own = subjectsOf(name => `/api/v1/workspaces/${exists(name) ? name : 'ws_1'}`)
   const comparison = compare(await measure(own, SECONDS / 10))
   print('another workspace or the key’s own', comparison)
-  expect(isToldApart(comparison)).toBe(true)
+  expect(isDistinguishable(comparison)).toBe(true)
   expect(comparison.areaUnderCurve).toBeGreaterThan(0.6)
 })

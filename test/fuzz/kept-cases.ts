@@ -4,7 +4,7 @@ import type { Plan } from './connection-plans.ts'
 import type { ClientVersion } from './fuzz-answers.ts'
 
 /** Earlier findings that every run repeats: one file each in `kept`, with the bytes themselves. */
-export interface KeptAnswer extends AnswerPlan {
+export interface KeptResponse extends AnswerPlan {
   readonly kind: 'answer'
   /** The defect, or the possible one. */
   readonly what: string
@@ -28,7 +28,7 @@ export interface KeptConnections {
   readonly plan: Plan
 }
 
-type Kept = KeptAnswer | KeptRequest | KeptConnections
+type Kept = KeptResponse | KeptRequest | KeptConnections
 
 const FOLDER = new URL('./kept/', import.meta.url)
 
@@ -38,7 +38,7 @@ export const keptCases: readonly (readonly [name: string, kept: Kept])[] = readd
   // The files belong to the project, and each test reads every field.
   .map(name => [name.replace('.json', ''), JSON.parse(readFileSync(new URL(name, FOLDER), 'utf8')) as Kept])
 
-export const keptAnswers = keptCases.flatMap(([name, kept]) =>
+export const keptResponses = keptCases.flatMap(([name, kept]) =>
   kept.kind === 'answer' ? [[name, kept] as const] : [],
 )
 export const keptRequests = keptCases.flatMap(([name, kept]) =>

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { RawClient } from '../support/raw-client.ts'
 import { AnswerFuzzer } from './fuzz-answers.ts'
 import { isLawful } from './fuzz-requests.ts'
-import { keptAnswers, keptRequests } from './kept-cases.ts'
+import { keptRequests, keptResponses } from './kept-cases.ts'
 
 let fuzzer: AnswerFuzzer
 
@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => fuzzer.stop())
 
 describe('upstream responses that were once forwarded wrongly, or nearly', () => {
-  test.each(keptAnswers)('%s', async (name, kept) => {
+  test.each(keptResponses)('%s', async (name, kept) => {
     const { outcome, breach } = await fuzzer.exchange(name, kept, kept.client)
     expect({ outcome, breach }).toEqual({ outcome: kept.outcome, breach: null })
     expect(fuzzer.faults()).toEqual([])

@@ -28,10 +28,10 @@ const NO_ANSWER: Verdict = { kind: 'refused', code: 'key_store_unavailable' }
  */
 export function breachOfRecords(plan: RecordPlan, verdict: Verdict, nowMs: number): string | null {
   const sayings = plan.keyServiceHonest ? honestSayings(plan, nowMs) : keyServiceSayings(plan, nowMs)
-  const told = JSON.stringify(verdict)
-  return sayings.some(saying => JSON.stringify(saying) === told)
+  const result = JSON.stringify(verdict)
+  return sayings.some(saying => JSON.stringify(saying) === result)
     ? null
-    : `told ${told}, could be ${JSON.stringify(sayings)}`
+    : `result ${result}, expected one of ${JSON.stringify(sayings)}`
 }
 
 /** Trusted sources: a record in Redis with a valid MAC, and the response of the key service. */

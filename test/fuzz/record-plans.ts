@@ -10,7 +10,7 @@ export interface RecordPlan {
   /** Value in Redis, one character per byte; null for none. */
   readonly redis: string | null
   readonly keyService: AnswerPlan
-  /** Whether the key service is honest: then its response decides, whatever Redis holds. */
+  /** Whether the key service is honest: then its response decides, independent of Redis. */
   readonly keyServiceHonest: boolean
 }
 

@@ -42,10 +42,10 @@ beforeEach(async () => {
   keyService = await ScriptedKeyService.start()
   clock = new ManualClock()
   console_ = new ConsoleDouble(server, clock)
-  console_.startBeating()
+  console_.startHeartbeats()
 })
 afterEach(async () => {
-  console_.stopBeating()
+  console_.stopHeartbeats()
   server.thaw()
   await running.stop()
   await keyService.stop()
@@ -172,11 +172,11 @@ describe('a subscription that breaks', () => {
   test('is made again when it is open but nothing arrives on it', async () => {
     start()
     await connects()
-    console_.stopBeating()
+    console_.stopHeartbeats()
     clock.advance(2_001)
     await until('it is made again', async () => (await reconnects()) === 1)
     expect(log.text).toContain('no valid heartbeat')
-    console_.startBeating()
+    console_.startHeartbeats()
     await connects()
     await until('it is told', () => log.count('invalidation recovered') === 1)
   })
@@ -271,7 +271,7 @@ describe('the use of keys', () => {
 
 describe('a key service that sends no heartbeats', () => {
   test('counts as connected while the subscription stands', async () => {
-    console_.stopBeating()
+    console_.stopHeartbeats()
     start({ beats: false })
     await connects()
     await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')

@@ -35,13 +35,13 @@ import { growthBeyondLinear } from './growth.ts'
 
 const app = fastify()
 await app.register(cookie)
-const judge = compileResponsePolicy(['Link', 'Content-Type', 'Cache-Control', 'Vary', 'ETag', 'Retry-After'])
-const judged = (headers: Record<string, string>) =>
-  judge(200, { 'content-type': 'application/json', ...headers })
+const policy = compileResponsePolicy(['Link', 'Content-Type', 'Cache-Control', 'Vary', 'ETag', 'Retry-After'])
+const policyResult = (headers: Record<string, string>) =>
+  policy(200, { 'content-type': 'application/json', ...headers })
 const times = { requestedAtMs: 0, nowMs: 0, wallMs: 0 }
 const fresh = (headers: Record<string, string>) =>
   freshnessOf({ 'cache-control': 'max-age=9', etag: '"7"', ...headers }, times)
-const keptAs = (etag: string) =>
+const cachedWith = (etag: string) =>
   toCachedResponse({
     upstream: { etag, 'last-modified': 'Thu, 01 Jan 1970 00:00:00 GMT' },
     passing: {},
@@ -50,7 +50,7 @@ const keptAs = (etag: string) =>
     requestedAtMs: 0,
     nowMs: 0,
   })
-const known = (etag: string, text: string) => matchesValidators({ 'if-none-match': text }, keptAs(etag))
+const known = (etag: string, text: string) => matchesValidators({ 'if-none-match': text }, cachedWith(etag))
 const head = (...rawHeaders: string[]) => readHead({ httpVersion: '1.1', url: '/', rawHeaders })
 const proxies = new BlockList()
 proxies.addAddress('127.0.0.1')
@@ -66,16 +66,16 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   Expires: text => fresh({ 'cache-control': 'public', expires: text }),
   'Date and Age': text => fresh({ date: text, age: text }),
   Vary: text => fresh({ vary: text }),
-  Link: text => judged({ link: text }),
-  'Content-Type': text => judged({ 'content-type': text }),
-  'Connection of an upstream': text => judged({ connection: text }),
-  'Retry-After': text => judge(503, { 'retry-after': text }),
+  Link: text => policyResult({ link: text }),
+  'Content-Type': text => policyResult({ 'content-type': text }),
+  'Connection of an upstream': text => policyResult({ connection: text }),
+  'Retry-After': text => policy(503, { 'retry-after': text }),
   'Content-Length and Transfer-Encoding of an upstream': text =>
     [{ 'content-length': text }, { 'transfer-encoding': text }].map(headers => isSoundHead(200, headers, 1)),
   'the body of a rejection': text => readRejection(Buffer.from(text), undefined),
   'If-None-Match': text => known('"7"', text),
   'If-None-Match, where the tag is long, too': text => known(text, text),
-  'If-Modified-Since': text => matchesValidators({ 'if-modified-since': text }, keptAs('"7"')),
+  'If-Modified-Since': text => matchesValidators({ 'if-modified-since': text }, cachedWith('"7"')),
   Host: text => head('Host', text),
   'Content-Length, Transfer-Encoding and Expect': text =>
     head('Host', 'h', 'Content-Length', text, 'Transfer-Encoding', text, 'Expect', text),

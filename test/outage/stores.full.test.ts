@@ -285,7 +285,7 @@ describe('Redis', () => {
           await load.askAll([key])
           // Far more than the 16 KiB per client that Redis buffers in addition to the limit, followed by the change.
           const burst = admin.multi()
-          for (let beat = 0; beat < 1_000; beat++) {
+          for (let count = 0; count < 1_000; count++) {
             burst.publish('postern:keys:changed', JSON.stringify({ beat: 'burst', at: Date.now() }))
           }
           await burst.exec()

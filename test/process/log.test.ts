@@ -72,8 +72,8 @@ test('if the log reader stalls, requests are served, lines are dropped and count
   )
   const { exitCode } = gateway.process.child
   gateway.process.child.kill('SIGTERM')
-  const told = await gateway.process.logged(line => line['dropped'] !== undefined)
-  expect([exitCode, told['dropped']]).toEqual([null, dropped])
+  const logged = await gateway.process.logged(line => line['dropped'] !== undefined)
+  expect([exitCode, logged['dropped']]).toEqual([null, dropped])
   expect((await gateway.process.exited).code).toBe(0)
   expect(gateway.process.log.filter(isRequest)).toHaveLength(load.sent - dropped)
 })

@@ -50,7 +50,9 @@ describe.skipIf(!has(PRLIMIT))(
 
       const crowd = new Crowd(urls.gateway)
       await crowd.fill(CROWD)
-      const told = await gateway.logged(line => String(line['msg']).startsWith('connection accept failing'))
+      const logged = await gateway.logged(line =>
+        String(line['msg']).startsWith('connection accept failing'),
+      )
       await load.reached(load.answered + 1_000)
       for (const path of ['/livez', '/readyz', '/metrics'])
         expect((await fetch(urls.ops + path)).status).toBe(200)
@@ -66,7 +68,7 @@ describe.skipIf(!has(PRLIMIT))(
           `failed ${load.failed.length}, ${openFiles} of ${OPEN_FILES} files open, new clients served ${recoveredMs} ms after the crowd disconnected\n`,
       )
       expect({ wrong: load.wrong, failed: load.failed }).toEqual({ wrong: [], failed: [] })
-      expect(told['reason']).toContain('reached; closing new connections')
+      expect(logged['reason']).toContain('reached; closing new connections')
       expect(gateway.log.filter(line => line['msg'] === 'connection accept failing').length).toBeLessThan(5)
       expect((await gateway.stop('SIGTERM')).code).toBe(0)
     })

@@ -95,7 +95,7 @@ function report(what: string, load: KeepAliveLoad, tookMs: number, awayMs: reado
   const away = awayMs.map(ms => `${(ms / 1000).toFixed(1)} s`).join(', ')
   process.stdout.write(
     `rolling restart, ${what}: ${load.sent} requests in ${(tookMs / 1000).toFixed(1)} s on ${load.connections} connections, ` +
-      `wrong ${load.wrong.length}, failed ${load.failed.length}; closed with notice ${load.toldToClose}, without notice ${load.closedUntold}; replicas down for ${away} (drain delay ` +
+      `wrong ${load.wrong.length}, failed ${load.failed.length}; closed with notice ${load.announcedCloses}, without notice ${load.unannouncedCloses}; replicas down for ${away} (drain delay ` +
       `${DRAIN_DELAY_MS} ms in it); ` +
       `upstream requests ${world.upstream.requests.length}\n`,
   )
@@ -130,7 +130,7 @@ describe.skipIf(!has(HAPROXY))('behind HAProxy', () => {
   })
 })
 
-test('clients with a connection to a replica are told that it closes, and lose no request', {
+test('replicas announce the end of a connection to its client, and no request is lost', {
   timeout: 180_000,
 }, async () => {
   answerWhatWasAsked()
@@ -142,7 +142,7 @@ test('clients with a connection to a replica are told that it closes, and lose n
   const requests = REQUESTS / 5
   const startedAtMs = performance.now()
   const busy = new KeepAliveLoad({ clients: CLIENTS / 2, target, ask })
-  // Slow clients are told, too, as long as the drain delay is longer than the time between two requests.
+  // Slow clients get the announcement, too, if the drain delay is longer than the time between two requests.
   const leisurely = new KeepAliveLoad({ clients: CLIENTS / 2, target, ask, pauseMs: DRAIN_DELAY_MS / 2 })
   const awayMs = await restartAll(busy, requests)
   await leisurely.stop()
@@ -150,7 +150,7 @@ test('clients with a connection to a replica are told that it closes, and lose n
   report('occasional clients', leisurely, performance.now() - startedAtMs, awayMs)
   expectNothingLost([busy, leisurely])
   for (const load of [busy, leisurely]) {
-    expect(load.closedUntold).toBe(0)
-    expect(load.toldToClose).toBeGreaterThanOrEqual(CLIENTS / 2)
+    expect(load.unannouncedCloses).toBe(0)
+    expect(load.announcedCloses).toBeGreaterThanOrEqual(CLIENTS / 2)
   }
 })

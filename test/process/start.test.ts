@@ -191,7 +191,7 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is down when it star
     const refused = new URL(await server.database())
     refused.password = 'hunter2'
     const absent = new URL(await server.database())
-    absent.pathname = '/nobody_made_this'
+    absent.pathname = '/missing_database'
     for (const url of [refused, absent]) {
       const { env } = await settings(url.href)
       const exit = await runPostern(['console'], env)

@@ -17,7 +17,7 @@ afterEach(() => {
 
 async function issueMany(fleet: Fleet, count = KEYS) {
   const keys = await Promise.all(Array.from({ length: count }, () => fleet.issue()))
-  for (const { digest } of keys) await fleet.allJudge(digest, 'good')
+  for (const { digest } of keys) await fleet.untilVerdict(digest, 'good')
   return keys
 }
 
@@ -58,19 +58,19 @@ describe.each([
       revokedAtMs.set(digest, (await fleet.revoke(id)).atMs)
       if (revokedAtMs.size === 25) await failedOver
     }
-    await fleet.hears()
+    await fleet.untilConnected()
     await until('changes of all slots are announced', async () => {
       const told = await Promise.all(keys.slice(0, KEYS - 10).map(({ id }) => fleet.revoke(id)))
       return told.every(({ announced }) => announced)
     })
-    await fleet.hears()
+    await fleet.untilConnected()
     const recoveredMs = performance.now() - struckAtMs
     for (const { id, digest } of keys.slice(KEYS - 10)) {
       const { announced, atMs } = await fleet.revoke(id)
       expect(announced).toBe(true)
       revokedAtMs.set(digest, atMs)
     }
-    for (const { digest } of keys) await fleet.allJudge(digest, 'revoked', BOUND_MS)
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'revoked', BOUND_MS)
     await history.end()
     const wrong = history.acceptedAfter(BOUND_MS, revokedAtMs)
     process.stdout.write(
@@ -113,9 +113,9 @@ describe('in a cluster', () => {
     for (const server of [to, from])
       await server?.admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(ids[1]))
     const [replica] = fleet.replicas
-    expect(await replica?.judge(digest)).toBe('good')
+    expect(await replica?.verdict(digest)).toBe('good')
     expect(await fleet.revoke(id)).toMatchObject({ announced: true })
-    await fleet.allJudge(digest, 'revoked', 1_000)
+    await fleet.untilVerdict(digest, 'revoked', 1_000)
   })
 
   test('a gateway whose subscribed node dies subscribes to another one', { timeout: 60_000 }, async () => {
@@ -130,8 +130,8 @@ describe('in a cluster', () => {
       await node.revive()
       await group.readmit(node)
     })
-    await until('it is deaf', () => replica?.hears === false)
-    await until('it hears again', () => replica?.hears)
+    await until('it is deaf', () => replica?.isConnected === false)
+    await until('it hears again', () => replica?.isConnected)
     expect(await replica?.reconnects()).toBeLessThan(20)
   })
 
@@ -149,10 +149,10 @@ describe('in a cluster', () => {
       await node.revive()
       await group.readmit(node)
     })
-    await fleet.hears()
+    await fleet.untilConnected()
     for (let time = 0; time < 20; time++) {
       for (const { digest } of keys) {
-        const verdicts = await Promise.all(fleet.replicas.map(replica => replica.judge(digest)))
+        const verdicts = await Promise.all(fleet.replicas.map(replica => replica.verdict(digest)))
         expect(verdicts).toEqual(['good', 'good', 'good'])
       }
     }
@@ -176,11 +176,11 @@ describe('in a cluster', () => {
     const [{ digest } = { digest: '' }] = await issueMany(fleet, 1)
     for (const server of group.servers) await server.kill()
     const [replica] = fleet.replicas
-    await until('it is deaf', () => replica?.hears === false)
-    expect(await replica?.judge(digest)).toBe('good')
+    await until('it is deaf', () => replica?.isConnected === false)
+    expect(await replica?.verdict(digest)).toBe('good')
     for (const server of group.servers) await server.revive()
     for (const server of group.servers) await group.readmit(server)
-    await fleet.hears()
-    await until('it is found again', async () => (await replica?.judge(digest)) === 'good')
+    await fleet.untilConnected()
+    await until('it is found again', async () => (await replica?.verdict(digest)) === 'good')
   })
 })

@@ -41,7 +41,7 @@ async function startRedis(reply: Reply, place: (redis: ScriptedRedis) => Place) 
     ttlSeconds: 0,
   })
   onTestFinished(() => replica.running.stop())
-  await until('it hears', () => replica.hears)
+  await until('it hears', () => replica.isConnected)
   await until('it reads', () => replica.running.health().redis === 'ok')
   return { replica, keyService }
 }

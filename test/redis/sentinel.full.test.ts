@@ -45,7 +45,7 @@ afterEach(() => {
 async function startReplica(changes: ConfigChanges = {}): Promise<Replica> {
   const replica = new Replica({ place: group.place, ...GATEWAY_USER, ...changes })
   onTestFinished(() => replica.running.stop())
-  await until('it hears', () => replica.hears)
+  await until('it hears', () => replica.isConnected)
   await until('it reads', () => replica.running.health().redis === 'ok')
   return replica
 }
@@ -64,7 +64,7 @@ describe.each([
   }, async () => {
     const fleet = await Fleet.start(group)
     const keys = await Promise.all(Array.from({ length: KEYS }, () => fleet.issue()))
-    for (const { digest } of keys) await fleet.allJudge(digest, 'good')
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'good')
     await group.replicated()
     const primary = await group.primary()
     const history = new History(
@@ -75,8 +75,8 @@ describe.each([
     const struckAtMs = performance.now()
     await strike(primary)
     const hearsAfterMs = fleet.replicas.map(async replica => {
-      await until('it is noticed', () => !replica.hears)
-      await until('it hears again', () => replica.hears, 60_000)
+      await until('it is noticed', () => !replica.isConnected)
+      await until('it hears again', () => replica.isConnected, 60_000)
       return performance.now() - struckAtMs
     })
     const promotedAfterMs = group.failedOver(primary).then(() => performance.now() - struckAtMs)
@@ -90,13 +90,13 @@ describe.each([
       if (revokedAtMs.size === 30) await Promise.all(hearsAfterMs)
     }
     const recoveredMs = await Promise.all(hearsAfterMs)
-    await fleet.hears()
+    await fleet.untilConnected()
     for (const { id, digest } of keys.slice(KEYS - 10)) {
       const { announced, atMs } = await fleet.revoke(id)
       expect(announced).toBe(true)
       revokedAtMs.set(digest, atMs)
     }
-    for (const { digest } of keys) await fleet.allJudge(digest, 'revoked', BOUND_MS)
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'revoked', BOUND_MS)
     await history.end()
 
     const worstMs = history.worstLagMs(revokedAtMs)
@@ -127,30 +127,30 @@ describe('a primary that was replaced while it was frozen, and wakes up', () => 
     const oldConsole = new ConsoleDouble(old)
     await oldConsole.write(digest, recordOf())
     await group.replicated()
-    oldConsole.startBeating()
+    oldConsole.startHeartbeats()
     // Nobody but Redis could say, and nothing is remembered: what is read there is what is answered.
     const replica = await startReplica({ staleSeconds: 0, ttlSeconds: 0 })
-    expect(await replica.judge(digest)).toBe('good')
+    expect(await replica.verdict(digest)).toBe('good')
 
     old.freeze()
-    oldConsole.stopBeating()
-    await until('it is deaf', () => !replica.hears)
+    oldConsole.stopHeartbeats()
+    await until('it is deaf', () => !replica.isConnected)
     await group.failedOver(old)
     const next = await group.primary()
     const nextConsole = new ConsoleDouble(next)
     // Revoked while the gateway is deaf: it will never hear of it.
     await nextConsole.write(digest, revoked)
-    nextConsole.startBeating()
+    nextConsole.startHeartbeats()
     old.thaw()
-    await until('it hears again', () => replica.hears)
+    await until('it hears again', () => replica.isConnected)
     const verdicts = new Set<string>()
-    await until('Redis answers', async () => verdicts.add(await replica.judge(digest)).has('revoked'))
+    await until('Redis answers', async () => verdicts.add(await replica.verdict(digest)).has('revoked'))
 
     const held = decodeRecord((await old.admin.get(redisKeyOf(digest))) ?? '', digest, [RECORD_KEY])
     expect(held).toMatchObject({ ok: true, grant: { version: 1, revokedAtMs: null } })
     expect((await old.admin.role())[0]).toBe('master')
-    for (let time = 0; time < 100; time++) verdicts.add(await replica.judge(digest))
-    nextConsole.stopBeating()
+    for (let time = 0; time < 100; time++) verdicts.add(await replica.verdict(digest))
+    nextConsole.stopHeartbeats()
     // "unknown" is 503: so long as it was connected to the old one.
     expect([...verdicts].filter(verdict => verdict !== 'unknown')).toEqual(['revoked'])
     expect(await replica.answersOf('redis')).toBeGreaterThan(100)
@@ -161,7 +161,7 @@ describe('a revocation that a primary had no time to copy before it died', () =>
   async function loseRevocation() {
     const fleet = await Fleet.start(group, { gatewaySettings: { ttlSeconds: 0 } })
     const { id, digest } = await fleet.issue()
-    await fleet.allJudge(digest, 'good')
+    await fleet.untilVerdict(digest, 'good')
     await group.replicated()
     const [primary, replica] = [await group.primary(), await group.replica()]
     replica.freeze()
@@ -176,7 +176,7 @@ describe('a revocation that a primary had no time to copy before it died', () =>
       grant: { version: 1, revokedAtMs: null },
     })
     await group.failedOver(primary)
-    await fleet.hears()
+    await fleet.untilConnected()
     return { fleet, digest }
   }
 
@@ -187,7 +187,7 @@ describe('a revocation that a primary had no time to copy before it died', () =>
     const verdicts = new Set<string>()
     const next = await group.primary()
     await until('the record is the new one', async () => {
-      for (const replica of fleet.replicas) verdicts.add(await replica.judge(digest))
+      for (const replica of fleet.replicas) verdicts.add(await replica.verdict(digest))
       const held = decodeRecord((await next.admin.get(redisKeyOf(digest))) ?? '', digest, [RECORD_KEY])
       return held.ok && held.grant.version === 2
     })
@@ -199,7 +199,7 @@ describe('a revocation that a primary had no time to copy before it died', () =>
   test('is refused by a gateway that was started since, too', { timeout: 60_000 }, async () => {
     const lost = await loseRevocation()
     const fresh = await startReplica()
-    expect(await fresh.judge(lost.digest)).toBe('revoked')
+    expect(await fresh.verdict(lost.digest)).toBe('revoked')
   })
 })
 
@@ -212,17 +212,17 @@ test('a primary that is cut off from its replica takes no change for announced, 
   await primary.admin.config('SET', 'min-replicas-to-write', '1')
   onTestFinished(async () => void (await primary.admin.config('SET', 'min-replicas-to-write', '0')))
   const { id, digest } = await fleet.issue()
-  await fleet.allJudge(digest, 'good')
+  await fleet.untilVerdict(digest, 'good')
   replica.freeze()
   await until('a change is not announced', async () => {
     const probe = await fleet.issue()
     return !(await fleet.revoke(probe.id)).announced
   })
   expect(await fleet.revoke(id)).toMatchObject({ announced: false })
-  await fleet.allJudge(digest, 'revoked', BOUND_MS)
+  await fleet.untilVerdict(digest, 'revoked', BOUND_MS)
   replica.thaw()
   await until('it is announced', async () => (await fleet.revoke(id)).announced)
-  await fleet.hears()
+  await fleet.untilConnected()
 })
 
 describe('the Sentinels', () => {
@@ -233,8 +233,8 @@ describe('the Sentinels', () => {
     const [first = '', second = ''] = sentinel.urls
     const place = { ...group.place, sentinel: { ...sentinel, urls: [liar.address, first, second] } }
     const beats = new ConsoleDouble(await group.primary())
-    beats.startBeating()
-    onTestFinished(() => beats.stopBeating())
+    beats.startHeartbeats()
+    onTestFinished(() => beats.stopHeartbeats())
     const replica = await startReplica({ place })
     expect(await replica.reconnects()).toBe(0)
     expect(liar.commands).toContainEqual(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', sentinel.name])
@@ -246,8 +246,8 @@ describe('the Sentinels', () => {
     const urls = [`127.0.0.1:${gone}`, `127.0.0.1:${frozen?.port}`, `127.0.0.1:${alive?.port}`]
     expect(dead).toBeDefined()
     const beats = new ConsoleDouble(await group.primary())
-    beats.startBeating()
-    onTestFinished(() => beats.stopBeating())
+    beats.startHeartbeats()
+    onTestFinished(() => beats.stopHeartbeats())
     frozen?.freeze()
     onTestFinished(() => frozen?.thaw())
     await startReplica({ place: { ...group.place, sentinel: { ...group.place.sentinel, urls } } })
@@ -270,7 +270,7 @@ describe('the Sentinels', () => {
       expect(replica.log.text).toMatch(reason)
       expect(replica.log.text).not.toContain('a-wrong-password')
       expect(replica.log.count('redis subscriber failing')).toBe(1)
-      expect(await replica.judge(digestNo(1))).toBe('unknown')
+      expect(await replica.verdict(digestNo(1))).toBe('unknown')
     },
   )
 })

@@ -88,11 +88,11 @@ describe.each([
   beforeAll(async () => {
     redis = await start()
     beats = new ConsoleDouble(redis.server)
-    beats.startBeating()
+    beats.startHeartbeats()
     await beats.write(KEY, recordOf())
   })
   afterAll(async () => {
-    beats.stopBeating()
+    beats.stopHeartbeats()
     await redis.stop()
   })
 

@@ -28,9 +28,9 @@ describe.each([
   test('gateways find the keys that a console issues, and refuse those that it revokes', async () => {
     const fleet = await Fleet.start(group, { keyService: false })
     const keys = await Promise.all(Array.from({ length: 20 }, () => fleet.issue()))
-    for (const { digest } of keys) await fleet.allJudge(digest, 'good')
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'good')
     for (const { id } of keys) expect(await fleet.revoke(id)).toMatchObject({ announced: true })
-    for (const { digest } of keys) await fleet.allJudge(digest, 'revoked', 1_000)
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'revoked', 1_000)
     expect(await group.refused()).toEqual([])
     for (const { log } of fleet.replicas) expect(log.lines).toEqual([])
     expect(fleet.console.log.filter(line => Number(line['level']) > 30)).toEqual([])
@@ -75,7 +75,7 @@ describe.each([
       async issue() {
         const request = { name: 'of a test', scopes: ['workspace:read'] }
         const { body } = await console.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)
-        await replica.judge(digestOf(body.secret))
+        await replica.verdict(digestOf(body.secret))
       },
       async stop() {
         await Promise.all([console.stop(), replica.running.stop()])

@@ -3,7 +3,7 @@ import { digestOf } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
 import { Fleet, type Replica } from '../support/fleet.ts'
 import { changeMessage } from '../support/messages.ts'
-import { scrape, scrapeOne } from '../support/scrape.ts'
+import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
 import type { TcpProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
@@ -44,9 +44,11 @@ describe('a revoked key', () => {
     const starvedMs = boundMs - CONNECTED_BOUND_MS
     expect(quantile(lagsOf(history).lastAcceptanceMs, 0.5)).toBeLessThan(TARGET_MS + starvedMs)
     for (const [replica, after] of (await lags()).entries()) {
-      const applied = after.count - (before[replica]?.count ?? 0)
-      expect(applied).toBeGreaterThanOrEqual(400) // Each key is issued and revoked.
-      expect((after.sum - (before[replica]?.sum ?? 0)) / applied).toBeLessThan(boundMs / 1000)
+      const received = after.received - (before[replica]?.received ?? 0)
+      expect(received).toBeGreaterThanOrEqual(400) // Each key is issued and revoked.
+      // A replica measures the lag of a change only while it is connected, which a loaded machine may interrupt.
+      const measured = after.count - (before[replica]?.count ?? 0)
+      expect((after.sum - (before[replica]?.sum ?? 0)) / measured).toBeLessThan(boundMs / 1000)
     }
   })
 
@@ -272,11 +274,12 @@ async function revokeAll(keys: readonly IssuedKey[], after: (index: number) => P
   )
 }
 
-function lags(): Promise<{ count: number; sum: number }[]> {
+function lags(): Promise<{ received: number; count: number; sum: number }[]> {
   return Promise.all(
     fleet.replicas.map(async ({ urls }) => {
       const metrics = await scrape(urls.ops)
-      return { count: metrics.get(`${LAG}_count`) ?? 0, sum: metrics.get(`${LAG}_sum`) ?? 0 }
+      const received = sumOf(metrics, 'postern_key_invalidations_total')
+      return { received, count: metrics.get(`${LAG}_count`) ?? 0, sum: metrics.get(`${LAG}_sum`) ?? 0 }
     }),
   )
 }

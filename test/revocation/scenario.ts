@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { Fleet, Revoked } from '../support/fleet.ts'
-import type { Listening } from '../support/postern-process.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { findViolations, type History, lagsOf, quantile, type Revocation } from './history.ts'
@@ -45,11 +44,8 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
   const keys = await fleet.issue(scenario.keys)
   const load = new Load(fleet.replicas.map(({ urls }) => urls.gateway))
   const revocations = new Map<string, Revocation>()
-  // The way of a change to a replica: the console, this process with its proxies, the replica.
-  const meters = fleet.replicas.map(
-    replica => new StarvationMeter([process.pid, fleet.console, replica].map(pidOf)),
-  )
-  const starvedMs = () => Math.max(...meters.map(meter => meter.longestMs))
+  const pids = [fleet.console, ...fleet.replicas].map(({ process: { child } }) => child.pid ?? 0)
+  const starvation = new StarvationMeter([process.pid, ...pids])
   let mend = async () => {
     mend = async () => {}
     await scenario.mend?.(fleet)
@@ -64,8 +60,8 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
     await fleet.untilHealthy()
     // The last requests must be sent after the bound.
     const committedAtMs = Math.max(...[...revocations.values()].map(each => each.committedAtMs))
-    await pause(Math.max(0, committedAtMs + scenario.boundMs + starvedMs() + BEYOND_MS - Date.now()))
-    const boundMs = scenario.boundMs + starvedMs()
+    await pause(Math.max(0, committedAtMs + scenario.boundMs + starvation.longestMs + BEYOND_MS - Date.now()))
+    const boundMs = scenario.boundMs + starvation.longestMs
     await load.askAll([...good, ...keys])
     await load.stop()
     const history = { replicas: fleet.replicas.length, samples: load.samples, revocations }
@@ -75,13 +71,9 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
   } finally {
     await load.stop()
     await load.close()
-    for (const meter of meters) meter.stop()
+    starvation.stop()
     await mend()
   }
-}
-
-function pidOf(listening: number | Listening): number {
-  return typeof listening === 'number' ? listening : (listening.process.child.pid ?? 0)
 }
 
 async function revokeAndWatch(

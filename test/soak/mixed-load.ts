@@ -3,7 +3,7 @@ import { Pool } from 'undici'
 import type { HeldKey, KeyRing } from './key-ring.ts'
 import { type Asked, judge } from './verdict.ts'
 
-export interface Tally {
+export interface Totals {
   sent: number
   right: number
   /** Failures that are allowed during a fault, and such failures without a fault. */
@@ -21,7 +21,7 @@ const PAUSE_MS = 2
 
 /** Clients of all kinds that send requests continuously and record every wrong response. */
 export class MixedLoad {
-  readonly tally: Tally = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
+  readonly totals: Totals = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
   readonly #url: string
   readonly #keys: KeyRing
   readonly #pool: Pool
@@ -57,7 +57,7 @@ export class MixedLoad {
   async #askOnce(random: number): Promise<void> {
     const key = this.#keys.anyLive()
     if (key === undefined) return
-    const requestId = `q${this.tally.sent++}`
+    const requestId = `q${this.totals.sent++}`
     const { secret, target, asked } = this.#choose(random, key, requestId)
     const excused = this.#excused()
     try {
@@ -69,17 +69,17 @@ export class MixedLoad {
       const body = await response.body.text()
       this.#note(judge(asked, { status: response.statusCode, body }), asked, key, excused)
     } catch {
-      this.tally.cut++
+      this.totals.cut++
     }
   }
 
   #note(verdict: ReturnType<typeof judge>, asked: Asked, key: HeldKey, excused: boolean): void {
     // The key was revoked in the meantime: no response is expected.
     const revokedMeanwhile = OF_LIVE_KEY.has(asked.kind) && !this.#keys.isLive(key)
-    if (verdict.kind === 'right' || revokedMeanwhile) this.tally.right++
-    else if (verdict.kind === 'wrong') this.tally.wrong.push(`${asked.kind}: ${verdict.why}`)
-    else if (excused || this.#excused()) this.tally.failed++
-    else this.tally.failedUnexcused++
+    if (verdict.kind === 'right' || revokedMeanwhile) this.totals.right++
+    else if (verdict.kind === 'wrong') this.totals.wrong.push(`${asked.kind}: ${verdict.why}`)
+    else if (excused || this.#excused()) this.totals.failed++
+    else this.totals.failedUnexcused++
   }
 
   #choose(random: number, key: HeldKey, requestId: string): { secret: string; target: string; asked: Asked } {
@@ -119,13 +119,13 @@ export class MixedLoad {
   }
 
   async #touch(bytes: string, leaveAfterMs: number): Promise<void> {
-    this.tally.sent++
+    this.totals.sent++
     const { hostname, port } = new URL(this.#url)
     const socket = connect({ host: hostname, port: Number(port) })
     socket.on('error', () => {})
     socket.write(bytes)
     await new Promise(resolve => setTimeout(resolve, leaveAfterMs))
     socket.resetAndDestroy()
-    this.tally.cut++
+    this.totals.cut++
   }
 }

@@ -5,13 +5,13 @@ import { startWorld, type World } from '../support/world.ts'
 import { type Fault, faultsOf } from './faults.ts'
 import { type Holdings, InspectedProcess } from './inspected-process.ts'
 import { KeyRing, STALE_SECONDS } from './key-ring.ts'
-import { MixedLoad, type Tally } from './mixed-load.ts'
+import { MixedLoad, type Totals } from './mixed-load.ts'
 import { MoodyUpstream } from './moody-upstream.ts'
 
 /** Before the first request, after the warm-up, at half-time and at the end. */
 export type Stages = Readonly<Record<'fresh' | 'warm' | 'half' | 'end', Holdings>>
 
-export interface SoakReport extends Tally {
+export interface SoakReport extends Totals {
   readonly revocations: number
   readonly revocationsSinceHalf: number
   readonly faults: number
@@ -50,7 +50,7 @@ export async function soak(times: SoakTimes, tell: (text: string) => void = () =
     await world.live(times.soakMs / 2, times, tell)
     const end = await world.measure()
     return {
-      ...world.tally,
+      ...world.totals,
       ...world.figures(),
       revocationsSinceHalf: world.figures().revocations - revocationsAtHalf,
       gateway: { fresh: fresh.gateway, warm: warm.gateway, half: half.gateway, end: end.gateway },
@@ -63,7 +63,7 @@ export async function soak(times: SoakTimes, tell: (text: string) => void = () =
 }
 
 class SoakWorld {
-  readonly tally: Tally = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
+  readonly totals: Totals = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
   readonly #world: World
   readonly #upstream: MoodyUpstream
   readonly #keys: KeyRing
@@ -131,9 +131,9 @@ class SoakWorld {
     await turnOver
     await load.stop()
     for (const name of ['sent', 'right', 'failed', 'failedUnexcused', 'cut'] as const) {
-      this.tally[name] += load.tally[name]
+      this.totals[name] += load.totals[name]
     }
-    this.tally.wrong.push(...load.tally.wrong)
+    this.totals.wrong.push(...load.totals.wrong)
   }
 
   async measure(): Promise<Record<'gateway' | 'console', Holdings>> {

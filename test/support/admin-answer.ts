@@ -1,9 +1,9 @@
 import type { RecordJson } from '../../src/domain/wire.ts'
 
 type Stated<Fields> = { readonly [Name in keyof Fields]: NonNullable<Fields[Name]> }
-export type AnsweredKey = Stated<RecordJson> & { readonly state: string; readonly lastUsedAt: string }
+export type KeyResponse = Stated<RecordJson> & { readonly state: string; readonly lastUsedAt: string }
 
-export interface AnsweredGateways {
+export interface GatewaysResponse {
   readonly known: number
   readonly confirmed: number
   readonly verifying: number
@@ -15,14 +15,14 @@ export interface AnsweredGateways {
  * here and not validated.
  */
 export interface AdminAnswer {
-  readonly key: AnsweredKey
+  readonly key: KeyResponse
   readonly secret: string
-  readonly replaced: AnsweredKey
+  readonly replaced: KeyResponse
   readonly announced: boolean
   readonly committedAt: string
   readonly announcedAt: string
-  readonly gateways: AnsweredGateways
-  readonly keys: readonly AnsweredKey[]
+  readonly gateways: GatewaysResponse
+  readonly keys: readonly KeyResponse[]
   readonly entries: readonly {
     readonly at: string
     readonly actor: string

@@ -39,7 +39,7 @@ export async function startConsole(options: ConsoleOptions = {}) {
   const console = await createConsole({ config, metrics, logger, clock, randomBytes, ...options.parts })
   console.start()
   onTestFinished(() => console.stop())
-  return { console, log, metrics, ask: asker(console), ...console }
+  return { console, log, metrics, ask: requester(console), ...console }
 }
 
 export type RunningConsole = Awaited<ReturnType<typeof startConsole>>
@@ -52,7 +52,7 @@ export interface Answer {
 }
 
 /** Sends requests with the admin token, or below `/internal` with the gateways' token, unless a test sets headers. */
-function asker({ app, internal }: Console) {
+function requester({ app, internal }: Console) {
   return async (
     method: 'GET' | 'HEAD' | 'POST' | 'PATCH',
     url: string,

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
-import type { AnsweredGateways } from './admin-answer.ts'
+import type { GatewaysResponse } from './admin-answer.ts'
 import { type Listening, startPostern } from './postern-process.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer } from './redis-server.ts'
@@ -142,9 +142,9 @@ export class Fleet {
   }
 
   /** Revokes a key; the console responds when every gateway has confirmed, or after a second. */
-  async revokeAndWait({ id }: IssuedKey): Promise<AnsweredGateways> {
+  async revokeAndWait({ id }: IssuedKey): Promise<GatewaysResponse> {
     // The console's response is trusted here; test/control tests it.
-    return (await this.#post(`/keys/${id}/revoke?wait=1`, 200))['gateways'] as AnsweredGateways
+    return (await this.#post(`/keys/${id}/revoke?wait=1`, 200))['gateways'] as GatewaysResponse
   }
 
   /** Rotates a key with a grace period. @returns the end of the old key, in ms since the epoch */

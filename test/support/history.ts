@@ -29,7 +29,7 @@ export class History {
 
   async #ask(replica: Replica, index: number, digest: string): Promise<void> {
     const beganAtMs = performance.now()
-    const verdict = await replica.judge(digest)
+    const verdict = await replica.verdict(digest)
     this.answers.push({ replica: index, digest, beganAtMs, verdict })
   }
 

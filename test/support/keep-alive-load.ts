@@ -31,9 +31,9 @@ export class KeepAliveLoad {
   /** Open connections. */
   connected = 0
   /** Connections that ended after a response with `Connection: close`. */
-  toldToClose = 0
+  announcedCloses = 0
   /** Idle connections that the server closed without announcing it. */
-  closedUntold = 0
+  unannouncedCloses = 0
   readonly failed: string[] = []
   readonly wrong: string[] = []
   readonly #parts: LoadParts
@@ -75,8 +75,8 @@ export class KeepAliveLoad {
       } catch (error) {
         this.failed.push(String(error))
       }
-      if (connection.wasTold) this.toldToClose++
-      else if (this.#running) this.closedUntold++
+      if (connection.isClosing) this.announcedCloses++
+      else if (this.#running) this.unannouncedCloses++
       connection.destroy()
       this.connected--
       this.#asked()
@@ -104,7 +104,7 @@ interface Answered {
 
 /** The part of HTTP that a fast client needs: responses have a Content-Length. */
 class Connection {
-  wasTold = false
+  isClosing = false
   readonly #socket: Socket
   #received = ''
   #owed: PromiseWithResolvers<Answered> | null = null
@@ -120,7 +120,7 @@ class Connection {
   }
 
   get isClosed(): boolean {
-    return this.#closed || this.wasTold
+    return this.#closed || this.isClosing
   }
 
   exchange(bytes: string): Promise<Answered> {
@@ -150,7 +150,7 @@ class Connection {
     const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
     const body = this.#received.slice(end + 4)
     if (body.length < length) return
-    this.wasTold = /\r\nconnection: close/i.test(head)
+    this.isClosing = /\r\nconnection: close/i.test(head)
     this.#received = ''
     const owed = this.#owed
     this.#owed = null

@@ -18,7 +18,7 @@ export interface WorldOptions {
   readonly staleMs?: number
   readonly maxEntries?: number
   readonly maxInFlight?: number
-  readonly beats?: boolean
+  readonly needsHeartbeats?: boolean
   readonly tiers?: readonly TierName[]
   /** Source of the random cache lifetimes; 0 gives the longest. */
   readonly random?: () => number
@@ -55,7 +55,7 @@ export class KeyStoreWorld {
     this.invalidations = new InvalidationListener({
       clock,
       metrics,
-      needsHeartbeats: options.beats ?? true,
+      needsHeartbeats: options.needsHeartbeats ?? true,
       messageKeys: () => [MESSAGE_KEY],
     })
     this.memory = new MemoryStore(maxEntries, { metrics, random: options.random ?? (() => 0) })
@@ -80,7 +80,7 @@ export class KeyStoreWorld {
     return breaker
   }
 
-  beat(delayMs = 0): void {
+  heartbeat(delayMs = 0): void {
     // Several heartbeats at the same instant must differ from each other.
     this.#sentMs = Math.max(this.#sentMs + 1, this.clock.monotonicMs() - delayMs)
     const atMs = this.clock.wallMs() - delayMs
@@ -98,14 +98,14 @@ export class KeyStoreWorld {
 
   connect(): void {
     this.invalidations.subscribed()
-    this.beat()
+    this.heartbeat()
   }
 
   /** Advances the clock while the console keeps sending heartbeats. */
   advanceConnected(ms: number): void {
     for (let passed = 0; passed < ms; passed += 500) {
       this.clock.advance(Math.min(500, ms - passed))
-      this.beat()
+      this.heartbeat()
     }
   }
 

@@ -41,7 +41,7 @@ export class Replica {
     this.running.start()
   }
 
-  get hears(): boolean {
+  get isConnected(): boolean {
     return this.running.health().changes === 'connected'
   }
 
@@ -50,7 +50,7 @@ export class Replica {
   }
 
   /** The verdict that a client would get. */
-  async judge(digest: string): Promise<'good' | 'revoked' | 'absent' | 'unknown'> {
+  async verdict(digest: string): Promise<'good' | 'revoked' | 'absent' | 'unknown'> {
     const lookup = await this.get(digest)
     if (lookup.kind !== 'found') return lookup.kind
     return lookup.grant.revokedAtMs === null ? 'good' : 'revoked'
@@ -87,13 +87,17 @@ export class Fleet {
       await Promise.all(replicas.map(replica => replica.running.stop()))
     })
     const fleet = new Fleet(console, replicas)
-    await fleet.hears()
+    await fleet.untilConnected()
     return fleet
   }
 
-  async hears(timeoutMs = 30_000): Promise<void> {
+  async untilConnected(timeoutMs = 30_000): Promise<void> {
     await until('the console is connected', () => this.isConnected(), timeoutMs)
-    await until('every gateway is connected', () => this.replicas.every(replica => replica.hears), timeoutMs)
+    await until(
+      'every gateway is connected',
+      () => this.replicas.every(replica => replica.isConnected),
+      timeoutMs,
+    )
     const up = () => this.replicas.every(({ running }) => running.health().redis === 'ok')
     await until('every gateway reads Redis', up, timeoutMs)
   }
@@ -117,9 +121,9 @@ export class Fleet {
   }
 
   /** Waits until every gateway returns the verdict. */
-  async allJudge(digest: string, verdict: string, timeoutMs?: number): Promise<void> {
+  async untilVerdict(digest: string, verdict: string, timeoutMs?: number): Promise<void> {
     for (const replica of this.replicas) {
-      await until(`the key is ${verdict}`, async () => (await replica.judge(digest)) === verdict, timeoutMs)
+      await until(`the key is ${verdict}`, async () => (await replica.verdict(digest)) === verdict, timeoutMs)
     }
   }
 }

@@ -3,7 +3,7 @@ import type { StoredKey } from '../../src/control/registry/database/key-reposito
 
 /** An announcer that records its calls and fails on demand. */
 export class ScriptedAnnouncer implements Announcer {
-  readonly told: string[] = []
+  readonly published: string[] = []
   readonly puts: StoredKey[] = []
   refusesWrites = false
   /** Number of writes. */
@@ -46,6 +46,6 @@ export class ScriptedAnnouncer implements Announcer {
   async publish(message: string): Promise<void> {
     await this.stalled
     if (this.refusesPublishing) throw new Error('NOPERM')
-    this.told.push(message)
+    this.published.push(message)
   }
 }

@@ -5,7 +5,7 @@ const WINDOW_MS = 1_000
 
 interface WaitSample {
   readonly atMs: number
-  /** Time that the processes have waited for a processor since their start, in total. */
+  /** Time that the process has waited for a processor since its start. */
   readonly waitedMs: number
 }
 
@@ -14,25 +14,18 @@ interface WaitSample {
  * loaded machine and stays as strict on an idle one, where it is a few milliseconds.
  */
 export class StarvationMeter {
-  readonly #pids: readonly number[]
-  readonly #samples: WaitSample[] = []
+  readonly #samples: ReadonlyMap<number, WaitSample[]>
   readonly #timer: NodeJS.Timeout
 
   constructor(pids: readonly number[]) {
-    this.#pids = pids
+    this.#samples = new Map(pids.map(pid => [pid, []]))
     this.#sample()
     this.#timer = setInterval(() => this.#sample(), SAMPLE_EVERY_MS)
   }
 
-  /** The longest wait for a processor within one second, summed over the processes. */
+  /** The longest time for which any of the processes waited within one second. */
   get longestMs(): number {
-    let longestMs = 0
-    let first = 0
-    for (const [index, { atMs, waitedMs }] of this.#samples.entries()) {
-      while (first < index - 1 && atMs - (this.#samples[first]?.atMs ?? 0) > WINDOW_MS) first++
-      longestMs = Math.max(longestMs, waitedMs - (this.#samples[first]?.waitedMs ?? waitedMs))
-    }
-    return longestMs
+    return Math.max(...[...this.#samples.values()].map(longestWaitMs))
   }
 
   stop(): void {
@@ -40,16 +33,23 @@ export class StarvationMeter {
   }
 
   #sample(): void {
-    const waitedMs = this.#pids.reduce((sum, pid) => sum + waitedMsOf(pid), 0)
-    this.#samples.push({ atMs: performance.now(), waitedMs })
+    for (const [pid, samples] of this.#samples) {
+      samples.push({ atMs: performance.now(), waitedMs: waitedMsOf(pid) })
+    }
   }
+}
+
+function longestWaitMs(samples: readonly WaitSample[]): number {
+  let longestMs = 0
+  let first = 0
+  for (const [index, { atMs, waitedMs }] of samples.entries()) {
+    while (first < index - 1 && atMs - (samples[first]?.atMs ?? 0) > WINDOW_MS) first++
+    longestMs = Math.max(longestMs, waitedMs - (samples[first]?.waitedMs ?? waitedMs))
+  }
+  return longestMs
 }
 
 /** The second field is the time on a run queue, in nanoseconds (Linux, Documentation/scheduler/sched-stats.rst). */
 function waitedMsOf(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6
-  } catch {
-    return 0 // Redis is not running during some faults.
-  }
+  return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6
 }
