@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { V8_FLAGS } from '../support/start-words.ts'
+import { V8_FLAGS } from '../support/start-arguments.ts'
 import { buildForm } from './built-form.ts'
 import { residentBytes } from './processor-time.ts'
 import { machine, writeSection } from './report.ts'

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../support/free-port.ts'
-import { startWords } from '../support/start-words.ts'
+import { startArguments } from '../support/start-arguments.ts'
 import { until } from '../support/until.ts'
 import { KeyMint } from './keys.ts'
 import { writeLuaGateway, writeUpstream } from './nginx.ts'
@@ -79,7 +79,7 @@ export class BenchWorld {
     settings: Readonly<Record<string, string>> = {},
     {
       checkout = CHECKOUT,
-      words = startWordsInFull(checkout),
+      words = startArgumentsInFull(checkout),
       nodeFlags = [],
     }: { checkout?: string; words?: readonly string[]; nodeFlags?: readonly string[] } = {},
   ): Promise<ServerProcess> {
@@ -181,7 +181,7 @@ async function startConsole(
     POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   }
-  const words = [...startWordsInFull(CHECKOUT), 'console']
+  const words = [...startArgumentsInFull(CHECKOUT), 'console']
   return ServerProcess.start({
     core: LOAD_CORE,
     program: process.execPath,
@@ -194,8 +194,8 @@ async function startConsole(
 }
 
 /** With absolute paths. */
-function startWordsInFull(checkout: string): string[] {
-  return startWords(checkout).map(word =>
+function startArgumentsInFull(checkout: string): string[] {
+  return startArguments(checkout).map(word =>
     word.startsWith('.//') || word.startsWith('src/') ? resolve(checkout, word) : word,
   )
 }

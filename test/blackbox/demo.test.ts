@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { GatewaysResponse } from '../support/admin-answer.ts'
+import type { GatewaysResponse } from '../support/admin-response.ts'
 import { freePort } from '../support/free-port.ts'
 import { PosternProcess } from '../support/postern-process.ts'
 import { CURL, has } from '../support/tools.ts'

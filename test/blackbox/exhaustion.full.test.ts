@@ -52,11 +52,11 @@ test(`${CROWD} clients that never finish a request are each disconnected within 
   timeout: 60_000,
 }, async () => {
   const slow = new Attackers(world.gateway.urls.gateway)
-  await slow.come(CROWD, 'GET / HTTP/1.1\r\nHost: gw\r\nX-A: ')
-  slow.drip('b', 500)
+  await slow.connect(CROWD, 'GET / HTTP/1.1\r\nHost: gw\r\nX-A: ')
+  slow.sendRepeatedly('b', 500)
   expectServed(`${CROWD} slow requests`, await honest())
   await until('all are disconnected', () => slow.open === 0, LONG)
-  slow.leave()
+  slow.disconnect()
   expect([...slow.answers.keys()]).toEqual(['HTTP/1.1 408 Request Timeout'])
 })
 
@@ -64,7 +64,7 @@ test(`${CROWD} clients that send nothing are each disconnected within the timeou
   timeout: 60_000,
 }, async () => {
   const silent = new Attackers(world.gateway.urls.gateway)
-  await silent.come(CROWD)
+  await silent.connect(CROWD)
   expectServed(`${CROWD} silent connections`, await honest())
   await until('all are disconnected', () => silent.open === 0, LONG)
   expect(silent.answers.size).toBe(0)
@@ -73,7 +73,7 @@ test(`${CROWD} clients that send nothing are each disconnected within the timeou
 test('a request with a slow body is rejected after its head, without waiting for the body', async () => {
   const bodies = new Attackers(world.gateway.urls.gateway)
   const head = `${get(TARGET, key.secret).slice(0, -2)}Content-Length: 1000000\r\n\r\n`
-  await bodies.come(200, head)
+  await bodies.connect(200, head)
   expectServed('200 slow bodies', await honest())
   await until('all are disconnected', () => bodies.open === 0, LONG)
   expect([...bodies.answers]).toEqual([['HTTP/1.1 400 Bad Request', 200]])
@@ -85,11 +85,11 @@ test('connections above the limit are closed at once; connected clients are unaf
   kept.send(get(TARGET, key.secret))
   expect((await kept.answers(1)).length).toBe(1)
   const crowd = new Attackers(world.gateway.urls.gateway)
-  await crowd.come(CROWD + 300)
+  await crowd.connect(CROWD + 300)
   await until('the excess connections are closed', () => crowd.closed >= 200, LONG)
   kept.send(get(TARGET, key.secret))
   expect((await kept.answers(2)).map(({ status }) => status)).toEqual([200, 200])
-  crowd.leave()
+  crowd.disconnect()
   await until('new clients are served', async () => {
     const newcomer = new RawClient(world.gateway.urls.gateway)
     newcomer.send(get(TARGET, key.secret))
@@ -103,11 +103,11 @@ test('connections above the limit are closed at once; connected clients are unaf
 test('opening and closing connections leaks no file descriptor', { timeout: 60_000 }, async () => {
   await honest(100)
   const before = openFiles()
-  const come = new Attackers(world.gateway.urls.gateway)
+  const shortLived = new Attackers(world.gateway.urls.gateway)
   const churn = async () => {
     for (let round = 0; round < 10; round++) {
-      await come.come(300, 'GET ')
-      come.leave()
+      await shortLived.connect(300, 'GET ')
+      shortLived.disconnect()
     }
   }
   const [figures] = await Promise.all([honest(), churn()])
@@ -121,9 +121,9 @@ test('requests that clients abandon at once cause no extra upstream requests and
   let sent = 0
   const rush = async () => {
     for (let round = 0; round < 20; round++) {
-      await leaving.come(100, get(TARGET, key.secret, 'User-Agent: rush'))
+      await leaving.connect(100, get(TARGET, key.secret, 'User-Agent: rush'))
       sent += 100
-      leaving.leave()
+      leaving.disconnect()
     }
   }
   const [figures] = await Promise.all([honest(), rush()])

@@ -23,7 +23,7 @@ let greedy: GreedyClients | null = null
 const release = Promise.withResolvers<void>()
 
 afterEach(async () => {
-  greedy?.leave()
+  greedy?.disconnect()
   greedy = null
   await world.stop()
 })
@@ -45,7 +45,7 @@ async function start(settings: Record<string, string> = {}): Promise<void> {
 
 function attack(count: number): void {
   greedy = new GreedyClients(world.gateway.urls.gateway, get(GREEDY_PATH, greedyKey.secret))
-  greedy.come(count)
+  greedy.connect(count)
 }
 
 /** Two connections per honest workspace, without pauses, until each has the required number of responses. */

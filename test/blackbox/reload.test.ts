@@ -100,7 +100,7 @@ const isSignedBy = (key: string, secret: Buffer) =>
 test('a signing secret is replaced in three steps that no client notices', async () => {
   const old = await issue()
   load.holders.push({ name: 'signed by A', secret: old.secret, expected: '200' })
-  await load.goOn(100)
+  await load.continueFor(100)
   await swap({ signing: list(A, B) })
   expect(isSignedBy((await issue()).secret, A)).toBe(true)
 
@@ -108,13 +108,13 @@ test('a signing secret is replaced in three steps that no client notices', async
   const young = await issue()
   expect(isSignedBy(young.secret, B)).toBe(true)
   load.holders.push({ name: 'signed by B', secret: young.secret, expected: '200' })
-  await load.goOn(100)
+  await load.continueFor(100)
   expect(load.wrong).toEqual([])
 
   load.holders.shift()
   await swap({ signing: list(B) })
   expect(await ask(gateway.urls.gateway, old.secret)).toBe('key_invalid')
-  await load.goOn(100)
+  await load.continueFor(100)
   expect(load.wrong).toEqual([])
 })
 
@@ -148,7 +148,7 @@ test('a new Redis password is used for the next connection, while the old connec
     return one['redis'] === 'ok' && one['changes'] === 'connected' && other['announcer'] === 'ready'
   })
   expect(await scrapeOne(gateway.urls.ops, reconnects)).toBeGreaterThan(made)
-  await load.goOn(100)
+  await load.continueFor(100)
   expect(load.wrong).toEqual([])
 })
 
@@ -181,7 +181,7 @@ describe('invalid new values change nothing', () => {
     expect([status, await ask(gateway.urls.gateway, secret)]).toEqual([201, '200'])
     await redis.admin.flushall()
     expect(await ask(gateway.urls.gateway, secret)).toBe('200')
-    await load.goOn(50)
+    await load.continueFor(50)
     expect(load.wrong).toEqual([])
 
     await swap(good)

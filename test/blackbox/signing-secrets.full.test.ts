@@ -64,7 +64,7 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
   )
   const old = [await issue('old 1'), await issue('old 2'), await issue('old 3')]
   for (const key of old) hold('old', key.secret)
-  await load.goOn()
+  await load.continueFor()
 
   // Every process learns B before anything is signed with it.
   await replaceGateways(list(A, B))
@@ -72,16 +72,16 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
   const still = await issue('signed by A')
   expect([isSignedBy(still.secret, A), await signerOf(still.secret)]).toEqual([true, 'A'])
   hold('still', still.secret)
-  await load.goOn()
+  await load.continueFor()
 
   // B signs. Here gateways restart after the console, elsewhere before it: the order no longer matters.
   await restartConsole(list(B, A))
   const young = await issue('signed by B')
   expect([isSignedBy(young.secret, B), await signerOf(young.secret)]).toEqual([true, 'B'])
   hold('young', young.secret)
-  await load.goOn()
+  await load.continueFor()
   await replaceGateways(list(B, A))
-  await load.goOn()
+  await load.continueFor()
 
   // Lost records return to Redis with a MAC by B. A gateway that was left behind with A alone asks the console.
   await redis.admin.flushall()
@@ -97,7 +97,7 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
   await until('three heartbeats have arrived', async () => (await unverified()) >= 3)
   expect(await sample('postern_key_invalidation_connected')).toBe(0)
   await forgotten.process.stop()
-  await load.goOn()
+  await load.continueFor()
 
   // Clients change to keys signed with B, and only then A is removed.
   for (const [number, key] of [...old, still].entries()) {
@@ -107,11 +107,11 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
     await revoke(key.id)
   }
   drop(revoked.secret)
-  await load.goOn()
+  await load.continueFor()
   await replaceGateways(list(B))
   await restartConsole(list(B))
   for (const key of old) hold('gone', key.secret, 'key_invalid')
-  await load.goOn()
+  await load.continueFor()
 
   await load.stop()
   expect(load.wrong).toEqual([])

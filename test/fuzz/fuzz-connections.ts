@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
-import { peakMegabytes } from '../support/memory-of.ts'
+import { peakMegabytes } from '../support/process-memory.ts'
 import type { Listening } from '../support/postern-process.ts'
 import { get, RawClient } from '../support/raw-client.ts'
 import { jsonAnswer } from '../support/recording-upstream.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { MINIMAL, mountedSecrets, NAME, podOf, render, settingsOf, type Values } from '../support/chart.ts'
 import { at, textAt, valueAt } from '../support/manifests.ts'
-import { SEMI_SPACE_MIB } from '../support/start-words.ts'
+import { SEMI_SPACE_MIB } from '../support/start-arguments.ts'
 import { HELM, has } from '../support/tools.ts'
 
 function checksums(values: Values): { config: string; secret: unknown } {

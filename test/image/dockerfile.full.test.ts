@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { V8_FLAGS } from '../support/start-words.ts'
+import { V8_FLAGS } from '../support/start-arguments.ts'
 
 const CHECKOUT = new URL('../../', import.meta.url)
 

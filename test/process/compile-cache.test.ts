@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writ
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, expect, test } from 'vitest'
-import { startWords } from '../support/start-words.ts'
+import { startArguments } from '../support/start-arguments.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
@@ -23,7 +23,7 @@ beforeEach(() => {
 })
 
 function start(...words: string[]) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [...startWords(checkout), ...words], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...startArguments(checkout), ...words], {
     cwd: checkout,
     env: { PATH: process.env['PATH'] },
     encoding: 'utf8',

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { V8_FLAGS } from '../support/start-words.ts'
+import { V8_FLAGS } from '../support/start-arguments.ts'
 
 // Node refuses an unknown option at start, but a runtime of another version may be the one that does not know it.
 test.each(V8_FLAGS)('V8 knows %s', flag => {

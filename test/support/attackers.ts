@@ -8,7 +8,7 @@ export class Attackers {
   readonly answers = new Map<string, number>()
   readonly #port: number
   readonly #sockets = new Set<Socket>()
-  #drip: NodeJS.Timeout | null = null
+  #dripTimer: NodeJS.Timeout | null = null
 
   /** @param url of the server under attack */
   constructor(url: string) {
@@ -20,25 +20,27 @@ export class Attackers {
   }
 
   /** Opens the connections and sends the opening bytes on each. Resolves when each is connected or was closed. */
-  async come(count: number, opening = ''): Promise<void> {
-    for (let come = 0; come < count; come += 500) {
-      await Promise.all(Array.from({ length: Math.min(500, count - come) }, () => this.#come(opening)))
+  async connect(count: number, opening = ''): Promise<void> {
+    for (let opened = 0; opened < count; opened += 500) {
+      await Promise.all(
+        Array.from({ length: Math.min(500, count - opened) }, () => this.#connectOne(opening)),
+      )
     }
   }
 
   /** Sends one byte on each connection, again and again. */
-  drip(byte: string, everyMs: number): void {
-    this.#drip = setInterval(() => {
+  sendRepeatedly(byte: string, everyMs: number): void {
+    this.#dripTimer = setInterval(() => {
       for (const socket of this.#sockets) socket.write(byte)
     }, everyMs)
   }
 
-  leave(): void {
-    if (this.#drip !== null) clearInterval(this.#drip)
+  disconnect(): void {
+    if (this.#dripTimer !== null) clearInterval(this.#dripTimer)
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
-  async #come(opening: string): Promise<void> {
+  async #connectOne(opening: string): Promise<void> {
     const socket = connect(this.#port, '127.0.0.1').on('error', () => {})
     this.#sockets.add(socket)
     socket.on('close', () => {

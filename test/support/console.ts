@@ -6,7 +6,7 @@ import type { Config } from '../../src/config/schema.ts'
 import type { ConsoleParts } from '../../src/control/console-context.ts'
 import { type Console, createConsole } from '../../src/control/create-console.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
-import type { AdminAnswer } from './admin-answer.ts'
+import type { AdminAnswer } from './admin-response.ts'
 import { defaultConfig } from './default-config.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
 

@@ -26,17 +26,17 @@ export class GreedyClients {
     this.#sips = setInterval(() => this.#sip(), SIP_EVERY_MS)
   }
 
-  come(count: number): void {
-    for (let come = 0; come < count; come++) this.#come()
+  connect(count: number): void {
+    for (let opened = 0; opened < count; opened++) this.#connect()
   }
 
-  leave(): void {
+  disconnect(): void {
     this.#ended = true
     clearInterval(this.#sips)
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
-  #come(): void {
+  #connect(): void {
     if (this.#ended) return
     const socket = connect(this.#port, '127.0.0.1').on('error', () => {})
     // Reads only in #sip.
@@ -46,7 +46,7 @@ export class GreedyClients {
     socket.on('close', () => {
       this.#sockets.delete(socket)
       this.cut++
-      setTimeout(() => this.#come(), AGAIN_AFTER_MS)
+      setTimeout(() => this.#connect(), AGAIN_AFTER_MS)
     })
   }
 

@@ -1,6 +1,6 @@
 import type { AccountClaims } from 'oidc-provider'
 import { onTestFinished } from 'vitest'
-import type { AdminAnswer } from './admin-answer.ts'
+import type { AdminAnswer } from './admin-response.ts'
 import { BrowserDouble } from './browser-double.ts'
 import { type ConsoleOptions, startConsole } from './console.ts'
 import {

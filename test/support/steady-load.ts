@@ -38,7 +38,7 @@ export class SteadyLoad {
   }
 
   /** Waits until so many further requests have completed. */
-  async goOn(requests = 300): Promise<void> {
+  async continueFor(requests = 300): Promise<void> {
     const target = this.answered + requests
     await until(`${requests} requests have completed`, () => this.answered >= target, 30_000)
   }

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Arguments that `npm start` passes to node, read from package.json, so that tests and benchmarks run what users run. */
-export function startWords(checkout: string): string[] {
+export function startArguments(checkout: string): string[] {
   const manifest: { scripts: { start: string } } = JSON.parse(
     readFileSync(join(checkout, 'package.json'), 'utf8'),
   )
@@ -16,7 +16,7 @@ export function startWords(checkout: string): string[] {
 }
 
 /** The V8 options among them. The image and the other servers of the benchmark use the same. */
-export const V8_FLAGS: readonly string[] = startWords(CHECKOUT).filter(
+export const V8_FLAGS: readonly string[] = startArguments(CHECKOUT).filter(
   word => word.startsWith('--') && word !== '--require',
 )
 
