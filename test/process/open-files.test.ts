@@ -50,9 +50,7 @@ describe.skipIf(!has(PRLIMIT))(
 
       const crowd = new Crowd(urls.gateway)
       await crowd.fill(CROWD)
-      const logged = await gateway.logged(line =>
-        String(line['msg']).startsWith('connection accept failing'),
-      )
+      const logged = await gateway.logged(line => String(line['msg']).startsWith('connection accept failing'))
       await load.reached(load.answered + 1_000)
       for (const path of ['/livez', '/readyz', '/metrics'])
         expect((await fetch(urls.ops + path)).status).toBe(200)
