@@ -7,8 +7,8 @@ import { type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route.ts
 let permit: (match: RouteMatch, grant: KeyGrant, query: string) => Permit
 
 /**
- * The right to one request of one route, under one key. `forward()` takes nothing else, and `authorize()` alone can
- * make one: to forget a check is a type error.
+ * Permission for one request to one route with one key. `forward()` requires a permit, and only `authorize()` can make
+ * one: forgetting a check is a type error.
  */
 export class Permit {
   readonly route: RouteMatch['route']
@@ -30,7 +30,7 @@ export class Permit {
 export type Verdict = { readonly kind: 'permitted'; readonly permit: Permit } | Denial
 
 /**
- * The decision, in the fixed order of checks: usable key, workspace binding, scope, query. The first failure answers.
+ * The decision. The checks have a fixed order: usable key, workspace binding, scope, query. The first failure decides.
  * @param question.query the raw query, without its `?`
  * @param question.nowMs milliseconds since the epoch, by the wall clock: expiry is checked at each request
  */
@@ -54,12 +54,12 @@ export function authorize(question: {
 
 function refuseUnusable(grant: KeyGrant, nowMs: number): Denial | null {
   if (grant.revokedAtMs !== null) return denied('key_revoked')
-  // Asked this way round, so that a time that is no number lets nothing through.
+  // In this direction, an expiry of NaN denies the request.
   if (!(nowMs < grant.expiresAtMs)) return denied('key_expired')
   return grant.suspendedAtMs === null ? null : denied('key_suspended')
 }
 
-/** Strict equality of two texts; no lookup, so that the answer costs the same whether the workspace exists or not. */
+/** Compares two texts, without a lookup: the response takes the same time whether the workspace exists or not. */
 function refuseOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null {
   const asked = match.parameters.get(WORKSPACE_PARAMETER)
   return asked === undefined || asked === grant.workspaceId ? null : denied('other_workspace')

@@ -93,7 +93,7 @@ test('a client certificate and the authorities are replaced under load without a
   await someMore()
   expect(new Set(shown)).toEqual(new Set([before]))
   expect(gateway.process.log.findLast(({ level }) => level === 50)?.['problem']).toBe(
-    'upstream.tls.certFile: certificate and key are not of one pair',
+    'upstream.tls.certFile: the private key does not match the certificate',
   )
   expect((await scrape(gateway.urls.ops)).get(EXPIRY)).toBe(expiry)
 

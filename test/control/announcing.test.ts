@@ -214,15 +214,15 @@ describe('without Redis for a while', () => {
   test('the log has one line for the lost connection and one for the restored one', async () => {
     const running = await startConsole({ redisUrl: redis.url })
     const count = (text: string) => running.log.filter(line => String(line['msg']).includes(text)).length
-    await until('it is noticed', () => count('no connection to Redis') > 0)
+    await until('it is noticed', () => count('redis connection failed') > 0)
     await redis.start()
     await connected(running)
     await redis.stop()
-    await until('it is noticed again', () => count('no connection to Redis') > 1)
+    await until('it is noticed again', () => count('redis connection failed') > 1)
     await redis.start()
     await connected(running)
-    expect(count('no connection to Redis')).toBe(2)
-    expect(count('connected to Redis')).toBe(2)
+    expect(count('redis connection failed')).toBe(2)
+    expect(count('redis connected')).toBe(2)
   })
 })
 

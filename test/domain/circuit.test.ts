@@ -78,7 +78,7 @@ describe('a circuit', () => {
 })
 
 it('failures at one moment are one, where that is asked for', () => {
-  const circuit = new Circuit({ failures: 2, openMs: 500, momentMs: 20 })
+  const circuit = new Circuit({ failures: 2, openMs: 500, mergeFailuresMs: 20 })
   for (let together = 0; together < 100; together++) circuit.failed(together / 10)
   expect(circuit.state(10)).toBe('closed')
   circuit.failed(20)

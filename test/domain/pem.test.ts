@@ -22,7 +22,7 @@ describe('files of certificates are looked at before connections depend on them'
     ['a broken one', broken],
   ])('%s in place of an authority is refused by the name of its setting', (_, pem) => {
     expect(() => requireAuthorities(pem, 'redis.caFile')).toThrow(
-      'redis.caFile: the file holds no certificate in PEM',
+      'redis.caFile: the file contains no PEM certificate',
     )
     expect(() => requireAuthorities(text(one.caFile), 'redis.caFile')).not.toThrow()
   })
@@ -30,10 +30,12 @@ describe('files of certificates are looked at before connections depend on them'
   it('a certificate and a key are of one pair, or refused', () => {
     const certificate = text(one.clientCertFile)
     expect(() => requirePair(certificate, text(one.clientKeyFile), 'x')).not.toThrow()
-    expect(() => requirePair(certificate, text(other.clientKeyFile), 'x')).toThrow('x: certificate and key')
-    expect(() => requirePair(certificate, 'none', 'x')).toThrow('x: the file of the key holds no private key')
+    expect(() => requirePair(certificate, text(other.clientKeyFile), 'x')).toThrow(
+      'x: the private key does not match',
+    )
+    expect(() => requirePair(certificate, 'none', 'x')).toThrow('x: the key file contains no PEM private key')
     expect(() => requirePair(broken, text(one.clientKeyFile), 'x')).toThrow(
-      'x: the file holds no certificate',
+      'x: the file contains no PEM certificate',
     )
   })
 })

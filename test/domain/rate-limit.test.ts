@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import {
-  type Count,
-  counterOf,
+  counterNameOf,
   denialOfCounts,
-  partOf,
+  localLimitOf,
+  type PolicyCount,
   policiesOf,
   type RatePolicy,
 } from '../../src/domain/rate-limit.ts'
@@ -17,7 +17,7 @@ function policy(changes: Partial<RatePolicy> = {}): RatePolicy {
   return { name: 'minute', per: 'workspace', requests: 10, windowSeconds: 60, ...changes }
 }
 
-function count(changes: Partial<Count> = {}): Count {
+function count(changes: Partial<PolicyCount> = {}): PolicyCount {
   return { policy: policy(), exceeded: false, remaining: 1, resetMs: 1_500, ...changes }
 }
 
@@ -37,26 +37,26 @@ describe('a policy is about', () => {
 
 describe('what is counted together', () => {
   test('of a workspace: whatever its keys ask, so that another key gives no more', () => {
-    expect(counterOf(policy(), OTHER_KEY)).toBe(counterOf(policy(), GRANT))
-    expect(counterOf(policy(), OTHER_WORKSPACE)).not.toBe(counterOf(policy(), GRANT))
+    expect(counterNameOf(policy(), OTHER_KEY)).toBe(counterNameOf(policy(), GRANT))
+    expect(counterNameOf(policy(), OTHER_WORKSPACE)).not.toBe(counterNameOf(policy(), GRANT))
   })
 
   test('of a key: what it alone asks', () => {
     const perKey = policy({ per: 'key' })
-    expect(counterOf(perKey, GRANT)).not.toBe(counterOf(perKey, OTHER_KEY))
-    expect(counterOf(perKey, GRANT)).not.toBe(counterOf(policy(), GRANT))
+    expect(counterNameOf(perKey, GRANT)).not.toBe(counterNameOf(perKey, OTHER_KEY))
+    expect(counterNameOf(perKey, GRANT)).not.toBe(counterNameOf(policy(), GRANT))
   })
 
   test('lies at one node of a cluster: between the braces is the workspace alone', () => {
-    expect(counterOf(policy(), GRANT)).toBe('postern:limit:{ws_A}:minute:60')
-    expect(counterOf(policy({ name: 'burst', per: 'key', windowSeconds: 1 }), GRANT)).toBe(
+    expect(counterNameOf(policy(), GRANT)).toBe('postern:limit:{ws_A}:minute:60')
+    expect(counterNameOf(policy({ name: 'burst', per: 'key', windowSeconds: 1 }), GRANT)).toBe(
       'postern:limit:{ws_A}:burst:1:key_1',
     )
   })
 
   test('is never another’s, whatever key ids an own key service gives out', () => {
     const names = ['60', '60:a', 'a'].flatMap(id =>
-      ['minute', 'minute-60'].map(name => counterOf(policy({ name, per: 'key' }), { ...GRANT, id })),
+      ['minute', 'minute-60'].map(name => counterNameOf(policy({ name, per: 'key' }), { ...GRANT, id })),
     )
     expect(new Set(names).size).toBe(names.length)
   })
@@ -83,6 +83,6 @@ describe('a request', () => {
 })
 
 test('gateways that cannot count together grant no more together than the limit, and each at least one', () => {
-  expect([partOf(100, 1), partOf(100, 3), partOf(100, 100)]).toEqual([100, 33, 1])
-  expect(partOf(2, 5)).toBe(1)
+  expect([localLimitOf(100, 1), localLimitOf(100, 3), localLimitOf(100, 100)]).toEqual([100, 33, 1])
+  expect(localLimitOf(2, 5)).toBe(1)
 })

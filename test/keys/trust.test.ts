@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest'
 import {
-  type HeldAnswer,
-  type HeldTrust,
+  type EntryTrust,
   type Knowledge,
+  type MemoryEntry,
   type Moment,
   mayJoin,
-  type StoreAnswer,
+  type StoreResult,
   type StoreTrust,
-  trustHeld,
+  trustEntry,
   trustStore,
 } from '../../src/keys/trust.ts'
 import { grantOf } from '../support/key-records.ts'
 
 const VERIFIED_AT_MS = 1_000_000
 const LIMITS = { ttlMs: 30_000, absentTtlMs: 5_000, staleMs: 300_000 }
-const HELD: HeldAnswer = {
+const HELD: MemoryEntry = {
   grant: grantOf({ version: 5 }),
   verifiedAtMs: VERIFIED_AT_MS,
   epoch: 7,
@@ -31,7 +31,7 @@ const absent = { grant: null }
 const skipped = { keyServiceSkipped: true }
 
 describe('what memory holds', () => {
-  test.each<[string, Partial<HeldAnswer>, Moment, HeldTrust]>([
+  test.each<[string, Partial<MemoryEntry>, Moment, EntryTrust]>([
     ['a record within its time to live', {}, later(29_999), 'fresh'],
     ['a record past its time to live', {}, later(30_000), 'stale'],
     ['a record whose jitter has ended its life', { jitter: 1 }, later(27_000), 'stale'],
@@ -52,15 +52,15 @@ describe('what memory holds', () => {
     ['an absence while disconnected, within a second', absent, later(1_000, away), 'fresh'],
     ['an absence while disconnected, after a second', absent, later(1_001, away), 'expired'],
   ])('%s', (_what, held, now, trust) => {
-    expect(trustHeld({ ...HELD, ...held }, now, LIMITS)).toBe(trust)
+    expect(trustEntry({ ...HELD, ...held }, now, LIMITS)).toBe(trust)
   })
 
   test('is never stale if no staleness is allowed', () => {
-    expect(trustHeld(HELD, later(30_000), { ...LIMITS, staleMs: 0 })).toBe('expired')
+    expect(trustEntry(HELD, later(30_000), { ...LIMITS, staleMs: 0 })).toBe('expired')
   })
 
   test('is never fresh with a time to live of 0', () => {
-    expect(trustHeld(HELD, later(0), { ...LIMITS, ttlMs: 0 })).toBe('stale')
+    expect(trustEntry(HELD, later(0), { ...LIMITS, ttlMs: 0 })).toBe('stale')
   })
 })
 
@@ -71,11 +71,11 @@ const aMinuteAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_00
 const longAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_001 })
 
 describe('what a store answers', () => {
-  const answer: StoreAnswer = { tier: 'redis', grant: grantOf({ version: 5 }), epoch: 7, isSuperseded: false }
+  const answer: StoreResult = { tier: 'redis', grant: grantOf({ version: 5 }), epoch: 7, isSuperseded: false }
   const keyService = { tier: 'key_service' } as const
   const denial = { ...keyService, grant: null }
 
-  test.each<[string, Partial<StoreAnswer>, Partial<Knowledge>, StoreTrust]>([
+  test.each<[string, Partial<StoreResult>, Partial<Knowledge>, StoreTrust]>([
     ['a record of Redis', {}, {}, 'fresh'],
     ['a record of the key service', keyService, {}, 'fresh'],
     ['a denial by the key service', denial, {}, 'fresh'],

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { RatePolicy } from '../../src/domain/rate-limit.ts'
-import { type Counter, LocalCounters } from '../../src/limits/local-counters.ts'
+import { LocalCounters, type RateCounter } from '../../src/limits/local-counters.ts'
 
 const MINUTE: RatePolicy = { name: 'minute', per: 'workspace', requests: 3, windowSeconds: 60 }
 const SECOND: RatePolicy = { name: 'second', per: 'key', requests: 1, windowSeconds: 1 }
 
-function counter(policy: RatePolicy, name = policy.name): Counter {
+function counter(policy: RatePolicy, name = policy.name): RateCounter {
   return { policy, name, requests: policy.requests }
 }
 

@@ -34,7 +34,7 @@ class RedisDouble {
     this.#clock = clock
   }
 
-  remake(): void {
+  reconnect(): void {
     this.remade++
   }
 

@@ -1,9 +1,9 @@
-import type { KeyTier, StoreName, TierAnswer } from '../../src/keys/key-store.ts'
+import type { KeyTier, StoreName, TierResult } from '../../src/keys/key-store.ts'
 
 export interface Asked {
   readonly digest: string
-  /** Resolves this one lookup; without an argument, with the record that the tier held when the lookup began. */
-  answer(answer?: TierAnswer): void
+  /** Answers this one question; without an answer, with what the tier would have said when it was asked. */
+  answer(answer?: TierResult): void
 }
 
 /** A tier that answers, fails or stalls on demand. */
@@ -13,9 +13,9 @@ export class ChaosTier implements KeyTier {
   readonly waiting: Asked[] = []
   asked = 0
   #mode: 'answer' | 'fail' | 'throw' | 'stall' = 'answer'
-  readonly #content: (digest: string) => TierAnswer
+  readonly #content: (digest: string) => TierResult
 
-  constructor(name: StoreName, content: (digest: string) => TierAnswer) {
+  constructor(name: StoreName, content: (digest: string) => TierResult) {
     this.name = name
     this.#content = content
   }
@@ -37,7 +37,7 @@ export class ChaosTier implements KeyTier {
     this.#mode = 'stall'
   }
 
-  async get(digest: string): Promise<TierAnswer> {
+  async get(digest: string): Promise<TierResult> {
     this.asked++
     if (this.#mode === 'throw') throw new Error('This tier throws on purpose')
     if (this.#mode === 'fail') return outOfOrder()
@@ -48,14 +48,14 @@ export class ChaosTier implements KeyTier {
     })
   }
 
-  /** Resolves the oldest stalled lookup. */
-  release(answer?: TierAnswer): void {
+  /** Lets the oldest question that waits be answered. */
+  release(answer?: TierResult): void {
     const next = this.waiting.shift()
     if (next === undefined) throw new Error(`No lookup is pending in ${this.name}`)
     next.answer(answer)
   }
 }
 
-export function outOfOrder(): TierAnswer {
+export function outOfOrder(): TierResult {
   return { kind: 'failed', error: new Error('Out of order'), why: 'unreachable' }
 }

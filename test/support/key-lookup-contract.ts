@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import type { Lookup } from '../../src/domain/key/lookup.ts'
-import type { TierAnswer } from '../../src/keys/key-store.ts'
+import type { TierResult } from '../../src/keys/key-store.ts'
 import { digestNo, grantOf, recordOf } from './key-records.ts'
 
 /** What the suite needs of a key lookup. */
 export interface LookupUnderTest {
-  get(digest: string): Promise<TierAnswer | Lookup>
+  get(digest: string): Promise<TierResult | Lookup>
   put(digest: string, record: KeyRecord): void | Promise<void>
   /** Makes every lookup fail until `mend`. */
   break?(): void | Promise<void>

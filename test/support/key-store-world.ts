@@ -1,7 +1,7 @@
 import type { CircuitSettings } from '../../src/domain/circuit.ts'
 import type { Lookup, TierName } from '../../src/domain/key/lookup.ts'
 import { InvalidationListener } from '../../src/keys/invalidation/invalidation-listener.ts'
-import type { KeyTier, TierAnswer } from '../../src/keys/key-store.ts'
+import type { KeyTier, TierResult } from '../../src/keys/key-store.ts'
 import { LookupChain } from '../../src/keys/lookup-chain.ts'
 import { MemoryStore } from '../../src/keys/tiers/memory/memory-store.ts'
 import { type BreakingTier, withBreaker } from '../../src/keys/tiers/with-breaker.ts'
@@ -124,7 +124,7 @@ export class KeyStoreWorld {
   }
 }
 
-function foundIn(versions: Map<string, number>, digest: string): TierAnswer | null {
+function foundIn(versions: Map<string, number>, digest: string): TierResult | null {
   const version = versions.get(digest)
   return version === undefined ? null : { kind: 'found', grant: grantOf({ version }) }
 }

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { ChangeConfirmer } from '../../../src/keys/reports/change-confirmer.ts'
 import type {
-  KeyServiceReply,
   KeyServiceRequest,
+  KeyServiceResponse,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { digestNo } from '../../support/key-records.ts'
@@ -20,7 +20,7 @@ const GATHER_MS = 20
 let clock: ManualClock
 let log: LogSpy
 let told: Told[]
-let reply: () => Promise<KeyServiceReply>
+let reply: () => Promise<KeyServiceResponse>
 let confirmer: ChangeConfirmer
 
 beforeEach(() => {
@@ -107,7 +107,7 @@ test.each([400, 409, 413, 415, 422])(
     for (let key = 0; key < 600; key++) confirmer.applied(digestNo(key), 2)
     await gathered()
     expect(told.map(report => report.confirmed.length)).toEqual([250, 250, 100])
-    expect(log.text).toContain(`answered ${status}`)
+    expect(log.text).toContain(`responded with status ${status}`)
     reply = async () => ({ status: 204, text: '' })
     told = []
     confirmer.applied(digestNo(1_000), 2)
@@ -158,7 +158,7 @@ test('while nobody can be told, memory stays bounded: the first are forgotten', 
 
 /** The first call is not answered until `fail` is called; those after it are taken. */
 function holdFirstCall(): { fail: () => void } {
-  const first = Promise.withResolvers<KeyServiceReply>()
+  const first = Promise.withResolvers<KeyServiceResponse>()
   reply = () => {
     reply = async () => ({ status: 204, text: '' })
     return first.promise

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { UsageReporter } from '../../../src/keys/reports/usage-reporter.ts'
 import type {
-  KeyServiceReply,
   KeyServiceRequest,
+  KeyServiceResponse,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { LogSpy } from '../../support/log-spy.ts'
@@ -13,7 +13,7 @@ const MINUTE_MS = 60_000
 let clock: ManualClock
 let log: LogSpy
 let told: Record<string, number>[]
-let reply: () => Promise<KeyServiceReply>
+let reply: () => Promise<KeyServiceResponse>
 let reporter: UsageReporter
 
 beforeEach(() => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { TierAnswer } from '../../../src/keys/key-store.ts'
+import type { TierResult } from '../../../src/keys/key-store.ts'
 import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
 import { ChaosTier, outOfOrder } from '../../support/chaos-tier.ts'
 import { digestNo, grantOf } from '../../support/key-records.ts'
@@ -8,10 +8,10 @@ import { settled } from '../../support/until.ts'
 
 const KEY = digestNo(1)
 const POISON = digestNo(666)
-const FOUND: TierAnswer = { kind: 'found', grant: grantOf({ version: 1 }) }
-const UNUSABLE: TierAnswer = {
+const FOUND: TierResult = { kind: 'found', grant: grantOf({ version: 1 }) }
+const UNUSABLE: TierResult = {
   kind: 'failed',
-  error: new Error('The key service answered 500'),
+  error: new Error('The key service responded with status 500'),
   why: 'unusable',
 }
 
@@ -144,7 +144,7 @@ test('a tier that says that it was not asked is neither there nor gone', async (
   tier.fails()
   await askOften(3)
   tier.stalls()
-  const notAsked: TierAnswer = { kind: 'failed', error: new Error('Another server'), why: 'skipped' }
+  const notAsked: TierResult = { kind: 'failed', error: new Error('Another server'), why: 'skipped' }
   for (let probe = 0; probe < 3; probe++) {
     clock.advance(500)
     breaker.watch()

@@ -37,7 +37,7 @@ function storeAt(url: string, timeoutMs = PATIENT_MS, clock: Clock = systemClock
   return new KeyServiceStore(client, { timeoutMs, clock })
 }
 
-const LATE = { kind: 'failed', error: new Error(`The key service did not answer within ${IMPATIENT_MS} ms`) }
+const LATE = { kind: 'failed', error: new Error(`The key service did not respond within ${IMPATIENT_MS} ms`) }
 
 describe('the key service', () => {
   test('is asked by digest, with the token', async () => {

@@ -48,7 +48,7 @@ function connect(password: string): void {
   connection = new RedisConnection(createServerClient(settings, findServer(settings)), {
     onReady: () => failures.succeeded(),
     onTrouble: error => failures.failed(error),
-    onAgain: () => metrics.redisReconnects.inc(),
+    onReconnecting: () => metrics.redisReconnects.inc(),
   })
   const deps = { metrics, clock: systemClock, commandTimeoutMs: COMMAND_TIMEOUT_MS }
   store = new RedisStore(new MeasuredReader(connection, deps), () => [RECORD_KEY])
