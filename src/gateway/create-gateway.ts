@@ -10,7 +10,7 @@ import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { AccessLog } from '../observability/access-log.ts'
 import { FailureLog } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
-import { workspaceCountsOf } from '../observability/metrics/workspace-counts.ts'
+import { createWorkspaceCounts } from '../observability/metrics/workspace-counts.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing/tracing.ts'
 import type { Refuse } from '../upstream/client-request.ts'
@@ -46,7 +46,7 @@ export interface GatewayDeps {
 /** Builds the gateway. The caller makes it listen. */
 export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
   const { config, metrics, logger } = deps
-  const workspaces = workspaceCountsOf(metrics, config.metrics.workspaces, deps.clock)
+  const workspaces = createWorkspaceCounts(metrics, config.metrics.workspaces, deps.clock)
   const { tracing, accessLog } = deps
   const observer = new RequestObserver({ metrics, accessLog, tracing, routes: config.routes, workspaces })
   const app = createServer(config.gateway, observer)

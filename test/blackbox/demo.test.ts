@@ -18,7 +18,7 @@ const STARTS = { timeout: 60_000 }
 async function startDemo(...flags: string[]): Promise<PosternProcess> {
   const ports = ['gateway', 'console', 'ops'].map(async name => [`--${name}-port`, String(await freePort())])
   const started = new PosternProcess(['demo', ...(await Promise.all(ports)).flat(), ...flags], {})
-  await started.line(line => line.includes('Ctrl-C ends it'), START_DEADLINE_MS)
+  await started.line(line => line.includes('Press Ctrl-C to stop'), START_DEADLINE_MS)
   return started
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
-import { workspaceCountsOf } from '../../../src/observability/metrics/workspace-counts.ts'
+import { createWorkspaceCounts } from '../../../src/observability/metrics/workspace-counts.ts'
 import { mistakesOf } from '../../config/examples.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { metricValue } from '../../support/metric-value.ts'
@@ -10,7 +10,7 @@ const MINUTE_MS = 60_000
 describe('requests are counted by workspace where an operator names workspaces', () => {
   test('each that is named by itself, whatever else there is as one, from the start', async () => {
     const metrics = createMetrics(['gateway', 'workspaces'])
-    const counts = workspaceCountsOf(metrics, ['ws_1', 'ws_2'], new ManualClock())
+    const counts = createWorkspaceCounts(metrics, ['ws_1', 'ws_2'], new ManualClock())
     for (const id of ['ws_1', 'ws_1', 'ws_9', 'constructor', 'ws_8']) counts?.count(id)
     const { values } = await metrics.workspaceRequests.get()
     expect(values.map(({ labels, value }) => [labels.workspace, value])).toEqual([
@@ -23,7 +23,7 @@ describe('requests are counted by workspace where an operator names workspaces',
   test('it can be seen that there are others, for five minutes after the last of them', async () => {
     const clock = new ManualClock()
     const metrics = createMetrics(['gateway', 'workspaces'])
-    const counts = workspaceCountsOf(metrics, ['ws_1'], clock)
+    const counts = createWorkspaceCounts(metrics, ['ws_1'], clock)
     const isFolded = () => metricValue(metrics.workspacesFolded)
     counts?.count('ws_1')
     expect(await isFolded()).toBe(0)
@@ -35,7 +35,7 @@ describe('requests are counted by workspace where an operator names workspaces',
 
   test('with nobody named nothing is counted, and no series is shown', async () => {
     const metrics = createMetrics(['gateway'])
-    expect(workspaceCountsOf(metrics, [], new ManualClock())).toBeNull()
+    expect(createWorkspaceCounts(metrics, [], new ManualClock())).toBeNull()
     expect(await metrics.registry.metrics()).not.toContain('workspace_')
   })
 
