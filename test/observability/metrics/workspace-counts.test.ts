@@ -7,8 +7,8 @@ import { metricValue } from '../../support/metric-value.ts'
 
 const MINUTE_MS = 60_000
 
-describe('requests are counted by workspace where an operator names workspaces', () => {
-  test('each that is named by itself, whatever else there is as one, from the start', async () => {
+describe('requests are counted by workspace if the operator names workspaces', () => {
+  test('each named workspace alone, all others together, from the start', async () => {
     const metrics = createMetrics(['gateway', 'workspaces'])
     const counts = createWorkspaceCounts(metrics, ['ws_1', 'ws_2'], new ManualClock())
     for (const id of ['ws_1', 'ws_1', 'ws_9', 'constructor', 'ws_8']) counts?.count(id)
@@ -20,7 +20,7 @@ describe('requests are counted by workspace where an operator names workspaces',
     ])
   })
 
-  test('it can be seen that there are others, for five minutes after the last of them', async () => {
+  test('a gauge shows for five minutes that an unnamed workspace sent a request', async () => {
     const clock = new ManualClock()
     const metrics = createMetrics(['gateway', 'workspaces'])
     const counts = createWorkspaceCounts(metrics, ['ws_1'], clock)
@@ -33,7 +33,7 @@ describe('requests are counted by workspace where an operator names workspaces',
     expect(await isFolded()).toBe(0)
   })
 
-  test('with nobody named nothing is counted, and no series is shown', async () => {
+  test('without named workspaces there is no series', async () => {
     const metrics = createMetrics(['gateway'])
     expect(createWorkspaceCounts(metrics, [], new ManualClock())).toBeNull()
     expect(await metrics.registry.metrics()).not.toContain('workspace_')
@@ -41,9 +41,9 @@ describe('requests are counted by workspace where an operator names workspaces',
 
   test.each([
     ['more than fifty', Array.from({ length: 51 }, (_, n) => `ws_${n}`).join(',')],
-    ['what the rest is called', 'other'],
-    ['what is no workspace', 'ws/1'],
-  ])('%s is refused', (_, list) => {
+    ['the name of the rest', 'other'],
+    ['an invalid workspace id', 'ws/1'],
+  ])('%s is rejected', (_, list) => {
     const [mistake] = mistakesOf({ environment: { POSTERN_METRICS_WORKSPACES: list } })
     expect(mistake).toContain('POSTERN_METRICS_WORKSPACES')
   })

@@ -1,73 +1,72 @@
 import {
-  type Board,
-  CHOSEN,
-  CHOSEN_JOB,
-  CHOSEN_ROUTE,
+  type Dashboard,
   gauge,
   quantile,
   quantiles,
   type Row,
   rate,
-  share,
-} from './board.ts'
+  ratio,
+  SELECTED,
+  SELECTED_JOB,
+  SELECTED_ROUTE,
+} from './dashboard.ts'
 import { kubernetes } from './kubernetes-row.ts'
 
 const REQUESTS = 'postern_http_requests_total'
-const requests = (by = '', matchers = '') => rate(REQUESTS, by, matchers, CHOSEN_ROUTE)
+const requests = (by = '', matchers = '') => rate(REQUESTS, by, matchers, SELECTED_ROUTE)
 
 const summary: Row = {
   title: 'Summary',
   panels: [
     {
       title: 'Requests',
-      description: 'Finished requests a second.',
+      description: 'Completed requests a second.',
       kind: 'stat',
       unit: 'reqps',
       width: 4,
       queries: [{ expr: requests(), legend: 'requests' }],
     },
     {
-      title: 'Failed',
-      description: 'Share of responses with a 5xx, of the gateway or the upstream.',
+      title: 'Error ratio',
+      description: 'Share of responses with a 5xx status, from the gateway or the upstream.',
       kind: 'stat',
       unit: 'percentunit',
       width: 4,
-      limits: [0.001, 0.01],
+      thresholds: [0.001, 0.01],
       runbook: '#posternerrorbudgetburnfast',
-      queries: [{ expr: share(requests('', 'code=~"5.."'), requests()), legend: '5xx' }],
+      queries: [{ expr: ratio(requests('', 'code=~"5.."'), requests()), legend: '5xx' }],
     },
     {
       title: 'Latency, p99',
-      description: 'From the head of a request to the last byte of its answer.',
+      description: 'Time from the request head to the last byte of the response.',
       kind: 'stat',
       unit: 's',
       width: 4,
       queries: [
         {
-          expr: quantile(0.99, 'postern_http_request_duration_seconds', '', '', CHOSEN_ROUTE),
+          expr: quantile(0.99, 'postern_http_request_duration_seconds', '', '', SELECTED_ROUTE),
           legend: 'p99',
         },
       ],
     },
     {
       title: 'Budget burn, 1 h',
-      description:
-        'How many times as fast as it may the error budget is spent. 1 spends all of it in 30 days.',
+      description: 'Burn rate of the error budget. At 1 the budget lasts exactly 30 days.',
       kind: 'stat',
       unit: 'none',
       width: 4,
-      limits: [1, 14.4],
+      thresholds: [1, 14.4],
       runbook: '#posternerrorbudgetburnfast',
       queries: [
         {
-          expr: `max by (slo) (job:postern_slo:burnrate1h{${CHOSEN_JOB},slo!="overhead"})`,
+          expr: `max by (slo) (job:postern_slo:burnrate1h{${SELECTED_JOB},slo!="overhead"})`,
           legend: '{{slo}}',
         },
       ],
     },
     {
       title: 'Gateways',
-      description: 'Gateways that report, and those of them that receive no invalidations.',
+      description: 'Running gateways, and how many of them are disconnected from the invalidation channel.',
       kind: 'stat',
       unit: 'none',
       width: 4,
@@ -75,14 +74,15 @@ const summary: Row = {
       queries: [
         { expr: gauge('postern_config_info', '', 'plane="gateway"'), legend: 'replicas' },
         {
-          expr: `sum(1 - postern_key_invalidation_connected{${CHOSEN}})`,
+          expr: `sum(1 - postern_key_invalidation_connected{${SELECTED}})`,
           legend: 'disconnected',
         },
       ],
     },
     {
       title: 'Versions and settings',
-      description: 'More than one of a kind for longer than a rollout takes: it is stuck.',
+      description:
+        'Replicas by version and by hash of the settings. Several for longer than a rollout: the rollout is stuck.',
       kind: 'stat',
       unit: 'none',
       width: 4,
@@ -100,15 +100,15 @@ const traffic: Row = {
   panels: [
     {
       title: 'Requests by route',
-      description: '`none`: no route of ours.',
+      description: '`none`: the path matched no route.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
       queries: [{ expr: requests('route'), legend: '{{route}}' }],
     },
     {
-      title: 'Answers by status',
-      description: 'Whether the gateway or the upstream set the status.',
+      title: 'Responses by status',
+      description: 'By status code, and by whether the gateway or the upstream set it.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
@@ -117,7 +117,7 @@ const traffic: Row = {
     },
     {
       title: '5xx by route',
-      description: 'What the error budgets are spent on.',
+      description: 'Responses that spend the error budgets.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
@@ -128,38 +128,38 @@ const traffic: Row = {
     },
     {
       title: 'Latency',
-      description: 'From the head of a request to the last byte of its answer: how many took how long.',
+      description: 'Distribution of the time from the request head to the last byte of the response.',
       kind: 'heatmap',
       unit: 's',
       width: 8,
       queries: [
         {
-          expr: rate('postern_http_request_duration_seconds_bucket', 'le', '', CHOSEN_ROUTE),
+          expr: rate('postern_http_request_duration_seconds_bucket', 'le', '', SELECTED_ROUTE),
           legend: '{{le}}',
         },
       ],
     },
     {
-      title: 'Latency by class of status',
-      description: 'p99.',
+      title: 'Latency by status class, p99',
+      description: 'Time from the request head to the last byte of the response.',
       kind: 'timeseries',
       unit: 's',
       width: 8,
       queries: [
         {
-          expr: quantile(0.99, 'postern_http_request_duration_seconds', 'code_class', '', CHOSEN_ROUTE),
+          expr: quantile(0.99, 'postern_http_request_duration_seconds', 'code_class', '', SELECTED_ROUTE),
           legend: '{{code_class}}',
         },
       ],
     },
     {
       title: 'Bytes sent',
-      description: 'Bodies of answers, by route.',
+      description: 'Response bodies, by route.',
       kind: 'timeseries',
       unit: 'Bps',
       width: 8,
       queries: [
-        { expr: rate('postern_http_response_bytes_total', 'route', '', CHOSEN_ROUTE), legend: '{{route}}' },
+        { expr: rate('postern_http_response_bytes_total', 'route', '', SELECTED_ROUTE), legend: '{{route}}' },
       ],
     },
   ],
@@ -170,7 +170,7 @@ const overhead: Row = {
   panels: [
     {
       title: 'Added by the gateway',
-      description: 'Duration less the wait for the upstream. The objective: 99 % below 10 ms.',
+      description: 'Request duration minus the wait for the upstream. Objective: 99 % below 10 ms.',
       kind: 'timeseries',
       unit: 's',
       width: 12,
@@ -178,8 +178,9 @@ const overhead: Row = {
       queries: quantiles('postern_http_overhead_duration_seconds'),
     },
     {
-      title: 'Decision on a key, p99',
-      description: 'By the tier that knew it.',
+      title: 'Time to decision, p99',
+      description:
+        'Time from the request head to the authorization decision, by the tier that returned the key.',
       kind: 'timeseries',
       unit: 's',
       width: 12,
@@ -189,11 +190,11 @@ const overhead: Row = {
 }
 
 const decisions: Row = {
-  title: 'Decisions on keys',
+  title: 'Authorization decisions',
   panels: [
     {
       title: 'Permitted and denied',
-      description: 'Each request that came as far as a credential, once.',
+      description: 'Requests whose key was checked, and requests without one.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
@@ -202,7 +203,7 @@ const decisions: Row = {
     },
     {
       title: 'Denied, by reason',
-      description: '`key_store_unavailable`: no store could say whether the key is valid.',
+      description: '`key_store_unavailable`: no store could verify the key.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
@@ -212,15 +213,15 @@ const decisions: Row = {
     },
     {
       title: 'Unknown and malformed keys',
-      description: 'And ten times the median of the last day, above which an alert fires.',
+      description: 'The alert fires above ten times the median of the last day.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
       runbook: '#posternunknownkeyspike',
       queries: [
-        { expr: `sum(job:postern_auth_unknown:rate5m{${CHOSEN_JOB}})`, legend: 'now' },
+        { expr: `sum(job:postern_auth_unknown:rate5m{${SELECTED_JOB}})`, legend: 'now' },
         {
-          expr: `10 * sum(quantile_over_time(0.5, job:postern_auth_unknown:rate5m{${CHOSEN_JOB}}[1d]))`,
+          expr: `10 * sum(quantile_over_time(0.5, job:postern_auth_unknown:rate5m{${SELECTED_JOB}}[1d]))`,
           legend: 'ten times the median',
         },
       ],
@@ -232,20 +233,23 @@ const cache: Row = {
   title: 'Key cache and revocation',
   panels: [
     {
-      title: 'Answered from memory',
-      description: 'Share of lookups that memory answered.',
+      title: 'Memory hit ratio',
+      description: 'Share of key lookups answered from memory.',
       kind: 'timeseries',
       unit: 'percentunit',
       max: 1,
       width: 6,
       runbook: '#posterncachehitratiolow',
       queries: [
-        { expr: `min by (job) (job:postern_key_cache_hits:ratio_rate5m{${CHOSEN_JOB}})`, legend: '{{job}}' },
+        {
+          expr: `min by (job) (job:postern_key_cache_hits:ratio_rate5m{${SELECTED_JOB}})`,
+          legend: '{{job}}',
+        },
       ],
     },
     {
       title: 'Lookups',
-      description: 'By tier and result. `coalesced`: waited for one of the same key that was under way.',
+      description: 'By tier and result. `coalesced`: joined a lookup of the same key in flight.',
       kind: 'timeseries',
       unit: 'ops',
       width: 6,
@@ -258,7 +262,7 @@ const cache: Row = {
     },
     {
       title: 'Records in memory',
-      description: 'Of how many there may be.',
+      description: 'Key records in memory, and the maximum (keys.memory.maxEntries).',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
@@ -268,17 +272,17 @@ const cache: Row = {
       ],
     },
     {
-      title: 'Records that left memory',
-      description: '`invalidated`: a change arrived. `size`: memory was full.',
+      title: 'Records evicted from memory',
+      description: '`invalidated`: by a change. `size`: to make room.',
       kind: 'timeseries',
       unit: 'ops',
       width: 6,
       queries: [{ expr: rate('postern_key_cache_removals_total', 'cause'), legend: '{{cause}}' }],
     },
     {
-      title: 'From revocation to its effect',
+      title: 'Revocation lag',
       description:
-        'From the commit of a change to its eviction here, of changes received while connected. The promise: within a second.',
+        'Time from the commit of a change to its invalidation at a connected gateway. Guarantee: 1 s.',
       kind: 'timeseries',
       unit: 's',
       width: 12,
@@ -287,8 +291,7 @@ const cache: Row = {
     },
     {
       title: 'Connected to the invalidation channel',
-      description:
-        '1 while a gateway is connected, 0 while it is disconnected and verifies each key at the key service.',
+      description: '1: connected. 0: disconnected; the gateway verifies each key at the key service.',
       kind: 'timeseries',
       unit: 'none',
       max: 1,
@@ -304,7 +307,7 @@ const redis: Row = {
   panels: [
     {
       title: 'Commands by outcome',
-      description: '`unavailable`: there was no connection.',
+      description: '`unavailable`: not connected.',
       kind: 'timeseries',
       unit: 'ops',
       width: 6,
@@ -314,8 +317,8 @@ const redis: Row = {
       ],
     },
     {
-      title: 'Time of a command',
-      description: 'p50 and p99; the limit is redis.commandTimeoutMs.',
+      title: 'Command duration',
+      description: 'p50 and p99. The timeout is redis.commandTimeoutMs.',
       kind: 'timeseries',
       unit: 's',
       width: 6,
@@ -332,7 +335,7 @@ const redis: Row = {
       ],
     },
     {
-      title: 'Connected, and connected again',
+      title: 'Connection state and reconnections',
       description: '1 while the connection for commands is ready; reconnections a second.',
       kind: 'timeseries',
       unit: 'none',
@@ -344,9 +347,8 @@ const redis: Row = {
       ],
     },
     {
-      title: 'Passed over',
-      description:
-        'Replicas that do not ask a tier for keys, because it did not answer: Redis, or the key service. A probe tries it.',
+      title: 'Open circuits',
+      description: 'Replicas whose circuit breaker for a tier is open: lookups skip it, except for probes.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
@@ -360,16 +362,16 @@ const upstream: Row = {
   title: 'Upstream',
   panels: [
     {
-      title: 'Wait for headers',
-      description: 'From asking, the wait for a connection included.',
+      title: 'Time to headers',
+      description: 'Time from sending a request upstream to its response headers.',
       kind: 'timeseries',
       unit: 's',
       width: 8,
       queries: quantiles('postern_upstream_time_to_headers_seconds'),
     },
     {
-      title: 'Answers by status',
-      description: 'As the upstream gave them.',
+      title: 'Upstream responses by status',
+      description: 'Status codes that the upstream returned.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
@@ -378,7 +380,7 @@ const upstream: Row = {
     },
     {
       title: 'Failures by kind',
-      description: 'Requests that got no whole answer.',
+      description: 'Upstream requests without a complete response.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
@@ -387,7 +389,7 @@ const upstream: Row = {
     },
     {
       title: 'Unreachable',
-      description: 'Share of requests that got no connection or no answer in time.',
+      description: 'Share of upstream requests without a connection or without a response in time.',
       kind: 'timeseries',
       unit: 'percentunit',
       max: 1,
@@ -395,7 +397,7 @@ const upstream: Row = {
       runbook: '#posternupstreamdown',
       queries: [
         {
-          expr: `max by (upstream) (job:postern_upstream_unreachable:ratio_rate2m{${CHOSEN_JOB}})`,
+          expr: `max by (upstream) (job:postern_upstream_unreachable:ratio_rate2m{${SELECTED_JOB}})`,
           legend: '{{upstream}}',
         },
       ],
@@ -403,7 +405,7 @@ const upstream: Row = {
     {
       title: 'Connections',
       description:
-        '`free` are open and idle, `pending` are being made. Addresses that are avoided could not be reached a moment ago.',
+        '`free`: open and idle. `pending`: being opened. Addresses `avoided`: a connection to them failed recently.',
       kind: 'timeseries',
       unit: 'short',
       width: 5,
@@ -414,7 +416,7 @@ const upstream: Row = {
     },
     {
       title: 'Waiting for a connection',
-      description: 'Above 0 all upstream.connections of a replica are in use.',
+      description: 'Above 0, all upstream.connections of a replica are in use.',
       kind: 'timeseries',
       unit: 'short',
       width: 5,
@@ -422,8 +424,8 @@ const upstream: Row = {
       queries: [{ expr: gauge('postern_upstream_queued_requests', 'pod'), legend: '{{pod}}' }],
     },
     {
-      title: 'Circuit',
-      description: 'How many replicas stand how to the upstream. `open`: it is not asked.',
+      title: 'Circuit state',
+      description: 'Replicas by state of the upstream circuit breaker. `open`: requests get 503 at once.',
       kind: 'timeseries',
       unit: 'short',
       width: 5,
@@ -431,17 +433,18 @@ const upstream: Row = {
       queries: [{ expr: gauge('postern_upstream_circuit_state', 'state'), legend: '{{state}}' }],
     },
     {
-      title: 'Sent again',
-      description: 'A kept connection was reset before any byte of an answer; once only.',
+      title: 'Retries',
+      description:
+        'Requests retried once after a reused connection was reset before the first response byte.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 4,
       queries: [{ expr: rate('postern_upstream_retries_total', 'outcome'), legend: '{{outcome}}' }],
     },
     {
-      title: 'Shared answers',
+      title: 'Coalesced and cached responses',
       description:
-        'On routes that share them. `joined`: was given the answer of another. `unshared`: waited for one that could not be shared, and asked once more. `cache`: was kept and fresh. `revalidated`: was kept, and the upstream said that it still holds.',
+        'On routes with shareAnswers. `upstream`: fetched. `joined`: shared with a request in flight. `unshared`: waited for a response that could not be shared, then fetched. `cache`: fresh cached response. `revalidated`: cached response that the upstream confirmed.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 16,
@@ -449,8 +452,8 @@ const upstream: Row = {
       queries: [{ expr: rate('postern_shared_answers_total', 'result'), legend: '{{result}}' }],
     },
     {
-      title: 'Memory for kept answers',
-      description: 'Of how much there may be (upstream.cache.maxBytes); 0 where nothing is kept.',
+      title: 'Response cache memory',
+      description: 'Approximate memory in use, and its maximum (upstream.cache.maxBytes).',
       kind: 'timeseries',
       unit: 'bytes',
       width: 8,
@@ -463,35 +466,35 @@ const upstream: Row = {
 }
 
 const limits: Row = {
-  title: 'Limits and shedding',
+  title: 'Limits and load shedding',
   panels: [
     {
-      title: 'Refused before the key was looked at',
+      title: 'Rejected before the key check',
       description:
-        '`overloaded`: more in flight than are let in now (beside it); `workspace_overloaded`: of one workspace, more than its share. What waited in vain for a connection is `queue_full` of row Upstream.',
+        '`overloaded`: the in-flight limit is reached. `workspace_overloaded`: one workspace exceeds its fair share. Requests that waited too long for a connection: `queue_full` in row Upstream.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
       queries: [{ expr: rate('postern_http_rejected_total', 'reason'), legend: '{{reason}}' }],
     },
     {
-      title: 'In flight',
+      title: 'Requests in flight',
       description:
-        'Open requests, how many are let in at most (less than gateway.maxInFlight while replicas are late or short of memory), and replicas that drain.',
+        'Requests in flight, their current limit (below gateway.maxInFlight while a replica is overloaded), and draining replicas.',
       kind: 'timeseries',
       unit: 'short',
       width: 8,
       runbook: '#posternslowdrain',
       queries: [
         { expr: gauge('postern_http_requests_in_flight', 'pod'), legend: '{{pod}}' },
-        { expr: gauge('postern_http_in_flight_limit', 'pod'), legend: '{{pod}} lets in' },
+        { expr: gauge('postern_http_in_flight_limit', 'pod'), legend: '{{pod}} limit' },
         { expr: gauge('postern_draining'), legend: 'draining replicas' },
       ],
     },
     {
-      title: 'Clients that left',
+      title: 'Client aborts',
       description:
-        'While their key was looked up, while the upstream was waited for, while the answer was sent.',
+        'By phase: `auth` during the key check, `waiting` for the upstream, `streaming` the response.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 8,
@@ -499,7 +502,7 @@ const limits: Row = {
     },
     {
       title: 'Rate limits',
-      description: 'Decisions by policy of limits.policies; nothing where there are none. `limited`: 429.',
+      description: 'Decisions by policy of limits.policies; empty without policies. `limited`: 429.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 12,
@@ -511,8 +514,9 @@ const limits: Row = {
       ],
     },
     {
-      title: 'Rate limits, counted by',
-      description: '`redis`: all gateways together. `local`: each by itself, for its part of the limit.',
+      title: 'Rate limits by backend',
+      description:
+        '`redis`: counted for all gateways together. `local`: counted by one gateway, for its share of the limit.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 12,
@@ -522,14 +526,14 @@ const limits: Row = {
   ],
 }
 
-/** Empty unless somebody asked for it: metrics.workspaces is. */
+/** Empty unless `metrics.workspaces` names workspaces. */
 const workspaces: Row = {
   title: 'Workspaces',
   panels: [
     {
       title: 'Requests by workspace',
       description:
-        'With a known key, of the workspaces that metrics.workspaces names. `other`: of all that it does not. Nothing where it names none.',
+        'Requests with a known key, for the workspaces named in metrics.workspaces. `other`: all other workspaces. Empty if it names none.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 16,
@@ -537,8 +541,8 @@ const workspaces: Row = {
       queries: [{ expr: rate('postern_workspace_requests_total', 'workspace'), legend: '{{workspace}}' }],
     },
     {
-      title: 'Not named',
-      description: '1 where in the last five minutes a request was counted as `other`.',
+      title: 'Unnamed workspaces',
+      description: '1 if a request was counted as `other` in the last five minutes.',
       kind: 'timeseries',
       unit: 'none',
       max: 1,
@@ -554,7 +558,7 @@ export const nodejs: Row = {
   panels: [
     {
       title: 'Event loop lag, p99',
-      description: 'Every request waits at least so long. About 10 ms is what measuring itself shows.',
+      description: 'Every request waits at least this long. The measurement itself adds about 10 ms.',
       kind: 'timeseries',
       unit: 's',
       width: 6,
@@ -562,8 +566,8 @@ export const nodejs: Row = {
       queries: [{ expr: gauge('nodejs_eventloop_lag_p99_seconds', 'pod', '', 'max'), legend: '{{pod}}' }],
     },
     {
-      title: 'Processor',
-      description: 'Cores in use. One core runs all of the program’s own code.',
+      title: 'Processor time',
+      description: 'Cores in use. All JavaScript of a process runs on one core.',
       kind: 'timeseries',
       unit: 'none',
       width: 6,
@@ -571,21 +575,21 @@ export const nodejs: Row = {
     },
     {
       title: 'Heap in use',
-      description: 'Of what a process may have.',
+      description: 'Share of the heap limit.',
       kind: 'timeseries',
       unit: 'percentunit',
       width: 6,
       runbook: '#posternheapnearlimit',
       queries: [
         {
-          expr: `max by (pod) (nodejs_heap_size_used_bytes{${CHOSEN}} / postern_heap_limit_bytes{${CHOSEN}})`,
+          expr: `max by (pod) (nodejs_heap_size_used_bytes{${SELECTED}} / postern_heap_limit_bytes{${SELECTED}})`,
           legend: '{{pod}}',
         },
       ],
     },
     {
       title: 'Resident memory',
-      description: 'What Kubernetes’ limit is compared with.',
+      description: 'Resident set size. Kubernetes compares about this with the memory limit.',
       kind: 'timeseries',
       unit: 'bytes',
       width: 6,
@@ -593,7 +597,7 @@ export const nodejs: Row = {
     },
     {
       title: 'Garbage collection',
-      description: 'Share of time, by kind.',
+      description: 'Share of time spent, by kind.',
       kind: 'timeseries',
       unit: 'percentunit',
       width: 6,
@@ -601,16 +605,16 @@ export const nodejs: Row = {
     },
     {
       title: 'Open files',
-      description: 'Sockets are most of them.',
+      description: 'Open file descriptors, mostly sockets.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
       queries: [{ expr: gauge('process_open_fds', 'pod'), legend: '{{pod}}' }],
     },
     {
-      title: 'Settings read',
+      title: 'Settings reload',
       description:
-        '1 where those in use are those that were read last, 0 where these were of no use; and how long ago that was.',
+        '1 if the last reload succeeded, 0 if it failed and the last good settings stay in use; and hours since that reload.',
       kind: 'timeseries',
       unit: 'none',
       width: 6,
@@ -624,8 +628,8 @@ export const nodejs: Row = {
       ],
     },
     {
-      title: 'Running for',
-      description: 'It falls to 0 where a process begins anew.',
+      title: 'Uptime',
+      description: 'Returns to 0 when a process restarts.',
       kind: 'timeseries',
       unit: 's',
       width: 6,
@@ -634,18 +638,18 @@ export const nodejs: Row = {
       ],
     },
     {
-      title: 'Scraped',
-      description: '1 while Prometheus reaches a process.',
+      title: 'Scrape success',
+      description: '1 while Prometheus can scrape the process.',
       kind: 'timeseries',
       unit: 'none',
       max: 1,
       width: 6,
       runbook: '#posterntargetdown',
-      queries: [{ expr: `max by (pod) (up{${CHOSEN}})`, legend: '{{pod}}' }],
+      queries: [{ expr: `max by (pod) (up{${SELECTED}})`, legend: '{{pod}}' }],
     },
     {
       title: 'Log lines dropped',
-      description: 'Standard output was read too slowly. Requests were not delayed.',
+      description: 'Lines dropped because the reader of standard output stalled. Requests are not delayed.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
@@ -653,7 +657,7 @@ export const nodejs: Row = {
     },
     {
       title: 'Clock ahead of the console',
-      description: 'Keys expire so much too early; below zero, so much too late.',
+      description: 'Keys expire this much too early; below zero, too late.',
       kind: 'timeseries',
       unit: 's',
       width: 6,
@@ -663,12 +667,11 @@ export const nodejs: Row = {
   ],
 }
 
-export const gatewayBoard: Board = {
+export const gatewayDashboard: Dashboard = {
   uid: 'postern-gateway',
   file: 'gateway',
   title: 'Postern / Gateway',
-  description:
-    'Requests on their way through the gateway: what they got, how long it took, and what they waited for.',
+  description: 'Traffic, latency, decisions and dependencies of the gateways.',
   byRoute: true,
   rows: [
     summary,

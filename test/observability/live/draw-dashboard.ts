@@ -1,5 +1,5 @@
 import type { Series } from '../../support/prometheus-server.ts'
-import type { Board } from '../dashboards/board.ts'
+import type { Dashboard } from '../dashboards/dashboard.ts'
 import { drawPanel, type Span, text, xmlOf } from './draw.ts'
 
 const WIDTH = 1200
@@ -9,9 +9,9 @@ const ROW_TITLE = 28
 const STAT = 84
 const GRAPH = 190
 
-/** A whole board as one picture, drawn from what a real Prometheus answered to its queries. */
-export function drawBoard(
-  board: Board,
+/** A dashboard as one picture, drawn from the results of a real Prometheus. */
+export function drawDashboard(
+  dashboard: Dashboard,
   values: (row: number, panel: number) => readonly Series[][],
   run: Omit<Span, 'marks'> & { readonly phases: readonly (readonly [string, number])[] },
 ): string {
@@ -22,7 +22,7 @@ export function drawBoard(
   }
   let y = HEADER
   const parts: string[] = []
-  for (const [rowIndex, row] of board.rows.entries()) {
+  for (const [rowIndex, row] of dashboard.rows.entries()) {
     parts.push(text(GAP, y + 19, xmlOf(row.title), 'font-size="13" font-weight="600"'))
     y += ROW_TITLE
     const height = row.panels.every(({ kind }) => kind === 'stat') ? STAT : GRAPH
@@ -44,12 +44,12 @@ export function drawBoard(
     y += height + GAP
   }
   const open = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y}" width="${WIDTH}" height="${y}" font-family="Inter, Helvetica, Arial, sans-serif" font-size="10" fill="#24242a">`
-  return `${open}<rect width="${WIDTH}" height="${y}" fill="#f4f5f7"/>\n${headOf(board, run)}${parts.join('')}</svg>\n`
+  return `${open}<rect width="${WIDTH}" height="${y}" fill="#f4f5f7"/>\n${headOf(dashboard, run)}${parts.join('')}</svg>\n`
 }
 
-function headOf(board: Board, run: Parameters<typeof drawBoard>[2]): string {
+function headOf(dashboard: Dashboard, run: Parameters<typeof drawDashboard>[2]): string {
   const seconds = Math.round(run.toSeconds - run.fromSeconds)
-  const title = text(GAP, 22, xmlOf(board.title), 'font-size="17" font-weight="600"')
+  const title = text(GAP, 22, xmlOf(dashboard.title), 'font-size="17" font-weight="600"')
   const phases = run.phases.map(([what], index) => `${index + 1} ${what}`).join('  ·  ')
   const note = `Drawn from a run of ${seconds} s under load, with windows of minutes and days shortened to seconds:`
   return title + text(GAP, 39, note, 'fill="#70707a"') + text(GAP, 54, xmlOf(phases), 'fill="#4a4a52"')

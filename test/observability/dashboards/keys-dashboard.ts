@@ -1,5 +1,14 @@
-import { type Board, CHOSEN, CHOSEN_JOB, gauge, quantile, type Row, rate, share } from './board.ts'
-import { nodejs } from './gateway-board.ts'
+import {
+  type Dashboard,
+  gauge,
+  quantile,
+  type Row,
+  rate,
+  ratio,
+  SELECTED,
+  SELECTED_JOB,
+} from './dashboard.ts'
+import { nodejs } from './gateway-dashboard.ts'
 
 const LAG = 'postern_key_invalidation_lag_seconds'
 
@@ -7,9 +16,9 @@ const keys: Row = {
   title: 'Keys',
   panels: [
     {
-      title: 'Keys now',
+      title: 'Keys',
       description:
-        'In the database. `expiring`: they work for less than a week more. Counted every 15 seconds.',
+        'Keys in the database by state, counted every 15 s. `expiring`: within 7 days. `expiring_30d`: within 7 to 30 days.',
       kind: 'stat',
       unit: 'short',
       width: 8,
@@ -17,8 +26,8 @@ const keys: Row = {
       queries: [{ expr: gauge('postern_keys', 'state', '', 'max'), legend: '{{state}}' }],
     },
     {
-      title: 'Keys',
-      description: 'Over time.',
+      title: 'Keys over time',
+      description: 'Keys in the database by state.',
       kind: 'timeseries',
       unit: 'short',
       width: 8,
@@ -26,7 +35,8 @@ const keys: Row = {
     },
     {
       title: 'Operations',
-      description: '`unchanged`: it was so already. `refused`: the caller’s mistake. `failed`: ours.',
+      description:
+        'By outcome. `unchanged`: no change was needed. `refused`: rejected as invalid. `failed`: internal error.',
       kind: 'timeseries',
       unit: 'ops',
       width: 8,
@@ -41,29 +51,30 @@ const keys: Row = {
 }
 
 const promise: Row = {
-  title: 'The promise on revocation: refused by every replica within a second',
+  title: 'Revocation guarantee: connected gateways reject a revoked key within 1 s',
   panels: [
     {
-      title: 'Kept',
-      description: 'Share of changes that were in effect on a replica within a second of their commit.',
+      title: 'Changes applied within 1 s',
+      description: 'Share of changes that connected gateways applied within 1 s of the commit.',
       kind: 'stat',
       unit: 'percentunit',
       width: 5,
-      limits: [0.9999, 0.999],
+      thresholds: [0.9999, 0.999],
       runbook: '#posternrevocationlaghigh',
       queries: [
         {
-          expr: share(
-            `sum(increase(${LAG}_bucket{${CHOSEN},le="1"}[$__range]))`,
-            `sum(increase(${LAG}_count{${CHOSEN}}[$__range]))`,
+          expr: ratio(
+            `sum(increase(${LAG}_bucket{${SELECTED},le="1"}[$__range]))`,
+            `sum(increase(${LAG}_count{${SELECTED}}[$__range]))`,
           ),
           legend: 'within 1 s',
         },
       ],
     },
     {
-      title: 'From commit to effect',
-      description: 'p99 is below 100 ms while Redis is up.',
+      title: 'Revocation lag',
+      description:
+        'Time from the commit of a change to its invalidation at a gateway. Below 100 ms (p99) while Redis is up.',
       kind: 'timeseries',
       unit: 's',
       width: 7,
@@ -72,15 +83,15 @@ const promise: Row = {
         { expr: quantile(0.5, LAG), legend: 'p50' },
         { expr: quantile(0.99, LAG), legend: 'p99' },
         {
-          expr: `max(job:postern_key_invalidation_lag_seconds:p99_rate5m{${CHOSEN_JOB}})`,
-          legend: 'p99, as the alert sees it',
+          expr: `max(job:postern_key_invalidation_lag_seconds:p99_rate5m{${SELECTED_JOB}})`,
+          legend: 'p99 of the alert',
         },
       ],
     },
     {
       title: 'Changes received',
       description:
-        '`unknown_key`: no record was cached. `unreadable`: the message was invalid, so the whole cache is untrusted.',
+        'Invalidation messages by result. `unknown_key`: memory held no record. `unverified`: without a valid MAC. `unreadable`: malformed.',
       kind: 'timeseries',
       unit: 'ops',
       width: 6,
@@ -88,12 +99,12 @@ const promise: Row = {
     },
     {
       title: 'Disconnected gateways',
-      description: 'They ask the key service for each key.',
+      description: 'Gateways that verify each key at the key service.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
       runbook: '#posternrevocationstreamdown',
-      queries: [{ expr: `sum(1 - postern_key_invalidation_connected{${CHOSEN}})`, legend: 'disconnected' }],
+      queries: [{ expr: `sum(1 - postern_key_invalidation_connected{${SELECTED}})`, legend: 'disconnected' }],
     },
   ],
 }
@@ -103,7 +114,7 @@ const admin: Row = {
   panels: [
     {
       title: 'Admin API by operation',
-      description: 'Requests a second. Lookups of gateways are not among them.',
+      description: 'Requests a second, without lookups of gateways.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 4,
@@ -118,18 +129,18 @@ const admin: Row = {
       queries: [{ expr: rate('postern_admin_requests_total', 'code'), legend: '{{code}}' }],
     },
     {
-      title: 'People signing in',
+      title: 'Sign-ins',
       description:
-        '`denied`: by the provider. `invalid`: what came back did not fit. `unavailable`: the provider did not answer. `limited`: too many from one address.',
+        'By outcome. `denied`: by the provider. `invalid`: the response of the provider failed a check. `unavailable`: the provider did not respond. `limited`: too many attempts from one address.',
       kind: 'timeseries',
       unit: 'ops',
       width: 4,
       queries: [{ expr: rate('postern_login_total', 'outcome'), legend: '{{outcome}}' }],
     },
     {
-      title: 'Requests of gateways',
+      title: 'Requests from gateways',
       description:
-        'To the internal listener, a second, by status. `failed handshakes`: a client without a certificate that the console trusts.',
+        'To the internal listener, by operation and status. `failed handshakes`: TLS handshakes that failed, such as without a trusted client certificate.',
       kind: 'timeseries',
       unit: 'reqps',
       width: 4,
@@ -143,7 +154,7 @@ const admin: Row = {
     },
     {
       title: 'Lookups at the key service',
-      description: 'As the gateways count them.',
+      description: 'Counted by the gateways.',
       kind: 'timeseries',
       unit: 'ops',
       width: 4,
@@ -155,8 +166,8 @@ const admin: Row = {
       ],
     },
     {
-      title: 'Waiting to be announced',
-      description: 'Committed changes that are not published yet. Above 0 for long: Redis is down.',
+      title: 'Unannounced changes',
+      description: 'Committed changes not yet published. If it stays above 0, Redis is down.',
       kind: 'timeseries',
       unit: 'short',
       width: 4,
@@ -165,24 +176,27 @@ const admin: Row = {
       queries: [{ expr: gauge('postern_outbox_pending', '', '', 'max'), legend: 'changes' }],
     },
     {
-      title: 'Webhook',
+      title: 'Webhook deliveries',
       description:
-        'Attempts a second. `given_up`: the event was not delivered, see the delivery log in the console.',
+        'Attempts a second. `given_up`: the event was not delivered; see the delivery log in the console.',
       kind: 'timeseries',
       unit: 'ops',
       width: 5,
       queries: [{ expr: rate('postern_webhook_deliveries_total', 'outcome'), legend: '{{outcome}}' }],
     },
     {
-      title: 'Audit trail, failed writes',
-      description: 'In this range of time. Must stay 0: each is a change that was refused.',
+      title: 'Failed audit writes',
+      description: 'In the selected time range. Each is a rejected change; must stay 0.',
       kind: 'stat',
       unit: 'short',
       width: 4,
-      limits: [1, 1],
+      thresholds: [1, 1],
       runbook: '#posternauditwritefailing',
       queries: [
-        { expr: `sum(increase(postern_audit_write_failures_total{${CHOSEN}}[$__range]))`, legend: 'failed' },
+        {
+          expr: `sum(increase(postern_audit_write_failures_total{${SELECTED}}[$__range]))`,
+          legend: 'failed',
+        },
       ],
     },
   ],
@@ -193,33 +207,33 @@ const redis: Row = {
   panels: [
     {
       title: 'Failed commands',
-      description: 'Share of all, as the alert sees it.',
+      description: 'Share of all commands, as in the alert.',
       kind: 'timeseries',
       unit: 'percentunit',
       max: 1,
       width: 8,
       runbook: '#posternkeystoreunavailable',
       queries: [
-        { expr: `max by (job) (job:postern_redis_errors:ratio_rate2m{${CHOSEN_JOB}})`, legend: '{{job}}' },
+        { expr: `max by (job) (job:postern_redis_errors:ratio_rate2m{${SELECTED_JOB}})`, legend: '{{job}}' },
       ],
     },
     {
-      title: 'Time of a command, p99',
-      description: 'As the alert sees it.',
+      title: 'Command duration, p99',
+      description: 'As in the alert.',
       kind: 'timeseries',
       unit: 's',
       width: 8,
       runbook: '#posternkeystoredegraded',
       queries: [
         {
-          expr: `max by (job) (job:postern_redis_command_duration_seconds:p99_rate5m{${CHOSEN_JOB}})`,
+          expr: `max by (job) (job:postern_redis_command_duration_seconds:p99_rate5m{${SELECTED_JOB}})`,
           legend: '{{job}}',
         },
       ],
     },
     {
-      title: 'Certificates expire in',
-      description: 'Of those that new connections are made with.',
+      title: 'Certificate expiry',
+      description: 'Time until the certificates used for new connections expire.',
       kind: 'timeseries',
       unit: 's',
       width: 8,
@@ -234,11 +248,11 @@ const redis: Row = {
   ],
 }
 
-export const keysBoard: Board = {
+export const keysDashboard: Dashboard = {
   uid: 'postern-keys',
   file: 'keys-and-console',
   title: 'Postern / Keys and console',
-  description: 'Keys, what is done with them, and how fast it takes effect.',
+  description: 'Keys, revocation lag, and the console.',
   byRoute: false,
   rows: [keys, promise, admin, redis, nodejs],
 }
