@@ -30,7 +30,7 @@ function reasonOf(question: Question): DenialReason | 'permitted' {
   return verdict.kind === 'permitted' ? 'permitted' : verdict.reason
 }
 
-/** Each failure alone, in the order in which they are judged. Those of one record can be had together. */
+/** Each failure alone, in the order of the checks. Failures of one record can be combined. */
 const FAILURES: readonly {
   reason: DenialReason
   apply: (question: Question, record: Partial<KeyRecord>) => void
@@ -69,18 +69,18 @@ describe('the decision', () => {
     expect(verdict.kind === 'permitted' && verdict.permit.grant).toEqual(grantOf(RECORD))
   })
 
-  it.each(FAILURES.map(({ reason }) => [reason]))('answers %s where that is all that is wrong', reason => {
+  it.each(FAILURES.map(({ reason }) => [reason]))('is %s if that is the only failure', reason => {
     expect(reasonOf(failing([reason]))).toBe(reason)
   })
 
   const pairs = FAILURES.flatMap(({ reason: earlier }, index) =>
     FAILURES.slice(index + 1).map(({ reason: later }) => [earlier, later] as const),
   )
-  it.each(pairs)('answers %s before %s', (earlier, later) => {
+  it.each(pairs)('is %s rather than %s if both fail', (earlier, later) => {
     expect(reasonOf(failing([earlier, later]))).toBe(earlier)
   })
 
-  it('answers the first of all failures at once', () => {
+  it('is the first failure if all checks fail', () => {
     const reasons = FAILURES.map(({ reason }) => reason)
     while (reasons.length > 0) {
       expect(reasonOf(failing(reasons))).toBe(reasons[0])
@@ -97,16 +97,16 @@ describe('the decision', () => {
     },
   )
 
-  it('never takes "nobody could say" for "no": that is our trouble, not the key’s', () => {
+  it('is 503 for an unknown lookup, never "no such key"', () => {
     expect(reasonOf({ ...GOOD, lookup: { kind: 'unknown' } })).toBe('key_store_unavailable')
   })
 
-  it('lets any usable key ask an endpoint that needs no scope', () => {
+  it('permits every usable key on a route without a scope', () => {
     const question = { ...GOOD, match: matchOf('auth'), query: '', lookup: found({ scopes: [] }) }
     expect(reasonOf(question)).toBe('permitted')
   })
 
-  it('names the scope that is missing', () => {
+  it('names the missing scope', () => {
     expect(authorize(failing(['scope_missing']))).toMatchObject({ scope: 'files:read' })
   })
 
@@ -124,7 +124,7 @@ describe('the decision', () => {
     },
   )
 
-  it('answers alike whether the other workspace exists or not', () => {
+  it('is the same whether the other workspace exists or not', () => {
     const answers = ['ws_B', 'ws_Z'].map(workspaceId =>
       authorize({ ...GOOD, match: matchOf('files', { workspaceId }) }),
     )
@@ -137,20 +137,20 @@ describe('expiry', () => {
 
   it.each([
     ['a millisecond before', expiresAtMs - 1, 'permitted'],
-    ['at its very instant', expiresAtMs, 'key_expired'],
+    ['at exactly its instant', expiresAtMs, 'key_expired'],
     ['a millisecond after', expiresAtMs + 1, 'key_expired'],
-    ['by a clock that says nothing', Number.NaN, 'key_expired'],
+    ['by a clock that returns NaN', Number.NaN, 'key_expired'],
   ])('is judged at each request: %s', (_, nowMs, reason) => {
     expect(reasonOf({ ...GOOD, nowMs })).toBe(reason)
   })
 
-  it('does not bring a revoked key back, not even before the time of its revocation', () => {
+  it('does not apply to a revoked key, which is rejected even before the time of its revocation', () => {
     const lookup = found({ revokedAtMs: NOW_MS + 1000 })
     expect(reasonOf({ ...GOOD, lookup })).toBe('key_revoked')
     expect(reasonOf({ ...GOOD, lookup: found({ revokedAtMs: 0 }) })).toBe('key_revoked')
   })
 
-  it('does not care whether the record came from memory, Redis or the key service', () => {
+  it('is checked in the same way for records from memory, Redis and the key service', () => {
     for (const tier of ['memory', 'redis', 'key_service'] as const) {
       const lookup: Lookup = { kind: 'found', grant: grantOf(exampleRecord({ expiresAtMs: NOW_MS })), tier }
       expect(reasonOf({ ...GOOD, lookup })).toBe('key_expired')

@@ -5,11 +5,11 @@ import {
   type RevocationTiming,
 } from '../../src/domain/revocation-timing.ts'
 
-test('the times that gateways and console use keep every requirement of the guarantee', () => {
+test('the times of gateways and console meet every requirement of the guarantee', () => {
   expect(brokenRequirements(REVOCATION_TIMING)).toEqual([])
 })
 
-test('the bounds are the ones that are promised', () => {
+test('the bounds are the documented ones', () => {
   expect(REVOCATION_TIMING).toMatchObject({ connectedBoundMs: 1_000, disconnectedBoundMs: 2_000 })
 })
 

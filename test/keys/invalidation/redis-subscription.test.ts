@@ -19,7 +19,7 @@ const CHANGES = 4_000
 const MAX_MESSAGES = 250
 const READ_BYTES = 64 * 1024
 
-test('in a burst of changes, requests get a turn after a few hundred messages, and no change is lost', async () => {
+test('a burst of changes does not block requests, and no change is lost', async () => {
   const redis = await ScriptedRedis.start(() => 'OK')
   onTestFinished(() => redis.stop())
   const clock = new ManualClock()
