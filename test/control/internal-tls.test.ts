@@ -125,7 +125,7 @@ test('a request in flight during a reload of certificates gets its response; the
 
 test.each([
   ['a certificate of another key', { cert: others.server.cert.toString() }, /certFile: .* does not match/],
-  ['an empty authority', { ca: '' }, /clientCaFile: the file holds no certificate/],
+  ['an empty authority', { ca: '' }, /clientCaFile: the file contains no PEM certificate/],
 ])('invalid files are refused, and the previous ones stay in use: %s', async (_, files, problem) => {
   const running = await start({ clientCa: true })
   running.files.swap(files)
