@@ -85,11 +85,11 @@ function usedKib(): number {
 
 async function expectFewHeld(what: string): Promise<void> {
   await stall(WARM_UP)
-  const before = heldKib()
+  const before = usedKib()
   await stall(READERS)
-  const each = (heldKib() - before) / READERS
+  const each = (usedKib() - before) / READERS
   process.stdout.write(`\nlarge answer ${what}: ${each.toFixed(0)} KiB for each client that reads nothing\n`)
-  expect(each).toBeLessThan(MOST_HELD_KIB)
+  expect(each).toBeLessThan(MAX_KIB_PER_CLIENT)
 }
 
 test.each(Object.entries(FRAMINGS))(
