@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
-import type { AdminAnswer, AdminClient } from './admin-client.ts'
+import type { AdminAnswer, AdminClient } from './client.ts'
 
 /** The parts of the admin API's responses that the commands show. Fields that a newer console adds are ignored. */
 const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { EXIT, type Host } from '../run/host.ts'
-import { CliError } from './cli-error.ts'
+import { EXIT } from '../../run/host.ts'
+import { CliError } from '../cli-error.ts'
+import { plainText } from '../output/text.ts'
 import type { ConsoleAccess } from './console-access.ts'
-import { plainText } from './text.ts'
 
 const DEADLINE_MS = 15_000
 /** The connection was cut by a proxy, or by a console that stopped. The request may have been processed. */
@@ -17,14 +17,6 @@ const NEVER_SENT: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'the connection timed out',
 }
 const CERTIFICATE_CODE = /CERT|SIGNATURE|ISSUER|ERR_TLS/
-
-/** What every subcommand of `keys` works with. */
-export interface KeysCommand {
-  readonly host: Host
-  readonly client: AdminClient
-  /** Print the response of the admin API, for programs. */
-  readonly json: boolean
-}
 
 /** A successful response. */
 export interface AdminAnswer {

@@ -1,28 +1,18 @@
-import { styleText } from 'node:util'
-import type { Host } from '../run/host.ts'
-import type { ShownGateways, ShownKey } from './admin-answers.ts'
-import { minuteOf, plainText, relativeTime } from './text.ts'
-
-type Colour = 'green' | 'yellow' | 'red' | 'gray' | 'bold'
-/** Returns the text in a colour, or unchanged. */
-export type Paint = (colour: Colour, text: string) => string
+import { relativeTime } from '../../domain/relative-time.ts'
+import type { ShownKey } from '../admin/answers.ts'
+import type { Colour } from './paint.ts'
+import { minuteOf, plainText } from './text.ts'
 
 const STATE_COLOURS: Readonly<Record<string, Colour>> = {
   active: 'green',
   retiring: 'yellow',
+  suspended: 'yellow',
   expired: 'gray',
   revoked: 'red',
 }
 
-/** Colours only at a terminal, unless they are switched off (https://no-color.org). */
-export function paintFor(stream: NodeJS.WriteStream, { environment }: Host): Paint {
-  const declined = (environment['NO_COLOR'] ?? '') !== '' || environment['TERM'] === 'dumb'
-  if (stream.isTTY !== true || declined) return (_, text) => text
-  return (colour, text) => styleText(colour, text, { validateStream: false })
-}
-
-export function stateText({ state }: ShownKey, paint: Paint): string {
-  return paint(STATE_COLOURS[state] ?? 'bold', plainText(state))
+export function stateColour({ state }: ShownKey): Colour {
+  return STATE_COLOURS[state] ?? 'bold'
 }
 
 /** Identifies a key within a sentence. */
@@ -30,33 +20,24 @@ export function nameOf({ id, hint, name }: ShownKey): string {
   return `${plainText(id)} (${plainText(hint)}, ${plainText(name)})`
 }
 
-export function expiryText({ expiresAt }: ShownKey, nowMs: number): string {
-  return `${minuteOf(expiresAt)} UTC, ${relativeTime(expiresAt, nowMs)}`
+/** `in 90 days`; a revoked key does not expire. */
+export function expiryText({ expiresAt, state }: ShownKey, nowMs: number): string {
+  return state === 'revoked' ? '-' : relativeTime(Date.parse(expiresAt), nowMs)
+}
+
+/** `2027-02-18 09:00 UTC, in 90 days` */
+export function expiryInFull(key: ShownKey, nowMs: number): string {
+  return `${minuteOf(key.expiresAt)} UTC, ${expiryText(key, nowMs)}`
 }
 
 export function lastUseText({ lastUsedAt }: ShownKey, nowMs: number): string {
-  return lastUsedAt === null ? 'never' : relativeTime(lastUsedAt, nowMs)
+  return lastUsedAt === null ? 'Never used' : relativeTime(Date.parse(lastUsedAt), nowMs)
 }
 
 export function scopesText({ scopes }: ShownKey): string {
   return scopes.map(plainText).join(' ')
 }
 
-export const UNANNOUNCED =
-  'The gateways could not be notified yet: the console keeps trying, and each rejects the key at its next lookup'
-const NONE_KNOWN = 'No gateway has reported to the console within the last minute, so none can confirm it.'
-
-/** Which gateways have confirmed a revocation. */
-export function gatewaysText({ known, confirmed, verifying, silent }: ShownGateways): string {
-  if (known === 0) return NONE_KNOWN
-  const parts = [`${confirmed} of ${known} ${known === 1 ? 'gateway has' : 'gateways have'} confirmed it`]
-  if (verifying > 0) {
-    const checks = verifying === 1 ? 'is disconnected and checks' : 'are disconnected and check'
-    parts.push(`${verifying} ${checks} each key with the console before accepting it`)
-  }
-  if (silent.length > 0) {
-    const names = silent.map(({ name }) => plainText(name)).join(', ')
-    parts.push(`no answer within a second from ${names}`)
-  }
-  return `${parts.join('; ')}.`
+export function issuedText(key: ShownKey, nowMs: number): string {
+  return `Issued ${nameOf(key)} for workspace ${plainText(key.workspaceId)}: ${scopesText(key)}; expires ${expiryInFull(key, nowMs)}.`
 }

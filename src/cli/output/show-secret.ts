@@ -1,7 +1,7 @@
-import { EXIT } from '../run/host.ts'
-import type { ShownKey } from './admin-answers.ts'
-import type { KeysCommand } from './admin-client.ts'
-import { CliError } from './cli-error.ts'
+import { EXIT } from '../../run/host.ts'
+import type { ShownKey } from '../admin/answers.ts'
+import type { AdminSession } from '../admin/session.ts'
+import { CliError } from '../cli-error.ts'
 
 const ONCE =
   'The secret is the line on standard output. It is shown only once and stored nowhere: save it now.'
@@ -13,7 +13,7 @@ const ONCE =
  * @param lines what happened, for people
  */
 export function showSecret(
-  { host, json }: KeysCommand,
+  { host, json }: AdminSession,
   text: string,
   key: ShownKey,
   secret: string | null,

@@ -1,11 +1,24 @@
-import { stripVTControlCharacters } from 'node:util'
 import Table from 'cli-table3'
-import type { Host } from '../run/host.ts'
-import type { ShownKey } from './admin-answers.ts'
-import { lastUseText, type Paint, paintFor, scopesText, stateText } from './key-text.ts'
-import { minuteOf, plainText, relativeTime } from './text.ts'
+import { fitColumns, GAP, type Room } from './fit-columns.ts'
+import type { Colour, Paint } from './paint.ts'
 
-const HEAD = ['ID', 'HINT', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES (UTC)', 'LAST USED']
+/** A column of a table, declared once with what it shows. */
+export interface Column<Item> extends Room {
+  readonly title: string
+  readonly text: (item: Item, nowMs: number) => string
+  readonly colour?: (item: Item) => Colour
+  /** Shown with `-o wide` alone. */
+  readonly wideOnly?: true
+}
+
+export interface TableRoom {
+  /** Infinity where nothing limits it; a wide table ignores it. */
+  readonly width: number
+  readonly isWide: boolean
+  readonly nowMs: number
+  readonly paint: Paint
+}
+
 const NO_BORDERS = {
   top: '',
   'top-mid': '',
@@ -21,45 +34,53 @@ const NO_BORDERS = {
   'mid-mid': '',
   right: '',
   'right-mid': '',
-  middle: '  ',
+  middle: ' '.repeat(GAP),
 }
 /** No colours of the library: `paintFor` decides about them. */
 const PLAIN = { head: [], border: [], 'padding-left': 0, 'padding-right': 0, compact: true }
+/** Characters that take two columns of a terminal. */
+const DOUBLE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60]|\p{Emoji_Presentation}/gu
+const CHARACTERS = new Intl.Segmenter('en', { granularity: 'grapheme' })
 
-/** One line per key, or one block per key if the terminal is too narrow. */
-export function keysTable(keys: readonly ShownKey[], nowMs: number, host: Host): string {
-  const { output } = host.streams
-  const paint = paintFor(output, host)
-  const rows = keys.map(key => cellsOf(key, nowMs, paint))
-  const lines = linesOf([HEAD.map(title => paint('bold', title)), ...rows])
-  const width = Math.max(...lines.map(line => stripVTControlCharacters(line).length))
-  const tooWide = output.isTTY === true && width > output.columns
-  return `${(tooWide ? rows.flatMap(cells => [...blockOf(cells, paint), '']) : lines).join('\n')}\n`
-}
-
-function cellsOf(key: ShownKey, nowMs: number, paint: Paint): string[] {
-  return [
-    plainText(key.id),
-    plainText(key.hint),
-    plainText(key.name),
-    scopesText(key),
-    stateText(key, paint),
-    minuteOf(key.createdAt).slice(0, 10),
-    `${minuteOf(key.expiresAt)}, ${relativeTime(key.expiresAt, nowMs)}`,
-    lastUseText(key, nowMs),
-  ]
-}
-
-function blockOf(cells: readonly string[], paint: Paint): string[] {
-  return linesOf(cells.map((cell, index) => [paint('bold', HEAD[index] ?? ''), cell]))
+/** A head and one line per item. Columns give way until the table fits. */
+export function renderTable<Item>(
+  columns: readonly Column<Item>[],
+  items: readonly Item[],
+  { width, isWide, nowMs, paint }: TableRoom,
+): string {
+  const filled = columns
+    .filter(({ wideOnly }) => isWide || wideOnly !== true)
+    .map(column => ({ ...column, cells: items.map(item => column.text(item, nowMs)) }))
+  const measured = filled.map(({ title, cells, ...room }) => ({
+    ...room,
+    width: Math.max(...[title, ...cells].map(widthOf)),
+  }))
+  const widths = fitColumns(measured, isWide ? Number.POSITIVE_INFINITY : width)
+  const shown = filled.flatMap((column, index) => {
+    const fitted = widths[index]
+    return fitted == null ? [] : [{ ...column, fitted }]
+  })
+  const table = new Table({ chars: NO_BORDERS, style: PLAIN, colWidths: shown.map(({ fitted }) => fitted) })
+  table.push(shown.map(({ title }) => paint('bold', title)))
+  for (const [row, item] of items.entries()) {
+    table.push(
+      shown.map(({ cells, colour }) => {
+        const cell = cells[row] ?? ''
+        return colour === undefined ? cell : paint(colour(item), cell)
+      }),
+    )
+  }
+  return `${linesOf(table).join('\n')}\n`
 }
 
 /** Without the spaces with which the library pads the last column. */
-function linesOf(rows: readonly string[][]): string[] {
-  const table = new Table({ chars: NO_BORDERS, style: PLAIN })
-  table.push(...rows)
+function linesOf(table: Table.Table): string[] {
   return table
     .toString()
     .split('\n')
     .map(line => line.trimEnd())
+}
+
+function widthOf(text: string): number {
+  return [...CHARACTERS.segment(text)].length + (text.match(DOUBLE)?.length ?? 0)
 }

@@ -1,24 +1,30 @@
-import { systemClock } from '../domain/clock.ts'
-import { keysAnswer, readAnswer, type ShownKey } from './admin-answers.ts'
-import type { KeysCommand } from './admin-client.ts'
-import { keysTable } from './keys-table.ts'
-
-const PAGE_SIZE = 200
+import type { Command } from 'commander'
+import { keysAnswer } from '../../admin/answers.ts'
+import { readPages } from '../../admin/pages.ts'
+import { addAccessOptions, openSession } from '../../admin/session.ts'
+import type { Cli } from '../../cli.ts'
+import { checkWorkspace } from '../../options/key-options.ts'
+import { addListOptions, outputFormatOf } from '../../options/list-options.ts'
+import { KEY_COLUMNS } from '../../output/key-columns.ts'
+import { printList } from '../../output/print-list.ts'
 
 /** `postern keys list`: all pages. */
-export async function listKeys({ client, host, json }: KeysCommand, workspace: string): Promise<void> {
-  const keys: ShownKey[] = []
-  let cursor: string | undefined
-  do {
-    const query = new URLSearchParams({ limit: String(PAGE_SIZE), ...(cursor && { cursor }) })
-    const path = `/workspaces/${encodeURIComponent(workspace)}/keys?${query}`
-    const page = readAnswer(client, keysAnswer, await client.ask({ method: 'GET', path }))
-    keys.push(...page.keys)
-    // The same cursor again would loop for ever.
-    if (page.cursor === cursor && cursor !== undefined) throw client.notUnderstood()
-    cursor = page.cursor
-  } while (cursor !== undefined)
-  if (json) host.write(`${JSON.stringify({ keys })}\n`)
-  else if (keys.length === 0) host.complain(`Workspace ${workspace} has no keys.\n`)
-  else host.write(keysTable(keys, systemClock.wallMs(), host))
+export function addList(keys: Command, cli: Cli): void {
+  const list = keys
+    .command('list')
+    .description('list the keys of a workspace, newest first')
+    .requiredOption('--workspace <id>', 'workspace of the keys')
+  addAccessOptions(addListOptions(list)).action(async (options: { workspace: string }, self: Command) => {
+    const workspace = checkWorkspace(options.workspace)
+    const { client, host } = openSession(cli, self)
+    const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
+    const pages = readPages(client, { path }, keysAnswer, ({ keys }) => keys)
+    const view = {
+      name: 'keys',
+      columns: KEY_COLUMNS,
+      idOf: ({ id }: { id: string }) => id,
+      whenEmpty: `Workspace ${workspace} has no keys.`,
+    }
+    await printList(host, outputFormatOf(self), view, pages)
+  })
 }

@@ -1,12 +1,20 @@
-import { readAnswer, syncAnswer } from './admin-answers.ts'
-import type { KeysCommand } from './admin-client.ts'
-import { createProgress } from './progress.ts'
+import type { Command } from 'commander'
+import { readAnswer, syncAnswer } from '../../admin/answers.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
+import type { Cli } from '../../cli.ts'
+import { createProgress } from '../../output/progress.ts'
 
 /** A page takes many writes to Redis. */
 const PAGE_DEADLINE_MS = 60_000
 
-/** `postern keys sync`: page by page, so that no request takes long and progress can be shown. */
-export async function syncKeys({ client, host, json }: KeysCommand): Promise<void> {
+/** `postern keys sync` */
+export function addSync(keys: Command, cli: Cli): void {
+  const sync = keys.command('sync').description('rewrite every record in Redis from the database')
+  addAccessOptions(addJsonOption(sync)).action((_, self: Command) => syncKeys(openSession(cli, self)))
+}
+
+/** Page by page, so that no request takes long and progress can be shown. */
+async function syncKeys({ client, host, json }: AdminSession): Promise<void> {
   const progress = createProgress(host.streams.errors, json)
   let synced = 0
   let total = 0
