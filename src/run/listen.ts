@@ -1,9 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
-
-/** A configuration mistake that prevents the start. Only its message is printed. */
-export class StartError extends Error {}
+import { StartError } from '../domain/start-error.ts'
 
 /**
  * @param setting prefix of the settings that name the address, for the error message

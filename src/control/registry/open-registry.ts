@@ -10,6 +10,7 @@ import type { Database } from './database/database.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 import { createKeyRepository } from './database/kysely-key-repository.ts'
 import { openDatabase, waitForDatabase } from './database/open-database.ts'
+import { lockSqliteFile } from './database/sqlite-lock.ts'
 import { createIds } from './operations/ids.ts'
 import type { Registry } from './registry.ts'
 
@@ -38,7 +39,19 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
   return { database, repository, announcer, messages, outbox, registry }
 }
 
-function openConfiguredDatabase(context: ConsoleContext): Promise<Database> {
+/** A SQLite file is locked until the database is closed. */
+async function openConfiguredDatabase(context: ConsoleContext): Promise<Database> {
+  const release = lockSqliteFile(context.config.database.url)
+  try {
+    const database = await awaitDatabase(context)
+    return { ...database, close: () => database.close().finally(release) }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+function awaitDatabase(context: ConsoleContext): Promise<Database> {
   const { config, onReload, onWaiting } = context
   const followUrl = onReloadOf(onReload, next => next.database.url)
   // Read at each attempt: a reload may correct the password while the console waits.
