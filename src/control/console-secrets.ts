@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
-import { importSigningSecret } from '../domain/key/secret.ts'
+import { fingerprintOf, importSigningSecret } from '../domain/key/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { RecordKeys } from './registry/announcing/write-record.ts'
 
@@ -9,6 +9,8 @@ import type { RecordKeys } from './registry/announcing/write-record.ts'
 export interface ConsoleSecrets {
   readonly signingKey: KeyObject
   readonly recordKeys: RecordKeys
+  /** One for each secret, in their order. */
+  readonly fingerprints: readonly string[]
   /** Signs messages to gateways. */
   readonly messageKey: KeyObject
   readonly adminToken: string | undefined
@@ -24,6 +26,7 @@ export function importSecrets({ keys, console, keyService }: Config): ConsoleSec
   return {
     signingKey: importSigningSecret(first),
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
+    fingerprints: [first, ...others].map(fingerprintOf),
     messageKey: deriveMessageKey(first),
     adminToken: console.adminToken,
     keyServiceToken: keyService.token,

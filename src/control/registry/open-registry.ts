@@ -13,6 +13,7 @@ import { openDatabase, waitForDatabase } from './database/open-database.ts'
 import { lockSqliteFile } from './database/sqlite-lock.ts'
 import { createIds } from './operations/ids.ts'
 import type { Registry } from './registry.ts'
+import { checkSigningSecrets } from './signing-secrets.ts'
 
 /** The registry with the components below it. The database is open; nothing is announced yet. */
 export interface OpenRegistry {
@@ -28,6 +29,10 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
   const { clock, consoleId, secrets } = context
   const announcer = context.announcer ?? createConfiguredAnnouncer(context, secrets)
   const database = await openConfiguredDatabase(context)
+  await checkSigningSecrets(context, database).catch(async (error: unknown) => {
+    await database.close()
+    throw error
+  })
   const repository = createKeyRepository(database, clock, consoleId)
   const messages = createMessageEncoder({
     sender: consoleId,

@@ -89,6 +89,14 @@ export function hasKeyMac(key: string, format: KeyFormat): boolean {
   return format.signingKeys.some(signingKey => timingSafeEqual(mac, macOf(body, signingKey)))
 }
 
+/** Tells signing secrets apart without revealing them: 64 bits of an HMAC over a constant. */
+export function fingerprintOf(signingSecret: Uint8Array): string {
+  return createHmac('sha256', signingSecret)
+    .update('fingerprint of a signing secret')
+    .digest('hex')
+    .slice(0, 16)
+}
+
 /** SHA-256 of the whole key in lower-case hex: the only form in which a key is stored or looked up. */
 export function digestOf(key: string): string {
   return hash('sha256', key, 'hex')

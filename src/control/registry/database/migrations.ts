@@ -23,6 +23,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0004_gateways': { up: database => createGateways(database, text) },
     '0005_notices': { up: database => createWebhookDeliveries(database, text) },
     '0006_suspension_and_edits': { up: database => addSuspensionAndEdits(database, text) },
+    '0008_signing_secrets': { up: database => createSigningSecrets(database, text) },
   }
 }
 
@@ -171,6 +172,14 @@ async function addSuspensionAndEdits(database: Kysely<unknown>, text: TextType):
   await add('suspended_at_ms', 'bigint')
   await add('description', text)
   await add('allowed_cidrs', text)
+}
+
+async function createSigningSecrets(database: Kysely<unknown>, text: TextType): Promise<void> {
+  await database.schema
+    .createTable('signing_secrets')
+    .addColumn('fingerprint', text, column => column.primaryKey())
+    .addColumn('first_used_at_ms', 'bigint', column => column.notNull())
+    .execute()
 }
 
 /** Migrates the schema. Refuses a newer one, which this version would misread. */

@@ -112,6 +112,12 @@ export interface DeliveryRow {
   readonly last_error: string | null
 }
 
+/** A secret that signed keys of this database, by its fingerprint. */
+export interface SigningSecretRow {
+  readonly fingerprint: string
+  readonly first_used_at_ms: number
+}
+
 export interface Tables {
   keys: KeyRow
   outbox: OutboxRow
@@ -122,6 +128,7 @@ export interface Tables {
   gateways: GatewayRow
   confirmations: ConfirmationRow
   notices: DeliveryRow
+  signing_secrets: SigningSecretRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */
   kysely_migration: { readonly name: string }
 }
