@@ -28,7 +28,7 @@ values.
 {{- end -}}
 
 {{- define "postern.guardSettings" -}}
-{{- $settings := include "postern.effective" . | fromYaml -}}
+{{- $settings := include "postern.given" . | fromYaml -}}
 {{- $used := dict -}}
 {{- $listeners := list .plane "ops" -}}
 {{- if eq .plane "console" }}{{ $listeners = list "console" "console.internal" "ops" }}{{ end -}}

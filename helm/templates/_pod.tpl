@@ -82,6 +82,11 @@ spec:
           value: /etc/postern/config/postern.yaml
         {{- $names := list }}
         {{- range $pod.extraEnv }}{{ $names = append $names .name }}{{ end }}
+        {{- if and (eq .plane "console") (not (has "POSTERN_CONSOLE_HOST" $names)) }}
+        # In place of the image's own value, which would take precedence over the settings file.
+        - name: POSTERN_CONSOLE_HOST
+          value: {{ include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "console.host") | default "0.0.0.0" | quote }}
+        {{- end }}
         {{- $memory := ($values.resources.limits | default dict).memory }}
         {{- if and $pod.heapPercent $memory (not (has "NODE_OPTIONS" $names)) }}
         - name: NODE_OPTIONS

@@ -99,7 +99,10 @@ const webhook = section({
 })
 
 export const consoleSettings = section({
-  host: host('0.0.0.0', 'Address of the console'),
+  host: host(
+    '127.0.0.1',
+    'Address of the console, by default reachable from this machine alone; image, chart and `compose.yaml` set `0.0.0.0`',
+  ),
   port: port(8081, 'Port of the console'),
   internal,
   adminToken: optional(

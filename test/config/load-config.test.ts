@@ -13,7 +13,7 @@ describe('the names and defaults that the contract fixes', () => {
   it.each([
     ['POSTERN_GATEWAY_HOST', 'gateway.host', '0.0.0.0', '127.0.0.1', '127.0.0.1'],
     ['POSTERN_GATEWAY_PORT', 'gateway.port', 8080, '1', 1],
-    ['POSTERN_CONSOLE_HOST', 'console.host', '0.0.0.0', '127.0.0.1', '127.0.0.1'],
+    ['POSTERN_CONSOLE_HOST', 'console.host', '127.0.0.1', '0.0.0.0', '0.0.0.0'],
     ['POSTERN_CONSOLE_PORT', 'console.port', 8081, '0', 0],
     ['POSTERN_CONSOLE_INTERNAL_HOST', 'console.internal.host', '0.0.0.0', '::', '::'],
     ['POSTERN_CONSOLE_INTERNAL_PORT', 'console.internal.port', 8082, '0', 0],

@@ -76,7 +76,13 @@ describe('the image', () => {
 
   it('contains no secret in arguments or variables', () => {
     const names = [...of(build, 'ARG'), ...of(image, 'ARG'), ...of(image, 'ENV'), ...of(build, 'ENV')]
-    expect(names.map(word => word.split('=')[0])).toEqual(['REVISION', 'VERSION', 'REVISION', 'NODE_ENV'])
+    expect(names.map(word => word.split('=')[0])).toEqual([
+      'REVISION',
+      'VERSION',
+      'REVISION',
+      'NODE_ENV',
+      'POSTERN_CONSOLE_HOST',
+    ])
   })
 
   it('exposes the ports of the planes and the ops port', () => {
