@@ -115,7 +115,7 @@ describe('a route', () => {
 
   it('has no unknown field', () => {
     expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', scopes: ['files:read'] })).toEqual([
-      'POSTERN_ROUTES, at x has an unknown field: scopes',
+      'POSTERN_ROUTES, at x has an unknown field: scopes (did you mean scope?)',
     ])
   })
 

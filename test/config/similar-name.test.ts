@@ -34,6 +34,16 @@ test.each<[string, Parameters<typeof mistakesOf>[0], string]>([
   ],
   ['a section', { file: 'keyservice: { url: "http://u" }' }, 'did you mean keyService?'],
   ['a setting', { file: 'keys: { stalSeconds: 5 }' }, 'did you mean keys.staleSeconds?'],
+  [
+    'a field of a route',
+    { file: 'routes: { own: { path: "/a/{workspaceId}", scpoe: "files:read" } }' },
+    'has an unknown field: scpoe (did you mean scope?)',
+  ],
+  [
+    'a field of a list',
+    { file: 'limits: { policies: [{ name: a, per: key, request: 1, requests: 1, windowSeconds: 1 }] }' },
+    'has an unknown field: request (did you mean requests?)',
+  ],
   ['a file', { file: 'keys: { signingSecretFile: /x }' }, 'did you mean keys.signingSecretsFile?'],
 ])('the right name is suggested for a misspelt name of %s', (_, sources, suggestion) => {
   expect(mistakesOf(sources)).toEqual([expect.stringContaining(suggestion)])

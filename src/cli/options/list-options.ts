@@ -13,7 +13,10 @@ interface ListOptions {
 export function addListOptions(command: Command): Command {
   return command
     .addOption(
-      new Option('-o, --output <format>', 'wide cuts no text; ndjson is one object per line (default: table)')
+      new Option(
+        '-o, --output <format>',
+        'format of the list; wide shows all columns in full (default: table)',
+      )
         .choices(FORMATS)
         .conflicts(['json', 'quiet']),
     )
