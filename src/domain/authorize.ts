@@ -67,7 +67,9 @@ function refuseOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null
 
 function refuseMissingScope(match: RouteMatch, grant: KeyGrant): Denial | null {
   const { scope } = match.route
-  return scope === null || grant.scopes.includes(scope) ? null : denied('scope_missing', { scope })
+  if (scope === null || grant.scopes.includes(scope)) return null
+  // The scope is the route's own, from the settings.
+  return denied('scope_missing', { scope, detail: `The API key lacks the scope ${scope}` })
 }
 
 function permitQuery(match: RouteMatch, grant: KeyGrant, query: string): Verdict {

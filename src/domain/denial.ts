@@ -120,7 +120,7 @@ export const DENIALS = {
   scope_missing: {
     status: 403,
     code: 'scope_missing',
-    text: 'The API key lacks the scope that this endpoint needs',
+    text: 'The API key lacks a scope',
     challenge: ', error="insufficient_scope"',
     responsible: 'client',
     countedAs: 'decision',

@@ -134,7 +134,7 @@ function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
   const failures: Record<string, string> = {
     400: 'The request or its query is malformed',
     401: 'No usable key: key_missing, key_invalid, key_expired, key_revoked or key_suspended',
-    ...(route.scope === undefined ? {} : { 403: 'The key lacks the scope' }),
+    ...(route.scope === undefined ? {} : { 403: `The key lacks the scope ${route.scope}` }),
     ...(pathParameters(route).length === 0 ? {} : { 404: 'No such workspace for this key' }),
     429: 'Too many requests',
     ...(byGateway ? {} : forwarded),

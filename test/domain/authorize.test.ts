@@ -107,7 +107,10 @@ describe('the decision', () => {
   })
 
   it('names the missing scope', () => {
-    expect(authorize(failing(['scope_missing']))).toMatchObject({ scope: 'files:read' })
+    expect(authorize(failing(['scope_missing']))).toMatchObject({
+      scope: 'files:read',
+      detail: 'The API key lacks the scope files:read',
+    })
   })
 
   it.each(['files:rea', 'files:reads', 'FILES:READ', 'files:*', '*', 'files:read workspace:read'])(

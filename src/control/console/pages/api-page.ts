@@ -26,7 +26,7 @@ export function apiPage(frame: Frame, view: ApiView): Html {
     ${operations}
     <section class="card"><h2>Errors</h2>
       <p>Error responses are JSON with a stable <code>code</code> for programs and an <code>error</code> text for people:</p>
-      <pre tabindex="0" aria-label="Example error response"><code>{"code":"scope_missing","error":"The key lacks the scope files:read"}</code></pre>
+      <pre tabindex="0" aria-label="Example error response"><code>{"code":"scope_missing","error":"The API key lacks the scope files:read"}</code></pre>
       <p>After a 429 or 503, wait for the number of seconds in <code>Retry-After</code>.</p>
     </section>`
   return page(frame, { title: 'API reference', section: 'api', main })
