@@ -108,6 +108,31 @@ function describeFigures(database: string, freshUrl: () => Promise<string>): voi
     }
   })
 
+  test(`${database}: all ${KEYS} keys of a workspace are revoked and announced by one call`, {
+    timeout: 300_000,
+  }, async () => {
+    const url = await freshUrl()
+    await fill(url)
+    await redis.admin.flushall()
+    const { console, post } = await startOn(url)
+    const pid = console.child.pid ?? 0
+    try {
+      const before = residentMegabytes(pid)
+      const startedAtMs = performance.now()
+      const { status, json } = await post('/workspaces/ws_1/revoke-all', {})
+      const seconds = (performance.now() - startedAtMs) / 1000
+      const grown = residentMegabytes(pid) - before
+      report(
+        `${database}: ${KEYS} keys revoked by one call in ${seconds.toFixed(1)} s, ${grown.toFixed(0)} MB more memory`,
+      )
+      expect({ status, ...json }).toMatchObject({ status: 200, revoked: KEYS, announced: true })
+      expect(await redis.admin.dbsize()).toBe(KEYS)
+      expect(grown).toBeLessThan(300)
+    } finally {
+      await console.stop()
+    }
+  })
+
   test(`${database}: keys issued and revoked per second`, { timeout: 180_000 }, async () => {
     await redis.admin.flushall()
     const { console, post } = await startOn(await freshUrl())
