@@ -1,3 +1,4 @@
+import { isInCidrs } from './cidr.ts'
 import { type Denial, denied } from './denial.ts'
 import type { KeyGrant } from './key/key-record.ts'
 import type { Lookup } from './key/lookup.ts'
@@ -30,8 +31,10 @@ export class Permit {
 export type Verdict = { readonly kind: 'permitted'; readonly permit: Permit } | Denial
 
 /**
- * The decision. The checks have a fixed order: usable key, workspace binding, scope, query. The first failure decides.
+ * The decision. The checks have a fixed order: usable key, client address, workspace binding, scope, query. The first
+ * failure decides.
  * @param question.query the raw query, without its `?`
+ * @param question.clientAddress an IP address; any other text is in no allowed network
  * @param question.nowMs milliseconds since the epoch, by the wall clock: expiry is checked at each request
  */
 export function authorize(question: {
@@ -39,6 +42,7 @@ export function authorize(question: {
   match: RouteMatch
   query: string
   nowMs: number
+  clientAddress: string
 }): Verdict {
   const { lookup, match, nowMs } = question
   if (lookup.kind === 'unknown') return denied('key_store_unavailable')
@@ -46,6 +50,7 @@ export function authorize(question: {
   const { grant } = lookup
   return (
     refuseUnusable(grant, nowMs) ??
+    refuseOtherAddress(grant, question.clientAddress) ??
     refuseOtherWorkspace(match, grant) ??
     refuseMissingScope(match, grant) ??
     permitQuery(match, grant, question.query)
@@ -57,6 +62,11 @@ function refuseUnusable(grant: KeyGrant, nowMs: number): Denial | null {
   // In this direction, an expiry of NaN denies the request.
   if (!(nowMs < grant.expiresAtMs)) return denied('key_expired')
   return grant.suspendedAtMs === null ? null : denied('key_suspended')
+}
+
+function refuseOtherAddress({ allowedCidrs }: KeyGrant, clientAddress: string): Denial | null {
+  if (allowedCidrs.length === 0 || isInCidrs(clientAddress, allowedCidrs)) return null
+  return denied('address_not_allowed', { detail: `The API key must not be used from ${clientAddress}` })
 }
 
 /** Compares two texts, without a lookup: the response takes the same time whether the workspace exists or not. */

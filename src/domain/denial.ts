@@ -116,6 +116,14 @@ export const DENIALS = {
     responsible: 'gateway',
     countedAs: 'decision',
   },
+  /** The text names the address: that of the connection, or what a trusted proxy says. */
+  address_not_allowed: {
+    status: 403,
+    code: 'address_not_allowed',
+    text: 'The API key must not be used from this address',
+    responsible: 'client',
+    countedAs: 'decision',
+  },
   other_workspace: { ...NOT_FOUND, responsible: 'client', countedAs: 'decision' },
   scope_missing: {
     status: 403,

@@ -131,10 +131,11 @@ function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
     502: 'The upstream returned an invalid response',
     504: 'The upstream did not respond in time',
   }
+  const lacksScope = route.scope === undefined ? '' : `scope_missing: the key lacks ${route.scope}. `
   const failures: Record<string, string> = {
     400: 'The request or its query is malformed',
     401: 'No usable key: key_missing, key_invalid, key_expired, key_revoked or key_suspended',
-    ...(route.scope === undefined ? {} : { 403: `The key lacks the scope ${route.scope}` }),
+    403: `${lacksScope}address_not_allowed: the key must not be used from this address`,
     ...(pathParameters(route).length === 0 ? {} : { 404: 'No such workspace for this key' }),
     429: 'Too many requests',
     ...(byGateway ? {} : forwarded),

@@ -120,6 +120,25 @@ describe('the first failing check determines the response', () => {
   })
 })
 
+describe('a key with allowed networks', () => {
+  test('is rejected from other addresses before the workspace check; the error names the address', async () => {
+    const elsewhere = await world.issue({ allowedCidrs: ['198.51.100.0/24', '2001:db8::/32'] })
+    const answer = await ask(get(`${BASE}/ws_other`, elsewhere.secret))
+    expect([answer.status, JSON.parse(answer.body)]).toEqual([
+      403,
+      { code: 'address_not_allowed', error: 'The API key must not be used from 127.0.0.1' },
+    ])
+    expect(field(answer, 'www-authenticate')).toBeUndefined()
+    expect(world.upstream.requests).toEqual([])
+  })
+
+  test('works from its networks, and X-Forwarded-For of an untrusted client changes nothing', async () => {
+    const here = await world.issue({ allowedCidrs: ['127.0.0.0/8'] })
+    const said = get(`${BASE}/ws_1`, here.secret).replace('\r\n\r\n', '\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n')
+    expect((await ask(said)).status).toBe(200)
+  })
+})
+
 describe('WWW-Authenticate challenges', () => {
   test('a missing key gets a challenge, an unusable one the error invalid_token', async () => {
     expect(field(await ask(get('/api/v1/auth')), 'www-authenticate')).toBe('Bearer realm="postern"')

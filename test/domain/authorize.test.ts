@@ -10,6 +10,7 @@ interface Question {
   match: ReturnType<typeof matchOf>
   query: string
   nowMs: number
+  clientAddress: string
 }
 
 const RECORD = exampleRecord()
@@ -23,6 +24,7 @@ const GOOD: Question = {
   match: matchOf('files', { workspaceId: 'ws_A' }),
   query: 'limit=5',
   nowMs: NOW_MS,
+  clientAddress: '192.0.2.7',
 }
 
 function reasonOf(question: Question): DenialReason | 'permitted' {
@@ -38,6 +40,10 @@ const FAILURES: readonly {
   { reason: 'key_revoked', apply: (_, record) => Object.assign(record, { revokedAtMs: NOW_MS - 1 }) },
   { reason: 'key_expired', apply: (_, record) => Object.assign(record, { expiresAtMs: NOW_MS }) },
   { reason: 'key_suspended', apply: (_, record) => Object.assign(record, { suspendedAtMs: NOW_MS - 1 }) },
+  {
+    reason: 'address_not_allowed',
+    apply: (_, record) => Object.assign(record, { allowedCidrs: ['198.51.100.0/24'] }),
+  },
   {
     reason: 'other_workspace',
     apply: question => {
@@ -132,6 +138,32 @@ describe('the decision', () => {
       authorize({ ...GOOD, match: matchOf('files', { workspaceId }) }),
     )
     expect(answers[0]).toEqual(answers[1])
+  })
+})
+
+describe('the client’s address', () => {
+  const allowedCidrs = ['192.0.2.0/24', '2001:db8::/32']
+  it.each(['192.0.2.1', '::ffff:192.0.2.1', '2001:db8::5'])(
+    'in an allowed network may use the key: %s',
+    address => {
+      const lookup = found({ allowedCidrs })
+      expect(reasonOf({ ...GOOD, lookup, clientAddress: address })).toBe('permitted')
+    },
+  )
+
+  it.each(['192.0.3.1', '::ffff:192.0.3.1', '2001:db9::5', '', 'unknown'])(
+    'elsewhere may not: %s',
+    address => {
+      const lookup = found({ allowedCidrs })
+      expect(authorize({ ...GOOD, lookup, clientAddress: address })).toMatchObject({
+        reason: 'address_not_allowed',
+        detail: `The API key must not be used from ${address}`,
+      })
+    },
+  )
+
+  it('does not matter to a key without networks', () => {
+    expect(reasonOf({ ...GOOD, clientAddress: '' })).toBe('permitted')
   })
 })
 

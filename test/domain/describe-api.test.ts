@@ -78,8 +78,9 @@ describe('the document of the public API', () => {
   it('names the required scope, and describes the 403 for a missing one', () => {
     const files = operationOf(CONFIG, '/api/v1/workspaces/{workspaceId}/files')
     expect(files.description).toContain("`files:read`: List the workspace's files")
-    expect(files.responses).toHaveProperty('403')
-    expect(operationOf(CONFIG, '/api/v1/auth').responses).not.toHaveProperty('403')
+    expect(files.responses['403']?.description).toContain('scope_missing: the key lacks files:read')
+    const auth = operationOf(CONFIG, '/api/v1/auth').responses['403']?.description
+    expect(auth).toBe('address_not_allowed: the key must not be used from this address')
   })
 
   it('describes 404 for every route with a workspace, also if the gateway itself responds', () => {
@@ -92,7 +93,7 @@ describe('the document of the public API', () => {
 
   it('describes upstream errors only for forwarded routes', () => {
     const statusesOf = (path: string) => Object.keys(operationOf(CONFIG, path).responses)
-    expect(statusesOf('/api/v1/auth')).toEqual(['200', '400', '401', '429', '503'])
+    expect(statusesOf('/api/v1/auth')).toEqual(['200', '400', '401', '403', '429', '503'])
     expect(statusesOf('/api/v1/workspaces/{workspaceId}')).toEqual([
       '200',
       '400',

@@ -156,10 +156,13 @@ const record: fc.Arbitrary<KeyRecord> = fc
     scopes: fc.oneof({ weight: 2, arbitrary: fc.constant(['files:read', 'workspace:read']) }, scopes),
     expiresAtMs: fc.oneof({ weight: 2, arbitrary: fc.constant(NOW_MS + 9e9) }, nearNow),
     revokedAtMs: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, nearNow, fc.constant(0)),
+    allowedCidrs: fc.constantFrom([], [], ['192.0.2.0/24'], ['198.51.100.0/24']),
     suspendedAtMs: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, nearNow, fc.constant(0)),
     replacedBy: fc.constantFrom(null, 'key_2'),
   })
   .map(exampleRecord)
+
+const CLIENT = '192.0.2.7'
 
 function ask(record: KeyRecord, path: string, query: string, nowMs: number): Permit | null {
   const match = matchRoute(ROUTES, path)
@@ -169,6 +172,7 @@ function ask(record: KeyRecord, path: string, query: string, nowMs: number): Per
     match,
     query,
     nowMs,
+    clientAddress: CLIENT,
   })
   return verdict.kind === 'permitted' ? verdict.permit : null
 }
@@ -200,6 +204,7 @@ it('permits only configured endpoints of the key’s own workspace, for a usable
       expect(read.host).toBe('upstream')
       expect(record.revokedAtMs).toBeNull()
       expect(record.suspendedAtMs).toBeNull()
+      expect(record.allowedCidrs).not.toEqual(['198.51.100.0/24'])
       expect(nowMs).toBeLessThan(record.expiresAtMs)
       const scope = SCOPES[route.name]
       if (scope !== undefined) expect(record.scopes).toContain(scope)

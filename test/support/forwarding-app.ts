@@ -130,6 +130,7 @@ export async function startForwardingApp(
       match,
       query,
       nowMs: 0,
+      clientAddress: '127.0.0.1',
     })
     if (verdict.kind === 'denied') return refuse(request, verdict)
     requests.push(request)

@@ -27,7 +27,12 @@ export interface World {
     path: string,
     body?: unknown,
   ): Promise<{ status: number; json: Record<string, unknown> }>
-  issue(key?: { workspaceId?: string; scopes?: string[]; expiresInDays?: number }): Promise<IssuedKey>
+  issue(key?: {
+    workspaceId?: string
+    scopes?: string[]
+    expiresInDays?: number
+    allowedCidrs?: string[]
+  }): Promise<IssuedKey>
   revoke(id: string): Promise<void>
   stop(): Promise<void>
 }
