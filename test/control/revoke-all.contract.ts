@@ -71,7 +71,7 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
     test('announces each, and empties the outbox', async () => {
       const keys = Array.from({ length: 600 }, () => someKey())
       const { ask, announcer, repository } = await started(keys)
-      const before = announcer.told.length
+      const before = announcer.published.length
       expect((await ask('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 600, announced: true })
       const told = new Set(
         versionsTold(announcer).map(message => message?.kind === 'change' && message.digest),

@@ -1,6 +1,6 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Fleet, type Replica } from '../support/fleet.ts'
+import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { quantile } from './history.ts'
@@ -12,11 +12,18 @@ beforeAll(async () => {
 })
 afterAll(() => fleet.stop())
 
-async function statusAt({ urls }: Replica, { secret }: IssuedKey): Promise<number> {
+async function answerAt({ urls }: Replica, { secret }: IssuedKey) {
   const headers = { authorization: `Bearer ${secret}` }
   const { statusCode, body } = await request(`${urls.gateway}/api/v1/auth`, { headers })
-  await body.dump()
-  return statusCode
+  return { status: statusCode, json: (await body.json()) as Record<string, unknown> }
+}
+
+async function statusAt(replica: Replica, key: IssuedKey): Promise<number> {
+  return (await answerAt(replica, key)).status
+}
+
+async function codeAt(replica: Replica, key: IssuedKey): Promise<unknown> {
+  return (await answerAt(replica, key)).json['code']
 }
 
 /** Issues a key that all these replicas have in memory. */
@@ -53,6 +60,29 @@ test('once the console reports that all gateways have confirmed, each rejects th
     ),
   )
   process.stdout.write(`revocation confirmed by all three gateways: 50 keys, p50/p99 ${p50}/${p99} ms\n`)
+})
+
+test.each<Ending>(['suspend', 'shorten'])(
+  'when all gateways have confirmed, each rejects the key from then on: %s',
+  async ending => {
+    await untilAllConfirm()
+    for (let round = 0; round < 10; round++) {
+      const key = await issueKnown(fleet.replicas)
+      const { gateways, committedAtMs } = await fleet.end(key, ending, true)
+      expect(gateways).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+      await until('the expiry is over', async () => Date.now() > committedAtMs)
+      for (const replica of fleet.replicas) expect(await codeAt(replica, key)).toBe(REFUSED_AS[ending])
+    }
+  },
+)
+
+test('when all gateways have confirmed that a key is resumed, each accepts it at the next request', async () => {
+  await untilAllConfirm()
+  const key = await issueKnown(fleet.replicas)
+  await fleet.end(key, 'suspend', true)
+  for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(401)
+  expect(await fleet.resumeAndWait(key)).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+  for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(200)
 })
 
 test('a gateway without a subscription is counted as verifying each key', async () => {

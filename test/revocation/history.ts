@@ -19,6 +19,8 @@ export interface Revocation {
 }
 
 export interface History {
+  /** The code with which the keys are refused from then on; `key_revoked` if left out. */
+  readonly refusedAs?: string
   readonly replicas: number
   readonly samples: readonly Sample[]
   /** By key id. */
@@ -44,11 +46,14 @@ export function findViolations(history: History, boundMs: number): Violation[] {
   return [...violationsOfSamples(history, boundMs), ...notShown(history, boundMs)]
 }
 
-function* violationsOfSamples({ samples, revocations }: History, boundMs: number): Iterable<Violation> {
+function* violationsOfSamples(
+  { samples, revocations, refusedAs }: History,
+  boundMs: number,
+): Iterable<Violation> {
   /** By key and replica: when the client first received a rejection. */
   const refusedAtMs = new Map<string, number>()
   for (const sample of samples.toSorted((a, b) => a.answeredAtMs - b.answeredAtMs)) {
-    if (!isRefusal(sample)) continue
+    if (!isRefusal(sample, refusedAs)) continue
     const pair = pairOf(sample.key, sample.replica)
     if (!refusedAtMs.has(pair)) refusedAtMs.set(pair, sample.answeredAtMs)
   }
@@ -63,7 +68,7 @@ function* violationsOfSamples({ samples, revocations }: History, boundMs: number
     } else if (sample.status !== 401) yield { kind: 'failed', sample }
     else if (revocation === undefined || sample.answeredAtMs < revocation.askedAtMs) {
       yield { kind: 'refused_wrongly', sample }
-    } else if (!isRefusal(sample)) yield { kind: 'refused_for_another_reason', sample }
+    } else if (!isRefusal(sample, refusedAs)) yield { kind: 'refused_for_another_reason', sample }
   }
 }
 
@@ -88,14 +93,14 @@ export interface Lags {
 }
 
 /** One entry per revoked key, ascending, for one replica or all. */
-export function lagsOf({ samples, revocations }: History, replica?: number): Lags {
+export function lagsOf({ samples, revocations, refusedAs }: History, replica?: number): Lags {
   const firstRefusal = new Map<string, number>()
   const lastAcceptance = new Map<string, number>()
   for (const sample of samples) {
     const revocation = revocations.get(sample.key)
     if (revocation === undefined || (replica !== undefined && sample.replica !== replica)) continue
     const pair = pairOf(sample.key, sample.replica)
-    if (isRefusal(sample)) {
+    if (isRefusal(sample, refusedAs)) {
       const lagMs = sample.answeredAtMs - revocation.committedAtMs
       firstRefusal.set(pair, Math.min(lagMs, firstRefusal.get(pair) ?? Number.POSITIVE_INFINITY))
     } else if (isAcceptance(sample)) {
@@ -116,8 +121,8 @@ function isAcceptance({ status }: Sample): boolean {
   return status === 200
 }
 
-function isRefusal({ status, code }: Sample): boolean {
-  return status === 401 && code === 'key_revoked'
+function isRefusal({ status, code }: Sample, refusedAs = 'key_revoked'): boolean {
+  return status === 401 && code === refusedAs
 }
 
 function pairOf(key: string, replica: number): string {

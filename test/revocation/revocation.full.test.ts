@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
-import { Fleet, type Replica } from '../support/fleet.ts'
+import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
 import { changeMessage } from '../support/messages.ts'
 import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
 import type { TcpProxy } from '../support/tcp-proxy.ts'
@@ -32,10 +32,16 @@ describe('a revoked key', () => {
   })
   afterAll(() => fleet.stop())
 
-  test('every replica rejects a revoked key, usually within 100 ms and always within a second', async () => {
+  test.each<[string, Ending]>([
+    ['revoked key', 'revoke'],
+    ['suspended key', 'suspend'],
+    ['key whose expiry was shortened', 'shorten'],
+  ])('every replica rejects a %s, usually within 100 ms and always within a second', async (name, ending) => {
     const before = await lags()
     const { history, boundMs } = await run(fleet, good, {
-      name: 'all well',
+      name: `all well, ${name}`,
+      refusedAs: REFUSED_AS[ending],
+      revoke: key => fleet.end(key, ending),
       boundMs: CONNECTED_BOUND_MS,
       keys: 200,
       revocationsPerSecond: 60,

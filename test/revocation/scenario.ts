@@ -19,6 +19,8 @@ export interface Scenario {
   /** Keys to revoke, each watched on each replica. */
   readonly keys: number
   readonly revocationsPerSecond: number
+  /** The code with which a key is rejected afterwards; `key_revoked` if left out. */
+  readonly refusedAs?: string
   /** Starts when every replica has all keys in memory and is under load. */
   readonly fault?: (fleet: Fleet) => void | Promise<void>
   /** Replaces `fleet.revoke`. */
@@ -64,7 +66,8 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
     const boundMs = scenario.boundMs + starvation.longestMs
     await load.askAll([...good, ...keys])
     await load.stop()
-    const history = { replicas: fleet.replicas.length, samples: load.samples, revocations }
+    const { refusedAs = 'key_revoked' } = scenario
+    const history = { replicas: fleet.replicas.length, samples: load.samples, revocations, refusedAs }
     report({ ...scenario, boundMs }, history)
     expect(summary(findViolations(history, boundMs))).toEqual({})
     return { history, revoked, boundMs }

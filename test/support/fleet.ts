@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
-import type { GatewaysResponse } from './admin-response.ts'
+import type { AdminAnswer, GatewaysResponse } from './admin-response.ts'
 import { type Listening, startPostern } from './postern-process.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer } from './redis-server.ts'
@@ -25,6 +25,21 @@ export interface Revoked {
   readonly announced: boolean
 }
 
+export type Ending = 'revoke' | 'suspend' | 'shorten'
+
+/** The codes with which keys are refused afterwards. */
+export const REFUSED_AS: Readonly<Record<Ending, string>> = {
+  revoke: 'key_revoked',
+  suspend: 'key_suspended',
+  shorten: 'key_expired',
+}
+
+export interface Ended extends Revoked {
+  readonly gateways: GatewaysResponse
+}
+
+/** Of a key whose expiry is shortened. */
+const EXPIRES_IN_MS = 500
 const RECOVERY_MS = 20_000
 /** In memory, because on a shared disk one commit can take a second and the tests measure the time after it. */
 const DATABASES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
@@ -141,6 +156,27 @@ export class Fleet {
     return { askedAtMs, committedAtMs: Date.parse(revokedAt), announced: announced === true }
   }
 
+  /** Ends the use of a key in one of the ways that the guarantee covers. */
+  async end({ id }: IssuedKey, ending: Ending, mustWait = false): Promise<Ended> {
+    const askedAtMs = Date.now()
+    const wait = mustWait ? '?wait=1' : ''
+    const expiresAt = new Date(askedAtMs + EXPIRES_IN_MS).toISOString()
+    const response =
+      ending === 'shorten'
+        ? await this.#edit(`/keys/${id}${wait}`, { expiresAt })
+        : await this.#post(`/keys/${id}/${ending}${wait}`, 200)
+    const { committedAt, announced, gateways, key } = response as unknown as AdminAnswer
+    // A shortened key is good until its expiry, however early the change is known.
+    const dueAtMs = ending === 'shorten' ? Date.parse(key.expiresAt) : 0
+    const committedAtMs = Math.max(Date.parse(committedAt), dueAtMs)
+    return { askedAtMs, committedAtMs, announced, gateways }
+  }
+
+  async resumeAndWait({ id }: IssuedKey): Promise<GatewaysResponse> {
+    // As below.
+    return (await this.#post(`/keys/${id}/resume?wait=1`, 200))['gateways'] as GatewaysResponse
+  }
+
   /** Revokes a key; the console responds when every gateway has confirmed, or after a second. */
   async revokeAndWait({ id }: IssuedKey): Promise<GatewaysResponse> {
     // The console's response is trusted here; test/control tests it.
@@ -158,12 +194,27 @@ export class Fleet {
     await this.#close()
   }
 
-  async #post(path: string, expected: number, body?: unknown): Promise<Record<string, unknown>> {
+  #post(path: string, expected: number, body?: unknown): Promise<Record<string, unknown>> {
+    return this.#ask('POST', path, expected, body)
+  }
+
+  /** A key that was only issued. */
+  #edit(path: string, body: unknown): Promise<Record<string, unknown>> {
+    return this.#ask('PATCH', path, 200, body, { 'if-match': '"1"' })
+  }
+
+  async #ask(
+    method: 'POST' | 'PATCH',
+    path: string,
+    expected: number,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Record<string, unknown>> {
     const json = body === undefined ? {} : { 'content-type': 'application/json' }
     const answer = await this.#admin.request({
-      method: 'POST',
+      method,
       path: `/admin/v1${path}`,
-      headers: { authorization: `Bearer ${this.#adminToken}`, ...json },
+      headers: { authorization: `Bearer ${this.#adminToken}`, ...json, ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await answer.body.text()
