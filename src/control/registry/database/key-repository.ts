@@ -4,7 +4,6 @@ import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage } from '../operations/audit.ts'
 import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
 import type { KeySelection } from './key-filter.ts'
-import type { BulkRevocation, BulkRevoked, LiveRange } from './revoke-rows.ts'
 
 /** A record with the digest of its key. */
 export interface StoredKey {
@@ -42,6 +41,32 @@ export interface PendingChange {
   readonly version: number
   /** Time of the commit, in ms since the epoch. */
   readonly atMs: number
+}
+
+/** Keys to revoke in one transaction. */
+export interface BulkRevocation {
+  readonly ids: readonly string[]
+  /** What belongs to the revocation of one key. @param record the key as revoked */
+  readonly recordOf: (key: StoredKey) => {
+    readonly audit: AuditEntry
+    readonly events: readonly WebhookEvent[]
+  }
+}
+
+export interface BulkRevoked {
+  /** In the order of their ids, without those that had ended meanwhile. */
+  readonly keys: readonly StoredKey[]
+  /** One for each key, in the same order. */
+  readonly pending: readonly PendingChange[]
+}
+
+/** Where to look for keys of a workspace that have not ended, by id. */
+export interface LiveRange {
+  readonly workspaceId: string
+  readonly afterId: string | null
+  /** Inclusive. */
+  readonly untilId: string
+  readonly limit: number
 }
 
 /** What a gateway reports about itself. */
