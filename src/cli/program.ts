@@ -10,6 +10,7 @@ import { describeApi } from '../domain/describe-api.ts'
 import { EXIT, type Host } from '../run/host.ts'
 import { StartError } from '../run/listen.ts'
 import { loadRunSettings } from '../run/run-settings.ts'
+import { addAuditVerify } from './audit-verify-command.ts'
 import { CliError } from './cli-error.ts'
 import { addKeysCommand } from './keys-command.ts'
 
@@ -21,6 +22,8 @@ const WORDS_FOR_FLAGS: ReadonlyMap<string, string> = new Map([
   ['help', '--help'],
   ['version', '--version'],
 ])
+/** Flags of commands that are no settings. */
+const OWN_FLAGS: ReadonlySet<string> = new Set(['--config', '--head'])
 const HELP_FLAGS: ReadonlySet<string> = new Set(['-h', '--help'])
 
 /** Runs the command line, and exits with a code that says how it went. */
@@ -96,6 +99,12 @@ function describeProgram(host: Host, version: string): Command {
     },
   )
   addKeysCommand(program, host)
+  const audit = program.command('audit').description('check the audit log')
+  addAuditVerify(
+    command(audit, 'verify', 'check the audit chain in the configured database, read-only; exit 0 or 1'),
+    host,
+    self => loadOrThrow(host, self, []),
+  )
   const configuration = program.command('config').description('inspect the settings')
   command(configuration, 'check', 'report every problem in the settings at once')
     .argument('[plane]', 'check only what this plane needs: gateway or console')
@@ -149,7 +158,7 @@ function flagsOf(self: Command): Map<string, string> {
     const value: unknown = self.getOptionValue(option.attributeName())
     return typeof value === 'string' && option.long != null ? [[option.long, value] as const] : []
   })
-  return new Map(given.filter(([flag]) => flag !== '--config'))
+  return new Map(given.filter(([flag]) => !OWN_FLAGS.has(flag)))
 }
 
 function configFileOf(self: Command): string | undefined {

@@ -35,6 +35,8 @@ const COMMANDS = [
   'console',
   'keys',
   ...['issue', 'list', 'rotate', 'revoke', 'sync'].map(name => `keys ${name}`),
+  'audit',
+  'audit verify',
   'config',
   'config check',
   'config print',

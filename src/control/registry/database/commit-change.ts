@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
 import { insertAnswer } from './answer-rows.ts'
-import { AuditWriteError, insertAuditEntry } from './audit-rows.ts'
+import { AuditWriteError, appendAudit } from './audit-chain.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
 import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
@@ -35,7 +35,7 @@ export async function commitChange(
   }
 }
 
-/** Every writer takes locks in one order, which rules out deadlocks: hint, answer, key. */
+/** Every writer takes locks in one order, which rules out deadlocks: hint, answer, key, audit chain. */
 async function write(
   tx: Transaction<Tables>,
   { issued, replaced, audit, answer, events = [] }: Change,
@@ -49,10 +49,10 @@ async function write(
   if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })
   if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new RolledBack({ kind: 'stale' })
   if (issued !== null) await tx.insertInto('keys').values(rowOf(issued, nowMs)).execute()
-  for (const entry of audit) await insertAuditEntry(tx, entry)
   await insertEvents(tx, events)
   const pending: PendingChange[] = []
   for (const key of [issued, replaced]) if (key !== null) pending.push(await enqueueChange(tx, key, nowMs))
+  await appendAudit(tx, audit, dialect)
   return pending
 }
 

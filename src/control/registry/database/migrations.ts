@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { createAccess } from './access-migration.ts'
 import { refuseChanges } from './append-only.ts'
 import type { Dialect } from './database.ts'
 import type { Tables } from './tables.ts'
@@ -22,6 +23,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0003_sessions': { up: database => createSessions(database, text) },
     '0004_gateways': { up: database => createGateways(database, text) },
     '0005_notices': { up: database => createWebhookDeliveries(database, text) },
+    '0007_access': { up: database => createAccess(database, text) },
   }
 }
 

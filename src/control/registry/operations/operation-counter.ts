@@ -1,5 +1,5 @@
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import { AuditWriteError } from '../database/audit-rows.ts'
+import { AuditWriteError } from '../database/audit-chain.ts'
 import type { OperationRefusal, OperationSuccess } from './run-operation.ts'
 
 const OPERATIONS = ['issue', 'rotate', 'revoke'] as const
