@@ -10,8 +10,8 @@ import { causeOf } from '../observability/control-logger.ts'
 import { EXIT, type Host } from '../run/host.ts'
 import { CliError } from './cli-error.ts'
 
-const LIMITS = `A chain shows whether an entry was changed, removed or inserted by somebody who did not recompute it. Whoever can
-rewrite the whole table and its head can forge it. Keep this head elsewhere, and check it the next time with --head.
+const LIMITS = `A chain shows that an entry was changed, removed or inserted without recomputing it. It cannot show more: an attacker
+who can rewrite the whole table and its head can forge it. Keep this head elsewhere, and check it the next time with --head.
 `
 
 /** `postern audit verify`: exit 0 if the chain is intact, 1 if not. */

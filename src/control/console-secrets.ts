@@ -8,6 +8,8 @@ import type { RecordKeys } from './registry/announcing/write-record.ts'
 /** The console's secrets in the form they are used. */
 export interface ConsoleSecrets {
   readonly signingKey: KeyObject
+  /** The signing key and earlier ones, which still verify. */
+  readonly signingKeys: readonly KeyObject[]
   readonly recordKeys: RecordKeys
   /** Signs messages to gateways. */
   readonly messageKey: KeyObject
@@ -23,6 +25,7 @@ export function importSecrets({ keys, console, keyService }: Config): ConsoleSec
   }
   return {
     signingKey: importSigningSecret(first),
+    signingKeys: [first, ...others].map(importSigningSecret),
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
     messageKey: deriveMessageKey(first),
     adminToken: console.adminToken,

@@ -44,7 +44,7 @@ test('the audit chain is checked beside a running console, and against a head ke
   expect(first).toMatchObject({ code: 0, errors: '' })
   expect(first.output).toMatch(/^Entries in the chain: 3, the first of 20/)
   expect(first.output).toContain('The audit chain is intact')
-  expect(first.output).toContain('can\nrewrite the whole table and its head can forge it')
+  expect(first.output).toContain('who can rewrite the whole table and its head can forge it')
 
   await issue()
   const kept = await run('--database-url', `sqlite:${file}`, '--head', headIn(first.output))

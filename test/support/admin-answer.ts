@@ -10,6 +10,19 @@ export interface AnsweredGateways {
   readonly silent: readonly { readonly name: string; readonly lastSeenAt: string }[]
 }
 
+export interface AnsweredToken {
+  readonly id: string
+  readonly name: string
+  readonly hint: string
+  readonly permissions: readonly string[]
+  readonly workspaces: readonly string[]
+  readonly createdAt: string
+  readonly createdBy: string
+  readonly expiresAt: string
+  readonly revokedAt: string
+  readonly lastUsedAt: string
+}
+
 /**
  * Whatever the console may answer, all of it at once: what of it is there, and what is null, is what a test asserts. Read from JSON, so
  * stated and not shown.
@@ -24,12 +37,17 @@ export interface AdminAnswer {
   readonly gateways: AnsweredGateways
   readonly keys: readonly AnsweredKey[]
   readonly entries: readonly {
+    readonly id: string
     readonly at: string
+    readonly workspaceId: string
     readonly actor: string
     readonly action: string
     readonly keyId: string
     readonly detail: Readonly<Record<string, unknown>>
   }[]
+  readonly hasMore: boolean
+  readonly token: AnsweredToken
+  readonly tokens: readonly AnsweredToken[]
   readonly records: Readonly<Record<string, unknown>>
   readonly cursor: string
   readonly synced: number

@@ -4,8 +4,8 @@ import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
-import type { Call } from '../http/calls.ts'
-import { readRequestContext } from '../http/request-context.ts'
+import type { AdminCall } from '../http/calls.ts'
+import { readRequestContext, seesWorkspace } from '../http/request-context.ts'
 import { issueKey } from '../registry/operations/issue.ts'
 import { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import {
@@ -26,14 +26,7 @@ import {
   type WaitQuery,
   waitQuery,
 } from './admin-schemas.ts'
-import {
-  keyIdOf,
-  maySeeWorkspace,
-  noSuchKey,
-  readPageOptions,
-  visibleKeyIdOf,
-  workspaceIdOf,
-} from './request-parameters.ts'
+import { keyIdOf, noSuchKey, readPageOptions, visibleKeyIdOf, workspaceIdOf } from './request-parameters.ts'
 
 const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
 const KEY = '/keys/:keyId'
@@ -41,7 +34,7 @@ const KEY = '/keys/:keyId'
 type OperationCounter = ReturnType<typeof createOperationCounter>
 
 /** The admin API on keys, without its prefix. */
-export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
+export function keyCalls(registry: Registry, metrics: Metrics): AdminCall[] {
   const count = createOperationCounter(metrics)
   return [
     issueCall(registry, count),
@@ -51,7 +44,8 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'GET',
       url: WORKSPACE_KEYS,
       operation: 'list',
-      forPeople: true,
+      permission: 'keys:read',
+      workspaces: 'own',
       schema: { querystring: listQuery },
       handle: request => listKeys(registry, request),
     },
@@ -59,18 +53,20 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'GET',
       url: KEY,
       operation: 'get',
-      forPeople: true,
+      permission: 'keys:read',
+      workspaces: 'own',
       handle: request => getKey(registry, request),
     },
   ]
 }
 
-function issueCall(registry: Registry, count: OperationCounter): Call {
+function issueCall(registry: Registry, count: OperationCounter): AdminCall {
   return {
     method: 'POST',
     url: WORKSPACE_KEYS,
     operation: 'issue',
-    forPeople: true,
+    permission: 'keys:write',
+    workspaces: 'own',
     schema: { body: issueBody },
     handle: async (request, reply) => {
       const workspaceId = workspaceIdOf(request)
@@ -85,12 +81,13 @@ function issueCall(registry: Registry, count: OperationCounter): Call {
   }
 }
 
-function rotateCall(registry: Registry, count: OperationCounter): Call {
+function rotateCall(registry: Registry, count: OperationCounter): AdminCall {
   return {
     method: 'POST',
     url: `${KEY}/rotate`,
     operation: 'rotate',
-    forPeople: true,
+    permission: 'keys:write',
+    workspaces: 'own',
     schema: { body: rotateBody, querystring: waitQuery },
     handle: async (request, reply) => {
       const id = await visibleKeyIdOf(registry, request)
@@ -104,12 +101,13 @@ function rotateCall(registry: Registry, count: OperationCounter): Call {
   }
 }
 
-function revokeCall(registry: Registry, count: OperationCounter): Call {
+function revokeCall(registry: Registry, count: OperationCounter): AdminCall {
   return {
     method: 'POST',
     url: `${KEY}/revoke`,
     operation: 'revoke',
-    forPeople: true,
+    permission: 'keys:write',
+    workspaces: 'own',
     schema: { body: revokeBody, querystring: waitQuery },
     handle: async (request, reply) => {
       const id = await visibleKeyIdOf(registry, request)
@@ -131,7 +129,7 @@ async function listKeys({ repository, clock }: Registry, request: FastifyRequest
 
 async function getKey(registry: Registry, request: FastifyRequest): Promise<unknown> {
   const key = await registry.repository.findById(keyIdOf(request))
-  if (key === null || !maySeeWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
   request.keyId = key.record.id
   return { key: await keyWithUseJson(registry, key.record) }
 }

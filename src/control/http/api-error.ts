@@ -14,6 +14,8 @@ const STATUS = {
   misdirected_request: 421,
   /** The Idempotency-Key was used for something else. */
   idempotency_mismatch: 422,
+  /** Too many failed attempts from this address. */
+  rate_limited: 429,
   headers_too_large: 431,
   internal_error: 500,
   database_unavailable: 503,

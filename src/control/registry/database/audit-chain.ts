@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Transaction } from 'kysely'
+import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import type { AuditEntry } from '../operations/audit.ts'
 import type { Dialect } from './database.ts'
 import type { AuditHeadRow, AuditRow, Tables } from './tables.ts'
@@ -22,11 +23,15 @@ export class AuditWriteError extends Error {
   }
 }
 
-/** A transaction that writes an audit entry: whatever fails, the outcome is unknown to the caller. @throws AuditWriteError */
-export async function audited<Result>(run: () => Promise<Result>): Promise<Result> {
+/** Runs a transaction that writes an audit entry. @throws AuditWriteError for any failure: the outcome is unknown */
+export async function audited<Result>(
+  { auditWriteFailures }: Pick<Metrics, 'auditWriteFailures'>,
+  run: () => Promise<Result>,
+): Promise<Result> {
   try {
     return await run()
   } catch (error) {
+    auditWriteFailures.inc()
     throw error instanceof AuditWriteError ? error : new AuditWriteError(error)
   }
 }
