@@ -91,9 +91,9 @@ function workspaceBadge({ mayChoose }: Frame, workspaceId: string): Html {
 function personMenu({ personName, isAdministrator, csrfToken }: Frame): Html {
   return html`<details class="person">
     <summary><span class="hidden">Signed in as </span><bdi>${personName}</bdi></summary>
-    ${isAdministrator ? html`<a class="plain" href="${PEOPLE}">Signed-in people</a>` : null}
     <form method="post" action="/sign-out">
       <input type="hidden" name="_csrf" value="${csrfToken}">
+      ${isAdministrator ? html`<a href="${PEOPLE}">Signed-in people</a>` : null}
       <button class="plain">Sign out</button>
       <button class="plain" name="everywhere" value="yes">Sign out everywhere</button>
     </form>
