@@ -48,4 +48,6 @@ async function indexAudit(database: Kysely<unknown>): Promise<void> {
   await index('audit_by_actor', ['actor', 'id'])
   await index('audit_by_action', ['action', 'id'])
   await index('audit_by_actor_and_action', ['actor', 'action', 'id'])
+  await index('audit_by_workspace_and_actor', ['workspace_id', 'actor', 'id'])
+  await index('audit_by_workspace_and_action', ['workspace_id', 'action', 'id'])
 }

@@ -75,17 +75,38 @@ export async function appendAudit(
   if (entries.length === 0) return
   try {
     const rows = chainRows(await lockHead(tx, dialect), entries)
-    for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
+    const lastStart = Math.floor((rows.length - 1) / ROWS_AT_ONCE) * ROWS_AT_ONCE
+    for (let from = 0; from < lastStart; from += ROWS_AT_ONCE) {
       const part = rows.slice(from, from + ROWS_AT_ONCE)
       await tx.insertInto('audit').values(part).execute()
     }
-    const last = rows.at(-1)
-    if (last === undefined) return
-    const { sequence, hash: newest } = last
-    await tx.updateTable('audit_head').set({ sequence, hash: newest }).where('id', '=', HEAD_ID).execute()
+    await insertLast(tx, rows.slice(lastStart), dialect)
   } catch (error) {
     throw new AuditWriteError(error)
   }
+}
+
+/** Moves the head too. On PostgreSQL it is one statement: a round trip less while other changes wait. */
+async function insertLast(
+  tx: Transaction<Tables>,
+  rows: readonly ChainedRow[],
+  dialect: Dialect,
+): Promise<void> {
+  const last = rows.at(-1)
+  if (last === undefined) return
+  const { sequence, hash: newest } = last
+  const moveHead = (database: Pick<Transaction<Tables>, 'updateTable'>) =>
+    database.updateTable('audit_head').set({ sequence, hash: newest }).where('id', '=', HEAD_ID)
+  if (dialect === 'postgres') {
+    await tx
+      .with('head', database => moveHead(database))
+      .insertInto('audit')
+      .values(rows)
+      .execute()
+    return
+  }
+  await tx.insertInto('audit').values(rows).execute()
+  await moveHead(tx).execute()
 }
 
 /** SQLite runs one writing transaction at a time and needs no lock. */

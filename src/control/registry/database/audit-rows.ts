@@ -44,22 +44,24 @@ async function searchWorkspaces(
   query: AuditQuery,
   workspaces: readonly string[],
 ): Promise<AuditRow[]> {
-  const found: AuditRow[] = []
+  const found: string[] = []
   for (let from = 0; from < workspaces.length; from += WORKSPACES_AT_ONCE) {
     const [first, ...more] = workspaces
       .slice(from, from + WORKSPACES_AT_ONCE)
-      .map(workspaceId =>
-        database
-          .selectFrom(
-            selectEntries(database, query).where('workspace_id', '=', workspaceId).as('of_workspace'),
-          )
-          .selectAll(),
-      )
+      .map(workspaceId => selectIds(database, query, workspaceId))
     if (first === undefined) break
     const union = more.reduce((all, part) => all.unionAll(part), first)
-    found.push(...(await union.execute()))
+    for (const { id } of await union.execute()) found.push(id)
   }
-  return found.sort((a, b) => (a.id < b.id ? 1 : -1))
+  const newest = found.sort((a, b) => (a < b ? 1 : -1)).slice(0, query.limit + 1)
+  if (newest.length === 0) return []
+  return database.selectFrom('audit').selectAll().where('id', 'in', newest).orderBy('id', 'desc').execute()
+}
+
+/** Only ids: of a page from many workspaces, few of the entries found are shown. */
+function selectIds(database: Kysely<Tables>, query: AuditQuery, workspaceId: string) {
+  const entries = selectEntries(database, query).clearSelect().select('id')
+  return database.selectFrom(entries.where('workspace_id', '=', workspaceId).as('of_workspace')).select('id')
 }
 
 function selectEntries(database: Kysely<Tables>, { filter, limit, afterId }: AuditQuery) {
