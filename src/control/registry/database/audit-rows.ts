@@ -1,4 +1,4 @@
-import type { ExpressionBuilder, Kysely } from 'kysely'
+import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
 import { encodeTime } from 'ulid'
 import type {
   AuditDetail,
@@ -9,11 +9,10 @@ import type {
   ExportPosition,
 } from '../operations/audit.ts'
 import type { AuditAction } from '../operations/audit-actions.ts'
+import type { Dialect } from './database.ts'
 import type { PageOptions } from './key-repository.ts'
 import type { AuditRow, Tables } from './tables.ts'
 
-/** Workspaces of one statement: SQLite allows 500 parts in a union. */
-const WORKSPACES_AT_ONCE = 100
 const ULID_TIME_LENGTH = 10
 /** An id is never older than its entry, and newer only while the clock of a console was set back. */
 const CLOCK_STEP_MS = 3_600_000
@@ -21,47 +20,50 @@ const CLOCK_STEP_MS = 3_600_000
 export async function listAudit(
   database: Kysely<Tables>,
   { workspaceId, limit, afterId }: PageOptions,
+  dialect: Dialect,
 ): Promise<AuditPage> {
-  return searchAudit(database, { filter: {}, workspaces: [workspaceId], limit, afterId })
+  return searchAudit(database, { filter: {}, workspaces: [workspaceId], limit, afterId }, dialect)
 }
 
 /** Newest first. */
-export async function searchAudit(database: Kysely<Tables>, query: AuditQuery): Promise<AuditPage> {
+export async function searchAudit(
+  database: Kysely<Tables>,
+  query: AuditQuery,
+  dialect: Dialect,
+): Promise<AuditPage> {
   const { workspaces, limit } = query
   // One more than the limit shows whether there is a next page.
   const rows = (
     workspaces === null
       ? await selectEntries(database, query).execute()
-      : await searchWorkspaces(database, query, workspaces)
+      : await searchWorkspaces(database, query, workspaces, dialect)
   ).slice(0, limit + 1)
   const entries = rows.slice(0, limit).map(entryOfRow)
   return { entries, nextAfterId: rows.length > limit ? (entries.at(-1)?.id ?? null) : null }
 }
 
-/** The newest of each workspace: `workspace_id in (…)` would read and sort all entries of them. */
+/** The newest ids of each workspace, then the entries: `workspace_id in (…)` would read and sort all entries of them. */
 async function searchWorkspaces(
   database: Kysely<Tables>,
   query: AuditQuery,
   workspaces: readonly string[],
+  dialect: Dialect,
 ): Promise<AuditRow[]> {
-  const found: string[] = []
-  for (let from = 0; from < workspaces.length; from += WORKSPACES_AT_ONCE) {
-    const [first, ...more] = workspaces
-      .slice(from, from + WORKSPACES_AT_ONCE)
-      .map(workspaceId => selectIds(database, query, workspaceId))
-    if (first === undefined) break
-    const union = more.reduce((all, part) => all.unionAll(part), first)
-    for (const { id } of await union.execute()) found.push(id)
-  }
-  const newest = found.sort((a, b) => (a < b ? 1 : -1)).slice(0, query.limit + 1)
-  if (newest.length === 0) return []
-  return database.selectFrom('audit').selectAll().where('id', 'in', newest).orderBy('id', 'desc').execute()
-}
-
-/** Only ids: of a page from many workspaces, few of the entries found are shown. */
-function selectIds(database: Kysely<Tables>, query: AuditQuery, workspaceId: string) {
-  const entries = selectEntries(database, query).clearSelect().select('id')
-  return database.selectFrom(entries.where('workspace_id', '=', workspaceId).as('of_workspace')).select('id')
+  const ofOne = selectEntries(database, query)
+    .clearSelect()
+    .select('id')
+    .where('workspace_id', '=', sql<string>`own.value`)
+  const found =
+    dialect === 'postgres'
+      ? sql<{ id: string }>`
+          select newest.id from unnest(${workspaces}::text[]) as own (value)
+          cross join lateral (${ofOne}) as newest order by newest.id desc limit ${query.limit + 1}`
+      : sql<{ id: string }>`
+          select newest.id from json_each(${JSON.stringify(workspaces)}) as own
+          cross join audit as newest on newest.id in (${ofOne}) order by newest.id desc limit ${query.limit + 1}`
+  const ids = (await found.execute(database)).rows.map(({ id }) => id)
+  if (ids.length === 0) return []
+  return database.selectFrom('audit').selectAll().where('id', 'in', ids).orderBy('id', 'desc').execute()
 }
 
 function selectEntries(database: Kysely<Tables>, { filter, limit, afterId }: AuditQuery) {
