@@ -30,6 +30,11 @@ const COMMANDS: readonly TopCommand[] = [
     load: () => import('./commands/keys/keys.ts'),
   },
   {
+    name: 'audit',
+    description: 'check the audit log',
+    load: () => import('./commands/audit/audit.ts'),
+  },
+  {
     name: 'context',
     description: 'remember the addresses and tokens of consoles',
     load: () => import('./commands/context.ts'),

@@ -8,6 +8,8 @@ import type { RecordKeys } from './registry/announcing/write-record.ts'
 /** The console's secrets in the form they are used. */
 export interface ConsoleSecrets {
   readonly signingKey: KeyObject
+  /** The signing key and earlier ones, which still verify. */
+  readonly signingKeys: readonly KeyObject[]
   readonly recordKeys: RecordKeys
   /** One for each secret, in their order. */
   readonly fingerprints: readonly string[]
@@ -25,6 +27,7 @@ export function importSecrets({ keys, console, keyService }: Config): ConsoleSec
   }
   return {
     signingKey: importSigningSecret(first),
+    signingKeys: [first, ...others].map(importSigningSecret),
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
     fingerprints: [first, ...others].map(fingerprintOf),
     messageKey: deriveMessageKey(first),

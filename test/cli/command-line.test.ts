@@ -38,6 +38,8 @@ const COMMANDS = [
   ...['issue', 'list', 'rotate', 'revoke', 'sync'].map(name => `keys ${name}`),
   'context',
   ...['add', 'use', 'list', 'remove'].map(name => `context ${name}`),
+  'audit',
+  'audit verify',
   'config',
   'config check',
   'config print',

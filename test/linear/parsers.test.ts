@@ -101,7 +101,12 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'the claims of a person': text =>
     personOf(
       { sub: text, name: text, workspaces: text, admin: text },
-      { workspacesClaim: 'workspaces', administratorClaim: 'admin', administratorValue: 'yes' },
+      {
+        workspacesClaim: 'workspaces',
+        administratorClaim: 'admin',
+        administratorValue: 'yes',
+        viewerValue: 'no',
+      },
     ),
   'a text in a terminal': plainText,
   'a record in Redis': text => decodeRecord(text, digest, null),

@@ -10,6 +10,19 @@ export interface GatewaysResponse {
   readonly silent: readonly { readonly name: string; readonly lastSeenAt: string }[]
 }
 
+export interface AnsweredToken {
+  readonly id: string
+  readonly name: string
+  readonly hint: string
+  readonly permissions: readonly string[]
+  readonly workspaces: readonly string[]
+  readonly createdAt: string
+  readonly createdBy: string
+  readonly expiresAt: string
+  readonly revokedAt: string
+  readonly lastUsedAt: string
+}
+
 /**
  * Every field that an admin response can have. A test asserts which of them are present or null. The JSON is trusted
  * here and not validated.
@@ -24,12 +37,17 @@ export interface AdminAnswer {
   readonly gateways: GatewaysResponse
   readonly keys: readonly KeyResponse[]
   readonly entries: readonly {
+    readonly id: string
     readonly at: string
+    readonly workspaceId: string
     readonly actor: string
     readonly action: string
     readonly keyId: string
     readonly detail: Readonly<Record<string, unknown>>
   }[]
+  readonly hasMore: boolean
+  readonly token: AnsweredToken
+  readonly tokens: readonly AnsweredToken[]
   readonly records: Readonly<Record<string, unknown>>
   readonly cursor: string
   readonly synced: number

@@ -6,6 +6,7 @@ import { type SettingSpelling, settings, spellingsOf } from '../../config/settin
 import type { Cli } from '../cli.ts'
 
 const ALL_FLAGS = settings.flatMap(setting => spellingsOf(setting, 'flag'))
+const FLAG_NAMES: ReadonlySet<string> = new Set(ALL_FLAGS.map(({ name }) => name))
 
 /**
  * Adds every setting as a flag.
@@ -37,12 +38,13 @@ function defaultOf(value: unknown): string | null {
   return Object.keys(value).length === 0 ? 'none' : 'see config/default.yaml'
 }
 
+/** The settings among the options of a command. */
 export function flagsOf(command: Command): Map<string, string> {
   const given = command.options.flatMap(option => {
     const value: unknown = command.getOptionValue(option.attributeName())
     return typeof value === 'string' && option.long != null ? [[option.long, value] as const] : []
   })
-  return new Map(given.filter(([flag]) => flag !== '--config'))
+  return new Map(given.filter(([flag]) => FLAG_NAMES.has(flag)))
 }
 
 export function configFileOf(command: Command): string | undefined {

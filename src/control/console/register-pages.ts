@@ -4,6 +4,7 @@ import { registerAssets } from './layout/assets.ts'
 import type { PageDependencies } from './page-dependencies.ts'
 import { issueRoutes } from './routes/issue-routes.ts'
 import { usePageErrors } from './routes/page-errors.ts'
+import { peopleRoutes } from './routes/people-routes.ts'
 import { readingRoutes } from './routes/reading-routes.ts'
 import { revokeRoutes } from './routes/revoke-routes.ts'
 import { rotateRoutes } from './routes/rotate-routes.ts'
@@ -20,4 +21,5 @@ export function registerPages(
   issueRoutes(scope, sources)
   rotateRoutes(scope, sources)
   revokeRoutes(scope, sources)
+  peopleRoutes(scope, sources)
 }

@@ -97,7 +97,7 @@ describe('resources of another workspace do not exist for a person', () => {
 })
 
 test('a person sees all of their workspaces, and nothing without any', async () => {
-  const both = await world.signedIn({ sub: 'b', workspaces: 'ws_1 ws_2' })
+  const both = await world.signedIn({ sub: 'b', workspaces: ['ws_1', 'ws_2'] })
   expect((await both.call('GET', `/keys/${foreignKey}`)).status).toBe(200)
   expect((await both.call('GET', '/workspaces/ws_1/keys')).status).toBe(200)
   const none = await world.signedIn({ sub: 'c' })

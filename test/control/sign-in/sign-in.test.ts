@@ -94,7 +94,7 @@ describe('signing in', () => {
 
   test.each<[string, string, object]>([
     ['a list', 'workspaces', { workspaces: ['ws_1', 'ws_2'] }],
-    ['a text parted by spaces', 'workspaces', { workspaces: 'ws_1 ws_2' }],
+    ['the text of one', 'workspaces', { workspaces: 'ws_1' }],
     ['within another', 'resource_access.postern', { resource_access: { postern: ['ws_1'] } }],
     ['an address', 'https://postern.example/workspaces', { 'https://postern.example/workspaces': ['ws_1'] }],
   ])('accepts the workspaces claim as %s', async (_, workspacesClaim, claims) => {

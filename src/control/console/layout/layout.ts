@@ -1,6 +1,6 @@
 import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
-import { apiPath, auditPath, keysPath, WORKSPACES } from './paths.ts'
+import { apiPath, auditPath, keysPath, PEOPLE, WORKSPACES } from './paths.ts'
 
 /** What surrounds every page of a signed-in person. */
 export interface Frame {
@@ -9,6 +9,9 @@ export interface Frame {
   readonly workspaceId: string | null
   /** Whether the person can change to another one. */
   readonly mayChoose: boolean
+  /** Whether the person can change keys of the workspace. */
+  readonly mayChange: boolean
+  readonly isAdministrator: boolean
   /** For forms. */
   readonly csrfToken: string
   readonly nowMs: number
@@ -85,11 +88,12 @@ function workspaceBadge({ mayChoose }: Frame, workspaceId: string): Html {
   }</p>`
 }
 
-function personMenu({ personName, csrfToken }: Frame): Html {
+function personMenu({ personName, isAdministrator, csrfToken }: Frame): Html {
   return html`<details class="person">
     <summary><span class="hidden">Signed in as </span><bdi>${personName}</bdi></summary>
     <form method="post" action="/sign-out">
       <input type="hidden" name="_csrf" value="${csrfToken}">
+      ${isAdministrator ? html`<a href="${PEOPLE}">Signed-in people</a>` : null}
       <button class="plain">Sign out</button>
       <button class="plain" name="everywhere" value="yes">Sign out everywhere</button>
     </form>

@@ -2,6 +2,8 @@ import type { KeyFilter } from '../../registry/database/key-filter.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
+export const PEOPLE = '/people'
+export const END_SESSIONS = `${PEOPLE}/end`
 
 export function keysPath(
   workspaceId: string,
@@ -34,6 +36,14 @@ export function apiPath(workspaceId: string): string {
 
 export function openApiPath(workspaceId: string): string {
   return `${apiPath(workspaceId)}/openapi.json`
+}
+
+export function peoplePath(cursor?: string): string {
+  return withQuery(PEOPLE, { cursor })
+}
+
+export function endSessionsPath(subject: string): string {
+  return withQuery(END_SESSIONS, { subject })
 }
 
 function withQuery(path: string, query: Readonly<Record<string, string | null | undefined>>): string {

@@ -19,7 +19,11 @@ export function apiPage(frame: Frame, view: ApiView): Html {
   const main = html`<div class="title"><h1>API reference</h1><a class="button" href="${openApiPath(workspaceId)}">OpenAPI document</a></div>
     <p class="lead">Endpoints for keys of workspace <strong>${workspaceId}</strong>. All are read-only and return JSON.</p>
     <section class="card"><h2>Before you start</h2>
-      <p>Send a key with each request: <code>Authorization: Bearer wsk_…</code>. <a href="${newKeyPath(workspaceId)}">Issue a key</a> with the scopes you need.</p>
+      <p>Send a key with each request: <code>Authorization: Bearer wsk_…</code>. ${
+        frame.mayChange
+          ? html`<a href="${newKeyPath(workspaceId)}">Issue a key</a> with the scopes you need.`
+          : 'Ask a manager of the workspace for a key with the scopes you need.'
+      }</p>
       <p>${gatewayUrl === null ? html`In the commands, replace <code>${UNKNOWN_ADDRESS}</code> with the URL of the API.` : html`The URL of the API is <code>${gatewayUrl}</code>.`}
       The commands read the key from the variable <code>KEY</code>, which keeps it out of the shell history.</p>
     </section>

@@ -1,4 +1,5 @@
-import type { AuditAction, AuditEntry } from '../../registry/operations/audit.ts'
+import type { AuditEntry } from '../../registry/operations/audit.ts'
+import { actionLabel } from '../../registry/operations/audit-actions.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
@@ -12,15 +13,6 @@ export interface AuditView {
   readonly isFirstPage: boolean
   /** Whether a webhook is configured. */
   readonly hasWebhook: boolean
-}
-
-const ACTIONS: Readonly<Record<AuditAction, string>> = {
-  'key.issued': 'Issued',
-  'key.rotated': 'Rotated',
-  'key.revoked': 'Revoked',
-  'key.suspended': 'Suspended',
-  'key.resumed': 'Resumed',
-  'key.edited': 'Edited',
 }
 
 export function auditPage(frame: Frame, view: AuditView): Html {
@@ -42,16 +34,22 @@ function table({ entries }: AuditView, nowMs: number): Html {
   </table>`
 }
 
-function row({ atMs, action, workspaceId, keyId, actor, detail }: AuditEntry, nowMs: number): Html {
-  const name = textOf(detail['name'])
+function row(entry: AuditEntry, nowMs: number): Html {
+  const { atMs, action, actor, detail } = entry
   const by = textOf(detail['by'])
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
-    <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${ACTIONS[action]}</span></span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span><a class="key-name" href="${keyPath(workspaceId, keyId)}">${markInvisible(name === '' ? keyId : name)}</a></span></td>
+    <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span>${keyOf(entry)}</span></td>
     <td><span class="label" aria-hidden="true">Actor</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
     <td><span class="label" aria-hidden="true">Address</span><span><code>${textOf(detail['from'])}</code></span></td>
   </tr>`
+}
+
+function keyOf({ workspaceId, keyId, detail }: AuditEntry): Html | null {
+  if (workspaceId === null || keyId === null) return null
+  const name = textOf(detail['name'])
+  return html`<a class="key-name" href="${keyPath(workspaceId, keyId)}">${markInvisible(name === '' ? keyId : name)}</a>`
 }
 
 function textOf(value: AuditEntry['detail'][string] | undefined): string {

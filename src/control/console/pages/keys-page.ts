@@ -37,11 +37,11 @@ export function keysPage(frame: Frame, view: KeysView): Html {
   const { workspaceId, keys } = view
   const main = html`<div class="title">
       <h1>Keys</h1>
-      <a class="button primary" href="${newKeyPath(workspaceId)}">Issue a key</a>
+      ${frame.mayChange ? html`<a class="button primary" href="${newKeyPath(workspaceId)}">Issue a key</a>` : null}
     </div>
     ${expiringNotice(frame, view)}
     ${filters(view)}
-    ${keys.length === 0 ? emptyList(view) : table(keys, frame.nowMs)}
+    ${keys.length === 0 ? emptyList(frame, view) : table(keys, frame.nowMs)}
     ${paging(view)}`
   return page(frame, { title: 'Keys', section: 'keys', main })
 }
@@ -100,12 +100,12 @@ function replacedBy({ record, state }: KeyView, hintOfKey: ReadonlyMap<string, s
   return html` <a class="small" href="${keyPath(record.workspaceId, record.replacedBy)}">Replaced by <code>${name}</code></a>`
 }
 
-function emptyList({ workspaceId, show }: KeysView): Html {
+function emptyList({ mayChange }: Frame, { workspaceId, show }: KeysView): Html {
   if (show !== null) return html`<p class="empty">No keys in this state.</p>`
   return html`<div class="empty">
     <h2>No keys yet</h2>
     <p>A key gives a program read access to this workspace through the API.</p>
-    <a class="button primary" href="${newKeyPath(workspaceId)}">Issue the first key</a>
+    ${mayChange ? html`<a class="button primary" href="${newKeyPath(workspaceId)}">Issue the first key</a>` : null}
   </div>`
 }
 

@@ -17,6 +17,7 @@ import {
   KEPT,
   notFound,
   queryOf,
+  requireManager,
   requirePersonKeepingForm,
   viewOf,
   workspaceOf,
@@ -26,12 +27,12 @@ const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 const config = { operation: 'page' } as const
 
 export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): void {
-  scope.get(PATH, { preHandler: requirePerson, config }, async (request, reply) => {
+  scope.get(PATH, { preHandler: [requirePerson, requireManager], config }, async (request, reply) => {
     const query = queryOf(request)
     const notice = query[KEPT] === undefined ? null : FORM_NOTICES.kept
     return showForm(sources, request, reply, { form: startIssueForm(query), notice })
   })
-  scope.post(PATH, { preHandler: requirePersonKeepingForm, config }, (request, reply) =>
+  scope.post(PATH, { preHandler: [requirePersonKeepingForm, requireManager], config }, (request, reply) =>
     issue(sources, request, reply),
   )
 }

@@ -6,17 +6,25 @@ import { requirePerson } from '../../sign-in/authenticate-people.ts'
 import { keyPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { type RevokeAction, revokedPage, revokePage } from '../pages/revoke-page.ts'
-import { answerPage, frameOf, keyOf, notFound, requirePersonKeepingForm, viewOf } from './page-request.ts'
+import {
+  answerPage,
+  frameOf,
+  keyOf,
+  notFound,
+  requireManager,
+  requirePersonKeepingForm,
+  viewOf,
+} from './page-request.ts'
 
 const config = { operation: 'page' } as const
 
 export function revokeRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   for (const act of ['revoke', 'finish'] as const) {
     const path = `${WORKSPACES}/:workspaceId/keys/:keyId/${act}`
-    scope.get(path, { preHandler: requirePerson, config }, (request, reply) =>
+    scope.get(path, { preHandler: [requirePerson, requireManager], config }, (request, reply) =>
       showConfirmation(sources, request, reply, act),
     )
-    scope.post(path, { preHandler: requirePersonKeepingForm, config }, (request, reply) =>
+    scope.post(path, { preHandler: [requirePersonKeepingForm, requireManager], config }, (request, reply) =>
       revoke(sources, request, reply),
     )
   }

@@ -1,9 +1,10 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
-import type { AuditEntry, AuditPage } from '../operations/audit.ts'
+import type { AuditEntry, AuditPage, AuditQuery, ExportPosition } from '../operations/audit.ts'
 import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
 import type { KeySelection } from './key-filter.ts'
+import type { AuditRow } from './tables.ts'
 
 /** A record with the digest of its key. */
 export interface StoredKey {
@@ -134,6 +135,9 @@ export interface KeyRepository {
   list(page: PageOptions & { readonly selection?: KeySelection | null }): Promise<KeyPage>
   /** Newest first. */
   listAudit(page: PageOptions): Promise<AuditPage>
+  /** Newest first, across workspaces. */
+  searchAudit(query: AuditQuery): Promise<AuditPage>
+  exportAudit(position: ExportPosition, limit: number): Promise<AuditRow[]>
   findAnswer(idempotency: Idempotency): Promise<EarlierAnswer | null>
   /** Oldest first, in any state: those that expire after `expiresAfterMs`. */
   listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>

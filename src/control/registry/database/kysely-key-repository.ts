@@ -1,6 +1,6 @@
 import type { Clock } from '../../../domain/clock.ts'
 import { findAnswer, purgeAnswers } from './answer-rows.ts'
-import { listAudit } from './audit-rows.ts'
+import { exportAudit, listAudit, searchAudit } from './audit-rows.ts'
 import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
@@ -35,7 +35,9 @@ export function createKeyRepository(database: Database, clock: Clock, consoleId:
     findByDigest: digest => findKey(reader, 'digest', digest),
     findByDigests: digests => findKeys(reader, digests),
     list: page => listKeys(reader, page),
-    listAudit: page => listAudit(reader, page),
+    listAudit: page => listAudit(reader, page, dialect),
+    searchAudit: query => searchAudit(reader, query, dialect),
+    exportAudit: (position, limit) => exportAudit(reader, position, limit),
     findAnswer: idempotency => findAnswer(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs),

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { createAccess } from './access-migration.ts'
 import { refuseChanges } from './append-only.ts'
 import type { Dialect } from './database.ts'
 import type { Tables } from './tables.ts'
@@ -23,6 +24,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0004_gateways': { up: database => createGateways(database, text) },
     '0005_notices': { up: database => createWebhookDeliveries(database, text) },
     '0006_suspension_and_edits': { up: database => addSuspensionAndEdits(database, text) },
+    '0007_access': { up: database => createAccess(database, text) },
     '0008_signing_secrets': { up: database => createSigningSecrets(database, text) },
   }
 }

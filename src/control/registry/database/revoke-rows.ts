@@ -1,7 +1,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
-import { AuditWriteError, appendAudit } from './audit-rows.ts'
+import { AuditWriteError, appendAudit } from './audit-chain.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
 import type { BulkRevocation, BulkRevoked, LiveRange } from './key-repository.ts'
@@ -74,6 +74,6 @@ async function write(
   for (const { events } of records) await insertEvents(tx, events)
   const pending = await enqueueChanges(tx, keys, nowMs)
   const audit = records.map(record => record.audit)
-  await appendAudit(tx, audit)
+  await appendAudit(tx, audit, dialect)
   return { keys, pending }
 }

@@ -7,11 +7,11 @@ import type { RandomBytes } from '../registry/operations/ids.ts'
 const BUCKETS = 65_536
 const MINUTE_SECONDS = 60
 
-/** @returns seconds to wait; 0 if the attempt is allowed */
-export type SignInLimit = (address: string) => Promise<number>
+/** Counts an attempt. @returns seconds to wait; 0 if the attempt is allowed */
+export type AddressLimit = (address: string) => Promise<number>
 
-/** Limits sign-in attempts per address and minute, in this process. */
-export function createSignInLimit(perMinute: number, randomBytes: RandomBytes): SignInLimit {
+/** Limits attempts per address and minute, in this process. */
+export function createAddressLimit(perMinute: number, randomBytes: RandomBytes): AddressLimit {
   const limiter = new RateLimiterMemory({ points: perMinute, duration: MINUTE_SECONDS })
   // Salted, so that an attacker cannot choose an address that shares a counter with a victim's.
   const salt = Buffer.from(randomBytes(16)).toString('hex')
