@@ -121,8 +121,9 @@ describe('a record in a real Redis', () => {
   test('matches the registry, has a valid MAC, and is kept for a day after the key expires', async () => {
     await announcer.put(key)
     const text = (await redis.client().get(redisKeyOf(key.digest))) ?? ''
-    const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs } = key.record
-    const grant = { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version: 1 }
+    const { id, workspaceId, scopes, hint, expiresAtMs } = key.record
+    const unrestricted = { revokedAtMs: null, suspendedAtMs: null, allowedCidrs: [] }
+    const grant = { id, workspaceId, scopes, hint, expiresAtMs, ...unrestricted, version: 1 }
     expect(decodeRecord(text, key.digest, [ours])).toEqual({ ok: true, grant })
     const expiresAt = await redis.client().pexpiretime(redisKeyOf(key.digest))
     expect(expiresAt).toBe(key.record.expiresAtMs + DAY_MS)

@@ -4,6 +4,8 @@ export const INSTALLATION_PAGES = [
   'docs/cli.md',
   'docs/integrators.md',
   'docs/admin-api.md',
+  'docs/admin-tokens.md',
+  'docs/operate/audit.md',
   'docs/operate/troubleshooting.md',
   'docs/operate/signing-secrets.md',
   'docs/migrate.md',

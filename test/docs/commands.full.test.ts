@@ -32,6 +32,10 @@ describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
     expect(outputs.get('docs/cli.md')).toContain('importer')
     expect(JSON.parse(outputs.get('docs/integrators.md') ?? '')).toMatchObject({ workspaceId: 'ws_1' })
     expect(JSON.parse(outputs.get('docs/admin-api.md') ?? '')).toMatchObject({ name: 'reports' })
+    expect(JSON.parse(outputs.get('docs/admin-tokens.md') ?? '')).toMatchObject({ name: 'ci' })
+    expect(outputs.get('docs/operate/audit.md')).toMatch(
+      /The audit chain is intact.*The given head is in the chain/s,
+    )
     expect(JSON.parse(outputs.get('docs/operate/troubleshooting.md') ?? '')).toMatchObject({
       status: 401,
       reason: 'key_missing',

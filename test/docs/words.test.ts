@@ -90,16 +90,6 @@ const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
     files: /(migrations|tables|gateway-rows)\.ts/,
     reason: 'column deaf_at_ms of the console database',
   },
-  {
-    word: 'board',
-    files: /^test\/(?:observability|helm)\//,
-    reason: 'a dashboard of Grafana, whose own format says "dashboard"',
-  },
-  {
-    word: 'boards',
-    files: /^test\/(?:observability|helm)\//,
-    reason: 'dashboards of Grafana',
-  },
 ]
 
 /** Splits identifiers: `lastToldMs` and `last_told_ms` both hold `told`. */

@@ -175,7 +175,7 @@ describe('expiry', () => {
     ['at exactly its instant', expiresAtMs, 'key_expired'],
     ['a millisecond after', expiresAtMs + 1, 'key_expired'],
     ['by a clock that returns NaN', Number.NaN, 'key_expired'],
-  ])('is judged at each request: %s', (_, nowMs, reason) => {
+  ])('is checked at each request: %s', (_, nowMs, reason) => {
     expect(reasonOf({ ...GOOD, nowMs })).toBe(reason)
   })
 

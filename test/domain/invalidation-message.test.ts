@@ -116,7 +116,7 @@ describe('a message', () => {
     `{"digest":5,"version":1,"at":1}`,
     `{"digest":"${DIGEST}","version":1,"at":1,"beat":"both"}`,
     `{"digest":"${DIGEST}","version":1,"at":1,"note":"${'x'.repeat(2000)}"}`,
-  ])('is told from what is none: %s', text => {
+  ])('is distinguished from other messages: %s', text => {
     expect(readMessage(text)).toBeNull()
   })
 

@@ -60,8 +60,8 @@ describe.each([
     }
     await fleet.untilConnected()
     await until('changes of all slots are announced', async () => {
-      const told = await Promise.all(keys.slice(0, KEYS - 10).map(({ id }) => fleet.revoke(id)))
-      return told.every(({ announced }) => announced)
+      const revocations = await Promise.all(keys.slice(0, KEYS - 10).map(({ id }) => fleet.revoke(id)))
+      return revocations.every(({ announced }) => announced)
     })
     await fleet.untilConnected()
     const recoveredMs = performance.now() - struckAtMs

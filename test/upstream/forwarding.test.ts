@@ -104,7 +104,7 @@ test('a client’s Expect is harmless', async () => {
   expect(upstream.requests[0]?.headers.has('expect')).toBe(false)
 })
 
-test('Fastify’s onResponse hears of every response, forwarded or refused', async () => {
+test('Fastify’s onResponse receives every response, forwarded or rejected', async () => {
   upstream = await startScriptedUpstream(request =>
     request.send(request.number === 0 ? json('{}') : 'HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n'),
   )

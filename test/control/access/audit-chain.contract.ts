@@ -43,7 +43,7 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
         await reader.destroy()
       }
     }
-    /** As somebody who owns the tables. */
+    /** With the rights of the owner of the tables. */
     async function tamper(...statements: string[]) {
       const allow =
         database.dialect === 'sqlite'

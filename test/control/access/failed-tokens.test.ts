@@ -28,7 +28,7 @@ describe('failed attempts with a token', () => {
     expect((await ask(running, '203.0.113.2', 'wrong')).status).toBe(401)
   })
 
-  test('lock nobody out: a good token works from the same address', async () => {
+  test('do not lock other clients out: a good token works from the same address', async () => {
     const running = await startConsole(LIMITED)
     const body = { name: 'ci', permissions: ['keys:read'], expiresInDays: 1 }
     const { secret } = (await running.ask('POST', '/admin/v1/tokens', body)).body

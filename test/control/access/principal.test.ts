@@ -63,7 +63,7 @@ describe('who may do what, where', () => {
   })
 })
 
-describe('nobody makes a token with more rights than they have', () => {
+describe('no caller can make a token with more rights than its own', () => {
   const maker = token(['keys:write', 'tokens:write'], { workspaces: ['ws_1', 'ws_2'] })
   const grant = (
     permissions: readonly Permission[],

@@ -41,7 +41,7 @@ describe('a viewer', () => {
     expect((await vera.call('GET', '/workspaces/ws_1/audit')).body.entries).toHaveLength(1)
   })
 
-  test('changes nothing, whatever form or call is sent', async () => {
+  test('cannot change anything by any form or call', async () => {
     const vera = await enter({ roles: ['viewer'] })
     const before = await state()
     expect(posts.length).toBeGreaterThan(6)
@@ -70,7 +70,7 @@ describe('a viewer', () => {
     }
   })
 
-  test('finds other workspaces as absent as everybody does', async () => {
+  test('gets 404 for other workspaces, like every user', async () => {
     const vera = await enter({ roles: ['viewer'] })
     const foreign = await vera.browser.visit('/workspaces/ws_2/keys/new')
     expect(foreign.status).toBe(404)

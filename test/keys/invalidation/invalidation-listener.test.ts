@@ -33,7 +33,7 @@ function heartbeatOf(ageMs = 0, sender = 'console'): string {
 }
 
 /** @param ageMs transit time */
-function beat(ageMs = 0): void {
+function sendHeartbeat(ageMs = 0): void {
   clock.advance(1) // No two are sent in one millisecond.
   listener.receive(heartbeatOf(ageMs))
 }
@@ -50,17 +50,17 @@ async function lagSeconds(): Promise<number> {
 
 describe('the connection', () => {
   test('requires a subscription and a heartbeat', () => {
-    beat()
+    sendHeartbeat()
     expect(listener.isConnected()).toBe(false)
     listener.subscribed()
     expect(listener.isConnected()).toBe(false)
-    beat()
+    sendHeartbeat()
     expect(listener.isConnected()).toBe(true)
   })
 
   test('lasts for a second after a heartbeat', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     clock.advance(1_000)
     expect(listener.isConnected()).toBe(true)
     clock.advance(1)
@@ -69,7 +69,7 @@ describe('the connection', () => {
 
   test('is not extended by changes: only a heartbeat says that all changes were announced', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     clock.advance(1_001)
     listener.receive(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() }))
     expect(listener.isConnected()).toBe(false)
@@ -77,16 +77,16 @@ describe('the connection', () => {
 
   test('ends with the subscription', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     listener.lost()
     expect(listener.isConnected()).toBe(false)
-    beat()
+    sendHeartbeat()
     expect(listener.isConnected()).toBe(false)
   })
 
   test('is shown by a gauge', async () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     expect(await metricValue(metrics.invalidationConnected)).toBe(1)
     clock.advance(2_000)
     listener.isConnected()
@@ -107,30 +107,30 @@ describe('the connection', () => {
 describe('a late heartbeat', () => {
   test('does not count: later messages may still be in transit', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     clock.advance(5_000)
-    beat(751)
+    sendHeartbeat(751)
     expect(listener.isConnected()).toBe(false)
-    beat(750)
+    sendHeartbeat(750)
     expect(listener.isConnected()).toBe(true)
   })
 
   test('stays late after a new subscription, which does not make a slow channel fast', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     clock.advance(3_000)
     listener.subscribed()
-    beat(2_000)
+    sendHeartbeat(2_000)
     expect(listener.isConnected()).toBe(false)
   })
 
   test('is not detected by wall clocks', () => {
     listener.subscribed()
     senderAheadMs = -3_600_000
-    beat()
+    sendHeartbeat()
     expect(listener.isConnected()).toBe(true)
     clock.advance(1_500)
-    beat(1_500)
+    sendHeartbeat(1_500)
     expect(listener.isConnected()).toBe(false)
   })
 
@@ -151,7 +151,7 @@ describe('a late heartbeat', () => {
     listener.subscribed()
     for (let minute = 0; minute < 3 * 24 * 60; minute++) {
       clock.advance(60_000)
-      beat(Math.round(minute / 1.44))
+      sendHeartbeat(Math.round(minute / 1.44))
       expect(listener.isConnected()).toBe(true)
     }
   })
@@ -166,12 +166,12 @@ describe('a wall clock that steps disconnects no gateway', () => {
     ['ours, back by an hour', () => clock.stepWallClock(-3_600_000)],
   ])('%s', (_, step) => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     const before = epochNow()
     step()
     for (let second = 0; second < 10; second++) {
       clock.advance(900)
-      beat()
+      sendHeartbeat()
       if (second === 5) senderAheadMs = 0
       expect(listener.isConnected()).toBe(true)
     }
@@ -198,11 +198,11 @@ describe('each sender has its own baseline', () => {
 
   test('a late sender does not connect the gateway after any number of other senders', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     clock.advance(5_000)
     for (let sender = 0; sender < 63; sender++) listener.receive(heartbeatOf(0, `console-${sender}`))
     clock.advance(5_000)
-    beat(2_000)
+    sendHeartbeat(2_000)
     expect(listener.isConnected()).toBe(false)
   })
 })
@@ -222,7 +222,7 @@ describe('a forged heartbeat', () => {
       () => heartbeatMessage({ monotonicMs: clock.monotonicMs() + 9e9, atMs: clock.wallMs() + 9e9 }, null),
     ],
     ['from the past', () => heartbeatMessage({ monotonicMs: 1, atMs: 1 }, null)],
-    ['without a sender', () => `{"beat":"","at":${clock.wallMs()}}`],
+    ['without a sender', () => `{"heartbeat":"","at":${clock.wallMs()}}`],
     ['with a change in it', () => JSON.stringify({ ...JSON.parse(heartbeatOf()), digest: KEY, version: 1 })],
   ]
 
@@ -234,12 +234,12 @@ describe('a forged heartbeat', () => {
 
   test.each(forged)('%s does not disconnect the gateway, now or later', (_, forge) => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     const before = epochNow()
     for (let needsHeartbeats = 0; needsHeartbeats < 10; needsHeartbeats++) {
       listener.receive(forge())
       clock.advance(900)
-      beat()
+      sendHeartbeat()
       expect(listener.isConnected()).toBe(true)
     }
     expect(epochNow()).toBe(before)
@@ -247,7 +247,7 @@ describe('a forged heartbeat', () => {
 
   test('does not change the clock skew gauge', async () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     const before = await metricValue(metrics.clockSkew)
     for (const [, forge] of forged) listener.receive(forge())
     expect(await metricValue(metrics.clockSkew)).toBe(before)
@@ -291,26 +291,26 @@ describe('a genuine heartbeat that is replayed', () => {
 describe('a new epoch, in which no earlier record is trusted, begins', () => {
   test('with each subscription, even without a lost connection', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     const before = epochNow()
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     expect(epochNow()).toBeGreaterThan(before)
   })
 
   test('with each disconnection and each connection, even without a check in between', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     const connected = epochNow()
     clock.advance(5_000)
-    beat()
+    sendHeartbeat()
     expect(listener.isConnected()).toBe(true)
     expect(listener.epoch).toBe(connected + 2)
   })
 
   test('but not with an unreadable message, which every client with publish rights can send', async () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     const before = epochNow()
     for (const text of ['', 'nonsense', '{}', '{"digest":"x","version":1,"at":1}', '[]', 'x'.repeat(1e6)]) {
       listener.receive(text)
@@ -321,11 +321,11 @@ describe('a new epoch, in which no earlier record is trusted, begins', () => {
 
   test('but not with regular heartbeats or changes', () => {
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     const before = epochNow()
     for (let second = 0; second < 60; second++) {
       clock.advance(999)
-      beat()
+      sendHeartbeat()
       listener.receive(changeMessage({ digest: KEY, version: second, atMs: clock.wallMs() }))
     }
     expect(epochNow()).toBe(before)
@@ -340,7 +340,7 @@ describe('a change', () => {
       return 'evicted'
     })
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     listener.receive(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() - 40 }))
     expect(changed).toEqual([KEY])
     expect(await metricValue(metrics.invalidations, { result: 'evicted' })).toBe(1)
@@ -352,7 +352,7 @@ describe('a change', () => {
     listener.receive(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() - 9_000 }))
     expect(await metricValue(metrics.invalidations, { result: 'unknown_key' })).toBe(1)
     expect(await lagSeconds()).toBe(0)
-    beat()
+    sendHeartbeat()
     listener.receive(changeMessage({ digest: KEY, version: 3, atMs: clock.wallMs() - 9_000 }))
     expect(await lagSeconds()).toBe(9)
   })
@@ -446,7 +446,7 @@ describe('a genuine change that is replayed', () => {
     })
     listener.onRecheck(() => rechecks++)
     listener.subscribed()
-    beat()
+    sendHeartbeat()
     const recorded = changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() })
     listener.receive(recorded)
     listener.receive(changeMessage({ digest: KEY, version: 3, atMs: clock.wallMs() }))

@@ -136,7 +136,7 @@ test('a second connection resumes the TLS session of the first', async () => {
   ])
 })
 
-test('a certificate is checked for the name of the upstream, whatever address it has', async () => {
+test('a certificate is checked for the name of the upstream, not for its address', async () => {
   const port = await listen('https:')
   const connect = socketConnector('elsewhere.example', 1000, tls)
   await expect(connected(port, { protocol: 'https:', connect })).rejects.toMatchObject({
@@ -155,7 +155,7 @@ test.each(PROTOCOLS)('%s a connection that is not made in time is given up', asy
   const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
   try {
     const [port] = await once(child.stdout, 'data')
-    // Stopped, it accepts nobody: the system makes one or two connections for it, and leaves the others without an answer.
+    // Stopped, it accepts no connection: the system completes one or two and does not answer the others.
     child.kill('SIGSTOP')
     const connect = socketConnector('localhost', 200, tls)
     const attempts = await Promise.allSettled(

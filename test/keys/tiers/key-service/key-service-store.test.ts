@@ -143,8 +143,8 @@ describe('a failure, and never "there is no such key", is', () => {
   })
 
   test('a port without a listener', async () => {
-    const nobody = storeAt(`http://127.0.0.1:${await freePort()}`)
-    expect(await nobody.get(KEY)).toMatchObject({ kind: 'failed', why: 'unreachable' })
+    const unreachable = storeAt(`http://127.0.0.1:${await freePort()}`)
+    expect(await unreachable.get(KEY)).toMatchObject({ kind: 'failed', why: 'unreachable' })
   })
 
   test('a server that does not speak HTTP', async () => {
