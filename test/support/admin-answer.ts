@@ -31,6 +31,12 @@ export interface AdminAnswer {
     readonly detail: Readonly<Record<string, unknown>>
   }[]
   readonly records: Readonly<Record<string, unknown>>
+  readonly workspaces: readonly {
+    readonly workspaceId: string
+    readonly keys: Readonly<Record<string, number>>
+    readonly lastUsedAt: string
+  }[]
+  readonly hasMore: boolean
   readonly cursor: string
   readonly synced: number
   readonly total: number

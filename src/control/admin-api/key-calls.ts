@@ -4,7 +4,7 @@ import type { Call } from '../http/calls.ts'
 import { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
 import { listQuery } from './admin-schemas.ts'
-import { keyJson, keyWithUseJson } from './key-json.ts'
+import { keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { keyOperationCalls } from './key-operation-calls.ts'
 import { setVersionTag } from './operation-answer.ts'
 import {
@@ -15,12 +15,14 @@ import {
   readPageOptions,
   WORKSPACE_KEYS,
 } from './request-parameters.ts'
+import { searchCalls } from './search-calls.ts'
 
 /** The admin API on keys, without its prefix. */
 export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
   const count = createOperationCounter(metrics)
   return [
     ...keyOperationCalls(registry, count),
+    ...searchCalls(registry),
     {
       method: 'GET',
       url: WORKSPACE_KEYS,
@@ -43,7 +45,7 @@ async function listKeys({ repository, clock }: Registry, request: FastifyRequest
   const { keys, nextAfterId } = await repository.list(readPageOptions(request))
   const uses = await repository.lastUses(keys.map(key => key.record.id))
   const records = keys.map(({ record }) => keyJson(record, clock, uses.get(record.id) ?? null))
-  return nextAfterId === null ? { keys: records } : { keys: records, cursor: nextAfterId }
+  return listJson({ keys: records }, nextAfterId)
 }
 
 async function getKey(registry: Registry, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {

@@ -8,7 +8,7 @@ import { EXPECTED, type PageQuery, type WaitQuery } from './admin-schemas.ts'
 
 export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
 export const KEY = '/keys/:keyId'
-const DEFAULT_PAGE_SIZE = 50
+export const DEFAULT_PAGE_SIZE = 50
 
 /** @param request of a route whose schema has validated the query */
 export function mustWait({ query }: FastifyRequest): boolean {
@@ -28,6 +28,11 @@ export function workspaceIdOf(request: FastifyRequest): string {
   if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', EXPECTED['workspaceId'] ?? '')
   if (!maySeeWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
   return workspaceId
+}
+
+/** Null: all workspaces. */
+export function visibleWorkspaces({ person }: FastifyRequest): readonly string[] | null {
+  return person === null || person.administrator ? null : person.workspaces
 }
 
 /** Programs see every workspace. */

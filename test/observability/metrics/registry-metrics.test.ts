@@ -18,7 +18,7 @@ test('a change that the audit trail cannot take is refused, counted, and not mad
   expect(refused).toMatchObject({ status: 503, body: { code: 'database_unavailable' } })
   expect(await metricValue(metrics.auditWriteFailures)).toBe(1)
   expect(await metricValue(metrics.keyOperations, { operation: 'issue', outcome: 'failed' })).toBe(1)
-  expect((await ask('GET', KEYS)).body).toEqual({ keys: [] })
+  expect((await ask('GET', KEYS)).body).toEqual({ keys: [], hasMore: false })
 })
 
 test('keys are counted by state at the start and every 15 seconds, not when somebody looks', async () => {
