@@ -1,11 +1,14 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { KeyRepository, StoredKey } from '../../../src/control/registry/database/key-repository.ts'
+import { createKeyRepository } from '../../../src/control/registry/database/kysely-key-repository.ts'
+import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
 import { decodeCursor } from '../../../src/control/registry/search/key-cursor.ts'
 import { KEY_SORTS, type KeyQuery } from '../../../src/control/registry/search/key-query.ts'
+import { SEARCH_BOUNDS } from '../../../src/control/registry/search/ordered-keys.ts'
 import { KEY_STATES, keyState } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { insert, openRepository } from '../../support/repository.ts'
+import { insert } from '../../support/repository.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
 const DAY_MS = 86_400_000
@@ -41,7 +44,23 @@ const someQuery: fc.Arbitrary<KeyQuery> = fc.record({
   workspaceIds: fc.option(fc.subarray(WORKSPACES), { freq: 2 }),
   state: fc.option(fc.constantFrom(...KEY_STATES), { freq: 2 }),
   text: fc.option(
-    fc.constantFrom('%', '_', 'a', 'BUILD', 'üll', 'ÜLL', '\\', 'nightly', '50%', 'key_00', '…', '00', '😀'),
+    fc.constantFrom(
+      '%',
+      '_',
+      'a',
+      'BUILD',
+      'üll',
+      'ÜLL',
+      '\\',
+      'nightly',
+      '50%',
+      'key_00',
+      '0033',
+      'WSK_…003',
+      '…',
+      '00',
+      '😀',
+    ),
     { freq: 2 },
   ),
   scope: fc.option(fc.constantFrom('files:read', 'files'), rarely),
@@ -57,13 +76,17 @@ const someQuery: fc.Arbitrary<KeyQuery> = fc.record({
   after: fc.constant(null),
 })
 
+/** `tight`: pages end early, and few searches can be answered by an index alone. */
+const BOUNDS = { usual: SEARCH_BOUNDS, tight: { examined: 20, candidates: 15 } }
+
 /** Lists and searches, for every database. */
 export function describeKeySearch(name: string, newDatabase: () => Promise<string>): void {
-  describe(`searching keys in ${name}`, () => {
+  describe.each(['usual', 'tight'] as const)(`searching keys in ${name} within %s bounds`, kind => {
     let repository: KeyRepository
     const stored: { readonly key: StoredKey; readonly lastUsedAtMs: number }[] = []
     beforeAll(async () => {
-      repository = await openRepository(await newDatabase(), new ManualClock())
+      const database = await openDatabase(await newDatabase())
+      repository = createKeyRepository(database, new ManualClock(), 'console-1', BOUNDS[kind])
       for (const record of fc.sample(someRecord, { numRuns: 300, seed: 7 })) {
         const key = someKey(record)
         await insert(repository, key)

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../domain/clock.ts'
 import { countKeys } from '../search/count-keys.ts'
 import { listWorkspaces } from '../search/list-workspaces.ts'
+import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
 import { searchKeys } from '../search/search-keys.ts'
 import { findAnswer, purgeAnswers } from './answer-rows.ts'
 import { listAudit } from './audit-rows.ts'
@@ -23,19 +24,25 @@ import {
  * @param clock the time of commits
  * @param consoleId distinguishes this console's outbox claims
  */
-export function createKeyRepository(database: Database, clock: Clock, consoleId: string): KeyRepository {
-  const { reader, dialect, close } = database
+export function createKeyRepository(
+  database: Database,
+  clock: Clock,
+  consoleId: string,
+  bounds: SearchBounds = SEARCH_BOUNDS,
+): KeyRepository {
+  const { reader, dialect, hasTextIndex, close } = database
   const writer = createChangeWriter(database)
   const now = () => clock.wallMs()
+  const context = () => ({ nowMs: now(), dialect, hasTextIndex, bounds })
   return {
     commit: change => commitChange(writer, change, { now, dialect }),
     findById: id => findKey(reader, 'id', id),
     findByDigest: digest => findKey(reader, 'digest', digest),
     findByDigests: digests => findKeys(reader, digests),
     list: page => listKeys(reader, page),
-    search: query => searchKeys(reader, query, { nowMs: now(), dialect }),
-    count: selector => countKeys(reader, selector, { nowMs: now(), dialect, clock }),
-    listWorkspaces: query => listWorkspaces(reader, query, { nowMs: now(), dialect }),
+    search: query => searchKeys(reader, query, context()),
+    count: selector => countKeys(reader, selector, { ...context(), clock }),
+    listWorkspaces: query => listWorkspaces(reader, query, context()),
     listAudit: page => listAudit(reader, page),
     findAnswer: idempotency => findAnswer(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),

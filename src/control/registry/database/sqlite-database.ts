@@ -18,7 +18,13 @@ export async function openSqlite(file: string): Promise<Database> {
     const reader = file === IN_MEMORY ? writer : connect(file)
     // Kysely closes only connections that were used.
     await sql`select 1`.execute(reader)
-    return { dialect: 'sqlite', writer, reader, close: () => closeAll(new Set([reader, writer])) }
+    return {
+      dialect: 'sqlite',
+      hasTextIndex: true,
+      writer,
+      reader,
+      close: () => closeAll(new Set([reader, writer])),
+    }
   } catch (error) {
     await writer.destroy()
     throw error

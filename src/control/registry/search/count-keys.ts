@@ -1,7 +1,8 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type SqlBool, sql } from 'kysely'
 import type { Clock } from '../../../domain/clock.ts'
 import type { Tables } from '../database/tables.ts'
-import { type Condition, conditionOf, inWorkspace, whereOf } from './key-conditions.ts'
+import { findCandidates } from './candidate-keys.ts'
+import { type Condition, conditionOf, inWorkspace, listOf, whereOf } from './key-conditions.ts'
 import { hasConditions, type KeySelector } from './key-query.ts'
 import type { SearchContext } from './ordered-keys.ts'
 
@@ -19,6 +20,11 @@ export async function countKeys(
   const endMs = context.clock.monotonicMs() + DEADLINE_MS
   let total = 0
   for (const workspaceId of selector.workspaceIds ?? [null]) {
+    const candidates = await findCandidates(database, selector, workspaceId, context)
+    if (candidates !== null) {
+      total += await countAmong(database, candidates, { selector, workspaceId }, context)
+      continue
+    }
     let afterId: string | null = null
     do {
       if (context.clock.monotonicMs() > endMs) return null
@@ -28,6 +34,24 @@ export async function countKeys(
     } while (afterId !== null)
   }
   return total
+}
+
+async function countAmong(
+  database: Kysely<Tables>,
+  ids: readonly string[],
+  { selector, workspaceId }: { selector: KeySelector; workspaceId: string | null },
+  { nowMs, dialect }: SearchContext,
+): Promise<number> {
+  const conditions = [
+    sql<SqlBool>`keys.id = listed.value`,
+    inWorkspace('keys.workspace_id', workspaceId),
+    conditionOf(selector, nowMs, dialect),
+  ]
+  const { rows } = await sql<{ matches: number }>`
+    select count(*) as matches from ${listOf(ids, dialect)} cross join keys ${whereOf(conditions)}`.execute(
+    database,
+  )
+  return rows[0]?.matches ?? 0
 }
 
 interface Counted {

@@ -45,15 +45,22 @@ export function inWorkspace(column: string, workspaceId: string | null): Conditi
   return workspaceId === null ? null : sql<SqlBool>`${sql.ref(column)} = ${workspaceId}`
 }
 
+/** A list of ids as rows with the column `value`: one parameter, however many they are. */
+export function listOf(ids: readonly string[], dialect: Dialect): RawBuilder<unknown> {
+  const list = JSON.stringify(ids)
+  return dialect === 'sqlite'
+    ? sql`json_each(${list}) as listed`
+    : sql`json_array_elements_text(${list}::json) as listed (value)`
+}
+
 /** Rows after a position: row values compare like the index that holds both columns. */
 export function isAfter(
-  columns: { readonly value: string; readonly id: string },
+  columns: { readonly value: RawBuilder<unknown>; readonly id: RawBuilder<unknown> },
   position: KeyPosition | null,
   descending: boolean,
 ): Condition | null {
   if (position === null) return null
-  const row = sql`(${sql.ref(columns.value)}, ${sql.ref(columns.id)})`
-  return sql<SqlBool>`${row} ${sql.raw(descending ? '<' : '>')} (${position.value}, ${position.id})`
+  return sql<SqlBool>`(${columns.value}, ${columns.id}) ${sql.raw(descending ? '<' : '>')} (${position.value}, ${position.id})`
 }
 
 /** In SQLite, `fold` is a function of the connection: its own LIKE knows no letters beyond ASCII. */

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyState } from '../../../domain/key/key-record.ts'
 import type { Tables } from '../database/tables.ts'
+import { listOf } from './key-conditions.ts'
 import {
   EXPIRING_SOON_MS,
   type WorkspacePage,
@@ -109,14 +110,9 @@ async function findLastUses(
   workspaceIds: readonly string[],
   { dialect }: SearchContext,
 ): Promise<ReadonlyMap<string, number>> {
-  const list = JSON.stringify(workspaceIds)
-  const ids =
-    dialect === 'sqlite'
-      ? sql`json_each(${list}) as named`
-      : sql`json_array_elements_text(${list}::json) as named (value)`
   const { rows } = await sql<{ workspace_id: string; last_used_at_ms: number | null }>`
-    select named.value as workspace_id,
-      (select max(last_used_at_ms) from key_use where key_use.workspace_id = named.value) as last_used_at_ms
-    from ${ids}`.execute(database)
+    select listed.value as workspace_id,
+      (select max(last_used_at_ms) from key_use where key_use.workspace_id = listed.value) as last_used_at_ms
+    from ${listOf(workspaceIds, dialect)}`.execute(database)
   return new Map(rows.flatMap(row => (row.last_used_at_ms ? [[row.workspace_id, row.last_used_at_ms]] : [])))
 }
