@@ -1,6 +1,13 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Tables } from '../database/tables.ts'
-import { type Condition, containing, inWorkspace, SEARCHED_TEXT, whereOf } from './key-conditions.ts'
+import {
+  type Condition,
+  containing,
+  inWorkspace,
+  SEARCHED_TEXT,
+  timeRange,
+  whereOf,
+} from './key-conditions.ts'
 import type { KeySelector } from './key-query.ts'
 import type { SearchBounds, SearchContext } from './ordered-keys.ts'
 import { asciiTrigrams } from './trigrams.ts'
@@ -36,7 +43,7 @@ interface Range {
 }
 
 function rangesOf(selector: KeySelector, nowMs: number): Range[] {
-  const { state, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
+  const { state } = selector
   const ranges: Range[] = []
   const add = (condition: Condition, order: readonly string[]) =>
     ranges.push({ table: 'keys', id: 'id', condition, order })
@@ -49,23 +56,15 @@ function rangesOf(selector: KeySelector, nowMs: number): Range[] {
       'expires_at_ms',
     ])
   }
-  if (state === 'expired') add(sql`expires_at_ms <= ${nowMs}`, ['expires_at_ms'])
-  const isLive = state === 'active' || state === 'retiring' || state === 'suspended'
-  const earliest = isLive ? nowMs : null
-  const expiry = betweenTimes('expires_at_ms', earliest, expiresBeforeMs)
+  const expiry = timeRange(selector, 'expiresAt', nowMs)
   if (expiry !== null) add(expiry, ['expires_at_ms'])
-  const creation = betweenTimes('created_at_ms', null, createdBeforeMs)
+  const creation = timeRange(selector, 'createdAt', nowMs)
   if (creation !== null) add(creation, ['created_at_ms'])
-  const use = betweenTimes('last_used_at_ms', null, lastUsedBeforeMs)
-  if (use !== null)
+  const use = timeRange(selector, 'lastUsedAt', nowMs)
+  if (use !== null) {
     ranges.push({ table: 'key_use', id: 'key_id', condition: use, order: ['last_used_at_ms'] })
+  }
   return ranges
-}
-
-function betweenTimes(column: string, afterMs: number | null, beforeMs: number | null): Condition | null {
-  const time = sql.ref(column)
-  if (afterMs === null) return beforeMs === null ? null : sql`${time} < ${beforeMs}`
-  return beforeMs === null ? sql`${time} > ${afterMs}` : sql`${time} > ${afterMs} and ${time} < ${beforeMs}`
 }
 
 function rangeQuery(

@@ -68,16 +68,14 @@ async function countStretch(
   const { selector, workspaceId, afterId } = place
   const size = hasConditions(selector) ? EXAMINED_AT_ONCE : COUNTED_AT_ONCE
   const later: Condition | null = afterId === null ? null : sql`id > ${afterId}`
-  const ids = sql`select id from keys ${whereOf([inWorkspace('workspace_id', workspaceId), later])} order by id limit ${size}`
+  const where = whereOf([inWorkspace('workspace_id', workspaceId), later])
   const condition = conditionOf(selector, nowMs, dialect)
-  const counted =
-    condition === null
-      ? sql`(select count(*) from ids)`
-      : sql`(select count(*) from ids cross join keys where keys.id = ids.id and ${condition})`
   const { rows } = await sql<Counted>`
-    with ids as materialized (${ids})
-    select ${counted} as matches,
-      (select max(id) from ids where (select count(*) from ids) = ${size}) as end_id`.execute(database)
+    select count(*) ${condition === null ? sql`` : sql`filter (where ${condition})`} as matches,
+      case when count(*) = ${size} then max(id) end as end_id
+    from (
+      select ${condition === null ? sql`id` : sql`*`} from keys ${where} order by id limit ${size}
+    ) as keys`.execute(database)
   const [row] = rows
   if (row === undefined) throw new Error('A count returned no row')
   return row

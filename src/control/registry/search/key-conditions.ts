@@ -2,7 +2,7 @@ import { expressionBuilder, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Dialect } from '../database/database.ts'
 import { isSelected } from '../database/key-filter.ts'
 import type { Tables } from '../database/tables.ts'
-import type { KeyPosition, KeySelector } from './key-query.ts'
+import type { KeyPosition, KeySelector, KeySort } from './key-query.ts'
 
 export type Condition = RawBuilder<SqlBool>
 
@@ -43,6 +43,30 @@ export function whereOf(conditions: readonly (Condition | null)[]): RawBuilder<u
 
 export function inWorkspace(column: string, workspaceId: string | null): Condition | null {
   return workspaceId === null ? null : sql<SqlBool>`${sql.ref(column)} = ${workspaceId}`
+}
+
+/**
+ * The part of the index of a sort that can hold matching keys; null: all of it. Without it, a list by expiry of keys that
+ * work would begin with all that have expired.
+ */
+export function timeRange(selector: KeySelector, sort: KeySort, nowMs: number): Condition | null {
+  const { state, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
+  switch (sort) {
+    case 'createdAt':
+      return createdBeforeMs === null ? null : sql<SqlBool>`created_at_ms < ${createdBeforeMs}`
+    case 'lastUsedAt':
+      return lastUsedBeforeMs === null ? null : sql<SqlBool>`last_used_at_ms < ${lastUsedBeforeMs}`
+    case 'expiresAt': {
+      const isLive = state === 'active' || state === 'retiring' || state === 'suspended'
+      return all([
+        isLive ? sql<SqlBool>`expires_at_ms > ${nowMs}` : null,
+        state === 'expired' ? sql<SqlBool>`expires_at_ms <= ${nowMs}` : null,
+        expiresBeforeMs === null ? null : sql<SqlBool>`expires_at_ms < ${expiresBeforeMs}`,
+      ])
+    }
+    case 'name':
+      return null
+  }
 }
 
 /** A list of ids as rows with the column `value`: one parameter, however many they are. */

@@ -9,6 +9,7 @@ import {
   isAfter,
   LAST_USE,
   listOf,
+  timeRange,
   whereOf,
 } from './key-conditions.ts'
 import type { FoundKey, KeyPosition, KeyQuery, KeySort } from './key-query.ts'
@@ -87,7 +88,11 @@ export async function examineKeys(
   const { descending, limit, sort } = query
   const index = INDEXES[sort]
   const order = orderOf(index, descending)
-  const within = whereOf([inWorkspace('workspace_id', workspaceId), isAfter(index, after, descending)])
+  const within = whereOf([
+    inWorkspace('workspace_id', workspaceId),
+    timeRange(query, sort, nowMs),
+    isAfter(index, after, descending),
+  ])
   const table = sql.table(index.table)
   const last = sql`(select ${index.id} from ${table} ${within} ${order} limit 1 offset ${count - 1})`
   const condition: Condition = conditionOf(query, nowMs, dialect) ?? sql`true`
