@@ -1,4 +1,4 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Tables } from '../database/tables.ts'
 import {
   type Condition,
@@ -40,21 +40,28 @@ interface Range {
   readonly id: string
   readonly condition: Condition
   readonly order: readonly string[]
+  /** A partial index, which SQLite, without statistics, takes for no better than others. */
+  readonly partialIndex?: string
 }
 
 function rangesOf(selector: KeySelector, nowMs: number): Range[] {
   const { state } = selector
   const ranges: Range[] = []
-  const add = (condition: Condition, order: readonly string[]) =>
-    ranges.push({ table: 'keys', id: 'id', condition, order })
-  if (state === 'revoked') add(sql`revoked_at_ms is not null`, ['workspace_id', 'id'])
+  const add = (condition: Condition, order: readonly string[], partialIndex?: string) =>
+    ranges.push({
+      table: 'keys',
+      id: 'id',
+      condition,
+      order,
+      ...(partialIndex === undefined ? {} : { partialIndex }),
+    })
+  if (state === 'revoked') add(sql`revoked_at_ms is not null`, ['workspace_id', 'id'], 'keys_revoked')
   if (state === 'suspended') {
-    add(sql`suspended_at_ms is not null and revoked_at_ms is null`, ['workspace_id', 'id'])
+    add(sql`suspended_at_ms is not null and revoked_at_ms is null`, ['workspace_id', 'id'], 'keys_suspended')
   }
   if (state === 'retiring') {
-    add(sql`replaced_by is not null and revoked_at_ms is null and expires_at_ms > ${nowMs}`, [
-      'expires_at_ms',
-    ])
+    const isReplaced = sql<SqlBool>`replaced_by is not null and revoked_at_ms is null`
+    add(sql`${isReplaced} and expires_at_ms > ${nowMs}`, ['expires_at_ms'], 'keys_replaced')
   }
   const expiry = timeRange(selector, 'expiresAt', nowMs)
   if (expiry !== null) add(expiry, ['expires_at_ms'])
@@ -68,12 +75,14 @@ function rangesOf(selector: KeySelector, nowMs: number): Range[] {
 }
 
 function rangeQuery(
-  { table, id, condition, order }: Range,
+  { table, id, condition, order, partialIndex }: Range,
   workspaceId: string | null,
-  { bounds }: SearchContext,
+  { bounds, dialect }: SearchContext,
 ): RawBuilder<IdRow> {
+  const isForced = dialect === 'sqlite' && partialIndex !== undefined
+  const by = isForced ? sql`indexed by ${sql.ref(partialIndex)}` : sql``
   const columns = sql.join(order.map(column => sql.ref(column)))
-  return sql`select ${sql.ref(id)} as id from ${sql.table(table)}
+  return sql`select ${sql.ref(id)} as id from ${sql.table(table)} ${by}
     ${whereOf([inWorkspace('workspace_id', workspaceId), condition])} order by ${columns} limit ${bounds.candidates + 1}`
 }
 

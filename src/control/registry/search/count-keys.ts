@@ -1,8 +1,8 @@
-import { type Kysely, type SqlBool, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../../domain/clock.ts'
 import type { Tables } from '../database/tables.ts'
 import { findCandidates } from './candidate-keys.ts'
-import { type Condition, conditionOf, inWorkspace, listOf, whereOf } from './key-conditions.ts'
+import { type Condition, conditionOf, inWorkspace, keysWith, whereOf } from './key-conditions.ts'
 import { hasConditions, type KeySelector } from './key-query.ts'
 import type { SearchContext } from './ordered-keys.ts'
 
@@ -42,15 +42,9 @@ async function countAmong(
   { selector, workspaceId }: { selector: KeySelector; workspaceId: string | null },
   { nowMs, dialect }: SearchContext,
 ): Promise<number> {
-  const conditions = [
-    sql<SqlBool>`keys.id = listed.value`,
-    inWorkspace('keys.workspace_id', workspaceId),
-    conditionOf(selector, nowMs, dialect),
-  ]
+  const conditions = [inWorkspace('keys.workspace_id', workspaceId), conditionOf(selector, nowMs, dialect)]
   const { rows } = await sql<{ matches: number }>`
-    select count(*) as matches from ${listOf(ids, dialect)} cross join keys ${whereOf(conditions)}`.execute(
-    database,
-  )
+    select count(*) as matches from ${keysWith(ids, dialect)} ${whereOf(conditions)}`.execute(database)
   return rows[0]?.matches ?? 0
 }
 

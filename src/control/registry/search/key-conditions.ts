@@ -69,6 +69,14 @@ export function timeRange(selector: KeySelector, sort: KeySort, nowMs: number): 
   }
 }
 
+/**
+ * The keys with these ids, under the name `keys`. The limit keeps other conditions out: SQLite would read their indexes for
+ * each id.
+ */
+export function keysWith(ids: readonly string[], dialect: Dialect): RawBuilder<unknown> {
+  return sql`(select keys.* from ${listOf(ids, dialect)} cross join keys where keys.id = listed.value limit ${ids.length}) as keys`
+}
+
 /** A list of ids as rows with the column `value`: one parameter, however many they are. */
 export function listOf(ids: readonly string[], dialect: Dialect): RawBuilder<unknown> {
   const list = JSON.stringify(ids)

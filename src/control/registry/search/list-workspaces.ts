@@ -1,5 +1,6 @@
-import { type Kysely, sql } from 'kysely'
-import type { KeyState } from '../../../domain/key/key-record.ts'
+import { expressionBuilder, type Kysely, sql } from 'kysely'
+import { KEY_STATES, type KeyState } from '../../../domain/key/key-record.ts'
+import { isSelected } from '../database/key-filter.ts'
 import type { Tables } from '../database/tables.ts'
 import { listOf } from './key-conditions.ts'
 import {
@@ -59,13 +60,12 @@ async function findWorkspaces(
   return rows.map(row => row.workspace_id)
 }
 
-interface CountRow {
+interface CountRow extends Readonly<Record<KeyState, number>> {
   readonly workspace_id: string
-  readonly state: KeyState | 'expiring'
-  readonly count: number
+  readonly expiring_soon: number
 }
 
-const NO_KEYS = { active: 0, retiring: 0, suspended: 0, expired: 0, revoked: 0 }
+const NO_KEYS = { active: 0, retiring: 0, suspended: 0, expired: 0, revoked: 0, expiring_soon: 0 }
 
 async function summarize(
   database: Kysely<Tables>,
@@ -73,35 +73,31 @@ async function summarize(
   context: SearchContext,
 ): Promise<WorkspaceSummary[]> {
   if (workspaceIds.length === 0) return []
-  const counts = Map.groupBy(await countStates(database, workspaceIds, context), row => row.workspace_id)
+  const rows = await countStates(database, workspaceIds, context)
+  const counts = new Map(rows.map(row => [row.workspace_id, row]))
   const uses = await findLastUses(database, workspaceIds, context)
   return workspaceIds.map(workspaceId => {
-    const keys = { ...NO_KEYS }
-    let expiringSoon = 0
-    for (const { state, count } of counts.get(workspaceId) ?? []) {
-      keys[state === 'expiring' ? 'active' : state] += count
-      if (state === 'expiring') expiringSoon += count
-    }
-    return { workspaceId, keys, expiringSoon, lastUsedAtMs: uses.get(workspaceId) ?? null }
+    const { active, retiring, suspended, expired, revoked, expiring_soon } =
+      counts.get(workspaceId) ?? NO_KEYS
+    const keys = { active, retiring, suspended, expired, revoked }
+    return { workspaceId, keys, expiringSoon: expiring_soon, lastUsedAtMs: uses.get(workspaceId) ?? null }
   })
 }
 
-/** The states of `keyState`, with `expiring` apart from `active`. */
+/** The states of `keyState`; in the order of an index that holds all that decides them. */
 async function countStates(
   database: Kysely<Tables>,
   workspaceIds: readonly string[],
   { nowMs }: SearchContext,
 ): Promise<readonly CountRow[]> {
+  const row = expressionBuilder<Tables, 'keys'>()
+  const counts = (['expiring', ...KEY_STATES] as const).map(filter => {
+    const condition = isSelected(row, { filter, nowMs, soonMs: nowMs + EXPIRING_SOON_MS })
+    return sql`count(*) filter (where ${condition}) as ${sql.ref(filter === 'expiring' ? 'expiring_soon' : filter)}`
+  })
   const { rows } = await sql<CountRow>`
-    select workspace_id, case
-      when revoked_at_ms is not null then 'revoked'
-      when expires_at_ms <= ${nowMs} then 'expired'
-      when suspended_at_ms is not null then 'suspended'
-      when replaced_by is not null then 'retiring'
-      when expires_at_ms <= ${nowMs + EXPIRING_SOON_MS} then 'expiring'
-      else 'active' end as state, count(*) as count
-    from keys where workspace_id in (${sql.join(workspaceIds)})
-    group by 1, 2`.execute(database)
+    select workspace_id, ${sql.join(counts)} from keys
+    where workspace_id in (${sql.join(workspaceIds)}) group by workspace_id`.execute(database)
   return rows
 }
 

@@ -1,4 +1,4 @@
-import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Dialect } from '../database/database.ts'
 import { keyOfRow } from '../database/key-rows.ts'
 import type { KeyRow, Tables } from '../database/tables.ts'
@@ -7,8 +7,8 @@ import {
   conditionOf,
   inWorkspace,
   isAfter,
+  keysWith,
   LAST_USE,
-  listOf,
   timeRange,
   whereOf,
 } from './key-conditions.ts'
@@ -23,7 +23,7 @@ export interface SearchContext {
   readonly bounds: SearchBounds
 }
 
-/** What one page may cost: some milliseconds, whatever the query is. */
+/** What one page may cost: some milliseconds for every query. */
 export interface SearchBounds {
   /** Keys examined in order, in all workspaces together. */
   readonly examined: number
@@ -77,7 +77,7 @@ interface FoundRow extends KeyRow {
 
 /**
  * Reads a number of keys in order and returns those that match. In one statement, so that a change in between can hide no
- * key; the inner limit bounds its work whatever the conditions are.
+ * key; the inner limit bounds its work under all conditions.
  */
 export async function examineKeys(
   database: Kysely<Tables>,
@@ -130,14 +130,13 @@ export async function sortKeys(
 ): Promise<Stretch> {
   const place = { value: SORTED_VALUES[query.sort], id: sql.ref('keys.id') }
   const conditions = [
-    sql<SqlBool>`keys.id = listed.value`,
     inWorkspace('keys.workspace_id', workspaceId),
     conditionOf(query, nowMs, dialect),
     isAfter(place, after, query.descending),
   ]
   const { rows } = await sql<FoundRow>`
     select keys.*, ${LAST_USE} as last_used_at_ms, ${place.value} as sorted_value
-    from ${listOf(ids, dialect)} cross join keys ${whereOf(conditions)}
+    from ${keysWith(ids, dialect)} ${whereOf(conditions)}
     ${orderOf(place, query.descending)} limit ${query.limit + 1}`.execute(database)
   return { found: rows.map(placedKeyOf), end: null }
 }
