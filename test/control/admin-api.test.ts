@@ -216,7 +216,7 @@ describe('listing keys', () => {
   })
 
   test('returns none for an empty workspace', async () => {
-    expect((await running.ask('GET', KEYS)).body).toEqual({ keys: [] })
+    expect((await running.ask('GET', KEYS)).body).toEqual({ keys: [], hasMore: false })
   })
 
   test.each([

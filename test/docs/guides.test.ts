@@ -14,6 +14,7 @@ const GUIDES = [
   'redis',
   'response-cache',
   'routes-and-scopes',
+  'search',
   'sign-in',
   'upstream',
   'webhooks',

@@ -49,6 +49,11 @@ export interface AdminAnswer {
   readonly token: AnsweredToken
   readonly tokens: readonly AnsweredToken[]
   readonly records: Readonly<Record<string, unknown>>
+  readonly workspaces: readonly {
+    readonly workspaceId: string
+    readonly keys: Readonly<Record<string, number>>
+    readonly lastUsedAt: string
+  }[]
   readonly cursor: string
   readonly synced: number
   readonly total: number

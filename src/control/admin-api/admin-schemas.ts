@@ -8,9 +8,12 @@ import {
   PERMISSIONS_EXPECTED,
   TOKEN_WORKSPACES_EXPECTED,
 } from '../access/admin-token.ts'
+import { KEY_QUERY_EXPECTED } from '../registry/search/parse-key-query.ts'
 
 /** Schemas check types; the domain validates values, with the same wording. */
 const closed = { additionalProperties: false }
+/** Query parameters are text: 1 to 200 in plain digits. */
+const PAGE_LIMIT = '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$'
 const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
 const INSTANT =
   '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
@@ -113,11 +116,46 @@ export const confirmationsBody = Type.Object(
 )
 export type ConfirmationsBody = Static<typeof confirmationsBody>
 
+const text = Type.Optional(Type.String())
+
+/** `parseKeyQuery` checks the values. */
+export const searchQuery = Type.Object(
+  {
+    workspaceId: text,
+    state: text,
+    q: text,
+    scope: text,
+    expiresBefore: text,
+    createdBefore: text,
+    lastUsedBefore: text,
+    sort: text,
+    limit: text,
+    cursor: text,
+    count: Type.Optional(Type.Literal('1')),
+  },
+  closed,
+)
+export type SearchQuery = Static<typeof searchQuery>
+
+const WORKSPACE_CURSOR = '^[A-Za-z0-9._~-]{1,128}$'
+export const workspacesQuery = Type.Object(
+  {
+    q: text,
+    limit: Type.Optional(Type.String({ pattern: PAGE_LIMIT })),
+    cursor: Type.Optional(Type.String({ pattern: WORKSPACE_CURSOR })),
+  },
+  closed,
+)
+export type WorkspacesQuery = Static<typeof workspacesQuery>
+
+const DIGEST = '^[0-9a-f]{64}$'
+export const findBody = Type.Object({ digest: Type.String({ pattern: DIGEST }) }, closed)
+export type FindBody = Static<typeof findBody>
+
 const pageQuery = (prefix: 'key' | 'audit' | 'msg' | 'tok') =>
   Type.Object(
     {
-      // Query parameters are text: 1 to 200 in plain digits.
-      limit: Type.Optional(Type.String({ pattern: '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$' })),
+      limit: Type.Optional(Type.String({ pattern: PAGE_LIMIT })),
       cursor: Type.Optional(Type.String({ pattern: `^${prefix}_${ULID}$` })),
     },
     closed,
@@ -153,6 +191,7 @@ export const tokenBody = Type.Object(
   closed,
 )
 export type TokenBody = Static<typeof tokenBody>
+const KEY_QUERY_FIELDS = Object.entries(KEY_QUERY_EXPECTED).filter(([field]) => field !== 'cursor')
 
 /** Completes `<field> must be …`; `body/…` where a body differs from a query. */
 export const EXPECTED: Readonly<Record<string, string>> = {
@@ -169,7 +208,10 @@ export const EXPECTED: Readonly<Record<string, string>> = {
   expiresInDays: EXPIRES_IN_DAYS_EXPECTED,
   expiresAt: EXPIRES_AT_EXPECTED,
   overlapSeconds: OVERLAP_EXPECTED,
+  ...Object.fromEntries(KEY_QUERY_FIELDS.map(([field, expected]) => [`querystring/${field}`, expected])),
   limit: 'a single whole number from 1 to 200',
+  count: '1 or omitted',
+  digest: 'a SHA-256 digest of 64 lower-case hexadecimal digits',
   digests: 'a list of 1 to 256 digests, each of 64 lower-case hexadecimal digits',
   wait: '1 or omitted',
   gateway: 'an object with id and name, each of A-Z, a-z, 0-9 and "-", ".", "_"',

@@ -6,10 +6,11 @@ import { createOperationCounter } from '../registry/operations/operation-counter
 import type { Registry } from '../registry/registry.ts'
 import { listQuery } from './admin-schemas.ts'
 import { bulkCalls } from './bulk-calls.ts'
-import { keyJson, keyWithUseJson } from './key-json.ts'
+import { keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { keyOperationCalls } from './key-operation-calls.ts'
 import { setVersionTag } from './operation-answer.ts'
 import { KEY, keyIdOf, noSuchKey, readPageOptions, WORKSPACE_KEYS } from './request-parameters.ts'
+import { searchCalls } from './search-calls.ts'
 
 /** The admin API on keys, without its prefix. */
 export function keyCalls(registry: Registry, metrics: Metrics): AdminCall[] {
@@ -17,6 +18,7 @@ export function keyCalls(registry: Registry, metrics: Metrics): AdminCall[] {
   return [
     ...keyOperationCalls(registry, count),
     ...bulkCalls(registry, count),
+    ...searchCalls(registry),
     {
       method: 'GET',
       url: WORKSPACE_KEYS,
@@ -41,7 +43,7 @@ async function listKeys({ repository, clock }: Registry, request: FastifyRequest
   const { keys, nextAfterId } = await repository.list(readPageOptions(request))
   const uses = await repository.lastUses(keys.map(key => key.record.id))
   const records = keys.map(({ record }) => keyJson(record, clock, uses.get(record.id) ?? null))
-  return nextAfterId === null ? { keys: records } : { keys: records, cursor: nextAfterId }
+  return listJson({ keys: records }, nextAfterId)
 }
 
 async function getKey(registry: Registry, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {

@@ -19,6 +19,11 @@ export async function keyWithUseJson({ repository, clock }: Registry, record: Ke
   return keyJson(record, clock, uses.get(record.id) ?? null)
 }
 
+/** A page of a list, with the cursor of the next. */
+export function listJson<Items extends object>(items: Items, nextCursor: string | null) {
+  return nextCursor === null ? { ...items, hasMore: false } : { ...items, hasMore: true, cursor: nextCursor }
+}
+
 export function progressJson({ announced, committedAtMs, announcedAtMs, gateways }: ChangeProgress) {
   return {
     announced,
@@ -36,6 +41,6 @@ export function confirmationsJson(gateways: Confirmations | null) {
   return gateways === null ? null : { ...gateways, silent }
 }
 
-function instant(ms: number | null): string | null {
+export function instant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
 }

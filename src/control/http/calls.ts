@@ -16,6 +16,10 @@ export type Operation =
   | 'issue'
   | 'list'
   | 'get'
+  | 'search'
+  | 'workspaces'
+  /** By its digest. */
+  | 'find'
   | 'rotate'
   | 'revoke'
   | 'suspend'

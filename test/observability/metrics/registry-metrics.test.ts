@@ -18,7 +18,7 @@ test('a change whose audit entry cannot be written is rejected, counted, and not
   expect(rejected).toMatchObject({ status: 503, body: { code: 'database_unavailable' } })
   expect(await metricValue(metrics.auditWriteFailures)).toBe(1)
   expect(await metricValue(metrics.keyOperations, { operation: 'issue', outcome: 'failed' })).toBe(1)
-  expect((await ask('GET', KEYS)).body).toEqual({ keys: [] })
+  expect((await ask('GET', KEYS)).body).toEqual({ keys: [], hasMore: false })
 })
 
 test('keys are counted by state at the start and every 15 seconds, not at scrapes', async () => {

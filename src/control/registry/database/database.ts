@@ -6,6 +6,8 @@ export type Dialect = 'sqlite' | 'postgres'
 /** Reads have their own connections: lookups and heartbeats must not queue behind a burst of changes. */
 export interface Database {
   readonly dialect: Dialect
+  /** Whether parts of texts can be searched by an index. */
+  readonly hasTextIndex: boolean
   readonly writer: Kysely<Tables>
   readonly reader: Kysely<Tables>
   close(): Promise<void>

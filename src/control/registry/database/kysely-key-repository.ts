@@ -1,4 +1,8 @@
 import type { Clock } from '../../../domain/clock.ts'
+import { countKeys } from '../search/count-keys.ts'
+import { listWorkspaces } from '../search/list-workspaces.ts'
+import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
+import { searchKeys } from '../search/search-keys.ts'
 import { findAnswer, purgeAnswers } from './answer-rows.ts'
 import { exportAudit, listAudit, searchAudit } from './audit-rows.ts'
 import { createChangeWriter } from './change-writer.ts'
@@ -22,10 +26,16 @@ import { listLiveIds, newestKeyId, revokeKeys } from './revoke-rows.ts'
  * @param clock the time of commits
  * @param consoleId distinguishes this console's outbox claims
  */
-export function createKeyRepository(database: Database, clock: Clock, consoleId: string): KeyRepository {
-  const { reader, dialect, close } = database
+export function createKeyRepository(
+  database: Database,
+  clock: Clock,
+  consoleId: string,
+  bounds: SearchBounds = SEARCH_BOUNDS,
+): KeyRepository {
+  const { reader, dialect, hasTextIndex, close } = database
   const writer = createChangeWriter(database)
   const now = () => clock.wallMs()
+  const context = () => ({ nowMs: now(), dialect, hasTextIndex, bounds })
   return {
     commit: change => commitChange(writer, change, { now, dialect }),
     revokeKeys: revocation => revokeKeys(writer, revocation, { now, dialect }),
@@ -35,6 +45,9 @@ export function createKeyRepository(database: Database, clock: Clock, consoleId:
     findByDigest: digest => findKey(reader, 'digest', digest),
     findByDigests: digests => findKeys(reader, digests),
     list: page => listKeys(reader, page),
+    search: query => searchKeys(reader, query, context()),
+    count: selector => countKeys(reader, selector, { ...context(), clock }),
+    listWorkspaces: query => listWorkspaces(reader, query, context()),
     listAudit: page => listAudit(reader, page, dialect),
     searchAudit: query => searchAudit(reader, query, dialect),
     exportAudit: (position, limit) => exportAudit(reader, position, limit),

@@ -3,6 +3,7 @@ import { type Migration, Migrator } from 'kysely/migration'
 import { createAccess } from './access-migration.ts'
 import { refuseChanges } from './append-only.ts'
 import type { Dialect } from './database.ts'
+import { addSearch } from './search-migration.ts'
 import type { Tables } from './tables.ts'
 
 /** In the order of their names; never changed once released. */
@@ -26,6 +27,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0006_suspension_and_edits': { up: database => addSuspensionAndEdits(database, text) },
     '0007_access': { up: database => createAccess(database, text) },
     '0008_signing_secrets': { up: database => createSigningSecrets(database, text) },
+    '0009_search': { up: database => addSearch(database, dialect) },
   }
 }
 

@@ -18,7 +18,7 @@ const BIGINT = pg.types.builtins.INT8
 
 /** Supports several consoles: each holds a few connections, and locks in the database coordinate them. */
 export async function openPostgres(url: string, onReload: OnReload<string>): Promise<Database> {
-  await prepare(url)
+  const hasTextIndex = await prepare(url)
   const timeouts = {
     statement_timeout: STATEMENT_TIMEOUT_MS,
     query_timeout: NO_RESPONSE_TIMEOUT_MS,
@@ -34,7 +34,7 @@ export async function openPostgres(url: string, onReload: OnReload<string>): Pro
   const close = async () => {
     await Promise.all([writer.destroy(), reader.destroy()])
   }
-  return { dialect: 'postgres', writer, reader, close }
+  return { dialect: 'postgres', hasTextIndex, writer, reader, close }
 }
 
 /** One connection that the server lets write nothing. A long read is not cut off. */
@@ -50,15 +50,26 @@ export async function openPostgresReadOnly(url: string): Promise<Kysely<Tables>>
   }
 }
 
-/** On a connection without timeouts: another console may be migrating, and this one must wait. */
-async function prepare(url: string): Promise<void> {
+/**
+ * On a connection without timeouts: another console may be migrating, and this one must wait.
+ * @returns whether there is an index for parts of texts: the server may refuse its extension
+ */
+async function prepare(url: string): Promise<boolean> {
   const connection = kyselyOver(createPool(url, { max: 1 }))
   try {
     await requireVersion(connection)
     await migrate(connection, 'postgres')
+    return await hasIndex(connection, 'keys_by_text')
   } finally {
     await connection.destroy()
   }
+}
+
+async function hasIndex(connection: Kysely<Tables>, name: string): Promise<boolean> {
+  const { rows } = await sql<{ exists: boolean }>`select to_regclass(${name}) is not null as exists`.execute(
+    connection,
+  )
+  return rows[0]?.exists === true
 }
 
 async function requireVersion(connection: Kysely<Tables>): Promise<void> {

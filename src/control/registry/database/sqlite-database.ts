@@ -18,7 +18,13 @@ export async function openSqlite(file: string): Promise<Database> {
     const reader = file === IN_MEMORY ? writer : connect(file)
     // Kysely closes only connections that were used.
     await sql`select 1`.execute(reader)
-    return { dialect: 'sqlite', writer, reader, close: () => closeAll(new Set([reader, writer])) }
+    return {
+      dialect: 'sqlite',
+      hasTextIndex: true,
+      writer,
+      reader,
+      close: () => closeAll(new Set([reader, writer])),
+    }
   } catch (error) {
     await writer.destroy()
     throw error
@@ -39,6 +45,7 @@ function openFile(file: string): DatabaseSync {
     const database = new DatabaseSync(file, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS })
     // FULL: an answered revocation must survive a power failure.
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
+    database.function('fold', { deterministic: true }, text => String(text).toLowerCase())
     return database
   } catch (cause) {
     throw new Error(`database.url: cannot open the SQLite file ${file}`, { cause })

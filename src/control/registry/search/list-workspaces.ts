@@ -1,0 +1,114 @@
+import { expressionBuilder, type Kysely, sql } from 'kysely'
+import { KEY_STATES, type KeyState } from '../../../domain/key/key-record.ts'
+import { isSelected } from '../database/key-filter.ts'
+import type { Tables } from '../database/tables.ts'
+import { listOf } from './key-conditions.ts'
+import {
+  EXPIRING_SOON_MS,
+  type WorkspacePage,
+  type WorkspaceQuery,
+  type WorkspaceSummary,
+} from './key-query.ts'
+import type { SearchContext } from './ordered-keys.ts'
+
+/** Workspaces that one page examines at most. */
+const MAX_EXAMINED = 1000
+
+export async function listWorkspaces(
+  database: Kysely<Tables>,
+  query: WorkspaceQuery,
+  context: SearchContext,
+): Promise<WorkspacePage> {
+  const count = query.text === null ? query.limit + 1 : MAX_EXAMINED
+  const examined =
+    query.workspaceIds === null
+      ? await findWorkspaces(database, query.afterId, count)
+      : laterOf(query.workspaceIds, query.afterId)
+  const text = query.text?.toLowerCase() ?? ''
+  const matching = examined.filter(id => id.toLowerCase().includes(text))
+  const shown = matching.slice(0, query.limit)
+  const isFull = matching.length > query.limit
+  const isBounded = query.workspaceIds === null && examined.length === count
+  const endId = isBounded ? (examined.at(-1) ?? null) : null
+  return {
+    workspaces: await summarize(database, shown, context),
+    nextAfterId: isFull ? (shown.at(-1) ?? null) : endId,
+  }
+}
+
+/** Named workspaces are listed also without keys. Ids are ASCII: their order is that of the database. */
+function laterOf(workspaceIds: readonly string[], afterId: string | null): string[] {
+  return [...new Set(workspaceIds)].filter(id => afterId === null || id > afterId).sort()
+}
+
+/** Steps through an index from one workspace to the next, past all keys between them. */
+async function findWorkspaces(
+  database: Kysely<Tables>,
+  afterId: string | null,
+  count: number,
+): Promise<string[]> {
+  const next = (than: ReturnType<typeof sql>) =>
+    sql`(select workspace_id from keys where workspace_id > ${than} order by workspace_id limit 1)`
+  const { rows } = await sql<{ workspace_id: string }>`
+    with recursive step (workspace_id, number) as (
+      select ${next(sql`${afterId ?? ''}`)}, 1
+      union all
+      select ${next(sql`step.workspace_id`)}, number + 1 from step
+      where step.workspace_id is not null and number < ${count}
+    )
+    select workspace_id from step where workspace_id is not null order by number`.execute(database)
+  return rows.map(row => row.workspace_id)
+}
+
+interface CountRow extends Readonly<Record<KeyState, number>> {
+  readonly workspace_id: string
+  readonly expiring_soon: number
+}
+
+const NO_KEYS = { active: 0, retiring: 0, suspended: 0, expired: 0, revoked: 0, expiring_soon: 0 }
+
+async function summarize(
+  database: Kysely<Tables>,
+  workspaceIds: readonly string[],
+  context: SearchContext,
+): Promise<WorkspaceSummary[]> {
+  if (workspaceIds.length === 0) return []
+  const rows = await countStates(database, workspaceIds, context)
+  const counts = new Map(rows.map(row => [row.workspace_id, row]))
+  const uses = await findLastUses(database, workspaceIds, context)
+  return workspaceIds.map(workspaceId => {
+    const { active, retiring, suspended, expired, revoked, expiring_soon } =
+      counts.get(workspaceId) ?? NO_KEYS
+    const keys = { active, retiring, suspended, expired, revoked }
+    return { workspaceId, keys, expiringSoon: expiring_soon, lastUsedAtMs: uses.get(workspaceId) ?? null }
+  })
+}
+
+/** The states of `keyState`; in the order of an index that holds all that decides them. */
+async function countStates(
+  database: Kysely<Tables>,
+  workspaceIds: readonly string[],
+  { nowMs }: SearchContext,
+): Promise<readonly CountRow[]> {
+  const row = expressionBuilder<Tables, 'keys'>()
+  const counts = (['expiring', ...KEY_STATES] as const).map(filter => {
+    const condition = isSelected(row, { filter, nowMs, soonMs: nowMs + EXPIRING_SOON_MS })
+    return sql`count(*) filter (where ${condition}) as ${sql.ref(filter === 'expiring' ? 'expiring_soon' : filter)}`
+  })
+  const { rows } = await sql<CountRow>`
+    select workspace_id, ${sql.join(counts)} from keys
+    where workspace_id in (${sql.join(workspaceIds)}) group by workspace_id`.execute(database)
+  return rows
+}
+
+async function findLastUses(
+  database: Kysely<Tables>,
+  workspaceIds: readonly string[],
+  { dialect }: SearchContext,
+): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql<{ workspace_id: string; last_used_at_ms: number | null }>`
+    select listed.value as workspace_id,
+      (select max(last_used_at_ms) from key_use where key_use.workspace_id = listed.value) as last_used_at_ms
+    from ${listOf(workspaceIds, dialect)}`.execute(database)
+  return new Map(rows.flatMap(row => (row.last_used_at_ms ? [[row.workspace_id, row.last_used_at_ms]] : [])))
+}
