@@ -1,16 +1,41 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 import { SkipReporter } from './test/support/skip-reporter.ts'
 
+/** Folders whose tests leave no state behind: a worker loads the sources once for all of their files. */
+const SHARED = [
+  'architecture',
+  'config',
+  'docs',
+  'domain',
+  'gateway',
+  'http',
+  'keys',
+  'limits',
+  'linear',
+  'observability',
+]
+const shared = SHARED.map(folder => `test/${folder}/**/!(*.full).test.ts`)
+
 /** `npm test` takes under three minutes; what needs clusters, browsers, Prometheus or minutes is `npm run test:full`. */
-export default defineConfig(({ mode }) => ({
-  test: {
-    reporters: ['default', new SkipReporter()],
-    globalSetup: ['test/support/global-setup.ts'],
-    include: ['test/**/*.test.ts'],
-    exclude: mode === 'full' ? configDefaults.exclude : [...configDefaults.exclude, 'test/**/*.full.test.ts'],
-    // Most of the suite runs real processes; two cores run two files at a time without disturbing each other.
-    maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
-  },
-}))
+export default defineConfig(({ mode }) => {
+  const left =
+    mode === 'full' ? configDefaults.exclude : [...configDefaults.exclude, 'test/**/*.full.test.ts']
+  return {
+    test: {
+      reporters: ['default', new SkipReporter()],
+      globalSetup: ['test/support/global-setup.ts'],
+      // Most of the suite runs real processes; two cores run two files at a time without disturbing each other.
+      maxWorkers: 2,
+      env: { TEST_SUITE: mode === 'full' ? 'full' : 'fast' },
+      testTimeout: 30_000,
+      hookTimeout: 60_000,
+      projects: [
+        { extends: true, test: { name: 'shared', isolate: false, include: shared, exclude: left } },
+        {
+          extends: true,
+          test: { name: 'alone', include: ['test/**/*.test.ts'], exclude: [...left, ...shared] },
+        },
+      ],
+    },
+  }
+})

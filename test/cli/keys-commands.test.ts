@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { fileWith } from '../config/examples.ts'
-import { runPostern } from '../support/postern-process.ts'
+import { runPosternHere } from '../support/postern-here.ts'
 import { breaksOff, keyJson, refuses, ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
 
 const SECRET = 'wsk_SecretOfATestThatIsShownOnceAndNowhereElse0123456789abc'
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => admin.stop())
 beforeEach(() => admin.answers(says(200, { keys: [] })))
 
-const postern = (...args: string[]) => runPostern(args, admin.env)
+const postern = (...args: string[]) => runPosternHere(args, admin.env)
 
 describe('issue', () => {
   test('prints the secret alone on standard output, and everything about it on standard error', async () => {
@@ -144,9 +144,9 @@ describe('list', () => {
   test('fits the width that COLUMNS names, where there is no terminal', async () => {
     admin.answers(says(200, { keys: [keyJson({ name: 'n'.repeat(100) })] }))
     const list = ['keys', 'list', '--workspace', 'ws_1']
-    const narrow = await runPostern(list, { ...admin.env, COLUMNS: '80' })
+    const narrow = await runPosternHere(list, { ...admin.env, COLUMNS: '80' })
     for (const line of narrow.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
-    const wide = await runPostern([...list, '-o', 'wide'], { ...admin.env, COLUMNS: '80' })
+    const wide = await runPosternHere([...list, '-o', 'wide'], { ...admin.env, COLUMNS: '80' })
     expect(wide.stdout).toContain('n'.repeat(100))
   })
 
@@ -374,7 +374,7 @@ describe('an error is one sentence, with an exit code', () => {
     const gone = await ScriptedAdmin.start()
     const { env, url } = gone
     await gone.stop()
-    const exit = await runPostern(LIST, env)
+    const exit = await runPosternHere(LIST, env)
     expect(exit).toMatchObject({ code: 69, stdout: '' })
     expect(exit.stderr).toBe(
       `The console at ${url} cannot be reached: connection refused. Check the address, and that the console is running\n`,
@@ -454,7 +454,7 @@ describe('address and token of the console', () => {
 
   test('flags take precedence over the environment', async () => {
     const env = { POSTERN_CONSOLE_URL: 'http://127.0.0.1:9', POSTERN_ADMIN_TOKEN: 'another-token-entirely' }
-    const exit = await runPostern([...LIST, '--url', `${admin.url}/`, '--token', TOKEN], env)
+    const exit = await runPosternHere([...LIST, '--url', `${admin.url}/`, '--token', TOKEN], env)
     expect([exit.code, authorization()]).toEqual([0, `Bearer ${TOKEN}`])
   })
 
@@ -462,17 +462,17 @@ describe('address and token of the console', () => {
     const file = fileWith(`${TOKEN}\n`)
     const env: Record<string, string> = { POSTERN_CONSOLE_URL: admin.url }
     if (way === 'variable') env['POSTERN_ADMIN_TOKEN_FILE'] = file
-    const exit = await runPostern([...LIST, ...(way === 'flag' ? ['--token-file', file] : [])], env)
+    const exit = await runPosternHere([...LIST, ...(way === 'flag' ? ['--token-file', file] : [])], env)
     expect([exit.code, authorization()]).toEqual([0, `Bearer ${TOKEN}`])
   })
 
   test('the address may have a path, as behind an ingress', async () => {
-    await runPostern([...LIST, '--url', `${admin.url}/postern/`], admin.env)
+    await runPosternHere([...LIST, '--url', `${admin.url}/postern/`], admin.env)
     expect(admin.requests[0]?.path).toBe('/postern/admin/v1/workspaces/ws_1/keys?limit=200')
   })
 
   test('settings of gateway and console are neither required nor checked', async () => {
-    const exit = await runPostern(LIST, {
+    const exit = await runPosternHere(LIST, {
       ...admin.env,
       POSTERN_NO_SUCH_SETTING: '1',
       POSTERN_LOG_LEVEL: 'loud',
@@ -498,7 +498,7 @@ describe('address and token of the console', () => {
       /^POSTERN_ADMIN_TOKEN_FILE names a file that cannot be read: ENOENT/,
     ],
   ])('%s exits 64, with a message that repeats no secret', async (_, env, message) => {
-    const exit = await runPostern(LIST, { ...admin.env, ...env })
+    const exit = await runPosternHere(LIST, { ...admin.env, ...env })
     expect(exit).toMatchObject({ code: 64, stdout: '', stderr: expect.stringMatching(message) })
     expect(exit.stderr).not.toContain('canary')
     expect(admin.requests).toEqual([])

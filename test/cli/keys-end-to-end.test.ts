@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ENTRY, runPostern } from '../support/postern-process.ts'
+import { PROGRAM, runPostern } from '../support/postern-process.ts'
 import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
 
@@ -82,7 +82,7 @@ test('a list of more than one page is complete', async () => {
 })
 
 test('a reader that closes the pipe is no error', async () => {
-  const child = spawn(process.execPath, [ENTRY, 'keys', 'list', '--workspace', 'ws_many'], {
+  const child = spawn(process.execPath, [...PROGRAM, 'keys', 'list', '--workspace', 'ws_many'], {
     env: { PATH: process.env['PATH'], ...world.cliEnv },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

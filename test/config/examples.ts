@@ -2,10 +2,10 @@ import { hash } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll } from 'vitest'
 import { type LoadedConfig, loadConfig } from '../../src/config/load-config.ts'
 import type { Plane } from '../../src/config/rules.ts'
 import type { Config } from '../../src/config/schema.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 export const SIGNING_SECRET = signingSecret(1)
 
@@ -35,12 +35,19 @@ export function load({
   file,
   planes = ['gateway', 'console'],
 }: Sources = {}): LoadedConfig {
-  return loadConfig({
-    environment: { ...ENOUGH, ...environment },
-    flags: new Map(Object.entries(flags)),
-    configFile: file === undefined ? undefined : fileWith(file, 'settings.yaml'),
-    planes,
-  })
+  const directory = mkdtempSync(join(tmpdir(), 'postern-config-'))
+  const configFile = join(directory, 'settings.yaml')
+  if (file !== undefined) writeFileSync(configFile, file)
+  try {
+    return loadConfig({
+      environment: { ...ENOUGH, ...environment },
+      flags: new Map(Object.entries(flags)),
+      configFile: file === undefined ? undefined : configFile,
+      planes,
+    })
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
 }
 
 export function configOf(sources?: Sources): Config {
@@ -55,17 +62,9 @@ export function mistakesOf(sources?: Sources): string[] {
   return loaded.ok ? [] : loaded.problems.map(({ spelling, problem }) => `${spelling} ${problem}`)
 }
 
-let directory: string | undefined
-let files = 0
-
-/** @returns the path of a file with this text, gone when the tests of the file end */
+/** @returns the path of a file with this text, gone when the running test ends */
 export function fileWith(text: string, name = 'value'): string {
-  directory ??= mkdtempSync(join(tmpdir(), 'postern-config-'))
-  const path = join(directory, `${++files}-${name}`)
+  const path = join(temporaryDirectory(), name)
   writeFileSync(path, text)
   return path
 }
-
-afterAll(() => {
-  if (directory !== undefined) rmSync(directory, { recursive: true })
-})

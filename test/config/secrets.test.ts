@@ -4,6 +4,7 @@ import { parse } from 'yaml'
 import { formats } from '../../src/config/formats.ts'
 import { printConfig } from '../../src/config/print-config.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
+import { runs } from '../support/runs.ts'
 import { configOf, fileWith, mistakesOf, SIGNING_SECRET, signingSecret } from './examples.ts'
 
 const CANARY = 'canary'
@@ -45,7 +46,7 @@ describe('a secret is never printed', () => {
         expect(printed).not.toContain(Buffer.from(secret).toString('base64').slice(0, 20))
         expect(printed).toContain('[hidden]')
       }),
-      { numRuns: 20 },
+      { numRuns: runs(5, 20) },
     )
   })
 
@@ -71,7 +72,7 @@ describe('a secret is never printed', () => {
         printed++
         expect(printConfig({ ...config, redis: { ...config.redis, url: address } })).not.toContain(CANARY)
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(500, 2000) },
     )
     expect(printed).toBeGreaterThan(200)
   })
@@ -145,7 +146,7 @@ describe('a problem never repeats the value of a secret', () => {
           expect(mistakesOf(sources).join('\n')).not.toContain(CANARY)
         },
       ),
-      { numRuns: 100 },
+      { numRuns: runs(30, 100) },
     )
   })
 

@@ -31,6 +31,7 @@ import { directivesOf, freshnessOf, wantsFresher } from '../../src/upstream/resp
 import { compileResponsePolicy } from '../../src/upstream/response-policy.ts'
 import { ROUTES, routeNamed, SIGNING_KEY } from '../domain/examples.ts'
 import { readMessage } from '../support/messages.ts'
+import { runs } from '../support/runs.ts'
 import { growthBeyondLinear } from './growth.ts'
 
 const app = fastify()
@@ -185,7 +186,8 @@ const PUMPS = [
     'a;q=0,',
   ],
 ]
-const ENDS = ['', '!', '"']
+/** Most slow parsers show it where the end makes them fail late. */
+const ENDS = runs(['!'], ['', '!', '"'])
 
 test.each(Object.entries(PARSERS))('%s is read in linear time', (_name, parse) => {
   const read = (text: string) => {

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../support/free-port.ts'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
-import { ENTRY, startPostern } from '../support/postern-process.ts'
+import { PROGRAM, startPostern } from '../support/postern-process.ts'
 import { exchange, get, RawClient } from '../support/raw-client.ts'
 import { until } from '../support/until.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
@@ -88,7 +88,7 @@ test.each([
 ])(
   'an uncaught %s shuts it down through the drain: pending requests complete, and one log line gives the reason',
   async (kind, message) => {
-    const faulty = [process.execPath, '--import', FAULTY, ENTRY]
+    const faulty = [process.execPath, '--import', FAULTY, ...PROGRAM]
     const env = { ...world.env, POSTERN_DRAIN_DELAY_MS: '1000', TEST_FAULT: kind }
     const gateway = await startPostern('gateway', env, [], faulty)
     const release = Promise.withResolvers<void>()
@@ -124,7 +124,7 @@ test('a console with an uncaught exception shuts down in order, too', async () =
     POSTERN_ADMIN_TOKEN: 'admin-token-of-a-fault',
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   }
-  const console = await startPostern('console', env, [], [process.execPath, '--import', FAULTY, ENTRY])
+  const console = await startPostern('console', env, [], [process.execPath, '--import', FAULTY, ...PROGRAM])
   console.process.child.kill('SIGUSR2')
   expect((await console.process.exited).code).toBe(1)
   expect(console.process.log.find(line => line['msg'] === 'drained')).toMatchObject({

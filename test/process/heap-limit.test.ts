@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { oldGenerationLimit } from '../../src/run/heap-limit.ts'
-import { ENTRY, startPostern } from '../support/postern-process.ts'
+import { PROGRAM, startPostern } from '../support/postern-process.ts'
 import { get, RawClient } from '../support/raw-client.ts'
 import { until } from '../support/until.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
@@ -35,7 +35,7 @@ test('a limit that V8 divides itself is used as it is', () => {
 
 test('a gateway whose heap is nearly full serves one request at a time, rejects the others, and survives', async () => {
   // The program itself needs more than a tenth of this.
-  const launcher = [process.execPath, '--max-old-space-size=128', ENTRY]
+  const launcher = [process.execPath, '--max-old-space-size=128', ...PROGRAM]
   const env = { ...world.env, POSTERN_GATEWAY_MAX_HEAP_PERCENT: '10' }
   const gateway = await startPostern('gateway', env, [], launcher)
   const release = Promise.withResolvers<void>()

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { ENTRY, startPostern } from '../support/postern-process.ts'
+import { PROGRAM, startPostern } from '../support/postern-process.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const PRELOAD = fileURLToPath(new URL('../support/list-loaded.mjs', import.meta.url))
@@ -37,7 +37,7 @@ async function loadedBy(settings: Readonly<Record<string, string>> = {}): Promis
     POSTERN_DRAIN_DELAY_MS: '0',
     ...settings,
   }
-  const gateway = await startPostern('gateway', env, [], [process.execPath, '--import', PRELOAD, ENTRY])
+  const gateway = await startPostern('gateway', env, [], [process.execPath, '--import', PRELOAD, ...PROGRAM])
   expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
   return JSON.parse(readFileSync(file, 'utf8')) as string[]
 }

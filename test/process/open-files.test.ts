@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectionsThatFit } from '../../src/run/open-files.ts'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
-import { ENTRY, startPostern } from '../support/postern-process.ts'
+import { PROGRAM, startPostern } from '../support/postern-process.ts'
 import { get } from '../support/raw-client.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { has, PRLIMIT } from '../support/tools.ts'
@@ -38,7 +38,7 @@ describe.skipIf(!has(PRLIMIT))(
       timeout: 60_000,
     }, async () => {
       const { secret } = await world.issue()
-      const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ENTRY]
+      const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ...PROGRAM]
       const env = { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(PATIENCE_MS) }
       const { process: gateway, urls } = await startPostern('gateway', env, [], limited)
       const load = new KeepAliveLoad({
@@ -73,7 +73,7 @@ describe.skipIf(!has(PRLIMIT))(
 
     test('closes silent connections after the timeout by itself', { timeout: 60_000 }, async () => {
       const { secret } = await world.issue()
-      const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ENTRY]
+      const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ...PROGRAM]
       const env = { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(PATIENCE_MS) }
       const { process: gateway, urls } = await startPostern('gateway', env, [], limited)
       const crowd = new Crowd(urls.gateway)

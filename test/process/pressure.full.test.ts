@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
-import { ENTRY, startPostern } from '../support/postern-process.ts'
+import { PROGRAM, startPostern } from '../support/postern-process.ts'
 import { get } from '../support/raw-client.ts'
 import { jsonAnswer } from '../support/recording-upstream.ts'
 import { scrapeOne } from '../support/scrape.ts'
@@ -48,7 +48,7 @@ test(`with an old generation of ${OLD_SPACE_MB} MB, ${READERS} clients that do n
   const long = jsonAnswer(200, `"${'x'.repeat(ANSWER_BYTES)}"`)
   world.upstream.answer = request =>
     request.includes('limit=1000') ? long : jsonAnswer(200, '{"id":"ws_1"}')
-  const small = [process.execPath, `--max-old-space-size=${OLD_SPACE_MB}`, ENTRY]
+  const small = [process.execPath, `--max-old-space-size=${OLD_SPACE_MB}`, ...PROGRAM]
   const gateway = await startPostern('gateway', { ...world.env, POSTERN_LOG_LEVEL: 'warn' }, [], small)
   const before = world.upstream.requests.length
   const readers = Array.from({ length: READERS }, () =>

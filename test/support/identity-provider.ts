@@ -5,6 +5,9 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import Provider, { type AccountClaims } from 'oidc-provider'
 
+/** One for all providers of a file, because making one takes a large part of a second. */
+const { privateKey: SIGNING_KEY } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+
 export const CLIENT_ID = 'postern-console'
 export const CLIENT_SECRET = 'a-client-secret-of-the-tests'
 
@@ -49,9 +52,8 @@ export class IdentityProvider {
     this.isPublicClient = options.publicClient === true
     const { port } = server.address() as AddressInfo
     this.issuer = `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`
-    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
-    const jwk = { ...privateKey.export({ format: 'jwk' }), kid: 'of-the-tests', alg: 'RS256', use: 'sig' }
-    this.#key = { kid: 'of-the-tests', pem: String(privateKey.export({ format: 'pem', type: 'pkcs8' })) }
+    const jwk = { ...SIGNING_KEY.export({ format: 'jwk' }), kid: 'of-the-tests', alg: 'RS256', use: 'sig' }
+    this.#key = { kid: 'of-the-tests', pem: String(SIGNING_KEY.export({ format: 'pem', type: 'pkcs8' })) }
     this.#provider = this.#createProvider(options, jwk)
     server.on('request', (request, response) => void this.#serve(request, response))
   }

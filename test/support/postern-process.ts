@@ -7,6 +7,11 @@ import { fileURLToPath } from 'node:url'
 export const ENTRY = fileURLToPath(
   new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
 )
+const BUILT = process.env['TEST_FORM'] === 'built'
+/** Compiled code is kept as with `npm start`: that halves the processor time of a start from sources. */
+const COMPILE_CACHE = fileURLToPath(new URL('../../src/compile-cache.cjs', import.meta.url))
+/** Node's arguments to start the program, before the program's own. */
+export const PROGRAM: readonly string[] = BUILT ? [ENTRY] : ['--require', COMPILE_CACHE, ENTRY]
 const START_DEADLINE_MS = 20_000
 
 export type LogLine = Record<string, unknown>
@@ -29,7 +34,7 @@ export class PosternProcess {
   constructor(
     args: readonly string[],
     env: Readonly<Record<string, string>>,
-    launcher: readonly string[] = [process.execPath, ENTRY],
+    launcher: readonly string[] = [process.execPath, ...PROGRAM],
   ) {
     const [program = '', ...words] = launcher
     this.child = spawn(program, [...words, ...args], {

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ENTRY } from './postern-process.ts'
+import { PROGRAM } from './postern-process.ts'
 
 const SIZE_BYTES = 1024 * 1024
 
@@ -30,7 +30,7 @@ function mountedDisk(directory: string): SmallDisk {
   return {
     kind: 'a mounted disk of 1 MiB',
     directory,
-    launcher: [process.execPath, ENTRY],
+    launcher: [process.execPath, ...PROGRAM],
     fill: () => {
       try {
         writeFileSync(filler, Buffer.alloc(SIZE_BYTES))
@@ -52,7 +52,7 @@ function boundedFiles(directory: string): SmallDisk {
   return {
     kind: 'a limit on file sizes',
     directory,
-    launcher: [process.execPath, ENTRY],
+    launcher: [process.execPath, ...PROGRAM],
     fill: pid => bound(pid, '4096'),
     free: pid => bound(pid, 'unlimited'),
     remove: () => rmSync(directory, { recursive: true }),

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { ENTRY } from './postern-process.ts'
+import { PROGRAM } from './postern-process.ts'
 
 const DEADLINE_MS = 20_000
 const quoted = (word: string) => `'${word.replaceAll("'", "'\\''")}'`
@@ -18,7 +18,7 @@ export class Terminal {
     env: Readonly<Record<string, string>>,
     { columns = 200, redirect = '' }: { columns?: number; redirect?: string } = {},
   ) {
-    const words = [process.execPath, ENTRY, ...args].map(quoted).join(' ')
+    const words = [process.execPath, ...PROGRAM, ...args].map(quoted).join(' ')
     const command = `stty cols ${columns}; exec ${words} ${redirect}`
     this.#child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
       env: { PATH: process.env['PATH'], TERM: 'xterm', SHELL: '/bin/sh', ...env },

@@ -4,9 +4,10 @@ import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.
 import { sendPipelined } from '../../support/pipelined-load.ts'
 import { get, RawClient } from '../../support/raw-client.ts'
 import { jsonAnswer } from '../../support/recording-upstream.ts'
+import { runs } from '../../support/runs.ts'
 import { startWorld, type World } from '../../support/world.ts'
 
-const REQUESTS = 100_000
+const REQUESTS = runs(20_000, 100_000)
 const BUDGET = 2_000
 /** Twenty routes instead of the defaults. */
 const ROUTES = {

@@ -10,6 +10,7 @@ import {
 } from '../../support/forwarding-app.ts'
 import { type Answer, get } from '../../support/http-client.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { runs } from '../../support/runs.ts'
 import {
   json,
   type Script,
@@ -312,11 +313,13 @@ test('a reload of the upstream’s settings clears the cache, and responses in f
   expect((await send(FILES_PATH)).text).toBe('"3"')
 })
 
-test('responses to 3000 different requests stay within the memory limit', async () => {
+const TURN = runs(400, 1000)
+
+test(`responses to ${3 * TURN} different requests stay within the memory limit`, async () => {
   const maxBytes = 500_000
   await start(numbered('Cache-Control: max-age=60'), { cache: { maxBytes } })
-  const send1000 = async (from: number) => {
-    const languages = Array.from({ length: 1000 }, (_, index) => `x-${from + index}`)
+  const sendTurn = async (from: number) => {
+    const languages = Array.from({ length: TURN }, (_, index) => `x-${from + index}`)
     const one = async () => {
       for (let language = languages.pop(); language !== undefined; language = languages.pop()) {
         await send(WORKSPACE_PATH, { 'Accept-Language': language })
@@ -325,11 +328,11 @@ test('responses to 3000 different requests stay within the memory limit', async 
     await Promise.all(Array.from({ length: 8 }, one))
   }
   for (let turn = 0; turn < 3; turn++) {
-    await send1000(turn * 1000)
+    await sendTurn(turn * TURN)
     const bytes = await metricValue(gateway.metrics, 'postern_answer_cache_bytes', {})
     // A single workspace may use a quarter of the capacity.
     expect(bytes).toBeLessThanOrEqual(maxBytes / 4 + 2000)
     expect(bytes).toBeGreaterThan(maxBytes / 5)
   }
-  expect(upstream.requests).toHaveLength(3000)
+  expect(upstream.requests).toHaveLength(3 * TURN)
 })
