@@ -5,6 +5,7 @@ import { describeKeyChanges } from './key-changes.contract.ts'
 import { describeKeyLife } from './key-life.contract.ts'
 import { describeKeyRepository } from './key-repository.contract.ts'
 import { describeOperations } from './operations.contract.ts'
+import { describeRevokeAll } from './revoke-all.contract.ts'
 
 const contracts = [describeKeyRepository, describeOperations, describeKeyChanges]
 for (const describeOn of contracts) describeOn('SQLite in memory', async () => 'sqlite::memory:', false)
@@ -18,4 +19,5 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   afterAll(() => server.stop())
   describeKeyLife('PostgreSQL', () => server.database(), 8)
   for (const describeOn of contracts) describeOn('PostgreSQL', () => server.database(), true)
+  describeRevokeAll('PostgreSQL', () => server.database())
 })

@@ -4,6 +4,7 @@ import type { Call } from '../http/calls.ts'
 import { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
 import { listQuery } from './admin-schemas.ts'
+import { bulkCalls } from './bulk-calls.ts'
 import { keyJson, keyWithUseJson } from './key-json.ts'
 import { keyOperationCalls } from './key-operation-calls.ts'
 import { setVersionTag } from './operation-answer.ts'
@@ -21,6 +22,7 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
   const count = createOperationCounter(metrics)
   return [
     ...keyOperationCalls(registry, count),
+    ...bulkCalls(registry, count),
     {
       method: 'GET',
       url: WORKSPACE_KEYS,

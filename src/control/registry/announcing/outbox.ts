@@ -9,6 +9,7 @@ import { Recovery } from './recovery.ts'
 
 /** Keys announced concurrently, so that a burst of revocations does not queue one by one. */
 const BATCH_SIZE = 64
+const POLL_INTERVAL_MS = 25
 
 export interface OutboxParts {
   readonly repository: KeyRepository
@@ -51,7 +52,16 @@ export class Outbox {
    */
   async announce(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
     if (this.#parts.announcer.state() !== 'ready') return false
-    return this.#announceInTime(key, changes)
+    return this.#announceInTime(this.#announceKey(key, changes), changes)
+  }
+
+  /**
+   * Announces one change for each of many keys, all at once: callers bound their number.
+   * @returns as `announce` does
+   */
+  async announceAll(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<boolean> {
+    if (this.#parts.announcer.state() !== 'ready') return false
+    return this.#announceInTime(this.#announceKeys(keys, changes), changes)
   }
 
   /** Announces the changes of a key that are still in the outbox. @returns as `announce` does */
@@ -61,7 +71,29 @@ export class Outbox {
     if (this.#parts.announcer.state() !== 'ready') return false
     // Read after the changes, so that it is at least as new as each of them.
     const stored = await this.#parts.repository.findByDigest(key.digest)
-    return stored === null || this.#announceInTime(stored, changes)
+    return stored === null || this.#announceInTime(this.#announceKey(stored, changes), changes)
+  }
+
+  /**
+   * Whether every change of a key of this workspace that was committed until then is announced. Waits for it for up to a
+   * second.
+   */
+  async hasAnnounced(workspaceId: string, atMs: number): Promise<boolean> {
+    const { repository, announcer, timers } = this.#parts
+    let isLate = false
+    const cancel = timers.after(REVOCATION_TIMING.announceTimeoutMs, () => {
+      isLate = true
+    })
+    try {
+      while (await repository.hasPendingUntil(workspaceId, atMs)) {
+        if (isLate || announcer.state() !== 'ready') return false
+        this.requestDrainUnlessWaiting()
+        await new Promise<void>(resolve => void timers.after(POLL_INTERVAL_MS, resolve))
+      }
+      return true
+    } finally {
+      cancel()
+    }
   }
 
   /** Whether everything that Redis may have lost was announced again since it connected. */
@@ -158,11 +190,18 @@ export class Outbox {
     await this.#publish(changes)
   }
 
+  async #announceKeys(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<void> {
+    const written = await this.#parts.announcer.putAll(keys)
+    const failed = written.find(result => result.status === 'rejected')
+    // Published or not, each is tried again: the outbox still has it.
+    if (failed !== undefined) throw failed.reason
+    await Promise.all(changes.map(change => this.#publish([change])))
+  }
+
   /** The change is committed: no failure from here on may look as if it were not. */
-  #announceInTime(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
+  #announceInTime(announcement: Promise<void>, changes: readonly PendingChange[]): Promise<boolean> {
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
     const cancel = this.#parts.timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
-    const announcement = this.#announceKey(key, changes)
     // No answer waits for this: announcing a change twice does no harm.
     const deletion = announcement
       .then(() => this.#parts.repository.deletePendingChanges(changes))

@@ -10,18 +10,21 @@ export class AuditWriteError extends Error {
   }
 }
 
-export async function insertAuditEntry(tx: Transaction<Tables>, entry: AuditEntry): Promise<void> {
-  const row: AuditRow = {
-    id: entry.id,
-    workspace_id: entry.workspaceId,
-    at_ms: entry.atMs,
-    actor: entry.actor,
-    action: entry.action,
-    key_id: entry.keyId,
-    detail: JSON.stringify(entry.detail),
-  }
+export async function appendAudit(tx: Transaction<Tables>, entries: readonly AuditEntry[]): Promise<void> {
+  if (entries.length === 0) return
+  const rows = entries.map(
+    (entry): AuditRow => ({
+      id: entry.id,
+      workspace_id: entry.workspaceId,
+      at_ms: entry.atMs,
+      actor: entry.actor,
+      action: entry.action,
+      key_id: entry.keyId,
+      detail: JSON.stringify(entry.detail),
+    }),
+  )
   try {
-    await tx.insertInto('audit').values(row).execute()
+    await tx.insertInto('audit').values(rows).execute()
   } catch (error) {
     throw new AuditWriteError(error)
   }
@@ -48,7 +51,7 @@ function entryOfRow(row: AuditRow): AuditEntry {
     workspaceId: row.workspace_id,
     atMs: row.at_ms,
     actor: row.actor,
-    // Only insertAuditEntry() above writes these two columns.
+    // Only appendAudit() above writes these two columns.
     action: row.action as AuditAction,
     keyId: row.key_id,
     detail: JSON.parse(row.detail) as AuditDetail,

@@ -1,12 +1,12 @@
 import { sql, type Transaction } from 'kysely'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
 import { insertAnswer } from './answer-rows.ts'
-import { AuditWriteError, insertAuditEntry } from './audit-rows.ts'
+import { AuditWriteError, appendAudit } from './audit-rows.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
 import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
 import { rowOf, selectKeys } from './key-rows.ts'
-import { enqueueChange } from './outbox-rows.ts'
+import { enqueueChanges } from './outbox-rows.ts'
 import type { Tables } from './tables.ts'
 
 /** Rolls the transaction back and carries its outcome out. */
@@ -49,10 +49,10 @@ async function write(
   if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })
   if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new RolledBack({ kind: 'stale' })
   if (issued !== null) await tx.insertInto('keys').values(rowOf(issued, nowMs)).execute()
-  for (const entry of audit) await insertAuditEntry(tx, entry)
   await insertEvents(tx, events)
-  const pending: PendingChange[] = []
-  for (const key of [issued, replaced]) if (key !== null) pending.push(await enqueueChange(tx, key, nowMs))
+  const changed = [issued, replaced].filter(key => key !== null)
+  const pending = await enqueueChanges(tx, changed, nowMs)
+  await appendAudit(tx, audit)
   return pending
 }
 

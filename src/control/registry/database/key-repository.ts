@@ -4,6 +4,7 @@ import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage } from '../operations/audit.ts'
 import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
 import type { KeySelection } from './key-filter.ts'
+import type { BulkRevocation, BulkRevoked, LiveRange } from './revoke-rows.ts'
 
 /** A record with the digest of its key. */
 export interface StoredKey {
@@ -94,6 +95,12 @@ export interface PageOptions {
 export interface KeyRepository {
   /** All or nothing. */
   commit(change: Change): Promise<CommitOutcome>
+  /** All or nothing; keys that have ended stay as they are. */
+  revokeKeys(revocation: BulkRevocation): Promise<BulkRevoked>
+  /** The newest key of a workspace, in any state. */
+  newestKeyId(workspaceId: string): Promise<string | null>
+  /** Keys that are neither revoked nor expired, oldest first. */
+  listLiveIds(range: LiveRange): Promise<string[]>
   findById(id: string): Promise<StoredKey | null>
   findByDigest(digest: string): Promise<StoredKey | null>
   /** Those that exist, by digest; in one query. */
@@ -122,6 +129,8 @@ export interface KeyRepository {
   pendingChangesOf(digest: string): Promise<PendingChange[]>
   /** Times of the oldest and the newest pending change; null if there is none. */
   pendingSpan(): Promise<{ oldestMs: number; newestMs: number } | null>
+  /** Whether a change of a key of the workspace that was committed until then is not announced yet. */
+  hasPendingUntil(workspaceId: string, atMs: number): Promise<boolean>
   countPending(): Promise<number>
   /** Once they are announced. */
   deletePendingChanges(changes: readonly PendingChange[]): Promise<void>

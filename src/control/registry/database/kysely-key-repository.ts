@@ -11,10 +11,12 @@ import { lastUses, recordUse } from './key-use-rows.ts'
 import {
   claimChanges,
   countPending,
+  hasPendingUntil,
   pendingChangesOf,
   pendingSpan,
   requeueChangesSince,
 } from './outbox-rows.ts'
+import { listLiveIds, newestKeyId, revokeKeys } from './revoke-rows.ts'
 
 /**
  * @param clock the time of commits
@@ -26,6 +28,9 @@ export function createKeyRepository(database: Database, clock: Clock, consoleId:
   const now = () => clock.wallMs()
   return {
     commit: change => commitChange(writer, change, { now, dialect }),
+    revokeKeys: revocation => revokeKeys(writer, revocation, { now, dialect }),
+    newestKeyId: workspaceId => newestKeyId(reader, workspaceId),
+    listLiveIds: range => listLiveIds(reader, range, now()),
     findById: id => findKey(reader, 'id', id),
     findByDigest: digest => findKey(reader, 'digest', digest),
     findByDigests: digests => findKeys(reader, digests),
@@ -41,6 +46,7 @@ export function createKeyRepository(database: Database, clock: Clock, consoleId:
     claimChanges: limit => writer.run(tx => claimChanges(tx, { consoleId, nowMs: now(), limit, dialect })),
     pendingChangesOf: digest => pendingChangesOf(reader, digest),
     pendingSpan: () => pendingSpan(reader),
+    hasPendingUntil: (workspaceId, atMs) => hasPendingUntil(reader, workspaceId, atMs),
     countPending: () => countPending(reader),
     deletePendingChanges: announced => writer.deleteAnnounced(announced),
     requeueChangesSince: sinceMs => writer.run(tx => requeueChangesSince(tx, { sinceMs, nowMs: now() })),

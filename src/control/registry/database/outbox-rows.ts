@@ -6,14 +6,32 @@ import type { OutboxRow, Tables } from './tables.ts'
 /** How long other consoles leave a claimed change alone. */
 const CLAIM_MS = 2000
 
-export async function enqueueChange(
+/** @returns one for each key, in the same order */
+export async function enqueueChanges(
   tx: Transaction<Tables>,
-  { digest, record }: StoredKey,
+  keys: readonly StoredKey[],
   atMs: number,
-): Promise<PendingChange> {
-  const change = { digest, version: record.version, atMs }
-  await tx.insertInto('outbox').values(rowOf(change)).execute()
-  return change
+): Promise<PendingChange[]> {
+  const changes = keys.map(({ digest, record }) => ({ digest, version: record.version, atMs }))
+  if (changes.length > 0) await tx.insertInto('outbox').values(changes.map(rowOf)).execute()
+  return changes
+}
+
+/** Whether a change of a key of this workspace that was committed until then is not announced yet. */
+export async function hasPendingUntil(
+  database: Kysely<Tables>,
+  workspaceId: string,
+  atMs: number,
+): Promise<boolean> {
+  const row = await database
+    .selectFrom('outbox')
+    .innerJoin('keys', 'keys.digest', 'outbox.digest')
+    .select('outbox.digest')
+    .where('keys.workspace_id', '=', workspaceId)
+    .where('outbox.at_ms', '<=', atMs)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
 }
 
 /**

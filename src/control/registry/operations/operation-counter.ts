@@ -1,5 +1,6 @@
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { AuditWriteError } from '../database/audit-rows.ts'
+import type { BulkOutcome } from './revoke-all.ts'
 import type { OperationRefusal, OperationSuccess } from './run-operation.ts'
 
 const OPERATIONS = ['issue', 'rotate', 'revoke', 'suspend', 'resume', 'edit', 'revoke_all'] as const
@@ -13,10 +14,10 @@ export function createOperationCounter({ keyOperations, auditWriteFailures }: Me
   for (const operation of OPERATIONS) {
     for (const outcome of OUTCOMES) keyOperations.inc({ operation, outcome }, 0)
   }
-  return async (
+  return async <Result extends OperationSuccess | OperationRefusal | BulkOutcome>(
     operation: (typeof OPERATIONS)[number],
-    run: () => Promise<OperationSuccess | OperationRefusal>,
-  ): Promise<OperationSuccess | OperationRefusal> => {
+    run: () => Promise<Result>,
+  ): Promise<Result> => {
     try {
       const result = await run()
       keyOperations.inc({ operation, outcome: outcomeOf(result) })
@@ -29,8 +30,10 @@ export function createOperationCounter({ keyOperations, auditWriteFailures }: Me
   }
 }
 
-function outcomeOf(result: OperationSuccess | OperationRefusal): Outcome {
+function outcomeOf(result: OperationSuccess | OperationRefusal | BulkOutcome): Outcome {
   switch (result.kind) {
+    case 'bulk_done':
+      return result.revoked > 0 ? 'ok' : 'unchanged'
     case 'done':
       if (result.replayed) return 'replayed'
       return result.changed ? 'ok' : 'unchanged'

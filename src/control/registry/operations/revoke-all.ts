@@ -1,0 +1,72 @@
+import { awaitConfirmations, type Confirmations, readConfirmations } from '../announcing/confirmations.ts'
+import type { PendingChange, StoredKey } from '../database/key-repository.ts'
+import type { Registry } from '../registry.ts'
+import { auditRevocation, type Caller } from './audit.ts'
+
+/** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
+const BATCH_SIZE = 250
+
+export interface BulkOutcome {
+  readonly kind: 'bulk_done'
+  /** Keys that this call revoked. */
+  readonly revoked: number
+  /** Whether every change of a key of the workspace is announced. */
+  readonly announced: boolean
+  /** As to the last key, since gateways apply changes in their order; null if none was revoked. */
+  readonly gateways: Confirmations | null
+}
+
+/**
+ * Revokes every key of a workspace that was committed before the call and has not ended. Each batch is committed, then
+ * announced. After a crash or an error, a repeated call revokes the rest.
+ * @param mustWait waits for up to a second until at least one gateway is known and all have confirmed
+ */
+export async function revokeAllKeys(
+  registry: Registry,
+  workspaceId: string,
+  { caller, mustWait }: { readonly caller: Caller; readonly mustWait: boolean },
+): Promise<BulkOutcome> {
+  const { repository, outbox, clock } = registry
+  const recordOf = (key: StoredKey) => recordRevocation(registry, key, caller)
+  // A key issued later has a greater id, so that the call ends however many are issued meanwhile.
+  const untilId = await repository.newestKeyId(workspaceId)
+  let afterId: string | null = null
+  let revoked = 0
+  let last: PendingChange | undefined
+  let keepsUp = true
+  while (untilId !== null) {
+    const ids: string[] = await repository.listLiveIds({ workspaceId, afterId, untilId, limit: BATCH_SIZE })
+    afterId = ids.at(-1) ?? null
+    if (afterId === null) break
+    const { keys, pending } = await repository.revokeKeys({ ids, recordOf })
+    revoked += keys.length
+    last = pending.at(-1) ?? last
+    // Once one batch is late, the outbox announces the others in its own time, so that they do not pile up here.
+    if (keepsUp) keepsUp = await outbox.announceAll(keys, pending)
+    else outbox.requestDrainUnlessWaiting()
+  }
+  const announced = await outbox.hasAnnounced(workspaceId, clock.wallMs())
+  const gateways = await confirmationsOf(registry, last, { announced, mustWait })
+  return { kind: 'bulk_done', revoked, announced, gateways }
+}
+
+function recordRevocation(
+  { newAuditId, createEvents }: Registry,
+  { record, digest }: StoredKey,
+  caller: Caller,
+) {
+  const atMs = record.revokedAtMs ?? 0
+  const audit = auditRevocation(record, 'bulk', { id: newAuditId(atMs), atMs, caller })
+  const change = { kind: 'planned', issued: null, record, digest, secret: null } as const
+  return { audit, events: createEvents({ ...change, replaced: { record, digest }, audit: [audit] }) }
+}
+
+async function confirmationsOf(
+  registry: Registry,
+  last: PendingChange | undefined,
+  { announced, mustWait }: { readonly announced: boolean; readonly mustWait: boolean },
+): Promise<Confirmations | null> {
+  if (last === undefined) return null
+  const change = { ...last, committedAtMs: last.atMs }
+  return mustWait ? awaitConfirmations(registry, change, announced) : readConfirmations(registry, change)
+}
