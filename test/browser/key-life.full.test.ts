@@ -111,7 +111,7 @@ describe.skipIf(!has(CHROMIUM))(
       await page.getByRole('dialog').getByRole('button', { name: 'Revoke now' }).click()
       await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
       await page.getByText('of 1 gateway').waitFor()
-      const committedAt = (await page.locator('#revocation time').first().getAttribute('datetime')) ?? ''
+      const committedAt = (await page.locator('#progress time').first().getAttribute('datetime')) ?? ''
       expect((await refusedAtMs) - Date.parse(committedAt)).toBeLessThan(A_SECOND_MS)
 
       await page.getByRole('link', { name: 'Audit trail' }).click()

@@ -2,11 +2,13 @@ import type { FastifyInstance } from 'fastify'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { registerAssets } from './layout/assets.ts'
 import type { PageDependencies } from './page-dependencies.ts'
+import { editRoutes } from './routes/edit-routes.ts'
 import { issueRoutes } from './routes/issue-routes.ts'
 import { usePageErrors } from './routes/page-errors.ts'
 import { readingRoutes } from './routes/reading-routes.ts'
-import { revokeRoutes } from './routes/revoke-routes.ts'
+import { revokeAllRoutes } from './routes/revoke-all-routes.ts'
 import { rotateRoutes } from './routes/rotate-routes.ts'
+import { stepRoutes } from './routes/step-routes.ts'
 
 /** The console's pages, in a scope that identifies people and parses forms. */
 export function registerPages(
@@ -19,5 +21,7 @@ export function registerPages(
   readingRoutes(scope, sources)
   issueRoutes(scope, sources)
   rotateRoutes(scope, sources)
-  revokeRoutes(scope, sources)
+  stepRoutes(scope, sources)
+  editRoutes(scope, sources)
+  revokeAllRoutes(scope, sources)
 }

@@ -105,10 +105,16 @@ describe('a form', () => {
   test('that rotates without overlap revokes the old key and shows the progress', async () => {
     const id = await issue()
     const once = onceIn((await visit(`${KEYS}/${id}/rotate`)).text)
-    const { text } = await send(`${KEYS}/${id}/rotate`, { overlap: '0', expiry: '30', date: '', once })
+    const { text } = await send(`${KEYS}/${id}/rotate`, {
+      overlap: '0',
+      expiry: '30',
+      date: '',
+      once,
+      confirmed: 'yes',
+    })
     expect(text).toMatch(/wsk_[A-Za-z0-9]{54}/)
     expect(text).toContain('It is revoked.')
-    expect(text).toContain('id="revocation"')
+    expect(text).toContain('id="progress"')
     expect(text).toContain('No gateways known')
     const audit = (await visit('/workspaces/ws_1/audit')).text
     expect([...audit.matchAll(/badge key-(\w+)/g)].map(([, action]) => action)).toEqual([

@@ -28,6 +28,17 @@ export function textInput(field: Field, value: string, attributes: Piece): Html 
   </div>`
 }
 
+/** Several lines of text. */
+export function textArea(field: Field, value: string): Html {
+  const { name, label } = field
+  return html`<div class="field">
+    <label for="${name}">${label}</label>
+    ${fieldHint(field)}${fieldProblem(field)}
+    <textarea id="${name}" name="${name}" rows="3" spellcheck="false"${describedBy(field)}${invalid(field)}>
+${value}</textarea>
+  </div>`
+}
+
 export function group(field: Field, inputs: Piece): Html {
   return html`<fieldset class="field" id="${field.name}" tabindex="-1"${describedBy(field)}>
     <legend>${field.label}</legend>

@@ -9,6 +9,9 @@ export interface Frame {
   readonly workspaceId: string | null
   /** Whether the person can change to another one. */
   readonly mayChoose: boolean
+  /** Whether the person can change keys of the workspace. */
+  readonly mayChange: boolean
+  readonly isAdministrator: boolean
   /** For forms. */
   readonly csrfToken: string
   readonly nowMs: number

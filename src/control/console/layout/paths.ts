@@ -14,10 +14,14 @@ export function newKeyPath(workspaceId: string): string {
   return `${keysPath(workspaceId)}/new`
 }
 
-export type KeyAction = 'rotate' | 'finish' | 'revoke'
+export type KeyAction = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume'
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeyAction): string {
   return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`
+}
+
+export function revokeAllPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/revoke-all`
 }
 
 export function auditPath(workspaceId: string, cursor?: string): string {

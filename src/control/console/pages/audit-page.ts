@@ -14,7 +14,7 @@ export interface AuditView {
   readonly hasWebhook: boolean
 }
 
-const ACTIONS: Readonly<Record<AuditAction, string>> = {
+export const ACTIONS: Readonly<Record<AuditAction, string>> = {
   'key.issued': 'Issued',
   'key.rotated': 'Rotated',
   'key.revoked': 'Revoked',

@@ -1,7 +1,7 @@
 import { KEY_FILTERS, type KeyFilter } from '../../registry/database/key-filter.ts'
 import { type Html, html, type Piece } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
-import { keyPath, keysPath, newKeyPath } from '../layout/paths.ts'
+import { keyPath, keysPath, newKeyPath, revokeAllPath } from '../layout/paths.ts'
 import { dateText } from '../layout/times.ts'
 import {
   expiryText,
@@ -42,7 +42,8 @@ export function keysPage(frame: Frame, view: KeysView): Html {
     ${expiringNotice(frame, view)}
     ${filters(view)}
     ${keys.length === 0 ? emptyList(view) : table(keys, frame.nowMs)}
-    ${paging(view)}`
+    ${paging(view)}
+    ${frame.mayChange && keys.length > 0 ? html`<p class="small"><a href="${revokeAllPath(workspaceId)}">Revoke all keys of this workspace</a></p>` : null}`
   return page(frame, { title: 'Keys', section: 'keys', main })
 }
 

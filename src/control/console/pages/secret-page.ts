@@ -4,8 +4,8 @@ import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath, keysPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
+import { changeSteps } from './change-steps.ts'
 import { facts, hintOf, type KeyView } from './key-parts.ts'
-import { revocationSteps } from './revocation-steps.ts'
 
 export interface SecretView {
   readonly key: KeyView
@@ -45,7 +45,7 @@ export function secretPage(frame: Frame, view: SecretView): Html {
       ${needsAddress ? html`<p class="hint">Replace <code>$API</code> with the URL of the API.</p>` : null}
     </section>
     ${replacedPart(view, frame.nowMs)}
-    <section class="card"><h2>Details</h2>${facts(key, frame.nowMs)}</section>
+    <section class="card"><h2>Details</h2>${facts(key, frame.nowMs, frame.personName)}</section>
     <p class="actions"><a class="button primary" href="${keyPath(record.workspaceId, record.id)}">I have saved it</a></p>`
   return page(frame, { title: 'Copy the secret', section: 'keys', main })
 }
@@ -61,7 +61,7 @@ function replacedPart({ replaced }: SecretView, nowMs: number): Html | null {
     <p>${hintOf(record)}: ${retires ? until : state === 'revoked' ? 'It is revoked.' : 'It has expired.'}</p>
     <p><a href="${link}">${retires ? 'See when it was last used, or finish the rotation' : 'Show the old key'}</a></p>
   </section>
-  ${state === 'revoked' ? revocationSteps(revocation) : null}`
+  ${state === 'revoked' ? changeSteps(revocation) : null}`
 }
 
 /** For a form that was submitted twice, as by reloading: the key exists, its secret is gone. */

@@ -72,6 +72,8 @@ export function frameOf(
     personName: name,
     workspaceId,
     mayChoose: administrator || workspaces.length > 1,
+    mayChange: workspaceId !== null && maySee(personOfRequest(request), workspaceId),
+    isAdministrator: administrator,
     csrfToken: csrfTokenOf(request, reply),
     nowMs: clock.wallMs(),
   }

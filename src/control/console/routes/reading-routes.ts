@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { KEY_FILTERS, type KeyFilter, type KeySelection } from '../../registry/database/key-filter.ts'
+import type { AuditEntry } from '../../registry/operations/audit.ts'
 import { personOfRequest, requirePerson } from '../../sign-in/authenticate-people.ts'
 import { type Problems, textField } from '../forms/form-fields.ts'
 import { keysPath, WORKSPACES } from '../layout/paths.ts'
@@ -114,13 +115,19 @@ async function showKey(
     const key = id === null ? null : await registry.repository.findById(id)
     return key === null ? null : viewOf(key.record, registry)
   }
-  const [key, predecessor, successor] = await Promise.all([
+  const [origin, key, predecessor, successor] = await Promise.all([
+    registry.repository.findOrigin(record),
     viewOf(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),
   ])
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  return answerPage(reply, keyPage(frame, { key, predecessor, successor }))
+  return answerPage(reply, keyPage(frame, { key, predecessor, successor, creator: creatorOf(origin) }))
+}
+
+function creatorOf(origin: AuditEntry | null): string | null {
+  const by = origin?.detail['by']
+  return typeof by === 'string' ? by : null
 }
 
 async function showAudit(

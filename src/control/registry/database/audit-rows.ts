@@ -45,7 +45,7 @@ export async function listAudit(
   return { entries, nextAfterId: rows.length > limit ? (entries.at(-1)?.id ?? null) : null }
 }
 
-function entryOfRow(row: AuditRow): AuditEntry {
+export function entryOfRow(row: AuditRow): AuditEntry {
   return {
     id: row.id,
     workspaceId: row.workspace_id,

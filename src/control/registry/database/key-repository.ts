@@ -105,10 +105,19 @@ export interface KeyRepository {
   findByDigest(digest: string): Promise<StoredKey | null>
   /** Those that exist, by digest; in one query. */
   findByDigests(digests: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
+  /** Those that exist, by id; in one query. */
+  findByIds(ids: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
   /** Newest first, by id: ids grow with time, and new keys never move a page. */
   list(page: PageOptions & { readonly selection?: KeySelection | null }): Promise<KeyPage>
   /** Newest first. */
   listAudit(page: PageOptions): Promise<AuditPage>
+  /** The entry of issuing the key, or of the rotation that did; null if there is none. */
+  findOrigin(record: KeyRecord): Promise<AuditEntry | null>
+  /** Entries about a key since a time, newest first. */
+  listHistory(
+    key: Pick<KeyRecord, 'id' | 'workspaceId'>,
+    span: { readonly sinceMs: number; readonly limit: number },
+  ): Promise<AuditEntry[]>
   findAnswer(idempotency: Idempotency): Promise<EarlierAnswer | null>
   /** Oldest first, in any state: those that expire after `expiresAfterMs`. */
   listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>

@@ -5,6 +5,7 @@ import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
 import { listGatewayStatuses, purgeConfirmations, recordGateway } from './gateway-rows.ts'
+import { findOrigin, listHistory } from './key-history.ts'
 import type { KeyRepository } from './key-repository.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './key-rows.ts'
 import { lastUses, recordUse } from './key-use-rows.ts'
@@ -33,7 +34,10 @@ export function createKeyRepository(database: Database, clock: Clock, consoleId:
     listLiveIds: range => listLiveIds(reader, range, now()),
     findById: id => findKey(reader, 'id', id),
     findByDigest: digest => findKey(reader, 'digest', digest),
-    findByDigests: digests => findKeys(reader, digests),
+    findByDigests: digests => findKeys(reader, 'digest', digests),
+    findByIds: ids => findKeys(reader, 'id', ids),
+    findOrigin: record => findOrigin(reader, record),
+    listHistory: (key, span) => listHistory(reader, key, span),
     list: page => listKeys(reader, page),
     listAudit: page => listAudit(reader, page),
     findAnswer: idempotency => findAnswer(reader, idempotency, now()),

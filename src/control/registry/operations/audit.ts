@@ -37,7 +37,7 @@ export interface AuditEntry {
 /** Small; it never holds anything that could be used as a key. */
 export type AuditDetail = Readonly<Record<string, AuditValue | AuditChanges>>
 
-type AuditValue = string | number | null | readonly string[]
+export type AuditValue = string | number | null | readonly string[]
 /** The fields that an edit changed, by their public names. */
 type AuditChanges = Readonly<Record<string, { readonly old: AuditValue; readonly new: AuditValue }>>
 
