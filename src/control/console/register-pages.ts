@@ -3,6 +3,7 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import { registerAssets } from './layout/assets.ts'
 import type { PageDependencies } from './page-dependencies.ts'
 import { editRoutes } from './routes/edit-routes.ts'
+import { findKeyRoutes } from './routes/find-key-routes.ts'
 import { issueRoutes } from './routes/issue-routes.ts'
 import { usePageErrors } from './routes/page-errors.ts'
 import { readingRoutes } from './routes/reading-routes.ts'
@@ -21,6 +22,7 @@ export function registerPages(
   readingRoutes(scope, sources)
   issueRoutes(scope, sources)
   rotateRoutes(scope, sources)
+  findKeyRoutes(scope, sources)
   stepRoutes(scope, sources)
   editRoutes(scope, sources)
   revokeAllRoutes(scope, sources)

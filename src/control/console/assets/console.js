@@ -111,6 +111,23 @@ function setUpForms() {
   }
 }
 
+/** Sends the digest of a pasted key in place of the key. Without crypto.subtle (plain http), the key itself is sent. */
+function setUpFindingKeys() {
+  if (globalThis.crypto?.subtle === undefined) return
+  for (const form of document.querySelectorAll('form[data-digests]')) {
+    const { key, digest } = form.elements
+    form.addEventListener('submit', async event => {
+      const text = key.value.trim()
+      if (text === '') return
+      event.preventDefault()
+      key.value = ''
+      const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
+      digest.value = Array.from(new Uint8Array(bytes), byte => byte.toString(16).padStart(2, '0')).join('')
+      form.submit()
+    })
+  }
+}
+
 /** Number of sign-outs in this tab. */
 const signOuts = () => Number(sessionStorage.getItem('signOuts') ?? 0)
 const signOutsBefore = signOuts()
@@ -139,6 +156,7 @@ setUpDialogs()
 setUpChoices()
 setUpMenus()
 setUpForms()
+setUpFindingKeys()
 setUpSigningOut()
 addEventListener('pagehide', forgetSecrets)
 addEventListener('pageshow', event => {
@@ -148,4 +166,5 @@ addEventListener('pageshow', event => {
     location.reload()
   }
   for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
+  for (const form of document.querySelectorAll('form[data-digests]')) form.elements.digest.value = ''
 })

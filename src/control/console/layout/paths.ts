@@ -2,6 +2,7 @@ import type { KeyFilter } from '../../registry/database/key-filter.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
+export const FIND_KEY = '/find-key'
 
 export function keysPath(
   workspaceId: string,

@@ -1,7 +1,7 @@
 import { KEY_FILTERS, type KeyFilter } from '../../registry/database/key-filter.ts'
 import { type Html, html, type Piece } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
-import { keyPath, keysPath, newKeyPath, revokeAllPath } from '../layout/paths.ts'
+import { FIND_KEY, keyPath, keysPath, newKeyPath, revokeAllPath } from '../layout/paths.ts'
 import { dateText } from '../layout/times.ts'
 import {
   expiryText,
@@ -37,7 +37,8 @@ export function keysPage(frame: Frame, view: KeysView): Html {
   const { workspaceId, keys } = view
   const main = html`<div class="title">
       <h1>Keys</h1>
-      <a class="button primary" href="${newKeyPath(workspaceId)}">Issue a key</a>
+      <div class="actions"><a class="button" href="${FIND_KEY}">Find a key</a>
+      ${frame.mayChange ? html`<a class="button primary" href="${newKeyPath(workspaceId)}">Issue a key</a>` : null}</div>
     </div>
     ${expiringNotice(frame, view)}
     ${filters(view)}

@@ -2,7 +2,7 @@ import type { Problems } from '../forms/form-fields.ts'
 import { errorSummary, textInput } from '../forms/form-parts.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
-import { keysPath, WORKSPACES } from '../layout/paths.ts'
+import { FIND_KEY, keysPath, WORKSPACES } from '../layout/paths.ts'
 
 export interface WorkspacesView {
   readonly workspaces: readonly string[]
@@ -15,6 +15,7 @@ export interface WorkspacesView {
 export function workspacesPage(frame: Frame, view: WorkspacesView): Html {
   const { workspaces, administrator, problems } = view
   const main = html`<h1>${workspaces.length === 0 && administrator ? 'Open a workspace' : 'Choose a workspace'}</h1>
+    ${administrator ? html`<p><a class="button" href="${FIND_KEY}">Find a key</a></p>` : null}
     ${errorSummary(problems)}
     ${workspaces.length === 0 ? null : html`<ul class="tiles">${workspaces.map(tile)}</ul>`}
     ${administrator ? openAnyForm(view) : null}

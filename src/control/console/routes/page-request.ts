@@ -3,6 +3,7 @@ import type { Clock } from '../../../domain/clock.ts'
 import { isWorkspaceId, keyState } from '../../../domain/key/key-record.ts'
 import { ApiError } from '../../http/api-error.ts'
 import type { KeyRepository, StoredKey } from '../../registry/database/key-repository.ts'
+import type { AuditEntry } from '../../registry/operations/audit.ts'
 import { isKeyId } from '../../registry/operations/ids.ts'
 import { csrfTokenOf, personOfRequest } from '../../sign-in/authenticate-people.ts'
 import { localPath, signInPath } from '../../sign-in/local-path.ts'
@@ -60,6 +61,12 @@ export async function viewOf(record: KeyView['record'], reader: RegistryReader):
   const [view] = await viewsOf([{ record }], reader)
   if (view === undefined) throw new Error('viewsOf must return one view for each key')
   return view
+}
+
+/** Name of the person who issued a key; null if the audit log has none. */
+export function creatorOf(origin: AuditEntry | null): string | null {
+  const by = origin?.detail['by']
+  return typeof by === 'string' ? by : null
 }
 
 export function frameOf(

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { KEY_FILTERS, type KeyFilter, type KeySelection } from '../../registry/database/key-filter.ts'
-import type { AuditEntry } from '../../registry/operations/audit.ts'
 import { personOfRequest, requirePerson } from '../../sign-in/authenticate-people.ts'
 import { type Problems, textField } from '../forms/form-fields.ts'
 import { keysPath, WORKSPACES } from '../layout/paths.ts'
@@ -15,6 +14,7 @@ import { keysPage } from '../pages/keys-page.ts'
 import { workspacesPage } from '../pages/workspaces-page.ts'
 import {
   answerPage,
+  creatorOf,
   frameOf,
   keyOf,
   notFound,
@@ -123,11 +123,6 @@ async function showKey(
   ])
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   return answerPage(reply, keyPage(frame, { key, predecessor, successor, creator: creatorOf(origin) }))
-}
-
-function creatorOf(origin: AuditEntry | null): string | null {
-  const by = origin?.detail['by']
-  return typeof by === 'string' ? by : null
 }
 
 async function showAudit(
