@@ -42,7 +42,8 @@ export type KeyGrant = Pick<
   | 'version'
 >
 
-export type KeyState = 'active' | 'retiring' | 'suspended' | 'expired' | 'revoked'
+export const KEY_STATES = ['active', 'retiring', 'suspended', 'expired', 'revoked'] as const
+export type KeyState = (typeof KEY_STATES)[number]
 
 /** States that a key never leaves. */
 export type FinalState = Extract<KeyState, 'expired' | 'revoked'>

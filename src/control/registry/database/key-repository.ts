@@ -3,6 +3,13 @@ import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage } from '../operations/audit.ts'
 import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
+import type {
+  KeyQuery,
+  KeySearchPage,
+  KeySelector,
+  WorkspacePage,
+  WorkspaceQuery,
+} from '../search/key-query.ts'
 import type { KeySelection } from './key-filter.ts'
 import type { BulkRevocation, BulkRevoked, LiveRange } from './revoke-rows.ts'
 
@@ -109,6 +116,12 @@ export interface KeyRepository {
   findByIds(ids: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
   /** Newest first, by id: ids grow with time, and new keys never move a page. */
   list(page: PageOptions & { readonly selection?: KeySelection | null }): Promise<KeyPage>
+  /** Keys of any workspaces, sorted. */
+  search(query: KeyQuery): Promise<KeySearchPage>
+  /** Keys on all pages; null if there are too many to count within two seconds. */
+  count(selector: KeySelector): Promise<number | null>
+  /** Workspaces with the number of their keys in each state. */
+  listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage>
   /** Newest first. */
   listAudit(page: PageOptions): Promise<AuditPage>
   /** The entry of issuing the key, or of the rotation that did; null if there is none. */

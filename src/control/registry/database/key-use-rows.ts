@@ -33,6 +33,11 @@ export async function lastUses(
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
   if (ids.length === 0) return new Map()
-  const rows = await database.selectFrom('key_use').selectAll().where('key_id', 'in', ids).execute()
+  const rows = await database
+    .selectFrom('key_use')
+    .selectAll()
+    .where('key_id', 'in', ids)
+    .where('last_used_at_ms', '>', 0)
+    .execute()
   return new Map(rows.map(row => [row.key_id, row.last_used_at_ms]))
 }

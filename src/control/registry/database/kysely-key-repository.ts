@@ -1,4 +1,7 @@
 import type { Clock } from '../../../domain/clock.ts'
+import { countKeys } from '../search/count-keys.ts'
+import { listWorkspaces } from '../search/list-workspaces.ts'
+import { searchKeys } from '../search/search-keys.ts'
 import { findAnswer, purgeAnswers } from './answer-rows.ts'
 import { listAudit } from './audit-rows.ts'
 import { createChangeWriter } from './change-writer.ts'
@@ -39,6 +42,9 @@ export function createKeyRepository(database: Database, clock: Clock, consoleId:
     findOrigin: record => findOrigin(reader, record),
     listHistory: (key, span) => listHistory(reader, key, span),
     list: page => listKeys(reader, page),
+    search: query => searchKeys(reader, query, { nowMs: now(), dialect }),
+    count: selector => countKeys(reader, selector, { nowMs: now(), dialect, clock }),
+    listWorkspaces: query => listWorkspaces(reader, query, { nowMs: now(), dialect }),
     listAudit: page => listAudit(reader, page),
     findAnswer: idempotency => findAnswer(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { refuseChanges } from './append-only.ts'
 import type { Dialect } from './database.ts'
+import { addSearch } from './search-migration.ts'
 import type { Tables } from './tables.ts'
 
 /** In the order of their names; never changed once released. */
@@ -23,6 +24,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0004_gateways': { up: database => createGateways(database, text) },
     '0005_notices': { up: database => createWebhookDeliveries(database, text) },
     '0006_suspension_and_edits': { up: database => addSuspensionAndEdits(database, text) },
+    '0009_search': { up: database => addSearch(database, dialect) },
   }
 }
 

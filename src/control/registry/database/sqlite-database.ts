@@ -39,6 +39,7 @@ function openFile(file: string): DatabaseSync {
     const database = new DatabaseSync(file, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS })
     // FULL: an answered revocation must survive a power failure.
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
+    database.function('fold', { deterministic: true }, text => String(text).toLowerCase())
     return database
   } catch (cause) {
     throw new Error(`database.url: cannot open the SQLite file ${file}`, { cause })

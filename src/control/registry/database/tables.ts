@@ -57,9 +57,12 @@ export interface AnswerRow {
   readonly at_ms: number
 }
 
-/** Apart from the record: use does not change its version. */
+/** Apart from the record: use does not change its version. Triggers add a row for each new key. */
 export interface KeyUseRow {
   readonly key_id: string
+  /** The key's, for the list of a workspace by last use. */
+  readonly workspace_id: string | null
+  /** 0: never. */
   readonly last_used_at_ms: number
 }
 

@@ -1,0 +1,28 @@
+import type { KeyPosition } from './key-query.ts'
+import type { PlacedKey, Stretch } from './ordered-keys.ts'
+
+/**
+ * Joins stretches of several workspaces that begin at the same position. What lies after the nearest end is left out: keys
+ * of the stretch that ends there may belong before it.
+ */
+export function mergeStretches(stretches: readonly Stretch[], descending: boolean): Stretch {
+  const order = (a: KeyPosition, b: KeyPosition) =>
+    descending ? comparePositions(b, a) : comparePositions(a, b)
+  const ends = stretches.flatMap(({ end }) => (end === null ? [] : [end]))
+  const [nearest = null] = ends.sort(order)
+  const found: PlacedKey[] = stretches
+    .flatMap(stretch => stretch.found)
+    .filter(({ position }) => nearest === null || order(position, nearest) <= 0)
+    .sort((a, b) => order(a.position, b.position))
+  return { found, end: nearest }
+}
+
+/** The order of both databases: numbers by value, texts by their UTF-8 bytes, which UTF-16 orders differently. */
+function comparePositions(a: KeyPosition, b: KeyPosition): number {
+  return compareValues(a.value, b.value) || compareValues(a.id, b.id)
+}
+
+function compareValues(a: string | number, b: string | number): number {
+  if (typeof a === 'number' && typeof b === 'number') return a - b
+  return Buffer.compare(Buffer.from(String(a)), Buffer.from(String(b)))
+}

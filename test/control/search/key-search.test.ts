@@ -1,0 +1,3 @@
+import { describeKeySearch } from './key-search.contract.ts'
+
+describeKeySearch('SQLite', async () => 'sqlite::memory:')
