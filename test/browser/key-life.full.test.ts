@@ -98,7 +98,7 @@ describe.skipIf(!has(CHROMIUM))(
 
       await page.getByRole('link', { name: 'All keys' }).click()
       await page.getByRole('link', { name: 'Active' }).click()
-      await page.waitForURL('**/keys?show=active')
+      await page.waitForURL('**/keys?state=active')
       await page.getByRole('link', { name: 'build server' }).click()
       await page.getByRole('button', { name: 'Revoke' }).click()
       const refusedAtMs = until(

@@ -112,7 +112,7 @@ function scenesOf(
     { name: 'sign-in', signedOut: true, show: open('/sign-in') },
     { name: 'workspaces', show: open('/workspaces') },
     { name: 'keys', show: open(KEYS) },
-    { name: 'keys-expiring', show: open(`${KEYS}?show=expiring`) },
+    { name: 'keys-expiring', show: open(`${KEYS}?state=expiring`) },
     { name: 'keys-none', show: open('/workspaces/ws_2/keys') },
     { name: 'key', show: open(`${KEYS}/${importer}`) },
     { name: 'key-rotated', show: open(`${KEYS}/${successor}`) },

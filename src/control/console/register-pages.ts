@@ -5,6 +5,7 @@ import type { PageDependencies } from './page-dependencies.ts'
 import { editRoutes } from './routes/edit-routes.ts'
 import { findKeyRoutes } from './routes/find-key-routes.ts'
 import { issueRoutes } from './routes/issue-routes.ts'
+import { listRoutes } from './routes/list-routes.ts'
 import { usePageErrors } from './routes/page-errors.ts'
 import { readingRoutes } from './routes/reading-routes.ts'
 import { revokeAllRoutes } from './routes/revoke-all-routes.ts'
@@ -20,6 +21,7 @@ export function registerPages(
   usePageErrors(scope, { clock: sources.registry.clock, logger })
   registerAssets(scope)
   readingRoutes(scope, sources)
+  listRoutes(scope, sources)
   issueRoutes(scope, sources)
   rotateRoutes(scope, sources)
   findKeyRoutes(scope, sources)

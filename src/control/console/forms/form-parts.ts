@@ -66,6 +66,21 @@ export function option({ type, name, value, checked, label, hint }: Option): Htm
   </div>`
 }
 
+export interface Selection {
+  readonly name: string
+  readonly label: string
+  readonly value: string
+  readonly options: readonly { readonly value: string; readonly label: string }[]
+}
+
+export function select({ name, label, value, options }: Selection): Html {
+  const items = options.map(
+    one =>
+      html`<option value="${one.value}"${one.value === value ? html` selected` : null}>${one.label}</option>`,
+  )
+  return html`<div class="field"><label for="${name}">${label}</label><select id="${name}" name="${name}">${items}</select></div>`
+}
+
 export function hidden(values: Readonly<Record<string, string>>): Html {
   const inputs = Object.entries(values).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,

@@ -1,14 +1,24 @@
-import type { KeyFilter } from '../../registry/database/key-filter.ts'
+import { DEFAULT_ORDER, type KeyList } from '../forms/key-list.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
 export const FIND_KEY = '/find-key'
+export const ALL_KEYS = '/keys'
 
+/** @param workspaceId null: keys of all workspaces */
 export function keysPath(
-  workspaceId: string,
-  { show, cursor }: { show?: KeyFilter | null; cursor?: string } = {},
+  workspaceId: string | null,
+  { cursor, ...list }: Partial<Record<keyof KeyList, string | null>> & { readonly cursor?: string } = {},
 ): string {
-  return withQuery(`${WORKSPACES}/${workspaceId}/keys`, { show, cursor })
+  const isDefault = list.sort === DEFAULT_ORDER && list.state !== 'expiring'
+  const query = { ...list, sort: isDefault ? null : list.sort, cursor }
+  const present = Object.entries(query).filter(([, value]) => value !== '')
+  const path = workspaceId === null ? ALL_KEYS : `${WORKSPACES}/${workspaceId}/keys`
+  return withQuery(path, Object.fromEntries(present))
+}
+
+export function workspacesPath({ q, cursor }: { readonly q: string; readonly cursor?: string }): string {
+  return withQuery(WORKSPACES, { q: q === '' ? null : q, cursor })
 }
 
 export function newKeyPath(workspaceId: string): string {

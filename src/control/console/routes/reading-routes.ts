@@ -1,17 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { isWorkspaceId } from '../../../domain/key/key-record.ts'
-import { KEY_FILTERS, type KeyFilter, type KeySelection } from '../../registry/database/key-filter.ts'
 import { personOfRequest, requirePerson } from '../../sign-in/authenticate-people.ts'
-import { type Problems, textField } from '../forms/form-fields.ts'
+import { textField } from '../forms/form-fields.ts'
 import { keysPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { apiPage } from '../pages/api-page.ts'
 import { auditPage } from '../pages/audit-page.ts'
 import { deliveriesPage } from '../pages/deliveries-page.ts'
 import { keyPage } from '../pages/key-page.ts'
-import { EXPIRING_DAYS, type KeyView } from '../pages/key-parts.ts'
-import { keysPage } from '../pages/keys-page.ts'
-import { workspacesPage } from '../pages/workspaces-page.ts'
+import type { KeyView } from '../pages/key-parts.ts'
 import {
   answerPage,
   creatorOf,
@@ -20,24 +16,20 @@ import {
   notFound,
   queryOf,
   viewOf,
-  viewsOf,
   workspaceOf,
 } from './page-request.ts'
 
 const PAGE_SIZE = 50
-const DAY_MS = 86_400_000
-const CURSOR = /^(?:key|audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
+const CURSOR = /^(?:audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** Routes of the pages that change nothing. */
 export function readingRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   const options = { preHandler: requirePerson, config: { operation: 'page' } } as const
   const { registry } = sources
   scope.get('/', options, async (request, reply) => reply.redirect(startPath(request), 303))
-  scope.get(WORKSPACES, options, async (request, reply) => chooseWorkspace(sources, request, reply))
   scope.get(`${WORKSPACES}/:workspaceId`, options, async (request, reply) =>
     reply.redirect(keysPath(workspaceOf(request)), 303),
   )
-  scope.get(`${WORKSPACES}/:workspaceId/keys`, options, (request, reply) => listKeys(sources, request, reply))
   scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId`, options, (request, reply) =>
     showKey(sources, request, reply),
   )
@@ -67,42 +59,6 @@ function startPath(request: FastifyRequest): string {
   const { workspaces, administrator } = personOfRequest(request)
   const [first] = workspaces
   return first !== undefined && workspaces.length === 1 && !administrator ? keysPath(first) : WORKSPACES
-}
-
-function chooseWorkspace(
-  { registry }: PageDependencies,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
-  const { workspaces, administrator } = personOfRequest(request)
-  const sent = queryOf(request)['workspace'] !== undefined && administrator
-  const typed = textField(queryOf(request), 'workspace').trim()
-  if (sent && isWorkspaceId(typed)) return reply.redirect(keysPath(typed), 303)
-  const problems: Problems = sent ? new Map([['workspace', WORKSPACE_ID_EXPECTED]]) : new Map()
-  const frame = frameOf(request, reply, { workspaceId: null, clock: registry.clock })
-  const page = workspacesPage(frame, { workspaces, administrator, typed, problems })
-  return answerPage(reply, page, sent ? 422 : 200)
-}
-
-const WORKSPACE_ID_EXPECTED =
-  'Enter the id of a workspace: 1 to 128 letters, digits and the characters - . _ ~, such as ws_1'
-
-async function listKeys(
-  { registry }: PageDependencies,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const workspaceId = workspaceOf(request)
-  const show = filterOf(textField(queryOf(request), 'show'))
-  const cursor = cursorOf(request)
-  const nowMs = registry.clock.wallMs()
-  const selection: KeySelection | null =
-    show === null ? null : { filter: show, nowMs, soonMs: nowMs + EXPIRING_DAYS * DAY_MS }
-  const found = await registry.repository.list({ workspaceId, limit: PAGE_SIZE, afterId: cursor, selection })
-  const keys = await viewsOf(found.keys, registry)
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const view = { workspaceId, keys, show, nextCursor: found.nextAfterId, isFirstPage: cursor === null }
-  return answerPage(reply, keysPage(frame, view))
 }
 
 async function showKey(
@@ -160,8 +116,4 @@ async function showDeliveries(
 function cursorOf(request: FastifyRequest): string | null {
   const cursor = textField(queryOf(request), 'cursor')
   return CURSOR.test(cursor) ? cursor : null
-}
-
-function filterOf(text: string): KeyFilter | null {
-  return KEY_FILTERS.find(filter => filter === text) ?? null
 }

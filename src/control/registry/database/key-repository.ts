@@ -3,6 +3,7 @@ import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage } from '../operations/audit.ts'
 import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
+import type { WorkspaceCounts } from '../search/count-in-workspace.ts'
 import type {
   KeyQuery,
   KeySearchPage,
@@ -120,6 +121,8 @@ export interface KeyRepository {
   search(query: KeyQuery): Promise<KeySearchPage>
   /** Keys on all pages; null if there are too many to count within two seconds. */
   count(selector: KeySelector): Promise<number | null>
+  /** For the list of one workspace; bounded. */
+  countInWorkspace(workspaceId: string): Promise<WorkspaceCounts>
   /** Workspaces with the number of their keys in each state. */
   listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage>
   /** Newest first. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
+import { countInWorkspace } from '../search/count-in-workspace.ts'
 import { countKeys } from '../search/count-keys.ts'
 import { listWorkspaces } from '../search/list-workspaces.ts'
 import { searchKeys } from '../search/search-keys.ts'
@@ -44,6 +45,7 @@ export function createKeyRepository(database: Database, clock: Clock, consoleId:
     list: page => listKeys(reader, page),
     search: query => searchKeys(reader, query, { nowMs: now(), dialect }),
     count: selector => countKeys(reader, selector, { nowMs: now(), dialect, clock }),
+    countInWorkspace: workspaceId => countInWorkspace(reader, workspaceId, now()),
     listWorkspaces: query => listWorkspaces(reader, query, { nowMs: now(), dialect }),
     listAudit: page => listAudit(reader, page),
     findAnswer: idempotency => findAnswer(reader, idempotency, now()),
