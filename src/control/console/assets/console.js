@@ -139,6 +139,12 @@ function setUpSigningOut() {
   })
 }
 
+/** Going back to the answer of a form would be an error of the browser; reloading it would submit the form again. */
+function nameSecretPage() {
+  const { then } = document.querySelector('[data-secret]')?.dataset ?? {}
+  if (then !== undefined) history.replaceState(null, '', then)
+}
+
 /** Removes secrets before the page enters the back/forward cache. */
 function forgetSecrets() {
   for (const element of document.querySelectorAll('[data-secret]')) {
@@ -158,6 +164,7 @@ setUpMenus()
 setUpForms()
 setUpFindingKeys()
 setUpSigningOut()
+nameSecretPage()
 addEventListener('pagehide', forgetSecrets)
 addEventListener('pageshow', event => {
   if (!event.persisted) return

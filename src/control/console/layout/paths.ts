@@ -25,7 +25,7 @@ export function newKeyPath(workspaceId: string): string {
   return `${keysPath(workspaceId)}/new`
 }
 
-export type KeyAction = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume'
+export type KeyAction = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued'
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeyAction): string {
   return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`

@@ -2,6 +2,7 @@ import type { ApiDocument, ApiOperation, ApiParameter } from '../../../domain/de
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { newKeyPath, openApiPath } from '../layout/paths.ts'
+import { curlExample, UNKNOWN_ADDRESS } from './code-examples.ts'
 
 export interface ApiView {
   readonly workspaceId: string
@@ -9,9 +10,6 @@ export interface ApiView {
   /** The API's URL; null if none is configured. */
   readonly gatewayUrl: string | null
 }
-
-/** A placeholder for an unknown URL. */
-export const UNKNOWN_ADDRESS = '$API'
 
 export function apiPage(frame: Frame, view: ApiView): Html {
   const { workspaceId, document, gatewayUrl } = view
@@ -21,7 +19,7 @@ export function apiPage(frame: Frame, view: ApiView): Html {
     <section class="card"><h2>Before you start</h2>
       <p>Send a key with each request: <code>Authorization: Bearer wsk_…</code>. <a href="${newKeyPath(workspaceId)}">Issue a key</a> with the scopes you need.</p>
       <p>${gatewayUrl === null ? html`In the commands, replace <code>${UNKNOWN_ADDRESS}</code> with the URL of the API.` : html`The URL of the API is <code>${gatewayUrl}</code>.`}
-      The commands read the key from the variable <code>KEY</code>, which keeps it out of the shell history.</p>
+      Each command waits for you to paste the key and press Enter, which keeps it out of the shell’s history.</p>
     </section>
     ${operations}
     <section class="card"><h2>Errors</h2>
@@ -35,7 +33,7 @@ export function apiPage(frame: Frame, view: ApiView): Html {
 function operation(path: string, described: ApiOperation, { workspaceId, gatewayUrl }: ApiView): Html {
   const { operationId, summary, description, parameters } = described
   const own = path.replace('{workspaceId}', workspaceId)
-  const command = `curl -sS "${gatewayUrl ?? UNKNOWN_ADDRESS}${own}" \\\n  -H "Authorization: Bearer $KEY"`
+  const command = curlExample(`${gatewayUrl ?? UNKNOWN_ADDRESS}${own}`)
   const id = `command-${operationId}`
   return html`<section class="card endpoint" aria-labelledby="${operationId}">
     <h2 id="${operationId}">${summary ?? operationId}</h2>
