@@ -9,9 +9,11 @@ import { requireBearerOrPerson } from './http/bearer.ts'
 import { mountCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
 import type { OpenRegistry } from './registry/open-registry.ts'
+import { createIds } from './registry/operations/ids.ts'
 import { createOperationCounter } from './registry/operations/operation-counter.ts'
 import type { SignIn } from './sign-in/create-sign-in.ts'
 import { isWebhookConfigured } from './webhooks/create-webhook.ts'
+import { createRequestedDeliveries } from './webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from './webhooks/webhook-deliveries.ts'
 
 interface PublicServerParts {
@@ -46,13 +48,18 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
 }
 
 function pageDependenciesOf(
-  { config, metrics, version = '0.0.0' }: ConsoleContext,
+  { config, metrics, clock, randomBytes, version = '0.0.0' }: ConsoleContext,
   { open, deliveries }: PublicServerParts,
 ): PageDependencies {
   const { scopes, routes } = config
   return {
     registry: open.registry,
-    deliveries: isWebhookConfigured(config.console.webhook) ? deliveries : null,
+    deliveries: isWebhookConfigured(config.console.webhook)
+      ? {
+          list: deliveries.list,
+          ...createRequestedDeliveries(deliveries, clock, createIds('msg', randomBytes)),
+        }
+      : null,
     count: createOperationCounter(metrics),
     scopes,
     routes,

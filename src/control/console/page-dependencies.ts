@@ -2,13 +2,14 @@ import type { ApiDocument } from '../../domain/describe-api.ts'
 import type { RouteConfig } from '../../domain/route.ts'
 import type { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
+import type { RequestedDeliveries } from '../webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 
 /** What the routes of pages need. */
 export interface PageDependencies {
   readonly registry: Registry
   /** Null if no webhook is configured. */
-  readonly deliveries: Pick<WebhookDeliveries, 'list'> | null
+  readonly deliveries: (Pick<WebhookDeliveries, 'list'> & RequestedDeliveries) | null
   readonly count: ReturnType<typeof createOperationCounter>
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>

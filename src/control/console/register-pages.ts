@@ -2,11 +2,12 @@ import type { FastifyInstance } from 'fastify'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { registerAssets } from './layout/assets.ts'
 import type { PageDependencies } from './page-dependencies.ts'
+import { deliveryRoutes } from './routes/delivery-routes.ts'
 import { editRoutes } from './routes/edit-routes.ts'
 import { findKeyRoutes } from './routes/find-key-routes.ts'
 import { issueRoutes } from './routes/issue-routes.ts'
 import { listRoutes } from './routes/list-routes.ts'
-import { usePageErrors } from './routes/page-errors.ts'
+import { usePageErrors, usePageNotFound } from './routes/page-errors.ts'
 import { readingRoutes } from './routes/reading-routes.ts'
 import { revokeAllRoutes } from './routes/revoke-all-routes.ts'
 import { rotateRoutes } from './routes/rotate-routes.ts'
@@ -19,9 +20,11 @@ export function registerPages(
   logger: ControlLogger,
 ): void {
   usePageErrors(scope, { clock: sources.registry.clock, logger })
+  usePageNotFound(scope)
   registerAssets(scope)
   readingRoutes(scope, sources)
   listRoutes(scope, sources)
+  deliveryRoutes(scope, sources)
   issueRoutes(scope, sources)
   rotateRoutes(scope, sources)
   findKeyRoutes(scope, sources)

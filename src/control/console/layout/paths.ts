@@ -43,6 +43,14 @@ export function deliveriesPath(workspaceId: string, cursor?: string): string {
   return withQuery(`${WORKSPACES}/${workspaceId}/deliveries`, { cursor })
 }
 
+export function testDeliveryPath(workspaceId: string): string {
+  return `${deliveriesPath(workspaceId)}/test`
+}
+
+export function deliverAgainPath(workspaceId: string, eventId: string): string {
+  return `${deliveriesPath(workspaceId)}/${eventId}/again`
+}
+
 export function apiPath(workspaceId: string): string {
   return `${WORKSPACES}/${workspaceId}/api`
 }

@@ -1,11 +1,21 @@
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
-import type { ApiError } from '../../http/api-error.ts'
+import { ApiError } from '../../http/api-error.ts'
+import { NO_RESOURCE } from '../../http/console-server.ts'
 import { explainError } from '../../http/explain-error.ts'
 import { FIND_KEY, WORKSPACES } from '../layout/paths.ts'
 import { type Problem, problemPage } from '../pages/problem-page.ts'
-import { answerPage, formAgainPath, frameOf } from './page-request.ts'
+import { answerPage, formAgainPath, frameOf, notFound } from './page-request.ts'
+
+/** Browsers get a page for an unknown path, programs JSON. */
+export function usePageNotFound(scope: FastifyInstance): void {
+  scope.setNotFoundHandler((request, reply) => {
+    if (request.headers.accept?.includes('text/html') === true) throw notFound()
+    const { status, body } = new ApiError('unknown_path', NO_RESOURCE)
+    void reply.code(status).send(body)
+  })
+}
 
 /** Shows every failure of a page as a page. */
 export function usePageErrors(

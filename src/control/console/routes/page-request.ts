@@ -8,7 +8,7 @@ import { isKeyId } from '../../registry/operations/ids.ts'
 import { csrfTokenOf, personOfRequest } from '../../sign-in/authenticate-people.ts'
 import { localPath, signInPath } from '../../sign-in/local-path.ts'
 import { maySee } from '../../sign-in/person.ts'
-import { type FormFields, listField } from '../forms/form-fields.ts'
+import { type FormFields, listField, textField } from '../forms/form-fields.ts'
 import type { Html } from '../layout/html.ts'
 import type { Frame } from '../layout/layout.ts'
 import type { KeyView } from '../pages/key-parts.ts'
@@ -93,6 +93,14 @@ export function answerPage(reply: FastifyReply, page: Html, status = 200): Fasti
 /** The parsers of forms and of queries yield this type. */
 export function fieldsOf(request: FastifyRequest): FormFields {
   return (request.body ?? {}) as FormFields
+}
+
+const CURSOR = /^(?:audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
+
+/** An invalid cursor shows the first page. */
+export function cursorOf(request: FastifyRequest): string | null {
+  const cursor = textField(queryOf(request), 'cursor')
+  return CURSOR.test(cursor) ? cursor : null
 }
 
 export function queryOf(request: FastifyRequest): FormFields {

@@ -1,26 +1,23 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { personOfRequest, requirePerson } from '../../sign-in/authenticate-people.ts'
-import { textField } from '../forms/form-fields.ts'
 import { keysPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { apiPage } from '../pages/api-page.ts'
 import { auditPage } from '../pages/audit-page.ts'
-import { deliveriesPage } from '../pages/deliveries-page.ts'
 import { keyPage } from '../pages/key-page.ts'
 import type { KeyView } from '../pages/key-parts.ts'
 import {
   answerPage,
   creatorOf,
+  cursorOf,
   frameOf,
   keyOf,
   notFound,
-  queryOf,
   viewOf,
   workspaceOf,
 } from './page-request.ts'
 
 const PAGE_SIZE = 50
-const CURSOR = /^(?:audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** Routes of the pages that change nothing. */
 export function readingRoutes(scope: FastifyInstance, sources: PageDependencies): void {
@@ -35,9 +32,6 @@ export function readingRoutes(scope: FastifyInstance, sources: PageDependencies)
   )
   scope.get(`${WORKSPACES}/:workspaceId/audit`, options, (request, reply) =>
     showAudit(sources, request, reply),
-  )
-  scope.get(`${WORKSPACES}/:workspaceId/deliveries`, options, (request, reply) =>
-    showDeliveries(sources, request, reply),
   )
   scope.get(`${WORKSPACES}/:workspaceId/api`, options, async (request, reply) => {
     const workspaceId = workspaceOf(request)
@@ -82,7 +76,7 @@ async function showKey(
 }
 
 async function showAudit(
-  { registry, deliveries }: PageDependencies,
+  { registry }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -91,29 +85,7 @@ async function showAudit(
   const options = { workspaceId, limit: PAGE_SIZE, afterId: cursor }
   const { entries, nextAfterId } = await registry.repository.listAudit(options)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const keys = await registry.repository.findByIds(entries.map(({ keyId }) => keyId))
   const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
-  return answerPage(
-    reply,
-    auditPage(frame, { workspaceId, entries, ...paging, hasWebhook: deliveries !== null }),
-  )
-}
-
-async function showDeliveries(
-  { registry, deliveries }: PageDependencies,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const workspaceId = workspaceOf(request)
-  if (deliveries === null) throw notFound()
-  const cursor = cursorOf(request)
-  const found = await deliveries.list({ workspaceId, limit: PAGE_SIZE, afterId: cursor })
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const paging = { nextCursor: found.nextAfterId, isFirstPage: cursor === null }
-  return answerPage(reply, deliveriesPage(frame, { workspaceId, deliveries: found.deliveries, ...paging }))
-}
-
-/** An invalid cursor shows the first page. */
-function cursorOf(request: FastifyRequest): string | null {
-  const cursor = textField(queryOf(request), 'cursor')
-  return CURSOR.test(cursor) ? cursor : null
+  return answerPage(reply, auditPage(frame, { workspaceId, entries, keys, ...paging }))
 }
