@@ -65,5 +65,11 @@ function pageDependenciesOf(
     routes,
     document: describeApi(config, version),
     gatewayUrl: config.console.gatewayUrl?.replace(/\/$/, '') ?? null,
+    hasOriginOfGateway: originOf(config.console.gatewayUrl) === originOf(config.console.publicUrl),
   }
+}
+
+/** @returns null without a URL */
+function originOf(url: string | undefined): string | null {
+  return URL.parse(url ?? '')?.origin ?? null
 }

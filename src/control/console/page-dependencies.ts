@@ -17,4 +17,6 @@ export interface PageDependencies {
   readonly document: ApiDocument
   /** The API's public URL; null if none is configured. */
   readonly gatewayUrl: string | null
+  /** Whether the API has the origin of the console. */
+  readonly hasOriginOfGateway: boolean
 }

@@ -80,6 +80,9 @@ test('of two people who edit one key, the second sees what the first changed and
   expect(late.text).toMatch(/Edited by <span[^>]*><bdi>Grace &lt;i&gt;Hopper/)
   expect(late.text).toMatch(/Name: “<bdi>build server<\/bdi>” became “<bdi>build server, EU<\/bdi>”/)
   expect(late.text).toMatch(/Description: empty became “<bdi>moved/)
+  // The name, which the second person left alone, is the new one.
+  expect(late.text).toContain('value="build server, EU"')
+  expect(late.text).toContain('value="mine"')
   const [, version = ''] = /name="version" value="(\d+)"/.exec(late.text) ?? []
   expect((await edit(ada, { description: 'mine', version })).status).toBe(303)
   expect((await ada.call('GET', `/keys/${id}`)).body.key.description).toBe('mine')

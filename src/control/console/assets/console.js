@@ -128,6 +128,46 @@ function setUpFindingKeys() {
   }
 }
 
+const TRY_TIMEOUT_MS = 10_000
+const SHOWN_LENGTH = 20_000
+
+/** Sends a request with a pasted key to the API, which has the origin of this page, and no cookies. */
+async function tryRequest(url, key) {
+  if (key === '') return 'Paste a key above first.'
+  const headers = { authorization: `Bearer ${key}` }
+  const signal = AbortSignal.timeout(TRY_TIMEOUT_MS)
+  try {
+    const response = await fetch(url, {
+      headers,
+      signal,
+      credentials: 'omit',
+      cache: 'no-store',
+      redirect: 'error',
+    })
+    return `${response.status} ${response.statusText}\n\n${(await response.text()).slice(0, SHOWN_LENGTH)}`
+  } catch {
+    return `No response from the API within ${TRY_TIMEOUT_MS / 1000} seconds.`
+  }
+}
+
+function setUpTrying() {
+  const key = document.getElementById('try-key')
+  if (key === null) return
+  document.getElementById('try').hidden = false
+  addEventListener('pagehide', () => {
+    key.value = ''
+  })
+  for (const button of document.querySelectorAll('button[data-tries]')) {
+    button.hidden = false
+    button.addEventListener('click', async () => {
+      const text = document.createElement('pre')
+      text.tabIndex = 0
+      text.textContent = await tryRequest(button.dataset.tries, key.value.trim())
+      document.getElementById(button.dataset.output).replaceChildren(text)
+    })
+  }
+}
+
 /** Number of sign-outs in this tab. */
 const signOuts = () => Number(sessionStorage.getItem('signOuts') ?? 0)
 const signOutsBefore = signOuts()
@@ -163,6 +203,7 @@ setUpChoices()
 setUpMenus()
 setUpForms()
 setUpFindingKeys()
+setUpTrying()
 setUpSigningOut()
 nameSecretPage()
 addEventListener('pagehide', forgetSecrets)

@@ -1,5 +1,6 @@
 import type { EditRequest } from '../../../domain/key/edit-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import { type AuditEntry, type AuditValue, changesOf } from '../../registry/operations/audit.ts'
 import { dateText } from '../layout/times.ts'
 import { type FormFields, type Problems, textField } from './form-fields.ts'
 import { problemOfName } from './issue-form.ts'
@@ -31,9 +32,36 @@ export function readEditForm(fields: FormFields): EditForm {
     name: textField(fields, 'name').trim(),
     description: textField(fields, 'description').trim(),
     date: textField(fields, 'date').trim(),
-    allowedCidrs: textField(fields, 'allowedCidrs'),
+    // Browsers send CR LF.
+    allowedCidrs: textField(fields, 'allowedCidrs').replaceAll('\r\n', '\n'),
     version: VERSION.test(version) ? Number(version) : null,
   }
+}
+
+const TEXT_FIELDS = ['name', 'description', 'allowedCidrs'] as const
+
+/**
+ * A form of an earlier version, with the present value of each field that the person left as it was.
+ * @param meanwhile changes since that version, newest first
+ */
+export function rebaseEditForm(
+  form: EditForm,
+  record: KeyRecord,
+  meanwhile: readonly AuditEntry[],
+): EditForm {
+  const present = startEditForm(record)
+  const rebased = { ...form }
+  for (const field of TEXT_FIELDS) {
+    const changes = meanwhile.map(entry => changesOf(entry)[field]).filter(change => change !== undefined)
+    const first = changes.at(-1)
+    if (first !== undefined && textOf(first.old) === form[field]) rebased[field] = present[field]
+  }
+  return rebased
+}
+
+function textOf(value: AuditValue): string {
+  if (value === null) return ''
+  return typeof value === 'object' ? value.join('\n') : String(value)
 }
 
 export type EditFormResult =

@@ -27,7 +27,7 @@ export interface KeyList {
   readonly sort: KeyOrder
 }
 
-/** Whatever is unknown or malformed counts as absent. */
+/** A parameter that is unknown or malformed counts as absent. */
 export function readKeyList(query: FormFields, scopes: readonly string[]): KeyList {
   const state = textField(query, 'state')
   const scope = textField(query, 'scope')

@@ -1,4 +1,9 @@
-import type { AuditEntry, AuditValue } from '../../registry/operations/audit.ts'
+import {
+  type AuditChanges,
+  type AuditEntry,
+  type AuditValue,
+  changesOf,
+} from '../../registry/operations/audit.ts'
 import { type Html, html, type Piece } from '../layout/html.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { ago, instantText } from '../layout/times.ts'
@@ -17,23 +22,23 @@ export function changeList(entries: readonly AuditEntry[], nowMs: number): Html 
   return html`<ul>${entries.map(entry => item(entry, nowMs))}</ul>`
 }
 
-function item({ action, actor, atMs, detail }: AuditEntry, nowMs: number): Html {
+function item(entry: AuditEntry, nowMs: number): Html {
+  const { action, actor, atMs, detail } = entry
   const by = detail['by']
-  return html`<li>${ACTIONS[action]} by ${actorName(actor, typeof by === 'string' ? by : null)} ${ago(atMs, nowMs)}${fields(detail['changes'])}</li>`
+  return html`<li>${ACTIONS[action]} by ${actorName(actor, typeof by === 'string' ? by : null)} ${ago(atMs, nowMs)}${fields(changesOf(entry))}</li>`
 }
 
-function fields(changes: AuditEntry['detail'][string] | undefined): Piece {
-  if (changes === null || typeof changes !== 'object' || Array.isArray(changes)) return null
+function fields(changes: AuditChanges): Piece {
   const items = Object.entries(changes).map(
     ([field, change]) =>
       html`<li>${FIELDS[field] ?? field}: ${valueText(field, change.old)} became ${valueText(field, change.new)}</li>`,
   )
-  return html`<ul>${items}</ul>`
+  return items.length === 0 ? null : html`<ul>${items}</ul>`
 }
 
 function valueText(field: string, value: AuditValue): Piece {
   if (value === null || value === '') return 'empty'
   if (field === 'expiresAt') return instantText(Date.parse(String(value)))
   if (typeof value === 'string' || typeof value === 'number') return html`“${markInvisible(String(value))}”`
-  return value.length === 0 ? 'any address' : value.join(', ')
+  return value.length === 0 ? 'every address' : value.join(', ')
 }

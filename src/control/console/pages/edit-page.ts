@@ -34,7 +34,7 @@ export function editPage(frame: Frame, view: EditView): Html {
       ${textInput({ name: 'name', label: 'Name', hint: 'The program that uses the key', problems }, form.name, html`type="text" maxlength="${MAX_NAME_LENGTH * 2}" required`)}
       ${textInput({ name: 'description', label: 'Description', hint: 'Optional, such as the owner or a ticket. Clients of the API never see it', problems }, form.description, html`type="text" maxlength="${MAX_DESCRIPTION_LENGTH * 2}"`)}
       ${expiryField(view, frame.nowMs)}
-      ${textArea({ name: 'allowedCidrs', label: 'Allowed addresses', hint: html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Empty: any address`, problems }, form.allowedCidrs)}
+      ${textArea({ name: 'allowedCidrs', label: 'Allowed addresses', hint: html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`, problems }, form.allowedCidrs)}
       <div class="actions"><button class="primary">${meanwhile === null ? 'Save' : 'Save my entries'}</button> <a href="${back}">Cancel</a></div>
     </form>`
   const failed = problems.size > 0 || meanwhile !== null
@@ -57,7 +57,7 @@ function expiryField({ key, form, problems }: EditView, nowMs: number): Html | n
 function conflict(meanwhile: readonly AuditEntry[], nowMs: number): Html {
   return html`<section class="notice warn" role="alert" tabindex="-1" autofocus aria-labelledby="conflict">
     <h2 id="conflict">This key was changed meanwhile</h2>
-    <p>Nothing was saved. The form below holds your entries; saving them replaces what others have entered in the same fields.</p>
+    <p>Nothing was saved. Fields that you did not change now hold the present values; saving replaces the others.</p>
     ${changeList(meanwhile, nowMs)}
   </section>`
 }

@@ -14,7 +14,7 @@ export interface RevokeAllView {
   readonly problems: Problems
 }
 
-/** Asks for the workspace id, so that nobody ends all keys of the wrong one by two clicks. */
+/** Asks for the workspace id: two clicks are not enough to revoke all keys of the wrong workspace. */
 export function revokeAllPage(frame: Frame, { workspaceId, typed, problems }: RevokeAllView): Html {
   const field = {
     name: 'workspace',

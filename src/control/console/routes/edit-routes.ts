@@ -3,7 +3,13 @@ import { keyState } from '../../../domain/key/key-record.ts'
 import { callerOf } from '../../http/request-context.ts'
 import type { StoredKey } from '../../registry/database/key-repository.ts'
 import { editKey } from '../../registry/operations/edit.ts'
-import { checkEditForm, type EditForm, readEditForm, startEditForm } from '../forms/edit-form.ts'
+import {
+  checkEditForm,
+  type EditForm,
+  readEditForm,
+  rebaseEditForm,
+  startEditForm,
+} from '../forms/edit-form.ts'
 import { NO_PROBLEMS, type Problems } from '../forms/form-fields.ts'
 import { keyPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
@@ -96,7 +102,11 @@ async function showConflict(
   const meanwhile = await registry.repository.listHistory(record, since)
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const key = await viewOf(record, registry)
-  return answerPage(reply, editPage(frame, { key, form, problems, meanwhile }), 412)
+  return answerPage(
+    reply,
+    editPage(frame, { key, form: rebaseEditForm(form, record, meanwhile), problems, meanwhile }),
+    412,
+  )
 }
 
 function refuseFinal(

@@ -35,9 +35,10 @@ export function readingRoutes(scope: FastifyInstance, sources: PageDependencies)
   )
   scope.get(`${WORKSPACES}/:workspaceId/api`, options, async (request, reply) => {
     const workspaceId = workspaceOf(request)
-    const { document, gatewayUrl } = sources
+    const { document, routes, gatewayUrl, hasOriginOfGateway } = sources
+    const canTry = gatewayUrl !== null && hasOriginOfGateway
     const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-    return answerPage(reply, apiPage(frame, { workspaceId, document, gatewayUrl }))
+    return answerPage(reply, apiPage(frame, { workspaceId, document, routes, gatewayUrl, canTry }))
   })
   scope.get(`${WORKSPACES}/:workspaceId/api/openapi.json`, options, async request => {
     workspaceOf(request)

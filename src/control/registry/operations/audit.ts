@@ -39,7 +39,7 @@ export type AuditDetail = Readonly<Record<string, AuditValue | AuditChanges>>
 
 export type AuditValue = string | number | null | readonly string[]
 /** The fields that an edit changed, by their public names. */
-type AuditChanges = Readonly<Record<string, { readonly old: AuditValue; readonly new: AuditValue }>>
+export type AuditChanges = Readonly<Record<string, { readonly old: AuditValue; readonly new: AuditValue }>>
 
 export interface AuditPage {
   readonly entries: readonly AuditEntry[]
@@ -115,6 +115,17 @@ const SHOWN_FIELDS: Readonly<
   description: { name: 'description', valueOf: ({ description }) => description },
   expiresAtMs: { name: 'expiresAt', valueOf: ({ expiresAtMs }) => instant(expiresAtMs) },
   allowedCidrs: { name: 'allowedCidrs', valueOf: ({ allowedCidrs }) => allowedCidrs },
+}
+
+/** What an edit changed, by public names; empty for other actions. */
+export function changesOf({ detail }: Pick<AuditEntry, 'detail'>): AuditChanges {
+  const changes = detail['changes']
+  return typeof changes === 'object' && changes !== null && !isList(changes) ? changes : {}
+}
+
+/** Array.isArray does not narrow readonly arrays. */
+function isList(value: object): value is readonly unknown[] {
+  return Array.isArray(value)
 }
 
 function entryOf(

@@ -1,5 +1,4 @@
-import type { KeyState } from '../../../domain/key/key-record.ts'
-import type { StoredKey } from '../database/key-repository.ts'
+import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
 
 export const KEY_SORTS = ['createdAt', 'expiresAt', 'lastUsedAt', 'name'] as const
 export type KeySort = (typeof KEY_SORTS)[number]
@@ -35,7 +34,9 @@ export interface KeyPosition {
   readonly id: string
 }
 
-export interface FoundKey extends StoredKey {
+export interface FoundKey {
+  readonly record: KeyRecord
+  readonly digest: string
   readonly lastUsedAtMs: number | null
 }
 
