@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import './supported-node.cjs'
 
-// Only after the version check: an older Node could not even link what follows.
+// Imported after the version check: an older Node could not even link it.
 const { runProgram } = await import('./cli/program.ts')
 
 await runProgram({

@@ -1,6 +1,6 @@
 {{/*
-Values that contradict each other, refused all at once, each with a sentence that says what to set. What a single value
-may be is in values.schema.json.
+Rejects values that contradict each other, all in one message, each with what to set. values.schema.json checks single
+values.
 */}}
 {{- define "postern.guards" -}}
 {{- $wrong := dict "list" list -}}
@@ -28,21 +28,21 @@ may be is in values.schema.json.
 {{- end -}}
 
 {{- define "postern.guardSettings" -}}
-{{- $settings := include "postern.effective" . | fromYaml -}}
+{{- $settings := include "postern.given" . | fromYaml -}}
 {{- $used := dict -}}
 {{- $listeners := list .plane "ops" -}}
 {{- if eq .plane "console" }}{{ $listeners = list "console" "console.internal" "ops" }}{{ end -}}
 {{- range $listener := $listeners -}}
 {{- $port := include "postern.port" (merge (dict "listener" $listener) $) | int -}}
 {{- if eq $port 0 -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.port is 0, which takes any port: set the one that Services and probes shall find, such as 8080" $listener)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.port is 0, which means any free port: set the port for Services and probes, such as 8080" $listener)) -}}
 {{- else if hasKey $used (toString $port) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.port and config.%s.port are both %d: set them apart" (get $used (toString $port)) $listener $port)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.port and config.%s.port are both %d: set different ports" (get $used (toString $port)) $listener $port)) -}}
 {{- end -}}
 {{- $_ := set $used (toString $port) $listener -}}
 {{- $host := include "postern.at" (dict "tree" $settings "path" (printf "%s.host" $listener)) -}}
 {{- if regexMatch "^(127\\.|localhost$|\\[?::1\\]?$)" $host -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.host is %s, which is not reachable from outside the pod: leave it out" $listener $host)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s.host is %s, which is not reachable from outside the pod: remove it" $listener $host)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -58,23 +58,23 @@ may be is in values.schema.json.
 {{- if eq .path "upstream.headers" -}}
 {{- range $name, $header := ($given.upstream | default dict).headers -}}
 {{- if not (kindIs "map" $header) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.upstream.headers.%s is a value that may be secret, and values are no place for secrets: put it into a Secret and set secrets.upstream.headers.%s.existingSecret" $name $name)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.upstream.headers.%s may be a secret, and values must not contain secrets: put it into a Secret and set secrets.upstream.headers.%s.existingSecret" $name $name)) -}}
 {{- end -}}
 {{- end -}}
 {{- else if and $value (not .address) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s is a secret, and values are no place for secrets: put it into a Secret and set secrets.%s.existingSecret" .path .path)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s is a secret, and values must not contain secrets: put it into a Secret and set secrets.%s.existingSecret" .path .path)) -}}
 {{- else if regexMatch "//[^,]*:[^,]*@|[?&]password=" $value -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s holds a password, and values are no place for secrets: put the address into a Secret and set secrets.%s.existingSecret" .path .path)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "config.%s contains a password, and values must not contain secrets: put the address into a Secret and set secrets.%s.existingSecret" .path .path)) -}}
 {{- end -}}
 {{- $twin := include "postern.at" (dict "tree" $given "path" (printf "%sFile" .path)) -}}
 {{- if and (hasKey $references .path) (or $value $twin) (ne .path "upstream.headers") -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "secrets.%s and config.%s%s say the same thing twice: leave one of them out" .path .path (ternary "File" "" (not (empty $twin))))) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "secrets.%s and config.%s%s set the same setting: remove one of them" .path .path (ternary "File" "" (not (empty $twin))))) -}}
 {{- end -}}
 {{- end -}}
 {{- $pod := include "postern.podSettings" . | fromYaml -}}
 {{- range $pod.extraEnv -}}
 {{- if and (hasKey $environment .name) .value -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraEnv holds %s, and an environment is no place for secrets: put it into a Secret and set secrets.%s.existingSecret" .name (get $environment .name))) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraEnv contains %s, and an environment must not contain secrets: put it into a Secret and set secrets.%s.existingSecret" .name (get $environment .name))) -}}
 {{- end -}}
 {{- end -}}
 {{- $wanting := include "postern.wanting" . | splitList " " | compact -}}
@@ -85,7 +85,7 @@ may be is in values.schema.json.
 {{- end -}}
 {{- end -}}
 
-{{/* One kind of Redis or none: half a kind would be none, unnoticed. */}}
+{{/* At most one kind of Redis. A name without Sentinels, or Sentinels without a name, would silently mean no Redis. */}}
 {{- define "postern.guardRedis" -}}
 {{- $redis := (include "postern.settingsFile" . | fromYaml).redis | default dict -}}
 {{- $sentinel := $redis.sentinel | default dict -}}
@@ -97,7 +97,7 @@ may be is in values.schema.json.
 {{- include "postern.wrong" (dict "into" .into "say" (printf "%s are different kinds of Redis: set one of them" ($kinds | join " and "))) -}}
 {{- end -}}
 {{- if and (has "redis.sentinel" $kinds) (not (and $sentinel.name $sentinel.urls)) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "config.redis.sentinel wants both: set name, under which the Sentinels know the primary, and urls, where they are") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.redis.sentinel is incomplete: set name, the Sentinels' name of the primary, and urls, their addresses") -}}
 {{- end -}}
 {{- end -}}
 
@@ -106,7 +106,7 @@ may be is in values.schema.json.
 {{- $least := include "postern.drainSeconds" . | int -}}
 {{- if not (kindIs "invalid" $pod.terminationGracePeriodSeconds) -}}
 {{- if lt (int $pod.terminationGracePeriodSeconds) $least -}}
-{{- include "postern.wrong" (dict "into" .into "say" (printf "pod.terminationGracePeriodSeconds is %d, which cuts off requests: set at least %d (config.drain.delayMs and timeoutMs, and 5 s), or null to have it worked out" (int $pod.terminationGracePeriodSeconds) $least)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "pod.terminationGracePeriodSeconds is %d, which cuts off requests: set at least %d (config.drain.delayMs, config.drain.timeoutMs and 5 s), or null for the default" (int $pod.terminationGracePeriodSeconds) $least)) -}}
 {{- end -}}
 {{- end -}}
 {{- range $mount := list "/etc/postern/config" (include "postern.secretsDirectory" .) "/tmp" -}}
@@ -118,7 +118,7 @@ may be is in values.schema.json.
 {{- end -}}
 {{- range $pod.extraVolumes -}}
 {{- if has .name (list "config" "secrets" "tmp" "data") -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraVolumes has one of the name %s, which the chart uses itself: set another name" .name)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraVolumes has one named %s, a name that the chart uses itself: set another name" .name)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -131,10 +131,10 @@ may be is in values.schema.json.
 {{- range $values.httpRoute.rules -}}
 {{- range .backendRefs -}}
 {{- if hasSuffix "-ops" (toString .name) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s: probes and metrics are not for the outside, leave backendRefs out" $.plane .name)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s: probes and metrics must not be public, remove backendRefs" $.plane .name)) -}}
 {{- end -}}
 {{- if eq (toString .name) (include "postern.internalName" $.root) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s, which is for gateways alone: leave backendRefs out" $.plane .name)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s, which is only for gateways: remove backendRefs" $.plane .name)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -147,20 +147,20 @@ may be is in values.schema.json.
 {{- $given := include "postern.given" . | fromYaml -}}
 {{- $values := .root.Values.gateway -}}
 {{- if not (include "postern.at" (dict "tree" $given "path" "upstream.url")) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "config.upstream.url is missing: set it to the address of the workspace/files service, such as http://workspaces.default.svc:8080") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.upstream.url is missing: set it to the address of your service, such as http://workspaces.default.svc:8080") -}}
 {{- end -}}
 {{- $keyService := include "postern.at" (dict "tree" $given "path" "keyService.url") -}}
 {{- if not (or $keyService .root.Values.console.enabled (include "postern.usesRedis" .)) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "there is no key service and no Redis: set secrets.redis.url.existingSecret or config.redis.url, console.enabled to true, or config.keyService.url to a key service of your own") -}}
 {{- end -}}
 {{- if and $keyService (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "keyService.token") .))) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "config.keyService.url names a key service of your own, which wants a token: set secrets.keyService.token.existingSecret") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.keyService.url names a key service of your own, which requires a token: set secrets.keyService.token.existingSecret") -}}
 {{- end -}}
 {{- include "postern.guardPair" (merge (dict "section" "upstream.tls") .) -}}
 {{- include "postern.guardPair" (merge (dict "section" "keyService.tls") .) -}}
 {{- $wanted := and .root.Values.console.enabled (not $keyService) (include "postern.hasFile" (dict "root" .root "plane" "console" "path" "console.internal.tls.clientCaFile")) -}}
 {{- if and $wanted (not (include "postern.hasFile" (merge (dict "path" "keyService.tls.certFile") .))) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile makes the console refuse gateways without a certificate: set certFile and keyFile below secrets.keyService.tls") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile makes the console reject gateways without a certificate: set certFile and keyFile below secrets.keyService.tls") -}}
 {{- end -}}
 {{- with $values.autoscaling -}}
 {{- if .enabled -}}
@@ -168,16 +168,16 @@ may be is in values.schema.json.
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "gateway.autoscaling.minReplicas is %d and maxReplicas %d: set minReplicas to no more than maxReplicas" (int .minReplicas) (int .maxReplicas))) -}}
 {{- end -}}
 {{- if not (or .targetCPUUtilizationPercentage .metrics) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling has nothing to go by: set targetCPUUtilizationPercentage or metrics") -}}
+{{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling has no target: set targetCPUUtilizationPercentage or metrics") -}}
 {{- end -}}
 {{- if and .targetCPUUtilizationPercentage (not (($values.resources.requests | default dict).cpu)) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling goes by the requested processor time, and none is: set gateway.resources.requests.cpu") -}}
+{{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling needs a CPU request as its base: set gateway.resources.requests.cpu") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Certificate and key, both or neither: dict root, plane, into, section. */}}
+{{/* Requires certificate and key together: dict root, plane, into, section. */}}
 {{- define "postern.guardPair" -}}
 {{- $both := list -}}
 {{- range $name := list "certFile" "keyFile" -}}
@@ -192,15 +192,15 @@ may be is in values.schema.json.
 {{- $given := include "postern.given" . | fromYaml -}}
 {{- include "postern.guardPair" (merge (dict "section" "console.internal.tls") .) -}}
 {{- if and (include "postern.hasFile" (merge (dict "path" "console.internal.tls.clientCaFile") .)) (not (include "postern.internalTls" .root)) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile wants TLS: set certFile and keyFile below secrets.console.internal.tls as well") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile requires TLS: set certFile and keyFile below secrets.console.internal.tls as well") -}}
 {{- end -}}
 {{- $url := include "postern.at" (dict "tree" $given "path" "database.url") -}}
 {{- if eq (include "postern.database" .root) "sqlite" -}}
 {{- if gt (int .root.Values.console.replicas) 1 -}}
-{{- include "postern.wrong" (dict "into" .into "say" (printf "console.replicas is %d, and a SQLite file has room for one: set console.replicas to 1, or secrets.database.url.existingSecret to the address of a PostgreSQL" (int .root.Values.console.replicas))) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "console.replicas is %d, but SQLite allows one pod: set console.replicas to 1, or secrets.database.url.existingSecret for PostgreSQL" (int .root.Values.console.replicas))) -}}
 {{- end -}}
 {{- if and $url (not (hasPrefix (printf "sqlite:%s/" (include "postern.dataDirectory" .)) $url)) -}}
-{{- include "postern.wrong" (dict "into" .into "say" (printf "config.database.url is %s, which is not on the volume and would be lost: leave it out, or put it below %s/" $url (include "postern.dataDirectory" .))) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "config.database.url is %s, which is not on the volume and would be lost: remove it, or use a path below %s/" $url (include "postern.dataDirectory" .))) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -209,17 +209,17 @@ may be is in values.schema.json.
 {{- $console := (include "postern.given" . | fromYaml).console | default dict -}}
 {{- $oidc := $console.oidc | default dict -}}
 {{- if and $oidc.issuer (not (and $oidc.clientId $console.publicUrl)) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "config.console.oidc.issuer wants two more: set config.console.oidc.clientId to what the provider calls the console, and config.console.publicUrl to its address in browsers") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.console.oidc.issuer requires two more settings: set config.console.oidc.clientId to the console's client id at the provider, and config.console.publicUrl to its public address") -}}
 {{- end -}}
 {{- if and $oidc.clientId (not $oidc.issuer) -}}
-{{- include "postern.wrong" (dict "into" .into "say" "config.console.oidc.clientId is of no use alone: set config.console.oidc.issuer to the provider at which people sign in") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "config.console.oidc.clientId has no effect alone: set config.console.oidc.issuer to your identity provider") -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "postern.guardMonitoring" -}}
 {{- $monitoring := .root.Values.monitoring -}}
 {{- if and $monitoring.podMonitor.enabled $monitoring.serviceMonitor.enabled -}}
-{{- include "postern.wrong" (dict "into" .into "say" "monitoring.podMonitor and monitoring.serviceMonitor would both count the same pods: set one of them to enabled: false") -}}
+{{- include "postern.wrong" (dict "into" .into "say" "monitoring.podMonitor and monitoring.serviceMonitor would scrape the same pods twice: set enabled: false on one of them") -}}
 {{- end -}}
 {{- if and $monitoring.dashboards.grafanaOperator.enabled (not $monitoring.dashboards.enabled) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "monitoring.dashboards.grafanaOperator reads the dashboards' ConfigMaps: set monitoring.dashboards.enabled to true") -}}
@@ -229,7 +229,7 @@ may be is in values.schema.json.
 {{- range $rules.groups }}{{ range .rules }}{{ with .alert }}{{ $names = append $names . }}{{ end }}{{ end }}{{ end -}}
 {{- range $name := concat (list) $monitoring.prometheusRule.disabled (keys $monitoring.prometheusRule.overrides) -}}
 {{- if not (has $name $names) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule names the alert %s, which there is not: set one of %s" $name ($names | uniq | sortAlpha | join ", "))) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule names the alert %s, which does not exist: use one of %s" $name ($names | uniq | sortAlpha | join ", "))) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,9 +1,9 @@
-{{/* Whether the cluster has a kind, or is trusted to: dict root, api. */}}
+{{/* Whether the cluster knows a kind, or monitoring.trustApis is set: dict root, api. */}}
 {{- define "postern.hasApi" -}}
 {{- if or .root.Values.monitoring.trustApis (.root.Capabilities.APIVersions.Has .api) }}yes{{ end -}}
 {{- end -}}
 
-{{/* All groups of the rules files, as YAML `groups: […]`. Files that hold none, such as unit tests, are passed over. */}}
+{{/* All groups of the rule files, as YAML `groups: […]`. Skips files without groups, such as unit tests. */}}
 {{- define "postern.ruleFiles" -}}
 {{- $groups := list -}}
 {{- range $path, $_ := .Files.Glob "alerts/**.yaml" -}}
@@ -13,7 +13,7 @@
 {{- toYaml (dict "groups" $groups) -}}
 {{- end -}}
 
-{{/* An expression that compares with another number than its first: dict expr, with. A comparison with `> 0` stays. */}}
+{{/* Replaces the threshold of an expression, the first number it compares with, unless it is 0: dict expr, with. */}}
 {{- define "postern.compare" -}}
 {{- $first := regexReplaceAll "[^0-9.]" (regexFind "[<>]=? *[0-9.]+" .expr) "" -}}
 {{- if or (empty $first) (eq $first "0") -}}
@@ -23,7 +23,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* dict root, plane, monitor. The rules know their targets by a job with "postern" in it, for any name of the release. */}}
+{{/* One scrape endpoint: dict root, plane, monitor. The rules select jobs by "postern", so the job always contains it. */}}
 {{- define "postern.endpoint" -}}
 {{- $name := include "postern.planeName" . -}}
 port: ops
@@ -41,7 +41,7 @@ metricRelabelings:
 {{- end }}
 {{- end -}}
 
-{{/* The ops port by a name of its own, for Prometheus and for the test; no route ever leads here. */}}
+{{/* A headless Service for the ops port, for Prometheus and the test. No route leads to it. */}}
 {{- define "postern.opsService" -}}
 apiVersion: v1
 kind: Service
@@ -59,7 +59,7 @@ spec:
       protocol: TCP
 {{- end -}}
 
-{{/* The place of a runbook: dict url (with `{page}`, `{alert}` or `{anchor}`), link (`$runbooks#posternabsent`, or without an anchor). */}}
+{{/* URL of a runbook: dict url (with `{page}`, `{alert}` or `{anchor}`), link (`$runbooks#posternabsent`, or without an anchor). */}}
 {{- define "postern.runbook" -}}
 {{- $anchor := regexReplaceAll "^[^#]*#?" .link "" -}}
 {{- if $anchor -}}
@@ -69,7 +69,7 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* Links of a dashboard or a panel that lead somewhere: dict links, urls. */}}
+{{/* The links of a dashboard or panel whose URL is known: dict links, urls. */}}
 {{- define "postern.links" -}}
 {{- $kept := list -}}
 {{- range $link := .links -}}
@@ -84,7 +84,7 @@ spec:
 {{- toJson (dict "links" $kept) -}}
 {{- end -}}
 
-{{/* A dashboard with your addresses in place of ours, which lead nowhere: dict root, text. */}}
+{{/* A dashboard with the configured URLs in place of the placeholders: dict root, text. */}}
 {{- define "postern.dashboard" -}}
 {{- $monitoring := .root.Values.monitoring -}}
 {{- $wanted := $monitoring.dashboards -}}

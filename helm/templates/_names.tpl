@@ -1,4 +1,4 @@
-{{/* Names and labels. Every template here takes the root, or a dict with root and plane ("gateway" or "console"). */}}
+{{/* Names and labels. Templates take the root, or a dict with root and plane ("gateway" or "console"). */}}
 
 {{- define "postern.name" -}}
 {{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
@@ -30,7 +30,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .plane }}
 {{- end -}}
 
-{{/* Without a plane: of an object that belongs to both. */}}
+{{/* Labels of an object. Omit the plane for an object that belongs to both. */}}
 {{- define "postern.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 }}
 app.kubernetes.io/name: {{ include "postern.name" .root }}
@@ -46,7 +46,7 @@ app.kubernetes.io/part-of: postern
 {{- end }}
 {{- end -}}
 
-{{/* metadata of an object: dict root, plane, name, and labels and annotations of its own */}}
+{{/* Metadata of an object: dict root, plane, name, and optionally labels and annotations. */}}
 {{- define "postern.metadata" -}}
 name: {{ .name }}
 namespace: {{ .root.Release.Namespace }}

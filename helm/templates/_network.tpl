@@ -1,4 +1,4 @@
-{{/* Ports for a rule, from values or else from addresses (with or without scheme): dict given, addresses, default. */}}
+{{/* Ports of a rule, from values, else from addresses (with or without scheme): dict given, addresses, default. */}}
 {{- define "postern.portsOf" -}}
 {{- $ports := .given -}}
 {{- if not $ports -}}
@@ -13,7 +13,7 @@
 {{- $ports | uniq | toJson -}}
 {{- end -}}
 
-{{/* One rule: dict direction ("to" or "from"), peers, ports, protocols. No peers: any peer. */}}
+{{/* One rule: dict direction ("to" or "from"), peers, ports, protocols. Without peers it allows every peer. */}}
 {{- define "postern.networkRule" -}}
 - ports:
   {{- range $port := .ports }}
@@ -33,7 +33,7 @@
 {{- include "postern.networkRule" (dict "direction" "to" "peers" .values.to "ports" $ports) -}}
 {{- end -}}
 
-{{/* All addresses below a section of the settings, separated by commas; what stands in a list is one: dict node. */}}
+{{/* All addresses in a section of the settings, separated by commas. Every list item counts as an address: dict node. */}}
 {{- define "postern.addresses" -}}
 {{- $found := list -}}
 {{- if kindIs "map" .node -}}
@@ -46,7 +46,7 @@
 {{- $found | compact | join "," -}}
 {{- end -}}
 
-{{/* Settings of a section whose name a reference hides are not known: then the usual port. */}}
+{{/* The NetworkPolicy of a plane. If a Secret holds an address, its port is unknown: then the default port. */}}
 {{- define "postern.networkPolicy" -}}
 {{- $root := .root -}}
 {{- $policy := .root.Values.networkPolicy -}}
@@ -119,7 +119,7 @@ spec:
     {{- end }}
 {{- end -}}
 
-{{/* Whether a plane speaks with Redis at all: some address of it is given, here or by reference. */}}
+{{/* Whether a plane uses Redis: an address of it is set, directly or by reference. */}}
 {{- define "postern.usesRedis" -}}
 {{- $redis := (include "postern.settingsFile" . | fromYaml).redis | default dict -}}
 {{- if include "postern.addresses" (dict "node" $redis) }}yes{{ end -}}

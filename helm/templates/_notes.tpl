@@ -1,4 +1,4 @@
-{{/* In a template of its own, so that a test can read it without a cluster. */}}
+{{/* A separate template, so that a test can render it without a cluster. */}}
 {{- define "postern.notes" -}}
 Postern {{ .Chart.AppVersion }} is installed as {{ .Release.Name }}.
 {{- $gateway := include "postern.planeName" (dict "root" . "plane" "gateway") }}
@@ -9,11 +9,11 @@ Postern {{ .Chart.AppVersion }} is installed as {{ .Release.Name }}.
 {{- end }}
 {{- if .Values.gateway.enabled }}
 
-The public API, inside the cluster:  http://{{ $gateway }}.{{ .Release.Namespace }}.svc:{{ .Values.gateway.service.port }}/api/v1
+Public API, inside the cluster: http://{{ $gateway }}.{{ .Release.Namespace }}.svc:{{ .Values.gateway.service.port }}/api/v1
 {{- end }}
 {{- if .Values.console.enabled }}
 
-The first key, made in the console's own pod, whose mounted admin token it uses:
+Issue the first key, inside the console's pod with its mounted admin token:
 
   kubectl -n {{ .Release.Namespace }} exec {{ eq (include "postern.database" .) "sqlite" | ternary "statefulset" "deployment" }}/{{ $console }} -- \
     /nodejs/bin/node /app/dist/main.js keys issue --name first --workspace ws_1 --scope workspace:read --scope files:read \
@@ -22,22 +22,22 @@ The first key, made in the console's own pod, whose mounted admin token it uses:
 {{- end }}
 {{- with include "postern.publicUrl" . }}
 
-People sign in at {{ . }}; the provider must know the redirect URI {{ . }}/sign-in/callback
+Users sign in at {{ . }}. Register at the identity provider the redirect URI {{ . }}/sign-in/callback
 {{- end }}
 {{- if .Values.tests.enabled }}
 
-Whether it works:  helm -n {{ .Release.Namespace }} test {{ .Release.Name }}
+Test the release:  helm -n {{ .Release.Namespace }} test {{ .Release.Name }}
 {{- end }}
 {{- with include "postern.warnings" (dict "root" . "generated" $generated) | fromYamlArray }}
 
-To be considered:
+Warnings:
 {{- range . }}
   - {{ . }}
 {{- end }}
 {{- end }}
 {{- end -}}
 
-{{/* Where people sign in; empty where they cannot. */}}
+{{/* URL at which users sign in; empty if sign-in is not configured. */}}
 {{- define "postern.publicUrl" -}}
 {{- if .Values.console.enabled -}}
 {{- $settings := include "postern.settingsFile" (dict "root" . "plane" "console") | fromYaml -}}
@@ -47,39 +47,39 @@ To be considered:
 {{- end -}}
 {{- end -}}
 
-{{/* Sentences that follow from the values, as a YAML list. */}}
+{{/* Warnings about the values, as a YAML list. */}}
 {{- define "postern.warnings" -}}
 {{- $values := .root.Values -}}
 {{- $say := list -}}
 {{- if .generated -}}
-{{- $say = append $say (printf "The Secret %s was made by the chart (%s). Keep a copy: without the signing secret no key is good." (include "postern.generatedName" .root) (.generated | uniq | join ", ")) -}}
+{{- $say = append $say (printf "The chart generated the Secret %s (%s). Back it up: without the signing secret no key is valid." (include "postern.generatedName" .root) (.generated | uniq | join ", ")) -}}
 {{- end -}}
 {{- if $values.gateway.enabled -}}
 {{- $place := dict "root" .root "plane" "gateway" -}}
 {{- $settings := include "postern.settingsFile" $place | fromYaml -}}
 {{- $pods := $values.gateway.autoscaling.enabled | ternary $values.gateway.autoscaling.minReplicas $values.gateway.replicas | int -}}
-{{- if lt $pods 2 }}{{ $say = append $say "One gateway alone: requests are lost whenever it is replaced. Set gateway.replicas to 2 or more." }}{{ end -}}
-{{- if and (gt $pods 1) (not $values.gateway.podDisruptionBudget.enabled) }}{{ $say = append $say "No disruption budget: all gateways may go at once when nodes are emptied. Set gateway.podDisruptionBudget.enabled." }}{{ end -}}
-{{- if not (include "postern.usesRedis" $place) }}{{ $say = append $say "No Redis: gateways receive no invalidations and ask for each record again every second. Set secrets.redis.url.existingSecret." }}{{ end -}}
-{{- if not (or $values.console.enabled (include "postern.at" (dict "tree" $settings "path" "keyService.url"))) }}{{ $say = append $say "This release issues no keys: set console.enabled, or config.keyService.url to a key service of your own." }}{{ end -}}
+{{- if lt $pods 2 }}{{ $say = append $say "Only one gateway runs: requests are lost when it is replaced. Set gateway.replicas to 2 or more." }}{{ end -}}
+{{- if and (gt $pods 1) (not $values.gateway.podDisruptionBudget.enabled) }}{{ $say = append $say "No disruption budget: draining nodes may stop all gateways at once. Set gateway.podDisruptionBudget.enabled." }}{{ end -}}
+{{- if not (include "postern.usesRedis" $place) }}{{ $say = append $say "No Redis: gateways receive no invalidations and verify each key at the key service every second. Set secrets.redis.url.existingSecret." }}{{ end -}}
+{{- if not (or $values.console.enabled (include "postern.at" (dict "tree" $settings "path" "keyService.url"))) }}{{ $say = append $say "This release cannot issue keys: set console.enabled, or config.keyService.url to a key service of your own." }}{{ end -}}
 {{- if not (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled (ne $values.gateway.service.type "ClusterIP")) }}{{ $say = append $say "The public API is not reachable from outside the cluster: set gateway.httpRoute or gateway.ingress." }}{{ end -}}
-{{- if and (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled) (not (include "postern.at" (dict "tree" $settings "path" "gateway.trustedProxies"))) }}{{ $say = append $say "The proxy in front is not believed about its clients' addresses: set config.gateway.trustedProxies to its CIDRs." }}{{ end -}}
-{{- if not (($values.gateway.resources.limits | default dict).memory) }}{{ $say = append $say "No memory limit: Node sizes its heap by the node's memory. Set gateway.resources.limits.memory." }}{{ end -}}
+{{- if and (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled) (not (include "postern.at" (dict "tree" $settings "path" "gateway.trustedProxies"))) }}{{ $say = append $say "The gateway does not trust the client addresses that your proxy sends: set config.gateway.trustedProxies to its CIDRs." }}{{ end -}}
+{{- if not (($values.gateway.resources.limits | default dict).memory) }}{{ $say = append $say "No memory limit: Node.js sizes its heap by the memory of the node. Set gateway.resources.limits.memory." }}{{ end -}}
 {{- end -}}
-{{- if and $values.console.enabled (eq (include "postern.database" .root) "sqlite") }}{{ $say = append $say "The console keeps its keys in SQLite on one volume: back it up, or set secrets.database.url.existingSecret for PostgreSQL." }}{{ end -}}
+{{- if and $values.console.enabled (eq (include "postern.database" .root) "sqlite") }}{{ $say = append $say "The console stores keys in SQLite on one volume: back it up, or set secrets.database.url.existingSecret for PostgreSQL." }}{{ end -}}
 {{- if $values.console.enabled -}}
 {{- $reached := or $values.console.httpRoute.enabled $values.console.ingress.enabled -}}
 {{- $settings := include "postern.settingsFile" (dict "root" .root "plane" "console") | fromYaml -}}
-{{- if not (include "postern.publicUrl" .root) }}{{ $say = append $say "People have no way to sign in to the console, programs alone use it: set config.console.publicUrl and config.console.oidc." }}{{ end -}}
-{{- if and $reached (not (include "postern.at" (dict "tree" $settings "path" "console.trustedProxies"))) }}{{ $say = append $say "To the console all who sign in come from its proxy's address, and share one limit: set config.console.trustedProxies to its CIDRs." }}{{ end -}}
+{{- if not (include "postern.publicUrl" .root) }}{{ $say = append $say "Sign-in to the console is not configured; only the admin API can be used. Set config.console.publicUrl and config.console.oidc." }}{{ end -}}
+{{- if and $reached (not (include "postern.at" (dict "tree" $settings "path" "console.trustedProxies"))) }}{{ $say = append $say "The console sees all users at the address of its proxy, so they share one sign-in limit: set config.console.trustedProxies to its CIDRs." }}{{ end -}}
 {{- end -}}
-{{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster reaches these: set networkPolicy.enabled." }}{{ end -}}
+{{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster can connect to these pods: set networkPolicy.enabled." }}{{ end -}}
 {{- with $values.monitoring.prometheusRule -}}
-{{- if and .enabled (not .runbookUrl) }}{{ $say = append $say "Alerts carry no link to what to do: set monitoring.prometheusRule.runbookUrl to where you keep runbooks/." }}{{ end -}}
+{{- if and .enabled (not .runbookUrl) }}{{ $say = append $say "Alerts have no links to runbooks: set monitoring.prometheusRule.runbookUrl to your copy of runbooks/." }}{{ end -}}
 {{- end -}}
-{{- if not $values.image.digest }}{{ $say = append $say "The image is named by a tag, which may change: set image.digest." }}{{ end -}}
+{{- if not $values.image.digest }}{{ $say = append $say "The image is referenced by a tag, which may change: set image.digest." }}{{ end -}}
 {{- range $switch, $kind := dict "podMonitor" "monitoring.coreos.com/v1/PodMonitor" "serviceMonitor" "monitoring.coreos.com/v1/ServiceMonitor" "prometheusRule" "monitoring.coreos.com/v1/PrometheusRule" -}}
-{{- if and (index $values.monitoring $switch).enabled (not (include "postern.hasApi" (dict "root" $.root "api" $kind))) }}{{ $say = append $say (printf "monitoring.%s is on, but the cluster has no %s: nothing was made. Install the Prometheus operator, or set monitoring.trustApis." $switch $kind) }}{{ end -}}
+{{- if and (index $values.monitoring $switch).enabled (not (include "postern.hasApi" (dict "root" $.root "api" $kind))) }}{{ $say = append $say (printf "monitoring.%s is enabled, but the cluster does not know %s: the chart created no such object. Install the Prometheus operator, or set monitoring.trustApis." $switch $kind) }}{{ end -}}
 {{- end -}}
 {{- toYaml $say -}}
 {{- end -}}

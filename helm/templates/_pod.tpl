@@ -1,4 +1,4 @@
-{{/* The pod of a plane: dict root, plane, and data (name of a claim) where it keeps a file of its own. */}}
+{{/* The pod of a plane: dict root, plane, and data (name of a claim) if it has a volume. */}}
 {{- define "postern.podSettings" -}}
 {{- mergeOverwrite (deepCopy .root.Values.pod) (deepCopy (index .root.Values .plane).pod) | toYaml -}}
 {{- end -}}
@@ -32,7 +32,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "postern.serviceAccountName" $root }}
   automountServiceAccountToken: false
-  # Kubernetes would set POSTERN_… variables for the Services of this namespace, which are no settings.
+  # Kubernetes would set POSTERN_… variables for Services of this namespace, which Postern would read as settings.
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ kindIs "invalid" $pod.terminationGracePeriodSeconds | ternary (include "postern.drainSeconds" . | int) ($pod.terminationGracePeriodSeconds | default 0 | int) }}
   {{- with concat (list) $root.Values.global.imagePullSecrets $root.Values.imagePullSecrets }}
@@ -82,6 +82,11 @@ spec:
           value: /etc/postern/config/postern.yaml
         {{- $names := list }}
         {{- range $pod.extraEnv }}{{ $names = append $names .name }}{{ end }}
+        {{- if and (eq .plane "console") (not (has "POSTERN_CONSOLE_HOST" $names)) }}
+        # In place of the image's own value, which would take precedence over the settings file.
+        - name: POSTERN_CONSOLE_HOST
+          value: {{ include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "console.host") | default "0.0.0.0" | quote }}
+        {{- end }}
         {{- $memory := ($values.resources.limits | default dict).memory }}
         {{- if and $pod.heapPercent $memory (not (has "NODE_OPTIONS" $names)) }}
         - name: NODE_OPTIONS
@@ -147,7 +152,7 @@ spec:
     {{- if $references }}
     - name: secrets
       projected:
-        # Where the group of the mounted files is not known, all who are in the container may read them.
+        # Without fsGroup, the group of the files is unknown, so every user in the container may read them.
         defaultMode: {{ kindIs "invalid" ($pod.securityContext | default dict).fsGroup | ternary 0444 0440 }}
         sources:
           {{- range $references }}
@@ -169,7 +174,7 @@ spec:
     {{- end }}
 {{- end -}}
 
-{{/* Without what was set to null, for platforms that choose it. */}}
+{{/* A security context without its null fields, which the platform chooses. */}}
 {{- define "postern.securityContext" -}}
 {{- $kept := dict -}}
 {{- range $name, $value := .value }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $kept $name $value }}{{ end }}{{ end -}}
@@ -184,7 +189,7 @@ metadata:
   {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
 data:
   postern.yaml: |
-    # Rendered from the chart's values. What is not here has the default of config/default.yaml.
+    # Rendered from the chart's values. Settings not listed here have the defaults of config/default.yaml.
     {{- include "postern.settingsFile" . | nindent 4 }}
 {{- end -}}
 
@@ -209,7 +214,7 @@ spec:
       appProtocol: http
 {{- end -}}
 
-{{/* The console's listener for gateways: always a ClusterIP, independent of the type of the console's own Service. */}}
+{{/* The Service of the console's internal listener: always a ClusterIP, for every type of the console's own Service. */}}
 {{- define "postern.internalService" -}}
 {{- $place := dict "root" . "plane" "console" -}}
 {{- $service := .Values.console.internalService -}}
@@ -236,7 +241,7 @@ metadata:
   {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
 spec:
   maxUnavailable: {{ (index .root.Values .plane).podDisruptionBudget.maxUnavailable }}
-  # A pod that is not ready must not keep its node from being emptied.
+  # A pod that is not ready must not block the drain of its node.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

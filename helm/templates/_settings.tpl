@@ -1,9 +1,9 @@
 {{/*
-The settings file of a plane. `files/settings.yaml`, which is made from the program's own schema, says which settings are
-secrets; nothing here knows one by name but those that the chart itself fills in.
+The settings file of a plane. `files/settings.yaml`, generated from the settings schema, lists the secret settings. The
+templates name only settings that the chart itself sets or checks.
 */}}
 
-{{/* Settings that one plane has no business with: the gateway holds no database credential, the console no upstream. */}}
+{{/* Sections that a plane does not get: the gateway has no database credential, the console no upstream. */}}
 {{- define "postern.foreignSections" -}}
 {{- if eq . "gateway" }}console database{{ else }}gateway upstream{{ end -}}
 {{- end -}}
@@ -12,19 +12,19 @@ secrets; nothing here knows one by name but those that the chart itself fills in
 {{- .Files.Get "files/settings.yaml" -}}
 {{- end -}}
 
-{{/* What values say for a plane: config under gateway.config, as YAML. */}}
+{{/* The configured settings of a plane: `config`, overridden by `gateway.config` or `console.config`, as YAML. */}}
 {{- define "postern.given" -}}
 {{- $given := mergeOverwrite (deepCopy .root.Values.config) (deepCopy (index .root.Values .plane).config) -}}
 {{- omit $given (include "postern.foreignSections" .plane | splitList " " | first) (include "postern.foreignSections" .plane | splitList " " | last) | toYaml -}}
 {{- end -}}
 
-{{/* The same over the program's defaults, of those settings that templates read. */}}
+{{/* The same with defaults, for settings that templates read. */}}
 {{- define "postern.effective" -}}
 {{- $defaults := (include "postern.known" .root | fromYaml).defaults -}}
 {{- mergeOverwrite $defaults (include "postern.given" . | fromYaml) | toYaml -}}
 {{- end -}}
 
-{{/* A setting by its path, empty where it is not given: dict tree, path. */}}
+{{/* A setting by its path; empty if it is not set: dict tree, path. */}}
 {{- define "postern.at" -}}
 {{- $node := .tree -}}
 {{- range splitList "." .path -}}
@@ -64,7 +64,7 @@ secrets; nothing here knows one by name but those that the chart itself fills in
 {{- end -}}
 {{- end -}}
 
-{{/* References that values name for a plane, as YAML `found: [{path, kind, name, key}]`. */}}
+{{/* The references in the values of a plane, as YAML `found: [{path, kind, name, key}]`. */}}
 {{- define "postern.named" -}}
 {{- $tree := mergeOverwrite (deepCopy .root.Values.secrets) (deepCopy (index .root.Values .plane).secrets) -}}
 {{- range include "postern.foreignSections" .plane | splitList " " }}{{ $_ := unset $tree . }}{{ end -}}
@@ -74,14 +74,14 @@ secrets; nothing here knows one by name but those that the chart itself fills in
 {{- toYaml $into -}}
 {{- end -}}
 
-{{/* Whether a plane has a secret setting from anywhere but the generated Secret: dict root, plane, path. */}}
+{{/* Non-empty if a secret setting comes from a file or a reference, not the generated Secret: dict root, plane, path. */}}
 {{- define "postern.has" -}}
 {{- $given := include "postern.given" . | fromYaml -}}
 {{- if include "postern.at" (dict "tree" $given "path" (printf "%sFile" .path)) }}file{{ end -}}
 {{- range (include "postern.named" . | fromYaml).found }}{{ if eq .path $.path }}reference{{ end }}{{ end -}}
 {{- end -}}
 
-{{/* Secrets that a plane needs and the values do not name, by path, separated by blanks. */}}
+{{/* Paths of secrets that a plane needs and the values do not reference, separated by spaces. */}}
 {{- define "postern.wanting" -}}
 {{- $wanting := list -}}
 {{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "keys.format") -}}
@@ -102,8 +102,8 @@ secrets; nothing here knows one by name but those that the chart itself fills in
 {{- end -}}
 
 {{/*
-The data of the generated Secret: what the cluster has, and what is missing made anew. Made once in a rendering: it is
-remembered in the values, because the Secret and the checksum of the pods must agree.
+The data of the generated Secret: existing entries of the cluster, and new values for missing ones. Stored in the values,
+because the Secret and the checksum on the pods must agree within one rendering.
 */}}
 {{- define "postern.generatedData" -}}
 {{- if not (hasKey .Values "generatedData") -}}
@@ -124,7 +124,7 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- toYaml .Values.generatedData -}}
 {{- end -}}
 
-{{/* Every reference of a plane, the generated ones among them, as YAML `found: […]`. */}}
+{{/* Every reference of a plane, including generated ones, as YAML `found: […]`. */}}
 {{- define "postern.references" -}}
 {{- $found := (include "postern.named" . | fromYaml).found -}}
 {{- range include "postern.wanting" . | splitList " " | compact -}}
@@ -136,7 +136,7 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- define "postern.secretsDirectory" -}}/etc/postern/secrets{{- end -}}
 {{- define "postern.dataDirectory" -}}/var/lib/postern{{- end -}}
 
-{{/* "sqlite" or "postgres". An address in a Secret means PostgreSQL: SQLite needs no password. */}}
+{{/* "sqlite" or "postgres". An address in a Secret means PostgreSQL, because SQLite needs no password. */}}
 {{- define "postern.database" -}}
 {{- $place := dict "root" . "plane" "console" -}}
 {{- $url := include "postern.at" (dict "tree" (include "postern.given" $place | fromYaml) "path" "database.url") -}}
@@ -170,12 +170,12 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- toYaml $tree -}}
 {{- end -}}
 
-{{/* Whether the console's internal listener speaks TLS. */}}
+{{/* Non-empty if the console's internal listener uses TLS. */}}
 {{- define "postern.internalTls" -}}
 {{- include "postern.hasFile" (dict "root" . "plane" "console" "path" "console.internal.tls.certFile") -}}
 {{- end -}}
 
-{{/* Whether a plane is given a file, by `config` or by reference: dict root, plane, path. */}}
+{{/* Non-empty if a file is set for a plane, in `config` or by reference: dict root, plane, path. */}}
 {{- define "postern.hasFile" -}}
 {{- include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" .path) -}}
 {{- include "postern.has" . -}}
@@ -186,7 +186,7 @@ remembered in the values, because the Secret and the checksum of the pods must a
 {{- include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" (printf "%s.port" .listener)) | int -}}
 {{- end -}}
 
-{{/* Least time that a pod's end may take: the drain's two parts, and 5 s to close what is left. */}}
+{{/* Minimum grace period of a pod, in seconds: drain delay, drain timeout, and 5 s to close connections. */}}
 {{- define "postern.drainSeconds" -}}
 {{- $drain := (include "postern.effective" . | fromYaml).drain -}}
 {{- add (div (add (int64 $drain.delayMs) (int64 $drain.timeoutMs) 999) 1000) 5 -}}

@@ -55,7 +55,7 @@ const oidc = section({
     minLength: 1,
     maxLength: 256,
     description:
-      'Claim that lists a person’s workspaces, as a list or separated by spaces; dots select nested claims, as in `resource_access.postern.workspaces`',
+      'Claim that lists a person’s workspaces, or names the only one; dots select nested claims, as in `resource_access.postern.workspaces`',
   }),
   administratorClaim: optional(
     text({
@@ -69,7 +69,21 @@ const oidc = section({
     default: 'true',
     minLength: 1,
     maxLength: 256,
-    description: 'Value that the administrator claim must equal or contain',
+    description: 'Value that the administrator claim must equal, or have as a member of its list',
+  }),
+  viewerClaim: optional(
+    text({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'Claim that makes a person a viewer, who sees keys and changes none; without it each person is a manager',
+    }),
+  ),
+  viewerValue: text({
+    default: 'viewer',
+    minLength: 1,
+    maxLength: 256,
+    description: 'Value that the viewer claim must equal, or have as a member of its list',
   }),
   caFile: optional(file('Certificate authority of the provider (PEM)')),
   timeoutMs: milliseconds({
@@ -99,7 +113,10 @@ const webhook = section({
 })
 
 export const consoleSettings = section({
-  host: host('0.0.0.0', 'Address of the console'),
+  host: host(
+    '127.0.0.1',
+    'Address of the console, by default reachable from this machine alone; image, chart and `compose.yaml` set `0.0.0.0`',
+  ),
   port: port(8081, 'Port of the console'),
   internal,
   adminToken: optional(
@@ -120,7 +137,14 @@ export const consoleSettings = section({
     default: [],
     maxItems: 256,
     description:
-      'Addresses or CIDRs of proxies whose `X-Forwarded-For` names the client, in the audit log and for the sign-in limit',
+      'Addresses or CIDRs of proxies whose `X-Forwarded-For` names the client, in the audit log and for the limits on sign-ins and wrong tokens',
+  }),
+  failedTokensPerMinute: integer({
+    default: 60,
+    minimum: 1,
+    maximum: 100_000,
+    description:
+      'Requests with a wrong token that one client address may make in a minute, at each console; further ones get 429. A good token always works',
   }),
   signInsPerMinute: integer({
     default: 60,

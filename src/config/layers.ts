@@ -10,13 +10,18 @@ import {
   settings,
   spellingsOf,
 } from './settings.ts'
+import { similarTo } from './similar-name.ts'
 
 /** Variables that other commands of ours read. */
 const OTHER_VARIABLES = new Set(['POSTERN_CONFIG', 'POSTERN_CONSOLE_URL'])
 
 const SERVICE_LINK =
   'is set by Kubernetes for a Service of that name, and is not a setting: set enableServiceLinks: false on the pod'
-const UNKNOWN = 'is not a setting'
+/** Every name that a file can hold. */
+const FILE_NAMES = [
+  ...sectionPaths,
+  ...settings.flatMap(({ path, secret }) => (secret ? [path, `${path}File`] : [path])),
+]
 
 export function layerOfDefaults(): Layer {
   const withDefault = settings.filter(({ schema }) => schema.default !== undefined)
@@ -51,7 +56,7 @@ export function layerOfEnvironment(environment: NodeJS.ProcessEnv, problems: Con
     if (!name.startsWith('POSTERN_') || OTHER_VARIABLES.has(name) || text === undefined) continue
     const known = byName.get(name)
     if (isServiceLink(name, text)) problems.push({ spelling: name, problem: SERVICE_LINK })
-    else if (known === undefined) problems.push({ spelling: name, problem: UNKNOWN })
+    else if (known === undefined) problems.push({ spelling: name, problem: unknown(name, byName.keys()) })
     else if (text !== '' || known.setting.secret)
       layer.set(known.path, { spelling: name, value: parseText(known.setting, known.path, text) })
   }
@@ -142,8 +147,12 @@ function collect(
       else if (value !== null) problems.push({ spelling, problem: 'must hold settings by name', path })
     } else if (settingByPath.has(path) || isSecretOrTwin(path)) {
       if (value !== null || isSecretOrTwin(path)) layer.set(path, { spelling, value })
-    } else problems.push({ spelling, problem: UNKNOWN })
+    } else problems.push({ spelling, problem: unknown(path, FILE_NAMES) })
   }
+}
+
+function unknown(name: string, known: Iterable<string>): string {
+  return `is not a setting${similarTo(name, known)}`
 }
 
 function isSecretOrTwin(path: string): boolean {

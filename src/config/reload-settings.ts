@@ -45,7 +45,7 @@ export interface ReloadedSettings {
 
 /**
  * The running settings with the reloadable ones of those that were read anew.
- * @throws if an address leads elsewhere now, which would split records and keys between two places; and if a secret is
+ * @throws if an address leads elsewhere now, which would split records and keys between two places; and if a secret was
  * gone, which would open what it protects
  */
 export function reloadSettings(running: Config, read: Config): ReloadedSettings {
@@ -79,7 +79,7 @@ function requireSameTarget(path: string, before: unknown, after: unknown): void 
 function requireStillSet(path: string, running: Config, read: Config): void {
   if (!isSet(valueAt(running, path)) || isSet(valueAt(read, path))) return
   throw new Error(
-    `${path}: is gone; a running process keeps its secrets, so restart it to run without this one`,
+    `${path}: was removed; a running process keeps its secrets, so restart it to run without this one`,
   )
 }
 

@@ -54,7 +54,11 @@ const GATEWAY_RULES = onPlane('gateway', [
     problem: 'at least one is required: without them the gateway cannot verify any key',
     isBroken: ({ redis, keyService }) => redisTopologyOf(redis) === null && keyService.url === undefined,
   },
-  needsRule('keyService.url', 'keyService.token', 'the token that both ends share'),
+  needsRule(
+    'keyService.url',
+    'keyService.token',
+    `the same at gateway and console. ${howToMake('KEY_SERVICE_TOKEN')}`,
+  ),
   {
     reads: ['keyService.url', 'keyService.tls'],
     setting: 'keyService.tls',
@@ -71,7 +75,7 @@ const CONSOLE_RULES = onPlane('console', [
     // Where the format is not opaque, every plane needs them.
     reads: ['keys.format', 'keys.signingSecrets'],
     setting: 'keys.signingSecrets',
-    problem: 'is required for the console, which signs the keys that it issues',
+    problem: `is required for the console, which signs the keys that it issues. ${howToMake('KEYS_SIGNING_SECRETS')}`,
     isBroken: ({ keys }) => keys.format === 'opaque' && keys.signingSecrets.length === 0,
   },
   pairRule('console.internal.tls.certFile', 'console.internal.tls.keyFile'),
@@ -132,7 +136,7 @@ const RULES: readonly Rule[] = [
   {
     reads: ['keys.format', 'keys.signingSecrets'],
     setting: 'keys.signingSecrets',
-    problem: 'is required (POSTERN_KEYS_SIGNING_SECRETS): base64 of at least 32 bytes',
+    problem: `is required. ${howToMake('KEYS_SIGNING_SECRETS')}`,
     isBroken: ({ keys }, planes) =>
       planes.length > 0 && keys.format !== 'opaque' && keys.signingSecrets.length === 0,
   },
@@ -167,6 +171,12 @@ export function checkRules(
 
 function onPlane(plane: Plane, rules: readonly Rule[]): Rule[] {
   return rules.map(rule => ({ ...rule, plane }))
+}
+
+/** @param name of the variable, without its prefix and `_FILE` */
+function howToMake(name: string): string {
+  const variable = `POSTERN_${name}_FILE`
+  return `Make one with \`openssl rand -base64 32\`, save it in a file, and set ${variable} to the name of the file`
 }
 
 function isProtected(address: string): boolean {

@@ -6,6 +6,7 @@ import { formats } from './formats.ts'
 import { configSchema } from './schema.ts'
 import type { Schema } from './schema-builders.ts'
 import { type Layer, settingByPath } from './settings.ts'
+import { similarTo } from './similar-name.ts'
 
 type SchemaError = ReturnType<typeof Errors>[1][number]
 
@@ -40,7 +41,7 @@ function violationsIn(error: SchemaError): Violation[] {
     case 'additionalProperties':
       return error.params.additionalProperties.map(name => ({
         location,
-        problem: `has an unknown field: ${name}`,
+        problem: `has an unknown field: ${name}${similarTo(name, fieldsAt(location))}`,
       }))
     case 'boolean':
       // Repeats `additionalProperties` for each unknown name.
@@ -50,6 +51,21 @@ function violationsIn(error: SchemaError): Violation[] {
     default:
       return [{ location, problem: error.message }]
   }
+}
+
+/** Names that may stand at this place, in any of the forms that its value may have. */
+function fieldsAt(location: readonly string[]): string[] {
+  const flatten = (schema: Schema): Schema[] => [schema, ...(schema.anyOf ?? []).flatMap(flatten)]
+  const found = location.reduce<Schema[]>(
+    (schemas, name) =>
+      schemas.flatMap(({ properties, patternProperties, items }) => {
+        const named = properties?.[name]
+        const children = [...(named === undefined ? [] : [named]), ...Object.values(patternProperties ?? {})]
+        return [...children, ...(items === undefined ? [] : [items])].flatMap(flatten)
+      }),
+    [configSchema],
+  )
+  return found.flatMap(({ properties }) => Object.keys(properties ?? {}))
 }
 
 /** RFC 6901, section 4. */

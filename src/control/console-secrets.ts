@@ -1,14 +1,18 @@
 import type { KeyObject } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
-import { importSigningSecret } from '../domain/key/secret.ts'
+import { fingerprintOf, importSigningSecret } from '../domain/key/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import type { RecordKeys } from './registry/announcing/write-record.ts'
 
 /** The console's secrets in the form they are used. */
 export interface ConsoleSecrets {
   readonly signingKey: KeyObject
+  /** The signing key and earlier ones, which still verify. */
+  readonly signingKeys: readonly KeyObject[]
   readonly recordKeys: RecordKeys
+  /** One for each secret, in their order. */
+  readonly fingerprints: readonly string[]
   /** Signs messages to gateways. */
   readonly messageKey: KeyObject
   readonly adminToken: string | undefined
@@ -23,7 +27,9 @@ export function importSecrets({ keys, console, keyService }: Config): ConsoleSec
   }
   return {
     signingKey: importSigningSecret(first),
+    signingKeys: [first, ...others].map(importSigningSecret),
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
+    fingerprints: [first, ...others].map(fingerprintOf),
     messageKey: deriveMessageKey(first),
     adminToken: console.adminToken,
     keyServiceToken: keyService.token,

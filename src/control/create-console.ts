@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { onReloadOf } from '../config/reloadable.ts'
+import { createAccessLog } from './access/access-log.ts'
+import { createAdminTokens } from './access/admin-tokens.ts'
 import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './console-context.ts'
 import { createInternalServer } from './key-service/internal-server.ts'
 import { keyServiceCalls } from './key-service/key-service-calls.ts'
@@ -49,9 +51,19 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     config: config.console,
     onReload: onReloadOf(onReload, next => next.console),
     database: open.database,
+    newAuditId: open.registry.newAuditId,
     oneTimeLink: context.oneTimeLink ?? null,
   })
-  const app = createPublicServer(context, { open, deliveries, signIn })
+  const tokens = createAdminTokens({
+    ...context,
+    database: open.database,
+    newTokenId: createIds('tok', randomBytes),
+    newAuditId: open.registry.newAuditId,
+    keyPrefix: config.keys.prefix,
+    signingKeys: () => context.secrets.value.signingKeys,
+  })
+  const accessLog = createAccessLog({ ...context, ...open, newAuditId: open.registry.newAuditId })
+  const app = createPublicServer(context, { open, deliveries, signIn, tokens, accessLog })
   const internal = createKeyService(context, open)
 
   const purges = [() => open.repository.purge(), () => deliveries.purge(), () => signIn.sessions.purge()]
@@ -69,6 +81,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     stop() {
       stopped ??= (async () => {
         await app.close()
+        await accessLog.stop()
         // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
         await internal.close()
         stopTasks()

@@ -1,11 +1,14 @@
 import formbody from '@fastify/formbody'
 import type { FastifyInstance } from 'fastify'
 import { describeApi } from '../domain/describe-api.ts'
+import type { AccessLog } from './access/access-log.ts'
+import type { AdminTokens } from './access/admin-tokens.ts'
+import { requirePrincipal } from './access/authenticate-programs.ts'
 import { adminCalls } from './admin-api/admin-calls.ts'
 import type { PageDependencies } from './console/page-dependencies.ts'
 import { registerPages } from './console/register-pages.ts'
 import type { ConsoleContext } from './console-context.ts'
-import { requireBearerOrPerson } from './http/bearer.ts'
+import { createAddressLimit } from './http/address-limit.ts'
 import { mountCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
 import type { OpenRegistry } from './registry/open-registry.ts'
@@ -20,12 +23,14 @@ interface PublicServerParts {
   readonly open: OpenRegistry
   readonly deliveries: WebhookDeliveries
   readonly signIn: SignIn
+  readonly tokens: AdminTokens
+  readonly accessLog: AccessLog
 }
 
 /** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
 export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
   const { config, metrics, logger, clock, secrets } = context
-  const { open, deliveries, signIn } = parts
+  const { open, deliveries, signIn, tokens, accessLog } = parts
   const app = createConsoleServer({
     ...context,
     listener: 'console',
@@ -33,10 +38,15 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
     trustedProxies: config.console.trustedProxies,
     tls: null,
   })
-  const calls = adminCalls(open.registry, metrics, { ...open, deliveries, clock, logger })
+  const calls = adminCalls(open.registry, metrics, { ...open, deliveries, tokens, clock, logger })
   void app.register(async scope => {
     await signIn.authenticate(scope)
-    const admit = requireBearerOrPerson(() => secrets.value.adminToken)
+    accessLog.watch(scope)
+    const admit = requirePrincipal({
+      operatorToken: () => secrets.value.adminToken,
+      tokens,
+      limit: createAddressLimit(config.console.failedTokensPerMinute, context.randomBytes),
+    })
     mountCalls(scope, { prefix: '/admin/v1', admit, unknownPath: 'not_found' }, calls)
     void scope.register(async pages => {
       await pages.register(formbody)
@@ -49,11 +59,13 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
 
 function pageDependenciesOf(
   { config, metrics, clock, randomBytes, version = '0.0.0' }: ConsoleContext,
-  { open, deliveries }: PublicServerParts,
+  { open, deliveries, signIn }: PublicServerParts,
 ): PageDependencies {
   const { scopes, routes } = config
   return {
     registry: open.registry,
+    sessions: signIn.sessions,
+    people: { ...open, clock, limits: config.console.session },
     deliveries: isWebhookConfigured(config.console.webhook)
       ? {
           list: deliveries.list,

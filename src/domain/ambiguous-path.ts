@@ -1,12 +1,12 @@
-/** Backslash, `;`, `#`, control characters, empty segments (a trailing slash makes one). */
+/** Backslash, `;`, `#`, control characters, empty segments (also from a trailing slash). */
 const AMBIGUOUS = /[\\;#\u0000-\u001f\u007f]|\/\/|.\/$/
-/** Characters that an escape may not encode: once decoded, they split, end or empty a segment. */
+/** Characters that must not be percent-encoded: once decoded, they split or end a segment. */
 const SEPARATOR = /[/\\\u0000-\u001f\u007f]/
 const DOT_SEGMENT = /\/\.{1,2}(?:\/|$)/
 
 /**
- * Whether some server on the way might read the path as another path: encoded slash, backslash, dot segments in any
- * encoding, empty segments, `;`, `#`, control characters. Encoded any number of times, digits of an escape included.
+ * Whether a server on the way might read the path as another path: encoded slash, backslash, dot segments in any
+ * encoding, empty segments, `;`, `#`, control characters. Finds them encoded any number of times.
  */
 export function isAmbiguousPath(path: string): boolean {
   if (AMBIGUOUS.test(path) || DOT_SEGMENT.test(path)) return true
@@ -16,8 +16,8 @@ export function isAmbiguousPath(path: string): boolean {
 }
 
 /**
- * Undoes every escape, those that other escapes make included, in one pass: an escape is complete with its last digit.
- * @returns null where one of them holds a separator
+ * Decodes every percent escape, nested ones included, in one pass: an escape is complete with its last digit.
+ * @returns null if an escape encodes a separator
  */
 function decodeFully(path: string): string | null {
   const decoded: string[] = []

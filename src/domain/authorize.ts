@@ -1,3 +1,4 @@
+import { isInCidrs } from './cidr.ts'
 import { type Denial, denied } from './denial.ts'
 import type { KeyGrant } from './key/key-record.ts'
 import type { Lookup } from './key/lookup.ts'
@@ -7,8 +8,8 @@ import { type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route.ts
 let permit: (match: RouteMatch, grant: KeyGrant, query: string) => Permit
 
 /**
- * The right to one request of one route, under one key. `forward()` takes nothing else, and `authorize()` alone can
- * make one: to forget a check is a type error.
+ * Permission for one request to one route with one key. `forward()` requires a permit, and only `authorize()` can make
+ * one: forgetting a check is a type error.
  */
 export class Permit {
   readonly route: RouteMatch['route']
@@ -30,8 +31,10 @@ export class Permit {
 export type Verdict = { readonly kind: 'permitted'; readonly permit: Permit } | Denial
 
 /**
- * The decision, in the fixed order of checks: usable key, workspace binding, scope, query. The first failure answers.
+ * The decision. The checks have a fixed order: usable key, client address, workspace binding, scope, query. The first
+ * failure decides.
  * @param question.query the raw query, without its `?`
+ * @param question.clientAddress an IP address; any other text is in no allowed network
  * @param question.nowMs milliseconds since the epoch, by the wall clock: expiry is checked at each request
  */
 export function authorize(question: {
@@ -39,6 +42,7 @@ export function authorize(question: {
   match: RouteMatch
   query: string
   nowMs: number
+  clientAddress: string
 }): Verdict {
   const { lookup, match, nowMs } = question
   if (lookup.kind === 'unknown') return denied('key_store_unavailable')
@@ -46,6 +50,7 @@ export function authorize(question: {
   const { grant } = lookup
   return (
     refuseUnusable(grant, nowMs) ??
+    refuseOtherAddress(grant, question.clientAddress) ??
     refuseOtherWorkspace(match, grant) ??
     refuseMissingScope(match, grant) ??
     permitQuery(match, grant, question.query)
@@ -54,12 +59,17 @@ export function authorize(question: {
 
 function refuseUnusable(grant: KeyGrant, nowMs: number): Denial | null {
   if (grant.revokedAtMs !== null) return denied('key_revoked')
-  // Asked this way round, so that a time that is no number lets nothing through.
+  // In this direction, an expiry of NaN denies the request.
   if (!(nowMs < grant.expiresAtMs)) return denied('key_expired')
   return grant.suspendedAtMs === null ? null : denied('key_suspended')
 }
 
-/** Strict equality of two texts; no lookup, so that the answer costs the same whether the workspace exists or not. */
+function refuseOtherAddress({ allowedCidrs }: KeyGrant, clientAddress: string): Denial | null {
+  if (allowedCidrs.length === 0 || isInCidrs(clientAddress, allowedCidrs)) return null
+  return denied('address_not_allowed', { detail: `The API key must not be used from ${clientAddress}` })
+}
+
+/** Compares two texts, without a lookup: the response takes the same time whether the workspace exists or not. */
 function refuseOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null {
   const asked = match.parameters.get(WORKSPACE_PARAMETER)
   return asked === undefined || asked === grant.workspaceId ? null : denied('other_workspace')
@@ -67,7 +77,14 @@ function refuseOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null
 
 function refuseMissingScope(match: RouteMatch, grant: KeyGrant): Denial | null {
   const { scope } = match.route
-  return scope === null || grant.scopes.includes(scope) ? null : denied('scope_missing', { scope })
+  if (scope === null || grant.scopes.includes(scope)) return null
+  return denyScope(scope)
+}
+
+/** @param scope the route's own, from the settings */
+export function denyScope(scope: string): Denial & { readonly scope: string; readonly detail: string } {
+  const detail = `The API key lacks the scope ${scope}`
+  return { ...denied('scope_missing'), scope, detail }
 }
 
 function permitQuery(match: RouteMatch, grant: KeyGrant, query: string): Verdict {

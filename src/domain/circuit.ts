@@ -1,25 +1,25 @@
 export type CircuitState = 'closed' | 'open' | 'half_open'
 
 export interface CircuitSettings {
-  /** Failures in a row after which it opens. */
+  /** Consecutive failures after which it opens. */
   readonly failures: number
   /** How long it stays open before one probe is let through, ms. */
   readonly openMs: number
   /**
-   * Failures within so many ms are one: many that were under way fail together, of one cause, which may be a pause of our
-   * own. 0 where it is left out.
+   * Failures within this time count as one: requests in flight fail together for one cause, such as a pause of this
+   * process. Default 0.
    */
-  readonly momentMs?: number
+  readonly mergeFailuresMs?: number
 }
 
 /**
- * Whether something behind is worth asking, as a function of what came of asking and of time. Own, and not a library's:
- * those wrap a promise, and an exchange is none; this is three numbers.
+ * A circuit breaker: opens after consecutive failures, then admits one probe at a time. It is not a library's, because
+ * those wrap a promise, and an exchange with the upstream is none.
  */
 export class Circuit {
   readonly #settings: CircuitSettings
   #failures = 0
-  #countedAtMs = Number.NEGATIVE_INFINITY
+  #lastCountedAtMs = Number.NEGATIVE_INFINITY
   #openUntilMs: number | null = null
   #probing = false
 
@@ -33,7 +33,7 @@ export class Circuit {
     return nowMs < this.#openUntilMs ? 'open' : 'half_open'
   }
 
-  /** Asks leave for one request. Of those that come while half open, one is the probe. */
+  /** Whether a request may be sent. While half open, only one request is admitted: the probe. */
   admits(nowMs: number): boolean {
     const state = this.state(nowMs)
     if (state === 'closed') return true
@@ -42,24 +42,24 @@ export class Circuit {
     return true
   }
 
-  /** Milliseconds until the next probe; 0 where it is not open. */
+  /** Milliseconds until the next probe; 0 if the circuit is not open. */
   waitMs(nowMs: number): number {
     return this.#openUntilMs === null ? 0 : Math.max(0, this.#openUntilMs - nowMs)
   }
 
-  /** It answered, with any result. */
+  /** The server responded, with any result. */
   succeeded(): void {
     this.#failures = 0
     this.#openUntilMs = null
     this.#probing = false
   }
 
-  /** It could not be reached, or did not answer in time. */
+  /** The server could not be reached, or did not respond in time. */
   failed(nowMs: number): void {
     this.#probing = false
-    if (nowMs - this.#countedAtMs >= (this.#settings.momentMs ?? 0)) {
+    if (nowMs - this.#lastCountedAtMs >= (this.#settings.mergeFailuresMs ?? 0)) {
       this.#failures++
-      this.#countedAtMs = nowMs
+      this.#lastCountedAtMs = nowMs
     }
     if (this.#failures >= this.#settings.failures) this.#openUntilMs = nowMs + this.#settings.openMs
   }

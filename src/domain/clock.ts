@@ -2,21 +2,21 @@
 export interface Clock {
   /** Milliseconds since the epoch. */
   wallMs(): number
-  /** Milliseconds since some fixed moment of this process, never going back. */
+  /** Milliseconds since a fixed moment of this process. Never decreases. */
   monotonicMs(): number
 }
 
 /**
- * As it was when the program began; rounded up, as `Date.now()` leaves out the last part of a millisecond. What counts
- * up is read first: were the process held up between the two, the other way round it would be too early.
+ * The wall clock when the program started, rounded up because `Date.now()` truncates. The monotonic clock is read first:
+ * a pause between the two reads then makes this value too late, never too early.
  */
-const beganAtMs = -performance.now() + Date.now() + 1
+const startedAtMs = -performance.now() + Date.now() + 1
 
 /**
- * The wall clock, but never behind the time that has passed since the program began: when it is set back, no key that
- * has run out is good again. Set forward it is believed, which ends keys too early rather than too late.
+ * The wall clock, but never behind the monotonic time since the program started: after the clock is set back, an expired
+ * key stays expired. If it is set forward, keys expire too early rather than too late.
  */
 export const systemClock: Clock = {
-  wallMs: () => Math.max(Date.now(), Math.floor(beganAtMs + performance.now())),
+  wallMs: () => Math.max(Date.now(), Math.floor(startedAtMs + performance.now())),
   monotonicMs: () => performance.now(),
 }

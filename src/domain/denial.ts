@@ -1,24 +1,24 @@
-/** Whose fault a denial is: `gateway` counts against our own objective, `upstream` against the end-to-end one alone. */
+/** Who caused a denial: `gateway` counts against the gateway's objective, `upstream` only against the end-to-end one. */
 export type Responsible = 'client' | 'gateway' | 'upstream'
 
 interface Row {
   readonly status: number
   /** The public `code` (contract, section 2). */
   readonly code: string
-  /** The public `error`. It never holds anything that the client sent. */
+  /** The public `error`. It never contains input of the client. */
   readonly text: string
   readonly responsible: Responsible
   /**
-   * The metric that counts it under its own name: `rejected` before the credential decides
-   * (`postern_http_rejected_total`), `decision` afterwards (`postern_auth_decisions_total`), `none` for what the
-   * upstream's own metrics count.
+   * The metric that counts this reason by name: `rejected` before the credential is checked
+   * (`postern_http_rejected_total`), `decision` afterwards (`postern_auth_decisions_total`), `none` if the upstream
+   * metrics count it.
    */
   readonly countedAs: 'rejected' | 'decision' | 'none'
   /** Parameters of the challenge after its realm (RFC 6750, section 3); '' for a bare one. */
   readonly challenge?: string
   readonly retryAfterSeconds?: number
   readonly headers?: Readonly<Record<string, string>>
-  /** The rest of the connection can no longer be trusted to be a request, or is not wanted. */
+  /** The bytes that follow on the connection may not be a request, or the gateway wants no further request. */
   readonly closesConnection?: true
   /** Answered later under overload, so that clients that ignore `Retry-After` cannot starve others. */
   readonly delayedUnderOverload?: true
@@ -31,7 +31,7 @@ const OVERLOADED = { status: 503, code: 'overloaded', retryAfterSeconds: 1, resp
 
 const KEY_INVALID = invalidToken('key_invalid', 'The API key is not valid')
 
-/** Everything that is known of a denial reason. A new reason is one row here. */
+/** All properties of each denial reason. A new reason is one row here. */
 export const DENIALS = {
   malformed_request: {
     status: 400,
@@ -90,7 +90,7 @@ export const DENIALS = {
     responsible: 'client',
     countedAs: 'decision',
   },
-  /** Form or MAC are wrong; no tier was asked. Clients see the same answer as for an unknown key. */
+  /** The form or MAC is wrong; there was no lookup. Clients get the same response as for an unknown key. */
   key_malformed: { ...KEY_INVALID, responsible: 'client', countedAs: 'decision' },
   key_invalid: { ...KEY_INVALID, responsible: 'client', countedAs: 'decision' },
   key_expired: {
@@ -116,11 +116,19 @@ export const DENIALS = {
     responsible: 'gateway',
     countedAs: 'decision',
   },
+  /** The text names the address: that of the connection, or what a trusted proxy says. */
+  address_not_allowed: {
+    status: 403,
+    code: 'address_not_allowed',
+    text: 'The API key must not be used from this address',
+    responsible: 'client',
+    countedAs: 'decision',
+  },
   other_workspace: { ...NOT_FOUND, responsible: 'client', countedAs: 'decision' },
   scope_missing: {
     status: 403,
     code: 'scope_missing',
-    text: 'The API key lacks the scope that this endpoint needs',
+    text: 'The API key lacks a scope',
     challenge: ', error="insufficient_scope"',
     responsible: 'client',
     countedAs: 'decision',
@@ -146,14 +154,14 @@ export const DENIALS = {
     countedAs: 'rejected',
     delayedUnderOverload: true,
   },
-  /** Our own queue is full, or the wait in it was too long. The upstream is slow, but did not fail this request. */
+  /** The gateway's queue is full, or the request waited in it too long. The upstream is slow, but did not fail it. */
   upstream_queue_full: {
     ...OVERLOADED,
     text: 'Too many requests are waiting for the upstream',
     countedAs: 'rejected',
     delayedUnderOverload: true,
   },
-  /** It holds more than its share of what all workspaces use, and others need it. */
+  /** The workspace holds more than its fair share of the capacity, and other workspaces need it. */
   workspace_overloaded: {
     ...OVERLOADED,
     text: 'Too many requests of this workspace are in flight',
@@ -200,7 +208,7 @@ export const DENIALS = {
   },
 } as const satisfies Record<string, Row>
 
-/** Why a request is not forwarded: the closed list. Logs, traces and metrics use these names. */
+/** Why the gateway rejected a request. Logs, traces and metrics use these names. */
 export type DenialReason = keyof typeof DENIALS
 
 export const DENIAL_REASONS: readonly DenialReason[] = reasonsOf(DENIALS)
@@ -212,9 +220,9 @@ export function denialRow(reason: DenialReason): Row {
 export interface Denial {
   readonly kind: 'denied'
   readonly reason: DenialReason
-  /** Our own words for the person who reads the answer; never what the client sent. */
+  /** Explanation for the developer of the client; never contains input of the client. */
   readonly detail?: string
-  /** The scope that is missing, for the challenge. */
+  /** The missing scope, for the challenge. */
   readonly scope?: string
   readonly retryAfterSeconds?: number
 }

@@ -1,9 +1,9 @@
 import type { QueryRule, RouteConfig } from './route.ts'
 
-/** What the document is made of. */
+/** The settings that the document describes. */
 export interface ApiSource {
   readonly routes: readonly DescribedRoute[]
-  /** Each with what it grants in words. */
+  /** By scope, a description of what it permits. */
   readonly scopes: Readonly<Record<string, string>>
 }
 
@@ -11,7 +11,7 @@ interface DescribedRoute extends RouteConfig {
   readonly summary?: string | undefined
 }
 
-/** An OpenAPI 3.1 document, of whose parts those have types that our own reference shows. */
+/** An OpenAPI 3.1 document. Only the parts shown on the console's reference page have types. */
 export interface ApiDocument extends Readonly<Record<string, unknown>> {
   readonly paths: Readonly<Record<string, { readonly get: ApiOperation }>>
 }
@@ -21,7 +21,7 @@ export interface ApiOperation {
   readonly summary?: string
   readonly description: string
   readonly parameters: readonly ApiParameter[]
-  /** By status. */
+  /** By status code. */
   readonly responses: Readonly<Record<string, ApiResponse>>
 }
 
@@ -37,14 +37,14 @@ export interface ApiResponse {
   readonly content: Readonly<Record<string, { readonly schema: unknown }>>
 }
 
-/** The public API as an OpenAPI 3.1 document, made of the configured routes. */
+/** @returns the public API as an OpenAPI 3.1 document, generated from the configured routes */
 export function describeApi(config: ApiSource, version: string): ApiDocument {
   return {
     openapi: '3.1.0',
     info: {
       title: 'Workspace API',
       version,
-      description: 'Read-only access to one workspace with an API key. Every other workspace answers 404.',
+      description: 'Read-only access to one workspace with an API key. Every other workspace returns 404.',
     },
     security: [{ apiKey: [] }],
     paths: Object.fromEntries(
@@ -59,8 +59,8 @@ export function describeApi(config: ApiSource, version: string): ApiDocument {
           type: 'object',
           required: ['code', 'error'],
           properties: {
-            code: { type: 'string', description: 'Stable; for programs' },
-            error: { type: 'string', description: 'For people' },
+            code: { type: 'string', description: 'Stable, machine-readable code' },
+            error: { type: 'string', description: 'Human-readable explanation; may change' },
           },
         },
         Key: {
@@ -87,7 +87,7 @@ function describeRoute(config: ApiSource, route: DescribedRoute): ApiOperation {
   return {
     operationId: route.name,
     ...(route.summary === undefined ? {} : { summary: route.summary }),
-    description: scope ?? 'Any usable key will do.',
+    description: scope ?? 'Any usable key is accepted.',
     parameters: [...pathParameters(route), ...queryParameters(route)],
     responses: describeResponses(route),
   }
@@ -123,19 +123,22 @@ function schemaOf(rule: QueryRule): Record<string, unknown> {
 }
 
 function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
-  const own = route.answeredBy === 'gateway'
-  const schema = own ? { $ref: '#/components/schemas/Key' } : { description: 'As the upstream responds' }
+  const byGateway = route.answeredBy === 'gateway'
+  const schema = byGateway
+    ? { $ref: '#/components/schemas/Key' }
+    : { description: 'The response of the upstream' }
   const forwarded: Record<string, string> = {
     502: 'The upstream returned an invalid response',
     504: 'The upstream did not respond in time',
   }
+  const lacksScope = route.scope === undefined ? '' : `scope_missing: the key lacks ${route.scope}. `
   const failures: Record<string, string> = {
     400: 'The request or its query is malformed',
     401: 'No usable key: key_missing, key_invalid, key_expired, key_revoked or key_suspended',
-    ...(route.scope === undefined ? {} : { 403: 'The key lacks the scope' }),
+    403: `${lacksScope}address_not_allowed: the key must not be used from this address`,
     ...(pathParameters(route).length === 0 ? {} : { 404: 'No such workspace for this key' }),
     429: 'Too many requests',
-    ...(own ? {} : forwarded),
+    ...(byGateway ? {} : forwarded),
     503: 'The key store, the upstream or this gateway is unavailable; retry later',
   }
   return {

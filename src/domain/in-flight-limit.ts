@@ -1,16 +1,16 @@
 export interface InFlightBounds {
-  /** What is let in while all is well. */
-  readonly most: number
-  /** What is let in however late the process is; at most `most`. */
-  readonly least: number
+  /** The limit while the process is not overloaded. */
+  readonly max: number
+  /** The limit however late the process is; at most `max`. */
+  readonly min: number
 }
 
 const SHRINK = 0.75
 const GROWTH = 1 / 16
 
 /**
- * How many requests may be in flight, as a function of how late the process was: down by a quarter of what was in flight
- * while it is late, up a little while it is not. Switched on and off instead, shedding would swing between all and none.
+ * How many requests may be in flight. While the event loop is late, the limit falls to three quarters of the current
+ * number; otherwise it grows slowly. An on-off switch would alternate between shedding all requests and none.
  */
 export class InFlightLimit {
   readonly #bounds: InFlightBounds
@@ -18,18 +18,18 @@ export class InFlightLimit {
 
   constructor(bounds: InFlightBounds) {
     this.#bounds = bounds
-    this.#limit = bounds.most
+    this.#limit = bounds.max
   }
 
   get value(): number {
     return this.#limit
   }
 
-  /** Once per period. @param inFlight at its end */
-  adjust(late: boolean, inFlight: number): void {
-    const { most, least } = this.#bounds
-    this.#limit = late
-      ? Math.max(least, Math.floor(Math.min(this.#limit, inFlight) * SHRINK))
-      : Math.min(most, this.#limit + Math.ceil(this.#limit * GROWTH))
+  /** Call once per measuring period. @param inFlight requests in flight at the end of the period */
+  adjust(isLate: boolean, inFlight: number): void {
+    const { max, min } = this.#bounds
+    this.#limit = isLate
+      ? Math.max(min, Math.floor(Math.min(this.#limit, inFlight) * SHRINK))
+      : Math.min(max, this.#limit + Math.ceil(this.#limit * GROWTH))
   }
 }

@@ -4,13 +4,13 @@ import { isCount, isDigest, isVersion, parseJsonObject } from './wire.ts'
 /** Longer messages were not published by a console or key service. */
 const MAX_MESSAGE_LENGTH = 1024
 const SENDER = /^[A-Za-z0-9._-]{1,64}$/
-/** 32 bytes in base64url. */
+/** A MAC of 32 bytes in base64url. */
 const MAC = /^[A-Za-z0-9_-]{43}$/
 
 /** A record was changed, and the change is committed. */
 export interface ChangeMessage {
   readonly kind: 'change'
-  /** Which process published it; a key service without signing secrets may leave it empty. */
+  /** The process that published it; a key service without signing secrets may leave it empty. */
   readonly sender: string
   readonly digest: string
   readonly version: number
@@ -21,7 +21,7 @@ export interface ChangeMessage {
 /** Every committed change has been published. */
 export interface HeartbeatMessage {
   readonly kind: 'heartbeat'
-  /** Which process published it. A process that restarts takes another name, because its monotonic clock starts anew. */
+  /** The process that published it. After a restart it uses another name, because its monotonic clock starts again. */
   readonly sender: string
   /** The sender's monotonic clock, in whole milliseconds; null for a key service that has only a wall clock. */
   readonly monotonicMs: number | null
@@ -31,10 +31,10 @@ export interface HeartbeatMessage {
 
 export type InvalidationMessage = ChangeMessage | HeartbeatMessage
 
-/** @property verified whether an active signing secret vouches for it */
+/** @property verified whether its MAC was made with an active signing secret, or no secret is set */
 export type ReceivedMessage = InvalidationMessage & { readonly verified: boolean }
 
-/** Its own key (RFC 5869), so that the MAC of a record or of an API key never passes for one of a message. */
+/** A derived key (RFC 5869): the MAC of a record or an API key is never valid for a message. */
 export function deriveMessageKey(signingSecret: Uint8Array): KeyObject {
   return createSecretKey(new Uint8Array(hkdfSync('sha256', signingSecret, '', 'postern message mac v1', 32)))
 }
@@ -52,8 +52,8 @@ export function encodeMessage(message: InvalidationMessage, messageKey: KeyObjec
 }
 
 /**
- * @param messageKeys keys of which one must have made the MAC; null where no signing secret is set, and every message counts
- * @returns null for text that is no message
+ * @param messageKeys one of them must have made the MAC; null if no signing secret is set: then every message is verified
+ * @returns null if the text is no valid message
  */
 export function decodeMessage(
   text: string,
@@ -69,7 +69,7 @@ function readMessage(json: Record<string, unknown>): InvalidationMessage | null 
   const { beat, digest, version, monotonic = null, sender = '', at } = json
   if (!isCount(at)) return null
   if (beat !== undefined) {
-    // Both in one is neither: a change must not pass for a heartbeat.
+    // A message with the fields of both kinds is invalid: a change must not count as a heartbeat.
     if (digest !== undefined || !isSender(beat)) return null
     if (monotonic !== null && !isCount(monotonic)) return null
     return { kind: 'heartbeat', sender: beat, monotonicMs: monotonic, atMs: at }
@@ -89,7 +89,7 @@ function isSigned(message: InvalidationMessage, mac: unknown, messageKeys: reado
   return messageKeys.some(key => timingSafeEqual(given, Buffer.from(macOf(message, key))))
 }
 
-/** A list with one form only, beginning with the kind, so that no two messages share the bytes that are signed. */
+/** Signs a list that begins with the kind, so that no two messages have the same signed bytes. */
 function macOf(message: InvalidationMessage, messageKey: KeyObject): string {
   const { kind, sender, atMs } = message
   const signed =

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/** @throws where one of them is none */
+/** @throws if a block is no valid certificate */
 export function certificatesIn(pem: string): X509Certificate[] {
   return (pem.match(CERTIFICATE) ?? []).map(text => new X509Certificate(text))
 }
@@ -13,19 +13,23 @@ export function certificatesIn(pem: string): X509Certificate[] {
  */
 export function requireAuthorities(pem: string, setting: string): void {
   if (attempt(() => certificatesIn(pem)).length > 0) return
-  throw new Error(`${setting}: the file holds no certificate in PEM`)
+  throw new Error(`${setting}: the file contains no PEM certificate`)
 }
 
-/** Refuses a certificate and a key of which one was replaced already and the other not yet. */
+/**
+ * Rejects a certificate and a private key that do not match, such as while an operator has replaced only one of them.
+ * @param setting the setting that names the certificate's file, for the message
+ */
 export function requirePair(certificate: string, key: string, setting: string): void {
   const [own] = attempt(() => certificatesIn(certificate))
-  if (own === undefined) throw new Error(`${setting}: the file holds no certificate in PEM`)
+  if (own === undefined) throw new Error(`${setting}: the file contains no PEM certificate`)
   const [privateKey] = attempt(() => [createPrivateKey(key)])
-  if (privateKey === undefined) throw new Error(`${setting}: the file of the key holds no private key in PEM`)
-  if (!own.checkPrivateKey(privateKey)) throw new Error(`${setting}: certificate and key are not of one pair`)
+  if (privateKey === undefined) throw new Error(`${setting}: the key file contains no PEM private key`)
+  if (!own.checkPrivateKey(privateKey))
+    throw new Error(`${setting}: the private key does not match the certificate`)
 }
 
-/** OpenSSL's own messages do not help an operator, and might repeat the input. */
+/** OpenSSL's messages do not help an operator, and might repeat the input. */
 function attempt<Item>(read: () => Item[]): Item[] {
   try {
     return read()

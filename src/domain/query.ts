@@ -1,16 +1,16 @@
 import type { QueryRule, Route } from './route.ts'
 
 export type ParsedQuery =
-  /** `upstreamQuery` is rebuilt from what was parsed: empty, or with its `?`. */
+  /** `upstreamQuery` is rebuilt from the parsed parameters: empty, or with its `?`. */
   { readonly ok: true; readonly upstreamQuery: string } | { readonly ok: false; readonly detail: string }
 
 const WHOLE_NUMBER = /^(?:0|[1-9][0-9]{0,14})$/
 const UNRESERVED = /^[A-Za-z0-9._~-]+$/
 
 /**
- * Only the route's own parameters, each at most once, each valid, nothing decoded: anything that an upstream could read in
- * two ways is refused here.
- * @param query what follows the first `?` of the target, without it; empty where there is none
+ * Accepts only parameters of the route, each at most once and valid, and decodes none: rejects every query that an
+ * upstream could read in two ways.
+ * @param query the part of the target after the first `?`; empty if there is none
  */
 export function parseQuery(route: Route, query: string): ParsedQuery {
   if (query === '') return { ok: true, upstreamQuery: '' }

@@ -2,26 +2,26 @@ import { type Denial, denied } from './denial.ts'
 import type { KeyGrant } from './key/key-record.ts'
 import type { Route } from './route.ts'
 
-/** So many requests in each window, for each workspace or for each key. */
+/** Allows `requests` in each window, for each workspace or for each key. */
 export interface RatePolicy {
   readonly name: string
-  /** Whose requests are counted together: those of a workspace, whichever of its keys is used, or those of one key. */
+  /** Which requests are counted together: those of all keys of a workspace, or those of one key. */
   readonly per: 'workspace' | 'key'
-  /** The one route that it is about. */
+  /** The route it applies to. */
   readonly route?: string | undefined
-  /** The scope that it is about: all routes that need it, counted together. With neither, all routes are. */
+  /** The scope it applies to: requests to all routes that need it are counted together. With neither, all routes. */
   readonly scope?: string | undefined
   readonly requests: number
   readonly windowSeconds: number
 }
 
-/** The count of one policy for one caller, the current request included. */
-export interface Count {
+/** The count of one policy for one workspace or key, the current request included. */
+export interface PolicyCount {
   readonly policy: RatePolicy
   readonly exceeded: boolean
-  /** Requests that are left in the window. */
+  /** Requests left in the window. */
   readonly remaining: number
-  /** Until the window ends. */
+  /** Milliseconds until the window ends. */
   readonly resetMs: number
 }
 
@@ -37,31 +37,34 @@ export function policiesOf(
 }
 
 /**
- * The name of what is counted, in Redis as in memory. Between the braces is the workspace: in a cluster all counters of a
- * request are at one node. The window is part of it, so that a shorter one that is configured need not wait for the end of
- * a longer one; a workspace's id has no colon, which a key's may have.
+ * The name of a policy's counter, in Redis and in memory. The workspace in braces is the hash tag: in a cluster one node
+ * holds all counters of a request. The name contains the window's length, so that a shorter configured window starts at
+ * once. The key id comes last, because it may contain a colon; a workspace id may not.
  */
-export function counterOf({ name, per, windowSeconds }: RatePolicy, { workspaceId, id }: KeyGrant): string {
+export function counterNameOf(
+  { name, per, windowSeconds }: RatePolicy,
+  { workspaceId, id }: KeyGrant,
+): string {
   const counter = `postern:limit:{${workspaceId}}:${name}:${windowSeconds}`
   return per === 'key' ? `${counter}:${id}` : counter
 }
 
 /**
- * @param counts of all policies that apply, or at least of those that are exceeded
- * @returns null where the request is within all of them
+ * @param counts of all policies that apply, or at least of the exceeded ones
+ * @returns null if the request exceeds none of them
  */
-export function denialOfCounts(counts: readonly Count[]): Denial | null {
+export function denialOfCounts(counts: readonly PolicyCount[]): Denial | null {
   const waitsMs = counts.filter(count => count.exceeded).map(count => count.resetMs)
   if (waitsMs.length === 0) return null
   return denied('rate_limited', { retryAfterSeconds: secondsUntil(Math.max(...waitsMs)) })
 }
 
-/** Whole seconds, rounded up, so that a client that waits as long does not retry too early. */
+/** Whole seconds, rounded up, so that a client that waits this long does not retry too early. */
 export function secondsUntil(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000))
 }
 
-/** What one of some gateways grants where they cannot count together; never nothing. */
-export function partOf(requests: number, replicas: number): number {
+/** Requests that each of `replicas` gateways allows while they cannot count together; at least 1. */
+export function localLimitOf(requests: number, replicas: number): number {
   return Math.max(1, Math.floor(requests / replicas))
 }

@@ -1,5 +1,5 @@
-/** The settings that say where Redis is. At most one of the three places is given. */
-export interface RedisPlaces {
+/** The settings that locate Redis. At most one of the three is set. */
+export interface RedisLocation {
   readonly url?: string | undefined
   readonly sentinel: { readonly name?: string | undefined; readonly urls: readonly string[] }
   readonly cluster: { readonly urls: readonly string[] }
@@ -7,15 +7,15 @@ export interface RedisPlaces {
 
 export type RedisTopology =
   | { readonly kind: 'standalone'; readonly url: string }
-  /** The Sentinels, and the name under which they watch the primary. */
+  /** The addresses of the Sentinels, and their name for the primary. */
   | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
-  /** Some nodes of the cluster, from which the others are learnt. */
+  /** Some nodes of the cluster; they name the others. */
   | { readonly kind: 'cluster'; readonly urls: readonly string[] }
 
-/** The one place that decides whether there is a Redis at all, and of which kind. @returns null where there is none */
-export function redisTopologyOf({ url, sentinel, cluster }: RedisPlaces): RedisTopology | null {
+/** @returns the kind of Redis and its addresses; null if no Redis is configured */
+export function redisTopologyOf({ url, sentinel, cluster }: RedisLocation): RedisTopology | null {
   if (url !== undefined) return { kind: 'standalone', url }
-  // A name without addresses, or the other way round, is refused with the settings.
+  // The check of the settings rejects a name without addresses, and addresses without a name.
   if (sentinel.name !== undefined || sentinel.urls.length > 0) {
     return { kind: 'sentinel', name: sentinel.name ?? '', urls: sentinel.urls }
   }

@@ -1,4 +1,4 @@
-/** Every time that the guarantee on revocation rests on, in milliseconds. */
+/** Every time of the revocation guarantee, in milliseconds. */
 export interface RevocationTiming {
   /** A gateway that is connected to the invalidation channel rejects a revoked key within this. */
   readonly connectedBoundMs: number
@@ -17,20 +17,20 @@ export interface RevocationTiming {
   readonly watchIntervalMs: number
   /** A disconnected gateway uses a record for at most this long after the lookup that verified it began. */
   readonly disconnectedTrustMs: number
-  /** What Redis answers while the circuit of the key service is open counts as this old. */
+  /** A record read from Redis while the circuit of the key service is open counts as this old. */
   readonly keyServiceSkippedAgeMs: number
   /** A read replica of the key service's database may lag this far behind its announcements. */
   readonly keyServiceLagMs: number
 
   /** A gateway collects changes for this long before it confirms them in one call. */
   readonly confirmationGatherMs: number
-  /** The answer to a revocation waits this long for the change to be announced. */
+  /** The response to a revocation waits this long for the change to be announced. */
   readonly announceTimeoutMs: number
-  /** The answer to a revocation waits this long for confirmations, if its caller asks for them. */
+  /** The response to a revocation waits this long for confirmations, if the caller asks for them. */
   readonly confirmationTimeoutMs: number
   /** A connected gateway reports to the console this often, also if nothing changes. */
   readonly presenceIntervalMs: number
-  /** A disconnected gateway reports this often, so that the console does not wait for it in vain. */
+  /** A disconnected gateway reports this often, so that the console does not wait for its confirmations. */
   readonly disconnectedPresenceIntervalMs: number
   /** The console forgets a gateway that has not reported for this long. */
   readonly gatewayExpiryMs: number
@@ -71,12 +71,12 @@ const REQUIREMENTS: readonly Requirement[] = [
     holds: t => t.maxPendingMs + t.lateAfterMs + t.disconnectedAfterMs <= t.disconnectedBoundMs,
   },
   {
-    statement: 'a disconnected gateway uses what it verified just before a change for less than the bound',
+    statement: 'a disconnected gateway uses a record verified just before a change for less than the bound',
     holds: t => t.disconnectedTrustMs <= t.disconnectedBoundMs - t.disconnectedAfterMs,
   },
   {
     statement:
-      'what Redis answered while the key service was skipped is verified soon after the key service is back',
+      'a record read from Redis while the key service was skipped is verified soon after the key service is back',
     holds: t =>
       t.keyServiceSkippedAgeMs < t.disconnectedTrustMs &&
       t.watchIntervalMs + t.disconnectedTrustMs - t.keyServiceSkippedAgeMs <= t.disconnectedTrustMs,
@@ -86,15 +86,15 @@ const REQUIREMENTS: readonly Requirement[] = [
     holds: t => t.watchIntervalMs <= t.heartbeatPeriodMs,
   },
   {
-    statement: 'an answer waits for its announcement no longer than a connected gateway may take',
+    statement: 'a response waits for the announcement no longer than a connected gateway may take',
     holds: t => t.announceTimeoutMs <= t.connectedBoundMs,
   },
   {
-    statement: 'confirmations arrive while the answer to a revocation waits for them',
+    statement: 'confirmations arrive while the response to a revocation waits for them',
     holds: t => t.confirmationGatherMs <= t.confirmationTimeoutMs / 10,
   },
   {
-    statement: 'a gateway that is disconnected reports it while the answer waits',
+    statement: 'a gateway that disconnects reports it while the response waits',
     holds: t => t.disconnectedPresenceIntervalMs + t.watchIntervalMs <= t.confirmationTimeoutMs,
   },
   {
@@ -103,7 +103,7 @@ const REQUIREMENTS: readonly Requirement[] = [
   },
 ]
 
-/** @returns the requirements that these times break, in words */
+/** @returns the statements of the requirements that these times break */
 export function brokenRequirements(timing: RevocationTiming): string[] {
   return REQUIREMENTS.filter(({ holds }) => !holds(timing)).map(({ statement }) => statement)
 }

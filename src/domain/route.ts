@@ -5,20 +5,20 @@ import { isWorkspaceId } from './key/key-record.ts'
 export interface RouteConfig {
   readonly name: string
   readonly path: string
-  /** Who answers: the gateway itself (what it knows of the key) or the upstream, which is the default. */
+  /** Which side responds: the gateway, with a description of the key, or (default) the upstream. */
   readonly answeredBy?: 'gateway' | 'upstream' | undefined
-  /** The scope that a key needs; none for a route that any usable key may ask. */
+  /** The scope that a key needs; undefined for a route open to every usable key. */
   readonly scope?: string | undefined
-  /** The path at the upstream where it differs; a template over the same parameters. */
+  /** The path at the upstream, if it differs: a template with the same parameters. */
   readonly upstreamPath?: string | undefined
   readonly query?: Readonly<Record<string, QueryRule>> | undefined
-  /** Whether keys of one workspace with the same scopes may be given one answer of the upstream. */
+  /** Whether requests by keys of one workspace with the same scopes may share an upstream response. */
   readonly shareAnswers?: boolean | undefined
 }
 
 export type QueryRule =
   | { readonly type: 'integer'; readonly minimum: number; readonly maximum: number }
-  /** 1 to `maxLength` characters that mean themselves in a URL (RFC 3986, section 2.3). */
+  /** 1 to `maxLength` unreserved characters (RFC 3986, section 2.3). */
   | { readonly type: 'token'; readonly maxLength: number }
   | { readonly type: 'choice'; readonly values: readonly string[] }
 
@@ -34,7 +34,7 @@ export interface Route {
   readonly isCoalesced: boolean
 }
 
-/** A route and the raw segments that its parameters matched. The workspace's is not to be trusted, only compared. */
+/** A route and the raw segments that its parameters matched. The workspace segment is untrusted: only compare it. */
 export interface RouteMatch {
   readonly route: Route
   readonly parameters: ReadonlyMap<string, string>
@@ -42,14 +42,15 @@ export interface RouteMatch {
 
 export const WORKSPACE_PARAMETER = 'workspaceId'
 
-/** The order in which routes are tried is the order of this list: literal segments before parameters. */
+/** @returns routes in the order in which they are matched: literal segments before parameters */
 export function compileRoutes(configs: readonly RouteConfig[]): Route[] {
   return configs.map(compileRoute).sort((a, b) => (specificity(a) < specificity(b) ? -1 : 1))
 }
 
 /**
- * @param path the request's target up to the first `?`, as it came, undecoded
- * @returns null where no route has this form: matching is on whole segments, byte for byte
+ * Matches whole segments, byte for byte.
+ * @param path the raw request target up to the first `?`, not decoded
+ * @returns null if no route matches
  */
 export function matchRoute(routes: readonly Route[], path: string): RouteMatch | null {
   if (!path.startsWith('/') || isAmbiguousPath(path)) return null
@@ -61,8 +62,8 @@ export function matchRoute(routes: readonly Route[], path: string): RouteMatch |
 }
 
 /**
- * The upstream's path, made of the route's own text and the key's own workspace; of the request it holds only
- * parameters that `matchRoute` found to be plain.
+ * The path at the upstream, built from the route's template and the key's own workspace. From the request it takes only
+ * parameters that `matchRoute` has checked for unreserved characters.
  */
 export function upstreamPathOf(match: RouteMatch, workspaceId: string): string {
   let path = ''
@@ -79,7 +80,7 @@ function segmentText(parameter: string, match: RouteMatch, workspaceId: string):
   return value
 }
 
-/** Segment by segment, each with the slash before it. @returns null where the path has another form */
+/** Compares segment by segment, each with the slash before it. @returns null if the path does not match */
 function matchSegments(pattern: readonly Segment[], path: string): ReadonlyMap<string, string> | null {
   let parameters: Map<string, string> | null = null
   let at = 0
@@ -91,7 +92,7 @@ function matchSegments(pattern: readonly Segment[], path: string): ReadonlyMap<s
       if (end - at - 1 !== expected.literal.length || !path.startsWith(expected.literal, at + 1)) return null
     } else {
       const actual = path.slice(at + 1, end)
-      // The workspace's segment is compared with the key's own workspace later; any other is copied, so must be plain.
+      // `authorize` compares the workspace segment later; other segments are copied, so they must be unreserved.
       if (expected.parameter !== WORKSPACE_PARAMETER && !isWorkspaceId(actual)) return null
       parameters ??= new Map<string, string>()
       parameters.set(expected.parameter, actual)

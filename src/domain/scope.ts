@@ -5,7 +5,7 @@ export function isScope(text: string): boolean {
   return SCOPE_TOKEN.test(text)
 }
 
-/** Sorted and each once, so that equal sets of scopes have one form. */
+/** @returns the scopes sorted, without duplicates: equal sets have one form */
 export function normalizeScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes)].sort()
 }

@@ -1,4 +1,4 @@
-/** Allows so many actions a second, and a burst after a quiet time. */
+/** Allows `perSecond` actions a second on average, and up to `burst` at once. */
 export class TokenBucket {
   readonly #perSecond: number
   readonly #burst: number

@@ -3,25 +3,25 @@ import { MAX_CIDRS, normalizeCidrs } from './cidr.ts'
 import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key/key-record.ts'
 import { isScope, normalizeScopes } from './scope.ts'
 
-/** What the two planes share: names in Redis and the form of a record. Messages: `invalidation-message.ts`. */
+/** The names in Redis and the format of a record, used by both planes. Messages: `invalidation-message.ts`. */
 export const CHANGES_CHANNEL = 'postern:keys:changed'
 
 /**
- * Schemas of the record on the wire. A reader refuses a newer one and asks the key service instead. A record is of the
+ * Schemas of the record on the wire. A reader rejects a newer one and asks the key service instead. A record has the
  * second only if it restricts a key in a way that readers of the first would overlook: they must not use it.
  */
 const SCHEMA_VERSION = 1
 const RESTRICTED_SCHEMA_VERSION = 2
-/** A record is a few hundred bytes; a longer entry was not written by the console. */
+/** A record has a few hundred bytes; the console never writes a longer entry. */
 export const MAX_RECORD_BYTES = 16 * 1024
-/** The last byte that GETRANGE asks for: one more than a record may have, so that a longer entry shows. */
+/** Index of the last byte that GETRANGE reads: one byte more than a record may have, to detect a longer entry. */
 export const RECORD_RANGE_END = MAX_RECORD_BYTES
 const MAX_SCOPES = 64
 const DIGEST = /^[0-9a-f]{64}$/
 const KEY_ID = /^[\x21-\x7e]{1,128}$/
 const ISO_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/
 
-/** A record outlives its key in Redis, so that a late caller still learns why the key is refused. */
+/** Redis holds a record for this long after expiry, so that clients still learn why their key is rejected. */
 export const KEPT_AFTER_EXPIRY_MS = 86_400_000
 
 export function redisKeyOf(digest: string): string {
@@ -32,7 +32,7 @@ export function isDigest(text: string): boolean {
   return DIGEST.test(text)
 }
 
-/** A record as people and programs see it: instants in ISO 8601, UTC. */
+/** A record with instants in ISO 8601, UTC: the format of the admin API, the key service and Redis. */
 export interface RecordJson {
   id: string
   workspaceId: string
@@ -75,18 +75,18 @@ function instantOrNull(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
 }
 
-/** Its own key, derived (RFC 5869), so that a MAC on a record can never be taken for one on a key. */
+/** A derived key (RFC 5869): the MAC of an API key is never valid for a record. */
 export function deriveRecordKey(signingSecret: Uint8Array): KeyObject {
   return createSecretKey(new Uint8Array(hkdfSync('sha256', signingSecret, '', 'postern record mac v1', 32)))
 }
 
 /**
- * The text that is stored under `redisKeyOf(digest)`, and that the key service answers with.
- * @param recordKey the key that signs, or null where keys are opaque and no signing secret is set
+ * The text stored in Redis under `redisKeyOf(digest)`, and returned by the key service.
+ * @param recordKey the key that signs, or null if keys are opaque and no signing secret is set
  */
 export function encodeRecord(record: KeyRecord, digest: string, recordKey: KeyObject | null): string {
   const body = recordBody(record)
-  // Signed is what a reader will read, so that no spelling of a record can be written that its own MAC does not fit.
+  // Signs the fields as a reader decodes them, so that every written record passes the check of its MAC.
   const grant = readGrant(body)
   if (grant === null) throw new RangeError(`The record of ${record.id} has a field that no reader would take`)
   if (recordKey === null) return JSON.stringify(body)
@@ -115,8 +115,8 @@ export type DecodedRecord =
 /**
  * Reads a record from another process. Unknown fields are ignored, so that an older reader understands a newer
  * writer of the same schema; every field that affects a decision must be present and valid.
- * @param recordKeys keys of which one must have made the MAC; null where the source itself is trusted (the
- * key service) or no signing secret is set
+ * @param recordKeys one of them must have made the MAC; null if the source itself is trusted (the key service) or no
+ * signing secret is set
  */
 export function decodeRecord(
   text: string,
@@ -138,7 +138,7 @@ export function decodeRecord(
 
 function readGrant(json: Record<string, unknown>): KeyGrant | null {
   const { id, workspaceId, scopes, version } = json
-  // Another key service may know no hint, and leave out what a key does not have. In Redis the MAC covers all of it.
+  // A key service of another maker may omit the hint, and fields that a key does not have. In Redis the MAC covers all of it.
   const { hint = '' } = json
   const expiresAtMs = parseInstant(json['expiresAt'])
   const revokedAtMs = parseOptionalInstant(json['revokedAt'])
@@ -155,8 +155,8 @@ function readGrant(json: Record<string, unknown>): KeyGrant | null {
 }
 
 /**
- * A list with one form only, so that no two grants share the bytes that are signed. That of a grant without restrictions
- * is the one that readers of the first schema know.
+ * Signs a list with fixed positions, so that no two grants have the same signed bytes. A grant without restrictions has the
+ * list that readers of the first schema know.
  */
 function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): string {
   const restricted = isRestricted(grant)
@@ -175,7 +175,7 @@ function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): stri
   return createHmac('sha256', recordKey).update(signed).digest('base64url')
 }
 
-/** @returns null for text that is no JSON object, or is longer than that */
+/** @returns null if the text is no JSON object, or longer than `maxLength` characters */
 export function parseJsonObject(text: string, maxLength: number): Record<string, unknown> | null {
   if (text.length > maxLength) return null
   try {
@@ -225,6 +225,6 @@ function parseOptionalInstant(value: unknown): number | null | undefined {
 function parseInstant(value: unknown): number | null {
   if (typeof value !== 'string' || !ISO_INSTANT.test(value)) return null
   const ms = Date.parse(value)
-  // A day or hour that does not exist would be read as one of the next month or day.
+  // Date.parse reads a day that does not exist as one of the next month.
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(value.slice(0, 19)) ? ms : null
 }

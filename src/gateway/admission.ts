@@ -45,7 +45,7 @@ export class Admission {
   constructor(settings: AdmissionSettings, inFlight: () => number) {
     this.#settings = settings
     this.#inFlight = inFlight
-    this.#limit = new InFlightLimit({ most: settings.maxInFlight, least: settings.minInFlight })
+    this.#limit = new InFlightLimit({ max: settings.maxInFlight, min: settings.minInFlight })
   }
 
   /** With the heap nearly full, one request at a time is admitted, to notice when there is room again. */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Verdict } from '../domain/authorize.ts'
-import { type Count, denialOfCounts, secondsUntil } from '../domain/rate-limit.ts'
+import { denialOfCounts, type PolicyCount, secondsUntil } from '../domain/rate-limit.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 
 /** Counts a permitted request. Every response to it, also a denial, has the rate limit fields. */
@@ -18,7 +18,7 @@ export async function applyLimits(
  * The two fields of draft-ietf-httpapi-ratelimit-headers-11, as lists of structured fields (RFC 9651); a policy's name
  * needs no escaping. The Retry-After of a denial is never before the end of a window that is named here (section 6).
  */
-export function rateLimitFields(counts: readonly Count[]): Record<string, string> {
+export function rateLimitFields(counts: readonly PolicyCount[]): Record<string, string> {
   const policies = counts.map(({ policy: { name, requests, windowSeconds } }) => {
     return `"${name}";q=${requests};w=${windowSeconds}`
   })

@@ -1,3 +1,4 @@
+import type { BlockList } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { type OnReload, onReloadOf } from '../config/reloadable.ts'
@@ -10,7 +11,7 @@ import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { AccessLog } from '../observability/access-log.ts'
 import { FailureLog } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
-import { workspaceCountsOf } from '../observability/metrics/workspace-counts.ts'
+import { createWorkspaceCounts } from '../observability/metrics/workspace-counts.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing/tracing.ts'
 import type { Refuse } from '../upstream/client-request.ts'
@@ -46,7 +47,7 @@ export interface GatewayDeps {
 /** Builds the gateway. The caller makes it listen. */
 export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
   const { config, metrics, logger } = deps
-  const workspaces = workspaceCountsOf(metrics, config.metrics.workspaces, deps.clock)
+  const workspaces = createWorkspaceCounts(metrics, config.metrics.workspaces, deps.clock)
   const { tracing, accessLog } = deps
   const observer = new RequestObserver({ metrics, accessLog, tracing, routes: config.routes, workspaces })
   const app = createServer(config.gateway, observer)
@@ -57,13 +58,15 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   )
   const admission = admissionOf(app, deps, observer)
   const refuse = createRefuse(admission, observer)
+  const trustedProxies = compileProxies(config.gateway.trustedProxies)
   const gateway = {
     routes: compileRoutes(config.routes),
     credentials: createBearerKeyScheme(config, deps.onReload),
     admission,
     keys: deps.keys,
+    trustedProxies,
     limits: deps.limits,
-    forward: createForwarding(app, deps, refuse),
+    forward: createForwarding(app, deps, { refuse, trustedProxies }),
     refuse,
     recordUse: deps.recordUse,
     clock: deps.clock,
@@ -94,12 +97,15 @@ function admissionOf(
   return admission
 }
 
-function createForwarding(app: FastifyInstance, deps: GatewayDeps, refuse: Refuse): Forward {
+function createForwarding(
+  app: FastifyInstance,
+  deps: GatewayDeps,
+  { refuse, trustedProxies }: { readonly refuse: Refuse; readonly trustedProxies: BlockList | null },
+): Forward {
   const { config, metrics, clock, logger } = deps
   const settings = upstreamSettingsOf(config)
   const onReload = onReloadOf(deps.onReload, upstreamSettingsOf)
   const { requestHeaders, responseHeaders } = config.gateway
-  const trustedProxies = compileProxies(config.gateway.trustedProxies)
   const upstream = createUpstream({
     settings,
     onReload,

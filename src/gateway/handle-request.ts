@@ -1,3 +1,4 @@
+import type { BlockList } from 'node:net'
 import { authorize, type Permit, type Verdict } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import { denied } from '../domain/denial.ts'
@@ -5,6 +6,7 @@ import type { Lookup } from '../domain/key/lookup.ts'
 import { holdsStrayKey, strayKeysOf } from '../domain/key/stray-keys.ts'
 import { matchRoute, type Route, type RouteMatch } from '../domain/route.ts'
 import { writeBuffered } from '../http/buffered-response.ts'
+import { clientAddressOf } from '../http/client-address.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
@@ -22,6 +24,8 @@ export interface Gateway {
   readonly credentials: CredentialScheme
   readonly admission: Pick<Admission, 'admits' | 'admitsWorkspace'>
   readonly keys: Pick<KeyStore, 'get'>
+  /** Peers whose `X-Forwarded-For` is trusted; null if there are none. */
+  readonly trustedProxies: BlockList | null
   /** Null if no rate limit is configured. */
   readonly limits: RateLimits | null
   readonly forward: Forward
@@ -96,7 +100,14 @@ function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Ve
   const { request, match, query } = read
   const { admission, clock, limits, observer } = gateway
   observer.lookedUp(request.observation, lookup)
-  const verdict = authorize({ lookup, match, query, nowMs: clock.wallMs() })
+  const { socket, headers } = request.message
+  const forwardedFor = headers['x-forwarded-for']
+  const clientAddress = clientAddressOf(
+    socket.remoteAddress ?? '',
+    gateway.trustedProxies,
+    Array.isArray(forwardedFor) ? forwardedFor.join(',') : forwardedFor,
+  )
+  const verdict = authorize({ lookup, match, query, nowMs: clock.wallMs(), clientAddress })
   if (verdict.kind === 'denied') return verdict
   if (holdsKeyInTarget(gateway, read, verdict.permit)) return KEY_IN_TARGET
   // The workspace is known only after the lookup.

@@ -36,20 +36,20 @@ export interface KeyStoreSettings {
 export interface KeyStoreHealth {
   readonly redis: 'ok' | 'down' | 'off'
   readonly changes: 'connected' | 'disconnected'
-  /** `down`: it did not answer, and lookups skip it for a while. */
+  /** `down`: its circuit is open, and lookups skip it. */
   readonly keyService: 'on' | 'down' | 'off'
 }
 
-/** All that a gateway runs to look keys up. */
+/** The parts of a gateway that look keys up. */
 export interface RunningKeyStore {
   readonly keyStore: KeyStore
-  /** For a feed of the same process; if Redis is configured, messages come from there alone. */
+  /** For the console in the same process; if Redis is configured, all messages come from Redis. */
   readonly invalidations: InvalidationReceiver
-  /** Settled once the console knows that this gateway is connected; null if no console is configured. */
+  /** Settles once the key service knows that this gateway is connected; null if no key service is configured. */
   readonly introduced: Promise<void> | null
-  /** Must be called for each permitted request; it only notes. */
+  /** Records a use of the key, for the next report. Call it for each permitted request. */
   used(keyId: string): void
-  /** Neither waits nor fails, also if a dependency is down. */
+  /** Starts connecting. Never waits or fails, also if a dependency is down. */
   start(): void
   /** Sends the last reports, within `keyService.timeoutMs`. */
   stop(): Promise<void>
@@ -60,8 +60,8 @@ type Deps = KeyStoreSettings & { readonly clock: Clock; readonly onReload: OnRel
 
 /** Signing off from the console takes no longer than this. */
 const SIGN_OFF_MS = 500
-/** Longer names are cut; a pod's has at most 253 characters. */
-const MAX_NAME = 253
+/** Longer names are cut; the name of a pod has at most 253 characters. */
+const MAX_NAME_LENGTH = 253
 
 export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const deps: Deps = { clock: systemClock, onReload: neverReloads, ...settings }
@@ -89,7 +89,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   reportCircuits(metrics, breakers)
   let watch: NodeJS.Timeout | undefined
 
-  /** Without requests, too, gauges are right and a silent subscription is made anew. */
+  /** Updates gauges and reopens a silent subscription, also while no request arrives. */
   function watchConnections(): void {
     keyService?.confirmer.watch(invalidations.isConnected())
     redis?.watch()
@@ -120,13 +120,13 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   }
 }
 
-/** Keys of which one must have made the MAC of a record or message; null if no MAC is needed. */
+/** One of these must have made the MAC of a record or message; null if no MAC is required. */
 export interface VerifyingKeys {
   readonly records: readonly KeyObject[] | null
   readonly messages: readonly KeyObject[] | null
 }
 
-/** Null only if keys are opaque and no signing secret is set. */
+/** @returns nulls only if keys are opaque and no signing secret is set */
 export function verifyingKeysOf({
   format,
   signingSecrets,
@@ -176,7 +176,7 @@ function createKeyService({ config, logger, clock, onReload }: Deps): KeyService
     client,
     clock,
     failures: new FailureLog('change confirmation', logger, clock),
-    gateway: { id: randomUUID(), name: hostname().slice(0, MAX_NAME) },
+    gateway: { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) },
     timeoutMs,
   })
   return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer }
@@ -204,7 +204,7 @@ function reportCircuits({ storeCircuitOpen }: Metrics, breakers: readonly Breaki
   })
 }
 
-/** Also of stores that are not configured. */
+/** Includes stores that are not configured. */
 function startLookupsAtZero({ lookups }: Metrics): void {
   for (const tier of LOOKUP_TIERS) for (const result of LOOKUP_RESULTS) lookups.inc({ tier, result }, 0)
 }

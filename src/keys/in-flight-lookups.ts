@@ -4,10 +4,10 @@ import { type Moment, mayJoin } from './trust.ts'
 /** A lookup in flight. */
 export interface InFlightLookup {
   readonly began: Moment
-  /** A change of its key arrived since it began: its answer may predate the change. */
+  /** A change of its key arrived since it began: its result may predate the change. */
   isSuperseded: boolean
-  /** Null if the answer must not be used. */
-  answer: Promise<Lookup | null>
+  /** Null if the result must not be used. */
+  result: Promise<Lookup | null>
 }
 
 /** One lookup in flight for each key, and a limited number in all. */
@@ -24,22 +24,22 @@ export class InFlightLookups {
     return this.#count >= this.#limit
   }
 
-  /** One that a request may join now. */
+  /** The lookup that a request may join now, or null. */
   find(digest: string, now: Moment): InFlightLookup | null {
     const lookup = this.#byDigest.get(digest)
     return lookup !== undefined && mayJoin(lookup.began, now) ? lookup : null
   }
 
-  /** @param run resolves to null if its answer must not be used; never rejects */
+  /** @param run resolves to null if its result must not be used; never rejects */
   begin(
     digest: string,
     began: Moment,
     run: (lookup: InFlightLookup) => Promise<Lookup | null>,
   ): InFlightLookup {
-    const lookup: InFlightLookup = { began, isSuperseded: false, answer: Promise.resolve(null) }
+    const lookup: InFlightLookup = { began, isSuperseded: false, result: Promise.resolve(null) }
     this.#byDigest.set(digest, lookup)
     this.#count++
-    lookup.answer = run(lookup).finally(() => this.#end(digest, lookup))
+    lookup.result = run(lookup).finally(() => this.#end(digest, lookup))
     return lookup
   }
 

@@ -12,17 +12,17 @@ import type { InvalidationListener } from './invalidation/invalidation-listener.
 import type { KeyStore, KeyTier, StoreName } from './key-store.ts'
 import type { EvictionResult, MemoryStore } from './tiers/memory/memory-store.ts'
 import {
-  type HeldAnswer,
   type Knowledge,
+  type MemoryEntry,
   type Moment,
   type StoreTrust,
   type TrustLimits,
-  trustHeld,
+  trustEntry,
   trustStore,
 } from './trust.ts'
 
 const MAX_IN_FLIGHT = 10_000
-/** A key that changes more often than this while it is looked up is unknown. */
+/** Lookups of one request. If changes supersede all of them, the result is `unknown`. */
 const MAX_ATTEMPTS = 3
 const UNKNOWN: Lookup = { kind: 'unknown' }
 
@@ -39,7 +39,7 @@ export interface LookupChainParts {
   readonly maxInFlight?: number
 }
 
-/** Memory, Redis, key service, each filling memory; while disconnected the key service comes before Redis. */
+/** Asks memory, Redis and the key service, and fills memory. While disconnected, asks the key service before Redis. */
 export class LookupChain implements KeyStore {
   readonly #parts: LookupChainParts
   readonly #inFlight: InFlightLookups
@@ -71,8 +71,8 @@ export class LookupChain implements KeyStore {
     this.#lookups[this.#inFlight.find(digest, began) === null ? 'miss' : 'coalesced'].inc()
     let now = began
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const answer = await this.#joinOrBegin(digest, now)
-      if (answer !== null) return answer
+      const lookup = await this.#joinOrBegin(digest, now)
+      if (lookup !== null) return lookup
       now = this.#now()
       const fresh = this.#fresh(digest, now)
       if (fresh !== null) return fresh
@@ -82,24 +82,24 @@ export class LookupChain implements KeyStore {
 
   #joinOrBegin(digest: string, now: Moment): Promise<Lookup | null> {
     const lookup = this.#inFlight.find(digest, now)
-    if (lookup !== null) return lookup.answer
+    if (lookup !== null) return lookup.result
     if (this.#inFlight.isFull) return Promise.resolve(UNKNOWN)
-    return this.#inFlight.begin(digest, now, begun => this.#queryStores(digest, begun)).answer
+    return this.#inFlight.begin(digest, now, begun => this.#queryStores(digest, begun)).result
   }
 
-  /** @returns null if the answer may predate a change that arrived, or was missed, since the lookup began */
+  /** @returns null if the result may predate a change that arrived, or was missed, since the lookup began */
   async #queryStores(digest: string, lookup: InFlightLookup): Promise<Lookup | null> {
     let keyServiceSkipped = false
     for (const tier of lookup.began.isConnected ? this.#redisFirst : this.#keyServiceFirst) {
       const { name } = tier
-      const answer = await tier.get(digest)
-      if (answer.kind === 'found' || answer.kind === 'absent') {
-        const grant = answer.kind === 'found' ? answer.grant : null
+      const result = await tier.get(digest)
+      if (result.kind === 'found' || result.kind === 'absent') {
+        const grant = result.kind === 'found' ? result.grant : null
         const trust = this.#trustIn(name, digest, grant, lookup)
         if (trust === 'superseded') return null
         if (trust === 'fresh') return this.#remember(name, digest, grant, { ...lookup, keyServiceSkipped })
       }
-      keyServiceSkipped ||= name === 'key_service' && answer.kind === 'failed' && answer.why === 'skipped'
+      keyServiceSkipped ||= name === 'key_service' && result.kind === 'failed' && result.why === 'skipped'
     }
     const now = this.#now()
     return lookup.isSuperseded || lookup.began.epoch !== now.epoch ? null : this.#fallBack(digest, now)
@@ -134,10 +134,10 @@ export class LookupChain implements KeyStore {
     return grant === null ? { kind: 'absent', tier } : { kind: 'found', grant, tier }
   }
 
-  /** No store answered. What memory holds may be fresh all the same, if the key was only looked up again. */
+  /** No store responded. The entry in memory may still be fresh if this lookup was only a recheck. */
   #fallBack(digest: string, now: Moment): Lookup {
     const held = this.#parts.memory.get(digest)
-    const trust = held === undefined ? 'expired' : trustHeld(held, now, this.#parts.limits)
+    const trust = held === undefined ? 'expired' : trustEntry(held, now, this.#parts.limits)
     if (held === undefined || trust === 'expired') return UNKNOWN
     if (trust === 'stale') this.#lookups.stale.inc()
     return lookupOf(held)
@@ -145,7 +145,7 @@ export class LookupChain implements KeyStore {
 
   #fresh(digest: string, now: Moment): Lookup | null {
     const held = this.#parts.memory.get(digest)
-    return held !== undefined && trustHeld(held, now, this.#parts.limits) === 'fresh' ? lookupOf(held) : null
+    return held !== undefined && trustEntry(held, now, this.#parts.limits) === 'fresh' ? lookupOf(held) : null
   }
 
   #evict(digest: string, version: number): EvictionResult {
@@ -153,12 +153,12 @@ export class LookupChain implements KeyStore {
     return this.#parts.memory.evictOlder(digest, version)
   }
 
-  /** Not on the path of a request. Until the answer comes, and if none comes, memory is as good as it was. */
+  /** Not on the path of a request. Memory stays trusted until the result arrives, and if no store responds. */
   #recheck(digest: string): void {
     if (this.#parts.memory.peek(digest) !== undefined) void this.#joinOrBegin(digest, this.#now())
   }
 
-  /** Connected or not is decided first, because that may begin a new epoch. */
+  /** Checks the connection first, because that may begin a new epoch. */
   #now(): Moment {
     const { clock, invalidations } = this.#parts
     const nowMs = clock.monotonicMs()
@@ -167,6 +167,6 @@ export class LookupChain implements KeyStore {
   }
 }
 
-function lookupOf({ grant }: HeldAnswer): Lookup {
+function lookupOf({ grant }: MemoryEntry): Lookup {
   return grant === null ? { kind: 'absent', tier: 'memory' } : { kind: 'found', grant, tier: 'memory' }
 }

@@ -17,32 +17,32 @@ export interface Moment {
   readonly epoch: number
 }
 
-/** What memory holds of one key. */
-export interface HeldAnswer {
-  /** Null if the key service said that there is no such key. */
+/** The entry of one key in memory. */
+export interface MemoryEntry {
+  /** Null if the key service returned that there is no such key. */
   readonly grant: KeyGrant | null
-  /** When the lookup began that verified it: monotonic, ms. */
+  /** When the lookup that verified it began: monotonic, ms. */
   readonly verifiedAtMs: number
-  /** In which the lookup began. */
+  /** The epoch in which that lookup began. */
   readonly epoch: number
-  /** From 0 to 1: the part of the jitter that this entry gives up. */
+  /** From 0 to 1: how much of the maximum jitter shortens the life of this entry. */
   readonly jitter: number
-  /** Redis answered because the circuit of the key service was open. */
+  /** Read from Redis because the circuit of the key service was open. */
   readonly keyServiceSkipped: boolean
 }
 
 export interface TrustLimits {
   readonly ttlMs: number
   readonly absentTtlMs: number
-  /** How long a record may outlive its last verification if no store answers; 0 for never. */
+  /** How long after its last verification a record may be used if no store responds; 0 for never. */
   readonly staleMs: number
 }
 
-/** `stale`: to be used only if no store answers. */
-export type HeldTrust = 'fresh' | 'stale' | 'expired'
+/** `stale`: may be used only if no store responds. */
+export type EntryTrust = 'fresh' | 'stale' | 'expired'
 
-/** Whether what memory holds may be used now. */
-export function trustHeld(held: HeldAnswer, now: Moment, limits: TrustLimits): HeldTrust {
+/** Whether an entry of memory may be used now. */
+export function trustEntry(held: MemoryEntry, now: Moment, limits: TrustLimits): EntryTrust {
   const ageMs = now.nowMs - held.verifiedAtMs
   const { grant, jitter } = held
   const lifeMs = grant === null ? limits.absentTtlMs : limits.ttlMs * (1 - TTL_JITTER * jitter)
@@ -51,16 +51,16 @@ export function trustHeld(held: HeldAnswer, now: Moment, limits: TrustLimits): H
   return grant !== null && limits.staleMs > 0 && ageMs <= limits.staleMs ? 'stale' : 'expired'
 }
 
-/** Redis may be behind. What it says counts for less, because it takes a moment to notice that the key service is back. */
-function disconnectedLifeMs({ jitter, keyServiceSkipped }: HeldAnswer): number {
+/** Redis may be outdated: its records are trusted for less time, because a returning key service is noticed late. */
+function disconnectedLifeMs({ jitter, keyServiceSkipped }: MemoryEntry): number {
   const mostMs = disconnectedTrustMs - (keyServiceSkipped ? keyServiceSkippedAgeMs : 0)
   return mostMs * (1 - DISCONNECTED_JITTER * jitter)
 }
 
-/** What a store has just answered. */
-export interface StoreAnswer {
+/** What a store has just returned. */
+export interface StoreResult {
   readonly tier: Exclude<TierName, 'memory'>
-  /** Null for "there is no such key", which only the key service says. */
+  /** Null for "there is no such key", which only the key service returns. */
   readonly grant: KeyGrant | null
   /** The epoch in which the lookup began. */
   readonly epoch: number
@@ -75,42 +75,42 @@ export interface KnownVersion {
   readonly knownAtMs: number
 }
 
-/** What is known of a key when a store answers. */
+/** The known versions of a key when a store responds. */
 export interface Knowledge {
   readonly announced: KnownVersion | null
   readonly held: KnownVersion | null
 }
 
-/** `outdated`: the next store may know better. `superseded`: it may predate a change, and the lookup begins anew. */
+/** `outdated`: the next store may have a newer version. `superseded`: it may predate a change; the lookup starts again. */
 export type StoreTrust = 'fresh' | 'outdated' | 'superseded'
 
-/** Whether the answer of a store may be used now. */
-export function trustStore(answer: StoreAnswer, now: Moment, known: Knowledge): StoreTrust {
-  if (isOutdated(answer, now, known)) return 'outdated'
-  if (answer.isSuperseded) return 'superseded'
-  // The key service is right without the channel. In memory such an answer counts as one of its own, older epoch.
-  return answer.epoch === now.epoch || answer.tier === 'key_service' ? 'fresh' : 'superseded'
+/** Whether the result of a store may be used now. */
+export function trustStore(result: StoreResult, now: Moment, known: Knowledge): StoreTrust {
+  if (isOutdated(result, now, known)) return 'outdated'
+  if (result.isSuperseded) return 'superseded'
+  // The key service is right without the channel. In memory such a result belongs to the older epoch in which it began.
+  return result.epoch === now.epoch || result.tier === 'key_service' ? 'fresh' : 'superseded'
 }
 
 /**
- * Redis may have lost a write, and the key service may read from a replica that lags. A key service that stays behind for
- * longer had its database restored from a backup, and is believed.
+ * Redis may have lost a write, and the key service may read from a replica that lags. If the key service stays behind for
+ * longer, its database was restored from a backup, and its records are used.
  */
 function isOutdated(
-  { tier, grant }: StoreAnswer,
+  { tier, grant }: StoreResult,
   { nowMs }: Moment,
   { announced, held }: Knowledge,
 ): boolean {
   const sinceMs = tier === 'key_service' ? nowMs - keyServiceLagMs : Number.NEGATIVE_INFINITY
   const isBehind = (known: KnownVersion | null): boolean =>
     known !== null && known.knownAtMs >= sinceMs && (grant === null || grant.version < known.version)
-  // That a key is gone contradicts an announcement, but not a record that was held before.
+  // A missing key contradicts an announcement, but not a record that memory held before.
   return isBehind(announced) || (grant !== null && isBehind(held))
 }
 
 /**
- * Whether a request may wait for a lookup that began before it. While disconnected no change supersedes the lookup, so it
- * is joined for as long as its answer would be trusted.
+ * Whether a request may wait for a lookup that began before it. While disconnected no change supersedes a lookup, so
+ * requests join it for as long as its result would be trusted.
  */
 export function mayJoin(began: Moment, now: Moment): boolean {
   return began.epoch === now.epoch && (now.isConnected || now.nowMs - began.nowMs <= disconnectedTrustMs)

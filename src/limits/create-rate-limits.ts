@@ -11,8 +11,8 @@ import { LocalCounters } from './local-counters.ts'
 import { RateLimiter, type RateLimits } from './rate-limiter.ts'
 import { RedisCounters } from './redis-counters.ts'
 
-/** Counts that fail within this time are one failure: they fail together when this process stalls. */
-const MOMENT_MS = 20
+/** Failures within this time count as one: when this process stalls, many commands time out together. */
+const MERGE_FAILURES_MS = 20
 
 export interface RateLimitSettings {
   readonly config: Pick<Config, 'limits' | 'redis'>
@@ -26,7 +26,7 @@ export interface RateLimitSettings {
 export interface RunningRateLimits {
   /** Null if no policy is configured. */
   readonly limits: RateLimits | null
-  /** `shared`: counted in Redis; `local`: each gateway by itself; `off`: not at all. */
+  /** `shared`: counted in Redis; `local`: counted by each gateway alone; `off`: no policy is configured. */
   health(): 'shared' | 'local' | 'off'
   stop(): void
 }
@@ -63,9 +63,9 @@ async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
   )
   const connection = new RedisConnection(client, {
     onTrouble: error => failures.failed(error),
-    onAgain: () => metrics.redisReconnects.inc(),
+    onReconnecting: () => metrics.redisReconnects.inc(),
   })
-  const circuit = new Circuit({ ...config.redis.circuit, momentMs: MOMENT_MS })
+  const circuit = new Circuit({ ...config.redis.circuit, mergeFailuresMs: MERGE_FAILURES_MS })
   const limiters = await limitersOver(connection.client, config.limits.policies)
   connection.start()
   return {

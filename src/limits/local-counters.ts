@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
-import type { Count, RatePolicy } from '../domain/rate-limit.ts'
+import type { PolicyCount, RatePolicy } from '../domain/rate-limit.ts'
 
-/** Beyond this number of callers, the least recently counted window is dropped and starts over. */
+/** Beyond this number of windows, the least recently used one is dropped; its next request starts a new window. */
 const MAX_COUNTERS = 100_000
 
 interface Window {
@@ -10,12 +10,12 @@ interface Window {
   readonly endsAtMs: number
 }
 
-/** One of the counters that a request increments. */
-export interface Counter {
+/** One of the counters that a request increments: the count of one policy for one workspace or key. */
+export interface RateCounter {
   readonly policy: RatePolicy
-  /** Its name; see `counterOf`. */
+  /** As returned by `counterNameOf`. */
   readonly name: string
-  /** Requests that this process grants in a window. */
+  /** Requests that this process allows in a window. */
   readonly requests: number
 }
 
@@ -32,7 +32,7 @@ export class LocalCounters {
   }
 
   /** Increments all counters, or none if one is exhausted. @param nowMs monotonic */
-  count(counters: readonly Counter[], nowMs: number): Count[] {
+  count(counters: readonly RateCounter[], nowMs: number): PolicyCount[] {
     const windows = counters.map(counter => this.#windowOf(counter, nowMs))
     const allowed = counters.every(({ requests }, index) => (windows[index]?.used ?? 0) < requests)
     return counters.map((counter, index) => {
@@ -44,7 +44,7 @@ export class LocalCounters {
     })
   }
 
-  #windowOf(counter: Counter, nowMs: number): Window {
+  #windowOf(counter: RateCounter, nowMs: number): Window {
     const known = this.#windows.get(counter.name)
     if (known !== undefined && nowMs < known.endsAtMs) return known
     const window = begin(counter, nowMs)
@@ -53,6 +53,6 @@ export class LocalCounters {
   }
 }
 
-function begin({ policy }: Counter, nowMs: number): Window {
+function begin({ policy }: RateCounter, nowMs: number): Window {
   return { used: 0, endsAtMs: nowMs + policy.windowSeconds * 1000 }
 }

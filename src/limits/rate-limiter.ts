@@ -1,6 +1,12 @@
 import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
-import { type Count, counterOf, partOf, policiesOf, type RatePolicy } from '../domain/rate-limit.ts'
+import {
+  counterNameOf,
+  localLimitOf,
+  type PolicyCount,
+  policiesOf,
+  type RatePolicy,
+} from '../domain/rate-limit.ts'
 import type { Route } from '../domain/route.ts'
 import {
   type CounterHandle,
@@ -9,7 +15,7 @@ import {
   LIMIT_OUTCOMES,
   type Metrics,
 } from '../observability/metrics/metrics.ts'
-import type { Counter, LocalCounters } from './local-counters.ts'
+import type { LocalCounters, RateCounter } from './local-counters.ts'
 
 /** The gateway's view of rate limits. */
 export interface RateLimits {
@@ -19,13 +25,13 @@ export interface RateLimits {
    * Counts one request that passed all other checks. Never rejects: without Redis, this process counts alone.
    * @returns the counts of all policies that apply, or only of the exceeded ones if there are any
    */
-  count(permit: Pick<Permit, 'route' | 'grant'>): Promise<readonly Count[]>
+  count(permit: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]>
 }
 
 /** Counters that all gateways share. */
 export interface SharedCounters {
   /** @returns null if Redis is unavailable or misses the deadline; it never rejects */
-  count(counters: readonly Counter[], nowMs: number): Promise<readonly Count[] | null>
+  count(counters: readonly RateCounter[], nowMs: number): Promise<readonly PolicyCount[] | null>
 }
 
 export interface RateLimiterParts {
@@ -61,18 +67,21 @@ export class RateLimiter implements RateLimits {
     return this.#policiesOf(route).length > 0
   }
 
-  async count({ route, grant }: Pick<Permit, 'route' | 'grant'>): Promise<readonly Count[]> {
+  async count({ route, grant }: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]> {
     const { shared, local, clock, replicas } = this.#parts
     const nowMs = clock.monotonicMs()
     const counters = this.#policiesOf(route).map(policy => ({
       policy,
-      name: counterOf(policy, grant),
+      name: counterNameOf(policy, grant),
       requests: policy.requests,
     }))
-    const together = shared === null ? null : await shared.count(counters, nowMs)
-    if (together !== null) return this.#record(together, 'redis')
-    const parts = counters.map(counter => ({ ...counter, requests: partOf(counter.requests, replicas) }))
-    return this.#record(local.count(parts, clock.monotonicMs()), 'local')
+    const sharedCounts = shared === null ? null : await shared.count(counters, nowMs)
+    if (sharedCounts !== null) return this.#record(sharedCounts, 'redis')
+    const localCounters = counters.map(counter => ({
+      ...counter,
+      requests: localLimitOf(counter.requests, replicas),
+    }))
+    return this.#record(local.count(localCounters, clock.monotonicMs()), 'local')
   }
 
   #policiesOf(route: Route): readonly RatePolicy[] {
@@ -85,7 +94,7 @@ export class RateLimiter implements RateLimits {
   }
 
   /** Counts the decision by policy: a rejected request only for the policies that it exceeds. */
-  #record(counts: readonly Count[], backend: Backend): readonly Count[] {
+  #record(counts: readonly PolicyCount[], backend: Backend): readonly PolicyCount[] {
     const exceeded = counts.filter(count => count.exceeded)
     const outcome = exceeded.length > 0 ? 'limited' : 'allowed'
     const deciding = exceeded.length > 0 ? exceeded : counts

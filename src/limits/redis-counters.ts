@@ -2,17 +2,17 @@ import { LRUCache } from 'lru-cache'
 import type { RateLimiterRedis } from 'rate-limiter-flexible'
 import type { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Count, RatePolicy } from '../domain/rate-limit.ts'
+import type { PolicyCount, RatePolicy } from '../domain/rate-limit.ts'
 import { asError, type FailureLog } from '../observability/failure-log.ts'
 import type { RedisConnection } from '../redis/redis-connection.ts'
-import type { Counter } from './local-counters.ts'
+import type { RateCounter } from './local-counters.ts'
 import type { SharedCounters } from './rate-limiter.ts'
 
-/** Callers remembered as having exhausted a limit; for the others Redis is asked again. */
+/** Exhausted windows that are remembered; for others, Redis counts each request. */
 const MAX_EXHAUSTED = 100_000
 
 export interface RedisCountersParts {
-  readonly connection: Pick<RedisConnection, 'isReady' | 'remake' | 'writeTogether'>
+  readonly connection: Pick<RedisConnection, 'isReady' | 'reconnect' | 'writeTogether'>
   /** By policy. */
   readonly limiters: ReadonlyMap<RatePolicy, Pick<RateLimiterRedis, 'penalty'>>
   readonly circuit: Circuit
@@ -31,22 +31,22 @@ export class RedisCounters implements SharedCounters {
     this.#parts = parts
   }
 
-  async count(counters: readonly Counter[], nowMs: number): Promise<readonly Count[] | null> {
+  async count(counters: readonly RateCounter[], nowMs: number): Promise<readonly PolicyCount[] | null> {
     const exhausted = this.#exhaustedOf(counters, nowMs)
     if (exhausted.length > 0) return exhausted
     const { connection, circuit } = this.#parts
     const state = circuit.state(nowMs)
     if (!connection.isReady || !circuit.admits(nowMs)) return null
-    const asked = this.#ask(counters)
-    // A probe of the circuit delays no request: this process counts the request itself.
-    return state === 'closed' ? await asked : null
+    const counting = this.#countInRedis(counters)
+    // No request waits for the circuit's probe: this process counts the request itself.
+    return state === 'closed' ? await counting : null
   }
 
   /**
-   * An exhausted window grants nothing until it ends. Rejecting its requests here costs Redis nothing, and a key that
-   * exhausted its own limit does not use up the limit of its workspace.
+   * An exhausted window allows no request until it ends. Rejecting them here saves a command, and a key that exhausted its
+   * own limit does not use up the limit of its workspace.
    */
-  #exhaustedOf(counters: readonly Counter[], nowMs: number): Count[] {
+  #exhaustedOf(counters: readonly RateCounter[], nowMs: number): PolicyCount[] {
     return counters.flatMap(({ policy, name }) => {
       const resetMs = (this.#exhaustedUntilMs.get(name) ?? 0) - nowMs
       return resetMs > 0 ? [{ policy, exceeded: true, remaining: 0, resetMs }] : []
@@ -54,7 +54,7 @@ export class RedisCounters implements SharedCounters {
   }
 
   /** Never rejects. */
-  async #ask(counters: readonly Counter[]): Promise<readonly Count[] | null> {
+  async #countInRedis(counters: readonly RateCounter[]): Promise<readonly PolicyCount[] | null> {
     const { connection, circuit, failures, clock } = this.#parts
     try {
       connection.writeTogether()
@@ -64,18 +64,18 @@ export class RedisCounters implements SharedCounters {
       return counts
     } catch (thrown) {
       const error = asError(thrown)
-      // An error reply, such as for a missing right or memory, arrives at once: no reason to open the circuit.
+      // An error reply, such as for a missing permission or full memory, costs no time: no reason to open the circuit.
       if (error.name === 'ReplyError') circuit.succeeded()
       else circuit.failed(clock.monotonicMs())
       // A primary that became a replica may keep its connections open.
-      if (error.message.startsWith('READONLY ')) connection.remake()
+      if (error.message.startsWith('READONLY ')) connection.reconnect()
       failures.failed(error)
       return null
     }
   }
 
-  /** The library's `consume` also decides; `penalty` counts the same way and only returns the count. */
-  async #countAt({ policy, name }: Counter): Promise<Count> {
+  /** The library's `consume` also decides; `penalty` only counts. */
+  async #countAt({ policy, name }: RateCounter): Promise<PolicyCount> {
     const limiter = this.#parts.limiters.get(policy)
     if (limiter === undefined) throw new Error(`no counter for the rate limit policy ${policy.name}`)
     const { consumedPoints, msBeforeNext } = await limiter.penalty(name)

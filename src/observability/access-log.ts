@@ -6,22 +6,22 @@ import type { RequestObservation } from './request-observation.ts'
 export interface RequestEnd {
   readonly status: number
   readonly durationMs: number
-  /** Whether the client left before the end of its response. */
+  /** Whether the client disconnected before the end of its response. */
   readonly aborted: boolean
 }
 
-/** pino's number for `info`. */
+/** pino's number of the level `info`. */
 const INFO = 30
 
 /**
- * One line for each request, in the form of the logger's lines and to the same output. Through `logger.info` a forwarded
- * request costs 8 % more.
+ * Writes one line for each request, in the format of the logger and to the same output. With `logger.info` a forwarded
+ * request would cost 8 % more.
  */
 export class AccessLog {
   readonly #logger: Logger
   readonly #output: DestinationStream
 
-  /** @param logger decides by its level, which may change while the process runs */
+  /** @param logger its level, which may change while the process runs, decides whether lines are written */
   constructor(logger: Logger, output: DestinationStream) {
     this.#logger = logger
     this.#output = output
@@ -29,7 +29,7 @@ export class AccessLog {
 
   write(seen: RequestObservation, end: RequestEnd): void {
     if (!this.#logger.isLevelEnabled('info')) return
-    this.#output.write(`${JSON.stringify(entryOf(new Date(), seen, end))}\n`)
+    this.#output.write(`${JSON.stringify(fieldsOf(new Date(), seen, end))}\n`)
   }
 
   /** For a request that Node's parser rejected: it has no response to observe. */
@@ -38,8 +38,8 @@ export class AccessLog {
   }
 }
 
-/** Fields that are undefined are not in the line. */
-function entryOf(now: Date, seen: RequestObservation, { status, durationMs, aborted }: RequestEnd) {
+/** The fields of a line. `JSON.stringify` omits those that are undefined. */
+function fieldsOf(now: Date, seen: RequestObservation, { status, durationMs, aborted }: RequestEnd) {
   return {
     level: INFO,
     time: now.toISOString(),
@@ -65,7 +65,7 @@ function entryOf(now: Date, seen: RequestObservation, { status, durationMs, abor
   }
 }
 
-/** @returns milliseconds, to the microsecond */
+/** @returns milliseconds with three decimals */
 function roundToMicroseconds(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }

@@ -4,8 +4,8 @@ import type { Logger } from 'pino'
 export type ControlLogger = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
 /**
- * The message of an error. Errors of ioredis must not be logged whole: they hold the command with its arguments, and for
- * AUTH the password.
+ * The message of an error. Errors of ioredis must not be logged whole: they contain the command with its arguments, and so
+ * the password of AUTH.
  */
 export function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)

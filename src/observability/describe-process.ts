@@ -4,16 +4,16 @@ import { certificatesIn } from '../domain/pem.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { Metrics } from './metrics/metrics.ts'
 
-/** What is constant while a process runs. */
+/** Facts about a process that the metrics show. */
 export interface Identity {
   readonly version: string
-  /** The commit that an image was built from; `unknown` in a checkout. */
+  /** The commit that the image was built from; `unknown` in a checkout. */
   readonly revision: string
   readonly node: string
   readonly planes: readonly string[]
-  /** Of the effective settings: the same on every replica, but while a change is rolled out. */
+  /** Short hash of the effective settings: equal on all replicas, except while a change is rolled out. */
   readonly configHash: string
-  /** Bytes of what lives long at which the process would end. */
+  /** Limit of the old heap generation: V8 ends the process when it is full. */
   readonly heapLimitBytes: number
 }
 
@@ -24,15 +24,15 @@ export function describeProcess(metrics: Metrics, identity: Identity): void {
   metrics.heapLimit.set(heapLimitBytes)
 }
 
-/** Again where settings changed: there is one live hash. */
+/** Replaces the hash of the settings. Called again after each reload. */
 export function describeConfig(metrics: Metrics, planes: readonly string[], hash: string): void {
   metrics.configInfo.reset()
   for (const plane of planes) metrics.configInfo.set({ plane, hash }, 1)
 }
 
 /**
- * When the certificates expire with which connections are made from now on: to be called where these change. A file that
- * cannot be read is complained of where it is used.
+ * Sets the expiry of the certificates used for new connections. Called again after each reload. A file that cannot be read
+ * is skipped: the part that uses it reports the error.
  */
 export function describeCertificates(
   metrics: Metrics,
@@ -57,12 +57,12 @@ export function describeCertificates(
   set('key_service_ca', latestOf(expiriesIn(keyService.tls.caFile)))
 }
 
-/** A chain is as good as the link that breaks first. */
+/** A chain is invalid as soon as its first certificate expires. */
 function earliestOf(expiries: readonly number[]): number | null {
   return expiries.length === 0 ? null : Math.min(...expiries)
 }
 
-/** A bundle of authorities holds the old beside the new one; it is of no use once the last has expired. */
+/** A bundle of authorities may contain an old and a new one; it is useless once the last has expired. */
 function latestOf(expiries: readonly number[]): number | null {
   return expiries.length === 0 ? null : Math.max(...expiries)
 }

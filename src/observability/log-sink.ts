@@ -1,36 +1,33 @@
 import type { Writable } from 'node:stream'
 import type { DestinationStream } from 'pino'
+import type { CounterHandle } from './metrics/metric-handles.ts'
 
-/** Some ten thousand lines: a reader that pauses briefly loses none, one that has stopped costs no more memory. */
+/** About ten thousand lines: a reader that pauses briefly loses none, and a stopped one costs no more memory than this. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024
 
-/** How long a line may wait for others to be written with. */
+/** How long a line may wait to be written together with others. */
 const BATCH_MS = 10
 
-interface Counter {
-  inc(): void
-}
-
 /**
- * Writes log lines to standard output without ever waiting for its reader. Above a bound, lines are dropped and counted,
- * and the log says how many once there is room. sonic-boom cannot take this place: with a reader that has stalled it
- * keeps the process from exiting, and after each full pipe it waits 100 ms.
+ * Writes log lines to standard output without waiting for its reader. Above a limit it drops and counts lines, and logs
+ * their number once there is room. sonic-boom is not used: with a stalled reader it prevents the process from exiting, and
+ * it waits 100 ms after each full pipe.
  */
 export class LogSink implements DestinationStream {
   readonly #output: Writable
-  readonly #dropped: Counter
+  readonly #dropped: CounterHandle
   readonly #maxBufferedBytes: number
   readonly #later: (flush: () => void) => void
   #isOpen = true
   /** Dropped since the last line that was accepted. */
   #droppedLines = 0
-  /** Lines that are written in one call: a call for each would cost 4 % of a forwarded request. */
+  /** Lines to be written in one call: a call for each would cost 4 % of a forwarded request. */
   #batch = ''
 
-  /** @param output a pipe, which buffers what its reader has not taken; a file or a terminal is written synchronously */
+  /** @param output a pipe, which buffers until its reader reads; a file or a terminal is written synchronously */
   constructor(
     output: Writable,
-    dropped: Counter,
+    dropped: CounterHandle,
     maxBufferedBytes = MAX_BUFFERED_BYTES,
     later: (flush: () => void) => void = flush => setTimeout(flush, BATCH_MS),
   ) {
@@ -50,7 +47,7 @@ export class LogSink implements DestinationStream {
       this.#dropped.inc()
       return
     }
-    if (this.#droppedLines > 0) this.#add(lineAbout(this.#droppedLines))
+    if (this.#droppedLines > 0) this.#add(reportLine(this.#droppedLines))
     this.#droppedLines = 0
     this.#add(line)
   }
@@ -77,14 +74,14 @@ export class LogSink implements DestinationStream {
     this.#output.write(lines)
   }
 
-  /** After a drop, only once half of the buffer is free: else every other line would report the one before. */
+  /** After a drop, true only once half of the buffer is free: otherwise every second line would report one dropped line. */
   #hasRoom(): boolean {
     const limit = this.#droppedLines > 0 ? this.#maxBufferedBytes / 2 : this.#maxBufferedBytes
     return this.#isOpen && this.#output.writableLength + this.#batch.length < limit
   }
 }
 
-function lineAbout(dropped: number): string {
+function reportLine(dropped: number): string {
   const time = new Date().toISOString()
   return `${JSON.stringify({ level: 40, time, dropped, msg: 'log output stalled, lines dropped' })}\n`
 }

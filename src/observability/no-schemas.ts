@@ -1,13 +1,13 @@
 import type { FastifyServerOptions } from 'fastify'
 
 /**
- * For servers whose routes have no schemas: one that is not given any compilers of schemas loads Fastify's own, with all of
- * Ajv and of fast-json-stringify behind them.
+ * For servers whose routes have no schemas. Without it, Fastify would load its default schema compilers, Ajv and
+ * fast-json-stringify.
  */
 export const noSchemas: NonNullable<FastifyServerOptions['schemaController']> = {
-  compilersFactory: { buildValidator: refuse, buildSerializer: refuse },
+  compilersFactory: { buildValidator: rejectSchema, buildSerializer: rejectSchema },
 }
 
-function refuse(): never {
-  throw new Error('This server was made without compilers of schemas, and one of its routes has a schema')
+function rejectSchema(): never {
+  throw new Error('This server has no schema compilers: remove the schema from the route, or noSchemas')
 }

@@ -4,48 +4,48 @@ import { rawResponse } from '../http/raw-response.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { noSchemas } from './no-schemas.ts'
 
-/** Probes and a few Prometheuses, each with a connection or two. */
+/** Enough for probes and several Prometheus servers. */
 const MAX_CONNECTIONS = 100
-/** A connection that transfers no byte for this long closes. */
-const SILENCE_MS = 10_000
-/** How long what is degraded may take to be found out. */
-const DETAILS_MS = 500
+/** A connection that transfers no byte for this long is closed. */
+const STALL_TIMEOUT_MS = 10_000
+/** Deadline of the details in `/readyz`. */
+const DETAILS_DEADLINE_MS = 500
 
 export interface Health {
-  /** Whether new requests should come here. Nothing behind a process that has started is a reason against it. */
+  /** Whether the process accepts new requests. A started process stays ready while a dependency is down. */
   state(): 'starting' | 'ready' | 'draining'
-  /** The state of each dependency in one word, for people. */
+  /** The state of each dependency in one word, for operators. */
   details(): Promise<Readonly<Record<string, string>>>
 }
 
-/** A database that hangs must not look like a process that hangs: Kubernetes waits one second for a probe. */
-async function inTime(details: Promise<Readonly<Record<string, string>>>): Promise<object> {
-  const { promise: late, resolve } = Promise.withResolvers<object>()
-  const deadline = setTimeout(() => resolve({ details: 'late' }), DETAILS_MS)
-  return Promise.race([details.catch(() => ({ details: 'failed' })), late]).finally(() =>
+/** A database that hangs must not fail the probe, for which Kubernetes waits one second. */
+async function withinDeadline(details: Promise<Readonly<Record<string, string>>>): Promise<object> {
+  const { promise: timedOut, resolve } = Promise.withResolvers<object>()
+  const deadline = setTimeout(() => resolve({ details: 'late' }), DETAILS_DEADLINE_MS)
+  return Promise.race([details.catch(() => ({ details: 'failed' })), timedOut]).finally(() =>
     clearTimeout(deadline),
   )
 }
 
-/** The second port of every process: probes and metrics, and nothing else. Never on the public one. */
+/** The server for probes and metrics, on a port of its own in every process. */
 export function createOpsServer(deps: { metrics: Metrics; health: Health }): FastifyInstance {
   const app = Fastify({
     logger: false,
     schemaController: noSchemas,
     return503OnClosing: false,
     forceCloseConnections: true,
-    requestTimeout: SILENCE_MS,
+    requestTimeout: STALL_TIMEOUT_MS,
     http: { requireHostHeader: false },
   })
   app.server.maxConnections = MAX_CONNECTIONS
-  guardConnections(app.server, { stallTimeoutMs: SILENCE_MS, responseTo: answerUnreadable })
+  guardConnections(app.server, { stallTimeoutMs: STALL_TIMEOUT_MS, responseTo: respondToFault })
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
   app.get('/livez', () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
     const status = deps.health.state()
-    const details = await inTime(deps.health.details())
+    const details = await withinDeadline(deps.health.details())
     return reply.code(status === 'ready' ? 200 : 503).send({ status, ...details })
   })
   app.get('/metrics', async (_request, reply) => {
@@ -53,7 +53,7 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
     return deps.metrics.registry.metrics()
   })
   app.setNotFoundHandler((_request, reply) =>
-    reply.code(404).send({ code: 'not_found', error: 'Here are /livez, /readyz and /metrics' }),
+    reply.code(404).send({ code: 'not_found', error: 'This port serves /livez, /readyz and /metrics' }),
   )
   return app
 }
@@ -66,7 +66,7 @@ const STATUS: Readonly<Record<ConnectionFault, number>> = {
   headers_too_large: 431,
 }
 
-function answerUnreadable(fault: ConnectionFault): string {
-  const body = JSON.stringify({ code: 'invalid_request', error: 'This is not a request that can be read' })
+function respondToFault(fault: ConnectionFault): string {
+  const body = JSON.stringify({ code: 'invalid_request', error: 'The request is malformed' })
   return rawResponse(STATUS[fault], { 'content-type': 'application/json; charset=utf-8' }, body)
 }

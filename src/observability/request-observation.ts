@@ -3,11 +3,12 @@ import type { TierName } from '../domain/key/lookup.ts'
 import type { ABORT_PHASES } from './metrics/metric-labels.ts'
 import type { RequestTrace } from './tracing/tracing.ts'
 
-/** What is known of one request: its steps write it, `RequestObserver` reads it once at the end. */
+/** Facts about one request for metrics, log and trace. Its steps write them; `RequestObserver` reads them at the end. */
 export interface RequestObservation {
   readonly method: string
+  /** As `performance.now()`. */
   readonly startedAtMs: number
-  /** When the key lookup began, if the request is traced. */
+  /** When the key lookup began, as `performance.now()`, if the request is traced. */
   lookupStartedAtMs: number
   requestId: string
   /** Name of the matched route, never a path. */
@@ -23,16 +24,16 @@ export interface RequestObservation {
   responseBytes: number
   /** In flight until the response is handed over to Node, however long the client takes to read it. */
   isInFlight: boolean
-  /** What went wrong, for the log only. */
+  /** What failed, for the log only. */
   fault: string | null
   /** Status of an upstream response that no client may see. */
   upstreamStatus: number | null
-  /** Whether the upstream broke off within its response, so that the gateway closed the client's connection. */
+  /** Whether the upstream response ended early, so that the gateway closed the client connection. */
   truncated: boolean
-  /** Where the response came from, if the upstream was not asked for this request alone. */
+  /** Source of the response, if there was no upstream request for it alone. */
   shared: 'joined' | 'cache' | 'revalidated' | null
   /** The trace that the request belongs to. */
   readonly traceId: string | null
-  /** Its spans; null where traces are switched off. */
+  /** Its spans; null if tracing is disabled. */
   readonly trace: RequestTrace | null
 }

@@ -15,14 +15,14 @@ const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
 export interface RequestObserverParts {
   readonly metrics: Metrics
   readonly accessLog: AccessLog
-  /** Null where traces are switched off. */
+  /** Null if tracing is disabled. */
   readonly tracing: Tracing | null
   readonly routes: readonly ObservedRoute[]
-  /** Null where no workspace is named in `metrics.workspaces`. */
+  /** Null if `metrics.workspaces` names no workspace. */
   readonly workspaces: WorkspaceCounts | null
 }
 
-/** Counts and logs each request once, whether it is answered, rejected or aborted. */
+/** Counts and logs each request once, whether it is completed, rejected or aborted. */
 export class RequestObserver {
   inFlight = 0
   /** Requests in flight by workspace, counted once the workspace of a request is known. */
@@ -79,7 +79,7 @@ export class RequestObserver {
     else this.#inFlightByWorkspace.set(workspaceId, count)
   }
 
-  /** Only spans need this time. */
+  /** Records the start of the key lookup, which only traces need. */
   lookingUp(observation: RequestObservation): void {
     if (observation.trace !== null) observation.lookupStartedAtMs = performance.now()
   }
@@ -89,7 +89,7 @@ export class RequestObserver {
     if (lookup.kind === 'found') {
       observation.keyId = lookup.grant.id
       observation.workspaceId = lookup.grant.workspaceId
-      // Its client may have left while its key was looked up.
+      // The client may have disconnected during the lookup.
       if (observation.isInFlight) this.#countInFlight(observation.workspaceId, 1)
     }
     observation.trace?.lookedUp(observation.tier, observation.lookupStartedAtMs)
@@ -115,7 +115,7 @@ export class RequestObserver {
     if (seen.workspaceId !== null) this.#countInFlight(seen.workspaceId, -1)
   }
 
-  /** Completed or aborted. @param response closed */
+  /** The request was completed or aborted. @param response already closed */
   end(seen: RequestObservation, response: ServerResponse): void {
     this.handedOver(seen)
     const finished = response.writableFinished

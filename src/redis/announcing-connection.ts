@@ -21,7 +21,7 @@ export interface RedisConnectionParts {
   readonly onReload?: OnRedisReload
 }
 
-/** The part of ioredis that announcing needs. In a cluster it combines two clients. */
+/** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */
 export interface AnnouncingRedis extends Pick<Redis, 'getrangeBuffer' | 'eval' | 'publish'> {
   readonly status: 'ready' | 'down'
   connect(): Promise<unknown>
@@ -36,8 +36,8 @@ interface Connections {
 }
 
 /**
- * Fails fast and queues nothing: unpublished changes stay in the outbox, and a late heartbeat proves nothing. Connects
- * only with `connect()`.
+ * The console's connection to Redis. It fails fast and does not queue commands: unpublished changes stay in the outbox, and
+ * a late heartbeat would not count. Call `connect()` to open it.
  */
 export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRedis {
   const state = reportState(parts)
@@ -79,7 +79,7 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
 }
 
 /**
- * Publishes changes and heartbeats through the same node while it belongs to the cluster. A heartbeat proves that changes
+ * Publishes changes and heartbeats through the same node while it belongs to the cluster: a heartbeat shows that changes
  * arrive only if both take the same path.
  */
 function connectToCluster({ config, onReload }: RedisConnectionParts, events: ConnectionEvents): Connections {
@@ -90,7 +90,7 @@ function connectToCluster({ config, onReload }: RedisConnectionParts, events: Co
   // A message published at a node that left the cluster reaches no gateway.
   cluster.on('-node', (node: Redis) => {
     const { host = '', port = 0 } = node.options
-    if (isSameServer({ host, port }, publisher.server)) publisher.remake()
+    if (isSameServer({ host, port }, publisher.server)) publisher.reconnect()
   })
   return { records, publisher }
 }
@@ -103,13 +103,13 @@ function reportState({ metrics, logger }: RedisConnectionParts) {
       if (state === 'down') return
       state = 'down'
       metrics.redisUp.set(0)
-      logger.warn({ cause: causeOf(error) }, 'no connection to Redis; changes are kept in the database')
+      logger.warn({ cause: causeOf(error) }, 'redis connection failed, changes wait in the database')
     },
     onReady() {
       if (state === 'down') metrics.redisReconnects.inc()
       state = 'up'
       metrics.redisUp.set(1)
-      logger.info('connected to Redis')
+      logger.info('redis connected')
     },
   }
 }

@@ -21,14 +21,15 @@ export type RedisClient = Redis | Cluster
 export type OnRedisReload = OnReload<RedisSettings>
 
 /** A frozen node closes no connection, so only polling shows that a replica took over. */
-const TOPOLOGY_EVERY_MS = 2_000
-const TOPOLOGY_AGAIN_MS = 100
+const TOPOLOGY_INTERVAL_MS = 2_000
+/** Refreshes that redirected lookups cause are at least this far apart. */
+const MIN_TOPOLOGY_INTERVAL_MS = 100
 /** Follows at most two moves of a slot; after that the lookup goes to the key service. */
 const MAX_REDIRECTIONS = 3
 
 /**
- * Where to connect for commands that one server can serve: the single server, the primary that the Sentinels name, or a
- * node of the cluster, a different one each time.
+ * @returns a function that finds the server to connect to: the single server, the primary that the Sentinels name, or a
+ * node of the cluster, a different one each time
  * @param known the nodes of the cluster that are known at the time
  */
 export function findServer(
@@ -47,7 +48,7 @@ export function findServer(
       return findPrimary(topology.name, topology.urls, settings, () => access.value)
     }
     case 'cluster':
-      return takeTurns(
+      return pickNodes(
         topology.urls.map(url => parseEndpoint(url, REDIS_PORT)),
         known,
       )
@@ -109,7 +110,7 @@ export function createClusterClient(
   const access = reloadable(settings, onReload, serverAccess)
   const topology = topologyOf(settings)
   const start = topology.kind === 'cluster' ? topology.urls : []
-  const cluster = new PatientCluster(
+  const cluster = new ThrottledCluster(
     start.map(url => parseEndpoint(url, REDIS_PORT)),
     {
       lazyConnect: true,
@@ -118,10 +119,10 @@ export function createClusterClient(
       // Each node finds its own address, so that a certificate is checked against the name it was configured by.
       dnsLookup: (host, callback) => callback(null, host),
       clusterRetryStrategy: attempt => retryDelayMs(attempt),
-      slotsRefreshInterval: TOPOLOGY_EVERY_MS,
+      slotsRefreshInterval: TOPOLOGY_INTERVAL_MS,
       slotsRefreshTimeout: settings.connectTimeoutMs,
       maxRedirections: MAX_REDIRECTIONS,
-      // No retry here: the key service answers sooner.
+      // No retry here: the key service responds sooner.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       redisOptions: safeOptions(settings, access.value),
@@ -138,25 +139,25 @@ export function createClusterClient(
   return cluster
 }
 
-/** ioredis refreshes the topology at each redirected lookup; in a burst one refresh is enough. */
-class PatientCluster extends Cluster {
+/** Limits refreshes of the topology: ioredis starts one at each redirected lookup, and a burst needs only one. */
+class ThrottledCluster extends Cluster {
   #refreshedMs = Number.NEGATIVE_INFINITY
 
   override refreshSlotsCache(...callback: Parameters<Cluster['refreshSlotsCache']>): void {
     const nowMs = performance.now()
     // A refresh with a callback has a caller that waits for it.
-    if (callback.length === 0 && nowMs - this.#refreshedMs < TOPOLOGY_AGAIN_MS) return
+    if (callback.length === 0 && nowMs - this.#refreshedMs < MIN_TOPOLOGY_INTERVAL_MS) return
     this.#refreshedMs = nowMs
     super.refreshSlotsCache(...callback)
   }
 }
 
 /** Resolves when the attempt to connect to each primary has succeeded or failed. A command sent earlier fails. */
-export async function primariesTried(cluster: Cluster): Promise<void> {
-  await Promise.all(cluster.nodes('master').map(tried))
+export async function settlePrimaries(cluster: Cluster): Promise<void> {
+  await Promise.all(cluster.nodes('master').map(settleConnection))
 }
 
-function tried(node: Redis): Promise<void> {
+function settleConnection(node: Redis): Promise<void> {
   if (node.status !== 'connecting' && node.status !== 'connect') return Promise.resolve()
   const { promise, resolve } = Promise.withResolvers<void>()
   for (const event of ['ready', 'close', 'end']) node.once(event, resolve)
@@ -171,7 +172,7 @@ export function nodesOf(cluster: Cluster): Endpoint[] {
 }
 
 /** Picks nodes at random, so that gateways spread over them, but never the same one twice in a row: it may be down. */
-function takeTurns(start: readonly Endpoint[], known: () => readonly Endpoint[]): FindServer {
+function pickNodes(start: readonly Endpoint[], known: () => readonly Endpoint[]): FindServer {
   let last: Endpoint | undefined
   return () => {
     const nodes = known().length > 0 ? known() : start

@@ -14,7 +14,7 @@ export type RedisOptions = Omit<IoredisOptions, 'replyMapping'>
 const RETRY_MIN_MS = 50
 const RETRY_MAX_MS = 1_000
 const TCP_KEEP_ALIVE_MS = 5_000
-/** A connection that leaves a command unanswered for this long is reopened: the address may resolve differently now. */
+/** A connection without a reply to a command for this long is reopened: the address may resolve differently now. */
 const SILENCE_MS = 1_000
 
 /** Credentials, database and encryption of a connection. */

@@ -1,5 +1,5 @@
 import { Cluster, type Redis } from 'ioredis'
-import { primariesTried, type RedisClient, socketOf } from './clients.ts'
+import { type RedisClient, settlePrimaries, socketOf } from './clients.ts'
 import type { Endpoint } from './endpoint.ts'
 import { writeTogether } from './write-together.ts'
 
@@ -8,10 +8,10 @@ export interface ConnectionEvents {
   onReady?(): void
   /** The connection closed or could not be opened. */
   onLost?(): void
-  /** The cause; not called after `stop()` or `remake()`. */
+  /** Receives the cause. Not called after `stop()` or `reconnect()`. */
   onTrouble?(error: Error): void
   /** The client is about to reconnect. */
-  onAgain?(): void
+  onReconnecting?(): void
 }
 
 /** A client and its events. It reconnects without limit, in the background. */
@@ -20,7 +20,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
   readonly #events: ConnectionEvents
   #ready = false
   #stopped = false
-  #remaking = false
+  #reconnecting = false
 
   constructor(client: Client, events: ConnectionEvents) {
     this.client = client
@@ -30,7 +30,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
     emitter.on('error', (error: Error) => this.#failed(causeIn(error)))
     emitter.on('close', () => this.#lost())
     emitter.on('ready', () => this.#connected())
-    emitter.on('reconnecting', () => events.onAgain?.())
+    emitter.on('reconnecting', () => events.onReconnecting?.())
   }
 
   get isReady(): boolean {
@@ -74,16 +74,16 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
     this.client.disconnect()
   }
 
-  /** Reconnects although the connection is open. The caller logs the reason. */
-  remake(): void {
-    if (this.#stopped || this.#remaking || !this.isReady) return
-    this.#remaking = true
+  /** Replaces an open connection. The caller logs the reason. */
+  reconnect(): void {
+    if (this.#stopped || this.#reconnecting || !this.isReady) return
+    this.#reconnecting = true
     this.client.disconnect(true)
   }
 
   #connected(): void {
     const client: RedisClient = this.client
-    if (client instanceof Cluster) void primariesTried(client).then(() => this.#becameReady())
+    if (client instanceof Cluster) void settlePrimaries(client).then(() => this.#becameReady())
     else this.#becameReady()
   }
 
@@ -95,8 +95,8 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
 
   #lost(): void {
     this.#ready = false
-    if (!this.#remaking) this.#failed(new Error('The connection was closed'))
-    this.#remaking = false
+    if (!this.#reconnecting) this.#failed(new Error('The connection was closed'))
+    this.#reconnecting = false
     this.#events.onLost?.()
   }
 

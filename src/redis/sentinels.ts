@@ -4,8 +4,8 @@ import { type Endpoint, type FindServer, parseEndpoint, SENTINEL_PORT } from './
 import { type Access, type RedisSettings, safeOptions } from './options.ts'
 
 /**
- * Finds the primary that most Sentinels name. A single Sentinel may be partitioned and name a primary that the others
- * have replaced. If no majority answers, takes the most frequent answer: without a majority there was no failover either.
+ * Finds the primary that most Sentinels name. A single Sentinel may be partitioned and name a replaced primary. If no
+ * majority responds, takes the most frequent reply: without a majority no failover happened either.
  * @param access returns the current credentials for the Sentinels
  */
 export function findPrimary(
@@ -18,17 +18,17 @@ export function findPrimary(
   return () => majorityOf(sentinels.map(sentinel => askSentinel(name, sentinel, settings, access())))
 }
 
-/** Resolves as soon as more than half agree, otherwise when all have answered or failed. */
-export async function majorityOf(answers: readonly Promise<Endpoint>[]): Promise<Endpoint> {
+/** Resolves as soon as more than half agree, otherwise when all have replied or failed. */
+export async function majorityOf(replies: readonly Promise<Endpoint>[]): Promise<Endpoint> {
   const votes = new Map<string, { readonly primary: Endpoint; count: number }>()
   const { promise: agreed, resolve: agree } = Promise.withResolvers<Endpoint>()
   const errors: Error[] = []
-  const counted = answers.map(async answer => {
+  const counted = replies.map(async reply => {
     try {
-      const primary = await answer
+      const primary = await reply
       const vote = votes.get(JSON.stringify(primary)) ?? { primary, count: 0 }
       votes.set(JSON.stringify(primary), vote)
-      if (++vote.count > answers.length / 2) agree(primary)
+      if (++vote.count > replies.length / 2) agree(primary)
     } catch (error) {
       errors.push(error instanceof Error ? error : new Error(String(error)))
     }
@@ -42,7 +42,7 @@ export async function majorityOf(answers: readonly Promise<Endpoint>[]): Promise
   }
 }
 
-/** Opens a connection for one query: the primary is needed only before a connection to it. */
+/** Opens a connection for one query: the address of the primary is needed only before connecting to it. */
 async function askSentinel(
   name: string,
   sentinel: Endpoint,
@@ -65,18 +65,18 @@ async function askSentinel(
   failed.catch(() => {})
   try {
     await Promise.race([failed, client.connect()])
-    const answer: unknown = await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)
-    return endpointOf(answer, name)
+    const reply: unknown = await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)
+    return endpointOf(reply, name)
   } finally {
     client.disconnect()
   }
 }
 
-function endpointOf(answer: unknown, name: string): Endpoint {
-  if (answer === null) throw new Error(`the Sentinel watches no primary of the name ${name}`)
-  const [host, port]: unknown[] = Array.isArray(answer) ? answer : []
+function endpointOf(reply: unknown, name: string): Endpoint {
+  if (reply === null) throw new Error(`the Sentinel watches no primary named ${name}`)
+  const [host, port]: unknown[] = Array.isArray(reply) ? reply : []
   if (typeof host !== 'string' || !/^\d{1,5}$/.test(String(port))) {
-    throw new Error('the Sentinel gave an answer that is no address')
+    throw new Error('the reply of the Sentinel is no address')
   }
   return { host, port: Number(port) }
 }

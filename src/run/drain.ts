@@ -12,13 +12,13 @@ const SWEEP_MS = 50
  */
 export type DrainPhase = 'serving' | 'leaving' | 'closing'
 
-/** Shuts a process down without losing a request: not ready, wait, close listeners, complete requests, close connections. */
+/** Shuts down without losing a request: reports not ready, waits, closes listeners, completes requests, closes connections. */
 export class Drain {
   phase: DrainPhase = 'serving'
   readonly #config: Config['drain']
   readonly #logger: Logger
   readonly #onLeaving: () => void
-  /** Monotonic: when connections with requests in flight are closed. */
+  /** When connections with requests in flight are closed; monotonic, ms. */
   #closeAllAtMs = Number.POSITIVE_INFINITY
 
   constructor(config: Config['drain'], logger: Logger, onLeaving: () => void) {
@@ -37,14 +37,14 @@ export class Drain {
     await this.close(apps)
   }
 
-  /** Closes listeners together. All share one `drain.timeoutMs`, which begins with the first. */
+  /** Closes listeners together. All calls share one `drain.timeoutMs`, which begins with the first. */
   async close(apps: readonly FastifyInstance[]): Promise<void> {
     await Promise.all(apps.map(app => this.#close(app)))
   }
 
   /**
-   * A connection that looks idle may have a request on its way, which closing would reset. `setImmediate` runs after the
-   * event loop has read all that has arrived.
+   * A connection that looks idle may have an unread request, which closing would reset. `setImmediate` runs after the event
+   * loop has read all received bytes.
    */
   async #close(app: FastifyInstance): Promise<void> {
     const { server } = app

@@ -5,12 +5,12 @@ import { fingerprintOf, fingerprintOfFailure } from '../config/setting-files.ts'
 /** A read that takes longer counts as failed. */
 const READ_DEADLINE_MS = 5_000
 
-/** By path, a fingerprint of the content of each file when it was last read. */
+/** By path, a fingerprint of the content that was last read. */
 export type Fingerprints = ReadonlyMap<string, string>
 
 /**
- * Compares contents: Kubernetes swaps the directory of a mounted file and editors replace the file, which a watch on the file
- * does not see.
+ * Compares contents: Kubernetes swaps the directory of a mounted file, and editors replace files. A watch on the file would
+ * miss both.
  * @returns the files whose content has changed
  */
 export async function findChangedFiles(known: Fingerprints): Promise<ReadonlyMap<string, string>> {
@@ -21,11 +21,11 @@ export async function findChangedFiles(known: Fingerprints): Promise<ReadonlyMap
   return new Map(found.flatMap(([file, before, now]) => (before === now ? [] : [[file, now] as const])))
 }
 
-/** Never overlaps with itself, and does not keep the process alive. */
-export async function repeatedly(everyMs: number, act: () => Promise<void>): Promise<never> {
+/** Runs `action` at this interval, one run at a time, without keeping the process alive. */
+export async function repeat(intervalMs: number, action: () => Promise<void>): Promise<never> {
   for (;;) {
-    await sleep(everyMs, undefined, { ref: false })
-    await act()
+    await sleep(intervalMs, undefined, { ref: false })
+    await action()
   }
 }
 

@@ -4,28 +4,30 @@ import { getHeapStatistics } from 'node:v8'
 const COMMAND_LINE = '/proc/self/cmdline'
 const MEBIBYTE = 1024 * 1024
 /** V8's default; the young generation has three semi-spaces. */
-const SEMI_SPACE_MIB = 64
+const DEFAULT_SEMI_SPACE_MIB = 64
 
-/** @returns the limit of the old generation, in bytes: the process ends when it is full */
+/** @returns the limit of the old generation, in bytes: V8 ends the process when it is full */
 export function readHeapLimit(environment: NodeJS.ProcessEnv): number {
   const words = `${environment['NODE_OPTIONS'] ?? ''} ${readCommandLine()}`
   return oldGenerationLimit(getHeapStatistics().heap_size_limit, words)
 }
 
 /**
- * V8 reports the limit of both generations, but a process ends when the old one is full: with 256 MiB for it, V8 reports
- * 448 MiB, of which 90 % are never reached.
- * @param options of Node; a later one overrides an earlier one
+ * V8 reports the limit of both generations together, but ends the process when the old one is full: with 256 MiB for it, V8
+ * reports 448 MiB, so an alert at 90 % of that would never fire.
+ * @param reportedBytes the heap limit that V8 reports
+ * @param options command-line options of Node; a later one overrides an earlier one
+ * @returns bytes
  */
 export function oldGenerationLimit(reportedBytes: number, options: string): number {
-  // V8 does not document how it divides this one.
+  // V8 does not document how it divides this limit between the generations.
   if (/--max[-_]heap[-_]size\b/.test(options)) return reportedBytes
-  const given = [...options.matchAll(/--max[-_]semi[-_]space[-_]size[= ](\d+)/g)].at(-1)?.[1]
-  const young = 3 * Number(given ?? SEMI_SPACE_MIB) * MEBIBYTE
-  return young < reportedBytes ? reportedBytes - young : reportedBytes
+  const semiSpaceMib = [...options.matchAll(/--max[-_]semi[-_]space[-_]size[= ](\d+)/g)].at(-1)?.[1]
+  const youngBytes = 3 * Number(semiSpaceMib ?? DEFAULT_SEMI_SPACE_MIB) * MEBIBYTE
+  return youngBytes < reportedBytes ? reportedBytes - youngBytes : reportedBytes
 }
 
-/** Its words end with a zero byte. Empty where the system has no such file. */
+/** Linux separates the arguments by zero bytes. Empty on systems without the file. */
 function readCommandLine(): string {
   try {
     return readFileSync(COMMAND_LINE, 'utf8').replaceAll('\0', ' ')

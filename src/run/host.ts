@@ -4,7 +4,7 @@ export interface HostStreams {
   readonly errors: NodeJS.WriteStream
 }
 
-/** Everything the program uses of its process, in one value that a test can replace. */
+/** The parts of the process that the program uses, so that a test can replace them. */
 export interface Host {
   /** Arguments after the program's name. */
   readonly argv: readonly string[]
@@ -17,24 +17,24 @@ export interface Host {
   exit(code: number): void
   /** Whether standard input is a terminal. */
   readonly atTerminal: boolean
-  /** For what depends on whether they are a terminal, and on its width. */
+  /** The raw streams, for output that depends on whether they are a terminal, and on its width. */
   readonly streams: HostStreams
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP', listener: () => void): void
   /** Uncaught exceptions and unhandled rejections. */
   onUncaughtException(listener: (error: unknown) => void): void
 }
 
-/** Exit codes, from sysexits.h where it has one. */
+/** Exit codes; those of sysexits.h where they fit. */
 export const EXIT = {
   ok: 0,
   failure: 1,
   usage: 64,
-  /** The console understood the request and refused it. */
+  /** The console understood the request and rejected it. */
   refused: 65,
   unavailable: 69,
   forbidden: 77,
   config: 78,
   interrupted: 130,
-  /** Standard output was closed by its reader. */
+  /** The reader of standard output closed it. */
   unread: 141,
 } as const

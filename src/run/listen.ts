@@ -1,13 +1,11 @@
 import { lookup } from 'node:dns/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
-
-/** A mistake in the setup that stops the start. Only its message is printed. */
-export class StartError extends Error {}
+import { StartError } from '../domain/start-error.ts'
 
 /**
  * @param setting prefix of the settings that name the address, for the error message
- * @returns the address as a URL, with the port that was taken
+ * @returns the address as a URL, with the actual port
  */
 export async function listen(
   app: FastifyInstance,
@@ -15,19 +13,19 @@ export async function listen(
   { host, port }: { host: string; port: number },
 ): Promise<string> {
   try {
-    // For a name with several addresses, such as localhost, Fastify makes more servers, which would lack our limits.
+    // For a name with several addresses, such as localhost, Fastify creates more servers, which would lack our limits.
     const { address } = await lookup(host)
     await app.listen({ host: address, port })
   } catch (error) {
-    throw explain(error, setting, host, port)
+    throw explainError(error, setting, host, port)
   }
   const address = app.server.address()
-  const taken = address !== null && typeof address === 'object' ? address.port : port
+  const actualPort = address !== null && typeof address === 'object' ? address.port : port
   const scheme = app.server instanceof TlsServer ? 'https' : 'http'
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${taken}`
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`
 }
 
-function explain(error: unknown, setting: string, host: string, port: number): unknown {
+function explainError(error: unknown, setting: string, host: string, port: number): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   switch (code) {
     case 'EADDRINUSE':

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 const LIMITS_FILE = '/proc/self/limits'
 const OPEN_FILES = /^Max open files +(\d+)/m
 
-/** For listeners, log, Redis, console, probes and the database: all but clients and the upstream. */
-const RESERVED = 64
-/** However low the limit is. */
-const LEAST = 8
+/** Open files for listeners, log, Redis, console, probes and the database: all but clients and the upstream. */
+const RESERVED_FILES = 64
+/** Client connections allowed however low the limit is. */
+const MIN_CONNECTIONS = 8
 
 /** @returns how many files and sockets this process may have open; null if unknown or unlimited */
 export function readOpenFilesLimit(): number | null {
@@ -19,8 +19,10 @@ export function readOpenFilesLimit(): number | null {
 }
 
 /**
- * The number of client connections that leaves enough files for the upstream, probes and Redis.
- * @param upstreamConnections each belongs to a client's request, so there are never more of them than clients
+ * The number of client connections that leaves enough open files for the upstream, probes and Redis.
+ * @param limit maximum number of open files; null if unknown or unlimited
+ * @param wanted the configured number of client connections
+ * @param upstreamConnections the configured maximum; each serves a client's request, so there are never more than clients
  */
 export function connectionsThatFit(
   limit: number | null,
@@ -28,7 +30,7 @@ export function connectionsThatFit(
   upstreamConnections: number,
 ): number {
   if (limit === null) return wanted
-  const room = limit - RESERVED
-  const fitting = Math.max(Math.floor(room / 2), room - upstreamConnections, LEAST)
+  const available = limit - RESERVED_FILES
+  const fitting = Math.max(Math.floor(available / 2), available - upstreamConnections, MIN_CONNECTIONS)
   return Math.min(wanted, fitting)
 }

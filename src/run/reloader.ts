@@ -5,11 +5,11 @@ import type { OnReload, PrepareReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
-import { type Fingerprints, findChangedFiles, repeatedly } from './file-watch.ts'
+import { type Fingerprints, findChangedFiles, repeat } from './file-watch.ts'
 
 export interface ReloaderParts {
   readonly config: Config
-  /** The files behind these settings, as they were when they were read. */
+  /** The files that the settings were read from. */
   readonly files: Fingerprints
   /** Reads all settings again. */
   readonly load: () => LoadedConfig
@@ -19,8 +19,8 @@ export interface ReloaderParts {
 }
 
 /**
- * Reloads settings while the process runs. Either every part takes over all changes, or none does: if the new settings cannot
- * be read or used, the last good ones stay, and a log line and a metric say so.
+ * Reloads settings while the process runs. Either every part applies all changes, or none does: if the new settings cannot
+ * be read or used, the last good settings stay in use, and a log line and a metric report it.
  */
 export class Reloader {
   readonly #parts: ReloaderParts
@@ -42,22 +42,22 @@ export class Reloader {
     if (this.#hasReloaded) prepare(this.#config)()
   }
 
-  /** Checks the files at this interval; 0 disables it. */
-  start(everyMs: number): void {
+  /** Checks the files at this interval; 0 disables the check. */
+  start(intervalMs: number): void {
     // reload() reports its own failures.
-    if (everyMs > 0) void repeatedly(everyMs, () => this.checkFiles())
+    if (intervalMs > 0) void repeat(intervalMs, () => this.checkFiles())
   }
 
   /** Reloads if the content of a file has changed. */
   async checkFiles(): Promise<void> {
     const changed = await findChangedFiles(this.#files)
     if (changed.size === 0) return
-    // Recorded before the reload: if it fails, it is reported once and not at each check.
+    // Recorded before the reload, so that a failure is reported once and not at each check.
     this.#files = new Map([...this.#files, ...changed])
     this.reload({ files: [...changed.keys()] })
   }
 
-  /** @param cause for the log */
+  /** @param cause fields of the log line: the signal or the changed files */
   reload(cause: Readonly<Record<string, unknown>>): void {
     const { logger } = this.#parts
     try {
@@ -79,7 +79,7 @@ export class Reloader {
       throw new Error(loaded.problems.map(({ spelling, problem }) => `${spelling}: ${problem}`).join('; '))
     }
     const reloaded = reloadSettings(this.#config, loaded.config)
-    // Preparing may throw, and changes nothing yet.
+    // Preparing may throw, but has no effect yet.
     const commits = this.#prepares.map(prepare => prepare(reloaded.config))
     for (const commit of commits) commit()
     this.#config = reloaded.config

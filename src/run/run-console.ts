@@ -13,15 +13,15 @@ export async function runConsole(host: Host, version: string, settings: RunSetti
 }
 
 /**
- * The control plane: database open and up to date, not yet listening.
- * @param own where gateways learn of changes, if not over Redis; and how people sign in, if not at a provider
+ * Builds the control plane: the database is open and migrated, the listeners are not open yet.
+ * @param overrides for the demo: an announcer that needs no Redis, and a sign-in that needs no provider
  */
 export async function startConsole(
   context: ProcessContext,
-  own: Pick<ConsoleParts, 'announcer' | 'oneTimeLink'> = {},
+  overrides: Pick<ConsoleParts, 'announcer' | 'oneTimeLink'> = {},
 ): Promise<PlaneRun> {
   const { config, logger, metrics, version, reloader } = context
-  const made = await createConsole({
+  const controlPlane = await createConsole({
     config,
     version,
     metrics,
@@ -30,9 +30,15 @@ export async function startConsole(
     randomBytes,
     onReload: reloader.onReload,
     onWaiting: part => context.waitingFor.set(part, 'failed'),
-    ...own,
+    ...overrides,
   })
-  made.start()
-  const health = async () => ({ ...(await made.health()).checks })
-  return { name: 'console', app: made.app, internal: made.internal, health, stop: () => made.stop() }
+  controlPlane.start()
+  const health = async () => ({ ...(await controlPlane.health()).checks })
+  return {
+    name: 'console',
+    app: controlPlane.app,
+    internal: controlPlane.internal,
+    health,
+    stop: () => controlPlane.stop(),
+  }
 }

@@ -7,8 +7,8 @@ import type { Config } from '../config/schema.ts'
 import { createInProcessAnnouncer } from '../control/registry/announcing/announcer.ts'
 import { createOneTimeLink } from '../control/sign-in/one-time-link.ts'
 import { systemClock } from '../domain/clock.ts'
+import { StartError } from '../domain/start-error.ts'
 import { EXIT, type Host } from './host.ts'
-import { StartError } from './listen.ts'
 import { startConsole } from './run-console.ts'
 import { startGateway } from './run-gateway.ts'
 import { loadRunSettings, type RunSettings } from './run-settings.ts'
@@ -18,21 +18,21 @@ import { createSampleUpstream } from './sample-upstream.ts'
 const LOOPBACK = '127.0.0.1'
 const WORKSPACE = 'ws_1'
 const OTHER_WORKSPACE = 'ws_2'
-/** Many times what a slow machine needs. */
+/** Many times longer than a slow machine needs. */
 const INTRODUCTION_DEADLINE_MS = 10_000
 const ISSUE_DEADLINE_MS = 10_000
 const NOT_INTRODUCED =
-  `The gateway has not reported to the console within ${INTRODUCTION_DEADLINE_MS / 1000} s: revocations are answered ` +
-  'before the gateway has confirmed them. The log says why.\n'
-/** The person who opens the printed link. */
-const PERSON = {
+  `The gateway has not reported to the console within ${INTRODUCTION_DEADLINE_MS / 1000} s. Revocations will return ` +
+  'before the gateway has confirmed them. See the log for the reason.\n'
+/** The user that the printed link signs in. */
+const DEMO_USER = {
   subject: 'demo',
   name: 'Demo',
   workspaces: [WORKSPACE, OTHER_WORKSPACE],
   administrator: false,
 }
 
-/** `postern demo`: gateway, console and a sample service in one process, in memory, nothing to configure. */
+/** `postern demo`: gateway, console and a sample upstream in one process, in memory, without configuration. */
 export async function runDemo(
   host: Host,
   version: string,
@@ -48,9 +48,9 @@ export async function runDemo(
     `http://${LOOPBACK}:${portOf(upstream.address())}`,
   )
   const context = createContext(host, version, settings, ['gateway', 'console'])
-  // A demo needs no drain: Ctrl-C ends it at once.
+  // A demo needs no drain: Ctrl-C stops it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
-  const oneTimeLink = createOneTimeLink(PERSON, systemClock, randomBytes)
+  const oneTimeLink = createOneTimeLink(DEMO_USER, systemClock, randomBytes)
   let introduced: Promise<void> | null = null
   const addresses = await runUntilSignal(context, async () => {
     const gateway = await startGateway(context)
@@ -61,7 +61,7 @@ export async function runDemo(
   })
   if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.complain(NOT_INTRODUCED)
   const signInUrl = new URL(oneTimeLink.path, settings.config.console.publicUrl).href
-  host.write(await introduce(settings.config, addresses, signInUrl))
+  host.write(await writeIntroduction(settings.config, addresses, signInUrl))
 }
 
 async function settlesInTime(event: Promise<void> | null, deadlineMs: number): Promise<boolean> {
@@ -74,7 +74,7 @@ async function settlesInTime(event: Promise<void> | null, deadlineMs: number): P
   }
 }
 
-/** Secrets for this run only, and free ports: a demo should start beside other processes. */
+/** Generates secrets for this run, and picks free ports, so that the demo starts beside other processes. */
 async function configureDemo(
   host: Host,
   flags: ReadonlyMap<string, string>,
@@ -85,7 +85,7 @@ async function configureDemo(
   const gatewayPort = await portOfFlag(flags.get('--gateway-port'), 8080)
   const consolePort = await portOfFlag(flags.get('--console-port'), 8081)
   const internalPort = await portOfFlag(flags.get('--console-internal-port'), 8082)
-  const own = new Map([
+  const demoFlags = new Map([
     ['--gateway-host', LOOPBACK],
     ['--console-host', LOOPBACK],
     ['--console-internal-host', LOOPBACK],
@@ -108,11 +108,16 @@ async function configureDemo(
     ['--console-internal-port', internalPort],
   ])
   return loadRunSettings(() =>
-    loadConfig({ environment: host.environment, flags: own, configFile, planes: ['gateway', 'console'] }),
+    loadConfig({
+      environment: host.environment,
+      flags: demoFlags,
+      configFile,
+      planes: ['gateway', 'console'],
+    }),
   )
 }
 
-/** As given; 0 takes any free port. */
+/** The port of the flag, where 0 means any free port; without a flag, the usual port if it is free. */
 async function portOfFlag(given: string | undefined, usual: number): Promise<string> {
   if (given === undefined) return String(await freePort(usual))
   return given === '0' ? String(await freePort(0)) : given
@@ -140,8 +145,8 @@ function portOf(address: AddressInfo | string | null): number {
   return address.port
 }
 
-/** Issues two keys as a program would, and shows what to do with them. */
-async function introduce(
+/** Issues two keys through the admin API. @returns the text that shows what to do with them */
+async function writeIntroduction(
   config: Config,
   addresses: Readonly<Record<string, string>>,
   signInUrl: string,
@@ -157,22 +162,22 @@ async function introduce(
     `\nPostern is running, with a sample upstream. Everything is in memory.\n`,
     `\nThe console, in a browser; this link signs you in, once, within an hour:\n`,
     `${signInUrl}\n`,
-    `\nWhat a key is:\n`,
+    `\nDescribe a key:\n`,
     curl(`${api}/auth ${withKey(full.secret)}`),
-    `Its workspace, from the upstream:\n`,
+    `Get its workspace, from the upstream:\n`,
     curl(`${api}/workspaces/${WORKSPACE} ${withKey(full.secret)}`),
-    `The workspace's files, two of them:\n`,
+    `List two files of the workspace:\n`,
     curl(`'${api}/workspaces/${WORKSPACE}/files?limit=2' ${withKey(full.secret)}`),
-    `Another workspace, which exists but is not this key's: 404, and the upstream gets no request:\n`,
+    `Request another workspace, which exists but is not this key's: 404, and the upstream gets no request:\n`,
     curl(`${api}/workspaces/${OTHER_WORKSPACE} ${withKey(full.secret)}`),
-    `A key without the scope files:read: 403:\n`,
+    `List files with a key that lacks the scope files:read: 403:\n`,
     curl(`${api}/workspaces/${WORKSPACE}/files ${withKey(narrow.secret)}`),
-    `Revoke that key, wait for the gateway to confirm it, and it is refused:\n`,
+    `Revoke that key, wait for the gateway to confirm it, and the gateway rejects it:\n`,
     curl(`-X POST '${admin}/keys/${narrow.id}/revoke?wait=1' -H 'Authorization: Bearer ${token}'`),
     curl(`${api}/auth ${withKey(narrow.secret)}`),
-    `What the gateway has counted:\n`,
+    `Read the gateway's metrics:\n`,
     curl(`${addresses['ops']}/metrics`),
-    `\nCtrl-C ends it.\n\n`,
+    `\nPress Ctrl-C to stop.\n\n`,
   ].join('')
 }
 
@@ -189,8 +194,8 @@ async function issueKey(
     signal: AbortSignal.timeout(ISSUE_DEADLINE_MS),
   })
   if (response.status !== 201)
-    throw new Error(`The console answered ${response.status} to the issue of a key`)
-  // Our own console, in this process: the contract of its answer is tested where it is made.
-  const answer = (await response.json()) as { key: { id: string }; secret: string }
-  return { id: answer.key.id, secret: answer.secret }
+    throw new Error(`The console responded with status ${response.status} to the issue of a key`)
+  // Our own console, in this process: the tests of the admin API check the form of this response.
+  const issued = (await response.json()) as { key: { id: string }; secret: string }
+  return { id: issued.key.id, secret: issued.secret }
 }

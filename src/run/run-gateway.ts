@@ -20,16 +20,16 @@ export async function runGateway(host: Host, version: string, settings: RunSetti
 }
 
 export interface GatewayRun extends PlaneRun {
-  /** For messages of a console in the same process, without Redis. */
+  /** Receives messages of a console in the same process, without Redis. */
   readonly invalidations: InvalidationReceiver
-  /** Settles once the gateway has reported to the console that it receives invalidations. */
+  /** Settles once the console knows that this gateway is connected; null if no key service is configured. */
   readonly introduced: Promise<void> | null
 }
 
-/** The data plane, built and connected to the invalidation channel, not yet listening. */
+/** Builds the data plane and starts to connect it to the invalidation channel. The listener is not open yet. */
 export async function startGateway(context: ProcessContext): Promise<GatewayRun> {
   const { logger, metrics, drain, version } = context
-  const config = withinOpenFiles(context)
+  const config = limitConnections(context)
   const { onReload } = context.reloader
   const tracing = await createTracing(config.tracing, version, parentTrustOf(config))
   const store = createKeyStore({ config, metrics, logger, clock: systemClock, onReload })
@@ -63,7 +63,8 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   }
 }
 
-function withinOpenFiles({ config, logger }: ProcessContext): Config {
+/** Lowers `gateway.maxConnections` if the limit of open files requires it. */
+function limitConnections({ config, logger }: ProcessContext): Config {
   const { maxConnections } = config.gateway
   const openFiles = readOpenFilesLimit()
   const fitting = connectionsThatFit(openFiles, maxConnections, config.upstream.connections)

@@ -2,10 +2,10 @@ import { configOrThrow, type LoadedConfig } from '../config/load-config.ts'
 import type { Config } from '../config/schema.ts'
 import type { Fingerprints } from './file-watch.ts'
 
-/** The settings that a process starts with, and how it reads them again. */
+/** The settings that a process starts with, and the function that reads them again. */
 export interface RunSettings {
   readonly config: Config
-  /** The files behind these settings, as they were when they were read. */
+  /** The files that the settings were read from. */
   readonly files: Fingerprints
   readonly load: () => LoadedConfig
 }

@@ -19,16 +19,16 @@ import { Reloader } from './reloader.ts'
 import { readRevision } from './revision.ts'
 import type { RunSettings } from './run-settings.ts'
 
-/** npm forwards the Ctrl-C that a terminal sends to its whole process group: two within this time are one. */
+/** npm forwards Ctrl-C, which the terminal also sends to the whole process group: two within this time count as one. */
 const SAME_KEYSTROKE_MS = 300
 
 /** For closing connections and the database, after the last request. */
 const STOP_DEADLINE_MS = 5_000
 
-/** How long the exit waits until the log is written. */
+/** How long the exit waits for the log to be written. */
 const LOG_DEADLINE_MS = 1_000
 
-/** Long enough to tell two sets of settings apart, too short to guess one from. */
+/** Hex digits: enough to distinguish configurations, too few to guess settings from. */
 const HASH_LENGTH = 8
 
 /** One plane of a process, built but not yet listening. */
@@ -36,11 +36,11 @@ export interface PlaneRun {
   readonly name: 'gateway' | 'console'
   readonly app: FastifyInstance
   /**
-   * For other parts of Postern. It closes last: they, or a gateway in this process, still look keys up and report here
-   * while they drain.
+   * The listener for other parts of Postern. It closes last: gateways, also one in this process, still look keys up and
+   * report here while they drain.
    */
   readonly internal?: FastifyInstance
-  /** Degraded parts, each with its state. */
+  /** The state of each dependency in one word. */
   health(): Promise<Readonly<Record<string, string>>>
   /** Closes connections and timers, after the last request. */
   stop(): Promise<void>
@@ -56,7 +56,7 @@ export interface ProcessContext {
   readonly metrics: Metrics
   readonly drain: Drain
   readonly reloader: Reloader
-  /** Parts that the start waits for, each with its state. */
+  /** Dependencies that the start waits for, each with its state. */
   readonly waitingFor: Map<string, string>
 }
 
@@ -113,7 +113,7 @@ function partsOf(planes: readonly Plane[], config: Config): Part[] {
 /**
  * Listens on the ops port, starts the planes, listens with each, logs the addresses in one line, and drains on a signal
  * or an uncaught exception.
- * @param start waits while a dependency that a plane needs to start is down
+ * @param start builds the planes; waits while a dependency that they need is down
  * @returns the addresses, once all planes listen
  */
 export async function runUntilSignal(
@@ -162,7 +162,7 @@ function healthOf({ drain, waitingFor }: ProcessContext, running: Running): Heal
   }
 }
 
-/** A closing terminal sends SIGHUP, too, and means that the program should exit. */
+/** A closing terminal also sends SIGHUP; then the process must exit, not reload. */
 function reloadWhileRunning({ host, config, reloader }: ProcessContext): void {
   reloader.start(config.reload.everySeconds * 1000)
   if (!host.atTerminal) host.onSignal('SIGHUP', () => reloader.reload({ signal: 'SIGHUP' }))
@@ -185,7 +185,7 @@ function shutDownOnSignal(context: ProcessContext, running: Running, ops: Fastif
   })
 
   function shutDown(reason: string, code: number): void {
-    // An exception during the shutdown counts, too.
+    // An exception during the shutdown sets the exit code, too.
     if (code !== EXIT.ok) exitCode = code
     if (drain.phase !== 'serving') return
     drainAndStop(context, running, ops, reason)
@@ -205,14 +205,14 @@ async function drainAndStop(
   reason: string,
 ): Promise<void> {
   if (planes === null) {
-    logger.info({ reason }, 'stopped before it was ready')
+    logger.info({ reason }, 'stopped before ready')
     return
   }
   await drain.run(
     reason,
     planes.map(plane => plane.app),
   )
-  // A gateway in this process sends its last report to the console's internal listener.
+  // The internal listener closes after a gateway in this process has sent its last report.
   const withInternal = planes.filter(({ internal }) => internal !== undefined)
   const others = planes.filter(({ internal }) => internal === undefined)
   await withinDeadline(stopAll(others), logger)

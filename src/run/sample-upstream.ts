@@ -20,13 +20,13 @@ const FILES: Readonly<Record<string, readonly { id: string; name: string; bytes:
   ws_2: [{ id: 'f_9', name: 'contract.docx', bytes: 48_220 }],
 }
 
-/** A workspace/files service as it may stand behind Postern: it knows nothing of keys and answers every request. */
+/** A sample service for the demo, with workspaces and files. It checks no keys: the gateway does. */
 export function createSampleUpstream(): Server {
   return createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://sample')
-    const answer = answerTo(url.pathname, url.searchParams)
-    const body = JSON.stringify(answer ?? { code: 'not_found', error: 'No such workspace' })
-    response.writeHead(answer === null ? 404 : 200, {
+    const resource = findResource(url.pathname, url.searchParams)
+    const body = JSON.stringify(resource ?? { code: 'not_found', error: 'No such workspace' })
+    response.writeHead(resource === null ? 404 : 200, {
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
     })
@@ -34,7 +34,8 @@ export function createSampleUpstream(): Server {
   })
 }
 
-function answerTo(path: string, query: URLSearchParams): unknown {
+/** @returns the JSON to send; null if there is no such workspace */
+function findResource(path: string, query: URLSearchParams): unknown {
   const [, id = '', files] = /^\/api\/v1\/workspaces\/([^/]+)(\/files)?$/.exec(path) ?? []
   const workspace = Object.hasOwn(WORKSPACES, id) ? WORKSPACES[id] : undefined
   if (workspace === undefined) return null

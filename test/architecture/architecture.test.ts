@@ -11,7 +11,7 @@ const ROOT = fileURLToPath(new URL('../../src/', import.meta.url))
 interface SourceFile {
   /** `domain/route.ts` */
   readonly path: string
-  /** The folder below `src`; '' for the files beside them. */
+  /** The folder below `src`; '' for files directly in it. */
   readonly layer: string
   readonly text: string
 }
@@ -41,12 +41,12 @@ const EDGES: readonly Edge[] = FILES.flatMap(from =>
   }),
 )
 
-/** What wires the parts together may import all of them; nothing imports it but itself. */
+/** Layers that wire the parts together may import all of them; only they import each other. */
 const WIRING = ['', 'run', 'cli']
 
 /**
- * For each layer what it may import of another one: whole layers (`domain/`), single files, and what it may name only as
- * a type. A layer may always import itself.
+ * For each layer, what it may import from others: whole layers (`domain/`), single files, and what it may import as a type
+ * only. Every layer may import itself.
  */
 const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: readonly string[] }>> = {
   domain: { values: [], types: [] },
@@ -115,18 +115,18 @@ function say({ from, to }: Edge): string {
   return `${from.path} -> ${to}`
 }
 
-describe('the parts know of each other only what they must', () => {
-  it('every file is in a part that has rules', () => {
+describe('the parts import only what they need', () => {
+  it('every file belongs to a layer with rules', () => {
     const known = [...WIRING, ...Object.keys(ALLOWED)]
     expect(FILES.filter(file => !known.includes(file.layer)).map(file => file.path)).toEqual([])
     expect(FILES.filter(file => file.layer === '').map(file => file.path)).not.toContain('index.ts')
   })
 
-  it('imports go from the wiring through the parts to the domain, and never across or back', () => {
+  it('imports point from the wiring through the parts to the domain, never across or back', () => {
     expect(EDGES.filter(edge => edge.ours && !isAllowed(edge)).map(say)).toEqual([])
   })
 
-  it('the two planes are strangers', () => {
+  it('gateway and console do not import each other', () => {
     const across = EDGES.filter(
       ({ from, to }) =>
         (/^(?:gateway|upstream|keys|limits)$/.test(from.layer) && to.startsWith('control/')) ||
@@ -135,14 +135,14 @@ describe('the parts know of each other only what they must', () => {
     expect(across.map(say)).toEqual([])
   })
 
-  it('the domain is pure: of others it knows node:crypto alone', () => {
+  it('the domain is pure: of all modules it imports only node:crypto', () => {
     const foreign = EDGES.filter(
       ({ from, to, ours }) => from.layer === 'domain' && !ours && to !== 'node:crypto',
     )
     expect(foreign.map(say)).toEqual([])
   })
 
-  it('the domain neither asks for the time nor for chance, but for the clock that it hands to others', () => {
+  it('the domain uses neither time nor randomness, except for the clock that it provides', () => {
     const impure =
       /\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\brandomBytes\b|\brandomUUID\b|\bperformance\.|\bset(?:Timeout|Interval|Immediate)\b|\bfetch\b/
     const found = FILES.filter(
@@ -152,18 +152,18 @@ describe('the parts know of each other only what they must', () => {
     expect(found.map(file => file.path)).toEqual([])
   })
 
-  it('clients of Redis are made in one place, so that none waits or repeats where the others do not', () => {
+  it('Redis clients are created in one place, so that timeouts and retries are the same everywhere', () => {
     const makers = FILES.filter(({ text }) => /\bnew (?:Redis|Cluster)\b/.test(codeOf(text)))
     expect(makers.map(file => file.layer)).toEqual(makers.map(() => 'redis'))
     expect(makers).not.toEqual([])
   })
 
-  it('ioredis is imported in redis alone, types too', () => {
+  it('only src/redis imports ioredis, types included', () => {
     const users = EDGES.filter(({ from, to }) => to === 'ioredis' && from.layer !== 'redis')
     expect(users.map(say)).toEqual([])
   })
 
-  it('only one file forwards, and only the metrics know their library', () => {
+  it('only one file forwards requests, and only the metrics import their library', () => {
     const users = (name: string) => [
       ...new Set(EDGES.filter(edge => edge.to === name).map(edge => edge.from.path)),
     ]
@@ -173,7 +173,7 @@ describe('the parts know of each other only what they must', () => {
       'observability/metrics/metrics.ts',
       'observability/metrics/request-duration.ts',
     ])
-    // Without the folder and this line, requests are forwarded as before.
+    // Without the folder and this line, requests are forwarded without a response cache.
     const importers = EDGES.filter(
       ({ from, to }) =>
         to.startsWith('upstream/response-cache/') && !from.path.startsWith('upstream/response-cache/'),
@@ -183,7 +183,7 @@ describe('the parts know of each other only what they must', () => {
     ])
   })
 
-  it('a way to sign in without a provider is made by the demo alone: no setting leads to it', () => {
+  it('only the demo can sign in without a provider; no setting does', () => {
     const makers = EDGES.filter(({ to, typeOnly }) => to.endsWith('/one-time-link.ts') && !typeOnly)
     expect(makers.map(edge => edge.from.path)).toEqual(['run/run-demo.ts'])
   })
@@ -208,18 +208,18 @@ describe('the parts know of each other only what they must', () => {
     expect(cycles).toEqual([])
   })
 
-  it('every import of ours names a file that is there', () => {
+  it('every relative import names an existing file', () => {
     expect(EDGES.filter(edge => edge.ours && !existsSync(join(ROOT, edge.to))).map(say)).toEqual([])
   })
 
-  it('Node’s own modules are named as such', () => {
+  it("Node's own modules are imported with the prefix node:", () => {
     expect(
       EDGES.filter(({ to, ours }) => !ours && isBuiltin(to) && !to.startsWith('node:')).map(say),
     ).toEqual([])
   })
 })
 
-describe('every file can be read at a sitting', () => {
+describe('files are short', () => {
   const sizes = FILES.map(({ path, text }) => ({ path, lines: text.trimEnd().split('\n').length }))
 
   it('none has more than 250 lines', () => {
@@ -241,7 +241,7 @@ describe('every file can be read at a sitting', () => {
   })
 })
 
-describe('no file goes round the rules', () => {
+describe('no file bypasses the rules', () => {
   function filesWith(
     pattern: RegExp,
     view: (text: string) => string,
@@ -252,7 +252,7 @@ describe('no file goes round the rules', () => {
     )
   }
 
-  it('the process is touched by the entrance alone', () => {
+  it('only the entrance uses the global process', () => {
     const entrance = ['main.ts', 'supported-node.cjs']
     expect(
       filesWith(/(?<![\w.$])(?:globalThis\.)?process\s*[.[?]|\{[^}]*\}\s*=\s*process\b/, codeOf, entrance),
@@ -260,29 +260,29 @@ describe('no file goes round the rules', () => {
     expect(EDGES.filter(edge => edge.to === 'node:process').map(say)).toEqual([])
   })
 
-  it('nothing is of the type any', () => {
+  it('nothing has the type any', () => {
     expect(filesWith(/(?:[:<|&,=([]|\b(?:as|extends|satisfies|keyof)\b)\s*any\b(?!\s*[(:])/, codeOf)).toEqual(
       [],
     )
   })
 
-  it('no rule of compiler or linter is switched off', () => {
-    // What looks for switches in this file, too, is not to take their names here for one: hence the brackets.
+  it('no compiler or linter rule is disabled', () => {
+    // The brackets keep this file from matching its own search for disabling comments.
     const switches = /[@]ts-(?:ignore|nocheck|expect-error)|biome[-]ignore|eslint[-]disable/
     expect(filesWith(switches, text => text)).toEqual([])
   })
 
-  it('nothing is printed past the logger', () => {
+  it('all output goes through the logger', () => {
     expect(
       filesWith(/(?<![\w.$])console\s*\.\s*(?:log|error|warn|info|debug|trace|dir|table)\b/, codeOf),
     ).toEqual([])
   })
 
-  it('no text is run as code', () => {
+  it('no text is executed as code', () => {
     expect(filesWith(/(?<![\w.$])eval\s*\(|\bnew Function\b/, codeOf)).toEqual([])
   })
 
-  it('and there are files of which all this is said', () => {
+  it('the checks above see files at all', () => {
     expect(FILES.length).toBeGreaterThan(30)
     expect(EDGES.filter(edge => edge.ours).length).toBeGreaterThan(50)
   })

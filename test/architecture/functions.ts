@@ -1,7 +1,7 @@
 import { parseAst } from 'vitest/node'
 
 export interface FoundFunction {
-  /** `(anonymous)` for one that has no name of its own. */
+  /** `(anonymous)` for one without a name. */
   readonly name: string
   readonly line: number
   readonly lines: number
@@ -13,7 +13,7 @@ const KINDS: ReadonlySet<unknown> = new Set([
   'ArrowFunctionExpression',
 ])
 
-/** Every function of a source text, methods and arrow functions included, with the lines it covers. */
+/** Every function in a source text, including methods and arrow functions, with its lines. */
 export function functionsOf(text: string, lang: 'js' | 'ts' = 'ts'): FoundFunction[] {
   const found: FoundFunction[] = []
   visit(parseAst(text, { lang }), null, (node, parent) => {
@@ -28,7 +28,7 @@ function lineAt(text: string, node: object, edge: 'start' | 'end'): number {
   return text.slice(0, Number(Reflect.get(node, edge))).split('\n').length
 }
 
-/** Of a declaration its own name; of a method or a variable the name that the function is bound to. */
+/** The name of a declaration, or of the method or variable that the function is assigned to. */
 function nameOf(node: object | null): string | null {
   if (node === null) return null
   const id: unknown = Reflect.get(node, 'id') ?? Reflect.get(node, 'key')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { codeOf, importsOf } from './source-text.ts'
 
-describe('an import is seen', () => {
+describe('an import is found', () => {
   it.each([
     ["import { a } from './x.ts'", false],
     ["import a, { type B } from './x.ts'", false],
@@ -23,7 +23,7 @@ describe('an import is seen', () => {
     expect(importsOf(text)).toEqual([{ specifier: './x.ts', typeOnly }])
   })
 
-  it('each by itself, where several stand in a row', () => {
+  it('each of several imports in sequence', () => {
     const text =
       "import type { A } from './a.ts'\nimport { b } from './b.ts'\nimport { type C } from './c.ts'\n"
     expect(importsOf(text)).toEqual([
@@ -34,7 +34,7 @@ describe('an import is seen', () => {
   })
 })
 
-describe('no import is seen', () => {
+describe('no import is found', () => {
   it.each(["// import { a } from './x.ts'", "/*\nimport './x.ts'\n*/", 'const from = 1', "array.from('x')"])(
     'in %s',
     text => {
@@ -43,7 +43,7 @@ describe('no import is seen', () => {
   )
 })
 
-it('code is what is left without comments, strings, templates and regular expressions', () => {
+it('codeOf removes comments, strings, templates and regular expressions', () => {
   const text = "const a = 'any' // any\n/* any */ const b = /any'/.test(`any $(1)`) ? c / d : e / any"
   expect(codeOf(text)).toBe("const a = ''  \n  const b = ''.test('') ? c / d : e / any")
 })

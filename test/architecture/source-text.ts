@@ -1,7 +1,7 @@
-/** A source file taken apart as far as the tests of the house need it; not a parser of TypeScript. */
+/** Splits a source file as far as the architecture tests need; not a TypeScript parser. */
 export interface Import {
   readonly specifier: string
-  /** Whether nothing of it is left when the program runs. */
+  /** Whether the import is erased at run time. */
   readonly typeOnly: boolean
 }
 
@@ -10,7 +10,7 @@ const STATEMENT =
 const BARE = /(?:^|[;}\n])\s*import\s*(['"])(.*?)\1/g
 const DYNAMIC = /\b(?:import|require)\s*\(\s*(['"`])(.*?)\1/g
 
-/** Every module that the text names, however it does so. */
+/** Every module that the text imports, in any form. */
 export function importsOf(text: string): Import[] {
   const code = withoutComments(text)
   return [
@@ -30,12 +30,12 @@ function bindsOnlyTypes(names: string): boolean {
   return bound.length > 0 && bound.every(name => /^\s*type\s/.test(name))
 }
 
-/** Strings stay: import statements need them. */
+/** Keeps strings, because import statements need them. */
 export function withoutComments(text: string): string {
   return scan(text, token => (isComment(token) ? ' ' : token))
 }
 
-/** Only what is neither comment, string nor regular expression; what stands in `${…}` goes with its template. */
+/** Removes comments, strings and regular expressions; a template is removed with its `${…}` parts. */
 export function codeOf(text: string): string {
   return scan(text, token => (isComment(token) ? ' ' : "''"))
 }

@@ -2,7 +2,7 @@ const ROW = 24
 const LEFT = 250
 const WIDTH = 420
 
-/** Bars with their values, as an SVG that reads on a light page and on a dark one. */
+/** A bar chart as SVG, readable on light and dark pages. */
 export function drawBars(
   title: string,
   bars: readonly { readonly name: string; readonly value: number }[],

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { measureBudget } from './budget.ts'
 import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
-import { inTurns, judgeGoals } from './goals.ts'
+import { evaluateGoals, inTurns } from './goals.ts'
 import { runRounds, type Samples } from './measure.ts'
 import { sideTable, writeReport } from './report.ts'
 import { whatIsHere } from './requirements.ts'
@@ -14,24 +14,24 @@ import { BenchWorld } from './world.ts'
 
 const { values: options } = parseArgs({
   options: {
-    /** Compares a few ratios with those that are written down, and fails where one is worse. */
+    /** Compares a few ratios with the recorded ones, and fails if one is worse. */
     short: { type: 'boolean', default: false },
-    /** Writes them down. */
+    /** Records these ratios. */
     record: { type: 'boolean', default: false },
-    /** Where the time of a request goes, in place of who answers. */
+    /** Measures where the time of a request goes, instead of comparing contestants. */
     budget: { type: 'boolean', default: false },
-    /** How soon a gateway is ready, and what it holds while it is idle, in place of who answers. */
+    /** Measures the time to readiness and the idle memory of a gateway instead. */
     starts: { type: 'boolean', default: false },
-    /** How many keys are in use, in place of who answers. */
+    /** Measures the cost of the number of keys in use instead. */
     scale: { type: 'boolean', default: false },
     keys: { type: 'string', default: '100,10000,1000000' },
     rounds: { type: 'string', default: '7' },
     seconds: { type: 'string', default: '1' },
-    /** Only contestants whose name holds this; docs/performance.md stays as it is. */
+    /** Runs only contestants whose name contains this; docs/performance.md is not written. */
     only: { type: 'string', multiple: true },
-    /** Another checkout, measured beside this one; docs/performance.md stays as it is. */
+    /** Another checkout to compare with; docs/performance.md is not written. */
     against: { type: 'string' },
-    /** Flags for the gateway's node, such as --node=--cpu-prof; docs/performance.md stays as it is. */
+    /** Flags for the gateway's node, such as --node=--cpu-prof; docs/performance.md is not written. */
     node: { type: 'string', multiple: true, default: [] },
   },
 })
@@ -42,13 +42,13 @@ const here = whatIsHere()
 for (const note of here.notes) say(note)
 process.exitCode = here.canRun ? await (options.short ? runShort() : runLong()) : UNAVAILABLE
 
-/** What is as bad in other processes, minutes later, is ours and not the machine's. */
+/** A regression counts only if it repeats in new processes minutes later; otherwise the machine caused it. */
 async function runShort(): Promise<number> {
   for (let attempt = 1; attempt <= SHORT_ATTEMPTS; attempt++) {
     const { worse, text } = await inWorld(async world => compareWithRecorded(await contestantsOf(world)))
     say(text)
     if (!worse) return 0
-    if (attempt < SHORT_ATTEMPTS) say('Once more, in other processes:')
+    if (attempt < SHORT_ATTEMPTS) say('Repeating in new processes:')
   }
   return 1
 }
@@ -97,7 +97,7 @@ async function runAll(world: BenchWorld): Promise<void> {
   const measured = await runRounds(inTurns(contestants), { rounds, seconds }, tell)
   const samples: Samples = new Map(contestants.map(({ name }) => [name, measured.get(name) ?? []]))
   process.stderr.write('\n')
-  const goals = judgeGoals(samples)
+  const goals = evaluateGoals(samples)
   say(samplesTable(samples))
   say(goalsTable(goals))
   if (options.only !== undefined || options.against !== undefined || options.node.length > 0) return

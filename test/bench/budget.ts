@@ -12,20 +12,20 @@ const ROUNDS = 5
 const SECONDS = 2
 const PROFILED_SECONDS = 6
 
-/** Where a function stands, and what it is part of; the first that fits counts. */
+/** Steps of a request, each with the functions that belong to it; the first match counts. */
 const STEPS: readonly (readonly [step: string, where: RegExp])[] = [
   ['writing to both sockets: system calls', /^native write(?:v|Latin1String|Utf8String)$/],
   ['collecting garbage', /^native \(garbage collector\)$/],
   ['metrics, access log', /^src\/observability\/|^native writeBuffer$/],
   [
-    'form, MAC and digest of the key',
+    'key format, MAC and digest',
     /^node:internal\/crypto|^src\/domain\/secret|\/(?:credential|key-check)\.ts$/,
   ],
   [
     'head, route, lookup, decision',
     /^src\/(?:domain|keystore)\/|\/(?:request-head|request-id|handle-request|server|admission|client-connection|guard-connections|request-boundaries|answer)\.ts$|^native RegExp/,
   ],
-  ['headers both ways, deadlines, delivery', /^src\/gateway\//],
+  ['request and response headers, deadlines, response', /^src\/gateway\//],
   ['undici, its parser', /^undici$|^wasm/],
   ['Fastify, reply-from', /^(?:fastify|@fastify\/.*|find-my-way|toad-cache)$/],
   ['Node: HTTP, its parser', /^node:_http/],
@@ -43,7 +43,7 @@ interface CallFrame {
   readonly url: string
 }
 
-/** What one forwarded request costs, step by step: shares of a profile, of the time that it takes without one. */
+/** Processor time of each step of a forwarded request: shares of a profile, applied to the time measured without profiling. */
 export async function measureBudget(world: BenchWorld): Promise<string> {
   const plain = await gatewayOf(world, [])
   await measureOnce(plain, 3)
@@ -60,7 +60,7 @@ export async function measureBudget(world: BenchWorld): Promise<string> {
   await measureOnce(profiled, PROFILED_SECONDS)
   await world.stopGateways()
   const [file = ''] = readdirSync(profiles)
-  // As V8 writes it.
+  // The format that V8 writes.
   const profile = JSON.parse(readFileSync(join(profiles, file), 'utf8')) as Profile
   const text = describe(sharesOf(profile), median(times))
   writeSection('bench-budget', text)
@@ -72,7 +72,7 @@ async function gatewayOf(world: BenchWorld, nodeFlags: readonly string[]) {
   return contestantNamed(NAME, all)
 }
 
-/** Of the last samples alone: the start and the warm-up are at the front. */
+/** Uses the last two thirds of the samples, because the profile begins with start and warm-up. */
 function sharesOf({ nodes, samples, timeDeltas }: Profile): Map<string, number> {
   const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]))
   const endUs = timeDeltas.reduce((sum, delta) => sum + delta, 0)
@@ -109,8 +109,8 @@ function describe(shares: ReadonlyMap<string, number>, cpuUs: number): string {
     `${(share * 100).toFixed(0)} %`,
   ])
   return [
-    `\`npm run bench -- --budget\`, ${new Date().toISOString().slice(0, 10)}, ${machine()}: one forwarded answer of 0.4 KB, with`,
-    '64 connections; shares of a profile, of the time that it takes without one.',
+    `\`npm run bench -- --budget\`, ${new Date().toISOString().slice(0, 10)}, ${machine()}: one forwarded response of 0.4 KB, with`,
+    '64 connections; shares of a profile, applied to the time measured without profiling.',
     '',
     table(['', 'µs of processor', 'share'], [...rows, ['all', cpuUs.toFixed(1), '']]),
   ].join('\n')

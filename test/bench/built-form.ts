@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { CHECKOUT } from './world.ts'
 
-/** What the image runs, made anew from the sources. @param parent a directory to make it in @returns its entry */
+/** Builds what the image runs. @param parent directory to build in @returns path of the entry */
 export function buildForm(parent: string): string {
   const root = join(parent, 'built')
   mkdirSync(root)

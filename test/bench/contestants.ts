@@ -4,9 +4,9 @@ import { LARGE, SMALL } from './nginx.ts'
 import type { ServerProcess } from './server-process.ts'
 import type { BenchWorld } from './world.ts'
 
-/** One way of asking one server, whose processor time is measured. */
+/** One kind of request to one server whose processor time is measured. */
 export interface Contestant {
-  /** Stands in the table, in the JSON and in the goals. */
+  /** Used in the tables, the JSON and the goals. */
   readonly name: string
   readonly pid: number
   readonly url: string
@@ -18,10 +18,10 @@ export interface Contestant {
 
 const WORKSPACE_PATH = `/api/v1/workspaces/${WORKSPACE}`
 const FILES_PATH = `${WORKSPACE_PATH}/files`
-/** More than are in flight at once, so that no two of one key are, and a memory of one record knows none of them. */
+/** More keys than requests in flight, so that no two requests share a key and a cache of one record never hits. */
 const ROTATED_KEYS = 4096
 
-/** Starts all that this machine can. @param has whether nginx has its Lua modules; a checkout to compare with */
+/** Starts every contestant that this machine supports. @param has Lua modules of nginx; a checkout to compare with */
 export async function startContestants(
   world: BenchWorld,
   has: { lua: boolean; against: string | null; cold: boolean; nodeFlags: readonly string[] },
@@ -56,7 +56,7 @@ export async function startContestants(
   return list
 }
 
-/** The same objects, asked for by all connections at once: the upstream asked for several together, or hardly at all. */
+/** All connections request the same objects, so that the gateway coalesces or caches their upstream requests. */
 async function startSharing(world: BenchWorld, key: string): Promise<Contestant[]> {
   const routes = (upstream: string) =>
     JSON.stringify(
@@ -116,7 +116,7 @@ export function contestantNamed(name: string, all: readonly Contestant[]): Conte
   return found
 }
 
-/** Before anything is measured: whoever answers wrongly would win every race. */
+/** Verifies the response before measuring, because a wrong response may be faster than a right one. */
 export async function checkAnswer({ name, url, headers, expect }: Contestant): Promise<void> {
   const response = await fetch(url, { headers })
   const body = await response.arrayBuffer()

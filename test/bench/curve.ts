@@ -5,7 +5,7 @@ const RIGHT = 700
 const TOP = 50
 const BOTTOM = 210
 
-/** A line over a logarithmic axis, from zero up, as an SVG that reads on a light page and on a dark one. */
+/** A curve over a logarithmic axis as SVG, readable on light and dark pages. */
 export function drawCurve(
   title: string,
   points: readonly { readonly at: number; readonly value: number }[],

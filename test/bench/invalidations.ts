@@ -14,19 +14,19 @@ import type { BenchWorld } from './world.ts'
 const PER_SECOND = 50_000
 const TURNS = 5
 const SECONDS = 3
-/** Of the keys in use; the others are invalidated. */
+/** Share of the keys that requests use; the others are invalidated. */
 const ASKED = 0.01
 const PUBLISHER = fileURLToPath(new URL('publish-changes.ts', import.meta.url))
 
-/** What a gateway does at half the requests that it could serve. */
+/** Figures of a gateway at half of its maximum request rate. */
 export interface Disturbance {
   readonly cpuUs: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly longestPauseMs: number
-  /** Of the event loop: what changes make requests wait, whatever the cores beside do. */
+  /** Of the event loop: how much changes delay requests, independent of load on other cores. */
   readonly p99DelayMs: number
-  /** Changes that it applied each second. */
+  /** Changes applied per second. */
   readonly invalidationsPerSecond: number
 }
 
@@ -36,7 +36,7 @@ export interface Invalidations {
   readonly with: Disturbance
 }
 
-/** Some keys are asked for, the records of all others are invalidated one after the other, through Redis. */
+/** Requests use some keys, while the records of all others are invalidated one after the other through Redis. */
 export async function measureInvalidations(
   world: BenchWorld,
   filled: Filled,
@@ -100,7 +100,7 @@ async function invalidationsOf(opsPort: number): Promise<number> {
   return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
-/** @returns ends it */
+/** @returns a function that stops publishing */
 async function publish(
   { redisPort, signingSecret }: BenchWorld,
   digests: string,

@@ -7,13 +7,13 @@ import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/
 import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 
 const DAY_MS = 86_400_000
-/** Commands on their way to Redis at once. */
+/** Commands in flight to Redis. */
 const BATCH = 10_000
 
 export const WORKSPACE = 'ws_1'
 export const OTHER_WORKSPACE = 'ws_2'
 
-/** Makes keys as the console does, straight into Redis, for both gateways that are measured. */
+/** Writes keys to Redis in the console's format, for both gateways under test. */
 export class KeyMint {
   readonly #signingKey
   readonly #recordKey
@@ -36,13 +36,13 @@ export class KeyMint {
         const digest = digestOf(key)
         const record = this.#recordOf(key)
         pipeline.set(redisKeyOf(digest), encodeRecord(record, digest, this.#recordKey))
-        // nginx has no JSON without one more package: what Lua splits is not what makes it slow.
+        // nginx has no JSON parser without another package. Splitting text in Lua is not what makes it slow.
         const expires = Math.floor(record.expiresAtMs / 1000)
         pipeline.set(`lua:key:${digest}`, `${WORKSPACE} ${record.id} ${expires} ${record.scopes.join(' ')}`)
         keys.push(key)
       }
       const failed = (await pipeline.exec())?.find(([error]) => error !== null)
-      if (failed !== undefined) throw new Error(`Redis took no keys: ${failed[0]}`)
+      if (failed !== undefined) throw new Error(`Redis rejected the keys: ${failed[0]}`)
     }
     return keys
   }
@@ -55,7 +55,7 @@ export class KeyMint {
     return {
       id: `key_${ulid()}`,
       workspaceId: WORKSPACE,
-      name: 'of the bench',
+      name: 'bench key',
       scopes: ['files:read', 'workspace:read'],
       hint: `wsk_…${key.slice(-4)}`,
       createdAtMs: this.#nowMs,
@@ -72,12 +72,12 @@ export class KeyMint {
   }
 }
 
-/** The right form, and a MAC that nobody made: the dearest of the cheap refusals. */
+/** Replaces the MAC of a well-formed key: the rejection that costs the most without a lookup. */
 export function forge(key: string): string {
   return key.slice(0, -1) + (key.endsWith('A') ? 'B' : 'A')
 }
 
-/** @returns the file's path, for wrk to read */
+/** @returns path of the file, for wrk */
 export function writeKeys(file: string, keys: readonly string[]): string {
   writeFileSync(file, `${keys.join('\n')}\n`)
   return file

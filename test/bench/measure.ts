@@ -3,7 +3,7 @@ import { processorTimeUs } from './processor-time.ts'
 import { median } from './statistics.ts'
 import { runWrk } from './wrk.ts'
 
-/** One contestant in one round. Times in microseconds. */
+/** One contestant in one round. Times are in microseconds. */
 export interface Sample {
   readonly cpuUs: number
   readonly perSecond: number
@@ -11,7 +11,7 @@ export interface Sample {
   readonly p99Us: number
 }
 
-/** Samples by contestant, in order of rounds. */
+/** Samples by contestant, in the order of rounds. */
 export type Samples = Map<string, Sample[]>
 
 export interface Pace {
@@ -19,18 +19,18 @@ export interface Pace {
   readonly seconds: number
 }
 
-/** Of every load. */
+/** Connections of every load. */
 const CONNECTIONS = 64
 
-/** Before the first round: the more code a request passes, the longer its compiler takes. */
+/** Before the first round, so that the compiler has finished. */
 const WARM_UP_SECONDS = 8
 
-/** Before each turn: whoever was idle makes its connections anew, and its compiler is at work for half a second. */
+/** Before each turn, because an idle contestant reopens its connections and recompiles for half a second. */
 export const LEAD_IN_SECONDS = 1
 
 /**
- * Rounds in which everybody has a turn, so that what the machine does besides falls on all alike; every other round the
- * other way round, so that it is not always the same who comes first.
+ * Every contestant has a turn in each round, so that disturbances affect all of them. Every other round runs in reverse
+ * order, so that no contestant always comes first.
  */
 export async function runRounds(
   contestants: readonly Contestant[],
@@ -51,7 +51,7 @@ export async function runRounds(
   return samples
 }
 
-/** After a lead-in that does not count. */
+/** Measures after a lead-in that does not count. */
 export async function measureWarm(
   contestant: Contestant,
   seconds: number,
@@ -61,7 +61,7 @@ export async function measureWarm(
   return await measureOnce(contestant, seconds, atMostPerSecond)
 }
 
-/** @param atMostPerSecond requests, where they are not to be as many as can be */
+/** @param atMostPerSecond limits the request rate; without it the load is as high as possible */
 export async function measureOnce(
   contestant: Contestant,
   seconds: number,
@@ -73,7 +73,7 @@ export async function measureOnce(
   const cpuUs = processorTimeUs(contestant.pid) - beforeUs
   const refused = contestant.expect.status >= 400 ? result.requests - result.refused : result.refused
   if (result.requests === 0 || result.broken > 0 || refused !== 0) {
-    throw new Error(`${contestant.name} answered not all as it should: ${JSON.stringify(result)}`)
+    throw new Error(`${contestant.name} returned unexpected responses: ${JSON.stringify(result)}`)
   }
   return {
     cpuUs: cpuUs / result.requests,
@@ -87,7 +87,7 @@ export function medianOf(samples: Samples, name: string, figure: keyof Sample): 
   return median((samples.get(name) ?? []).map(sample => sample[figure]))
 }
 
-/** Round by round, because only within a round both saw the same machine. */
+/** One ratio per round, because only figures of the same round were measured under the same conditions. */
 export function ratiosOf(samples: Samples, name: string, to: string): number[] {
   const own = samples.get(name) ?? []
   const others = samples.get(to) ?? []

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Where Debian's packages put modules and Lua libraries. */
+/** Paths of Debian's packages for modules and Lua libraries. */
 export const LUA_FILES = {
   module: '/usr/lib/nginx/modules/ngx_http_lua_module.so',
   redis: '/usr/share/lua/5.1/nginx/redis.lua',
@@ -12,11 +12,11 @@ export const LUA_FILES = {
 
 const GATEWAY_LUA = fileURLToPath(new URL('servers/gateway.lua', import.meta.url))
 
-/** Sizes of the two answers, in bytes. */
+/** Sizes of the two response bodies, in bytes. */
 export const SMALL = 401
 export const LARGE = 11_264
 
-/** One process, in the foreground, so that its processor time is that of one pid. */
+/** One process in the foreground, so that its processor time is that of one pid. */
 function frame(directory: string, head: string, http: string): string {
   return `${head}
 worker_processes 1; daemon off; master_process off;
@@ -31,7 +31,7 @@ ${http}
 `
 }
 
-/** Two files under the paths of the API. @returns the configuration's path */
+/** Serves two files under the paths of the API. @returns path of the configuration */
 export function writeUpstream(directory: string, port: number): string {
   const files = join(directory, 'files')
   mkdirSync(files, { recursive: true })
@@ -49,7 +49,7 @@ export function writeUpstream(directory: string, port: number): string {
   return write(directory, frame(directory, '', http))
 }
 
-/** The gateway that a user would write in nginx and Lua, with a buffered access log in JSON. */
+/** A gateway as a user would write it in nginx and Lua, with a buffered JSON access log. @returns path of the configuration */
 export function writeLuaGateway(
   directory: string,
   ports: { own: number; upstream: number; redis: number },

@@ -1,13 +1,13 @@
 import { spawnSync } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 
-/** Contestants have one core for themselves; load, upstream and Redis share another. */
+/** Contestants have a core to themselves; load, upstream and Redis share another. */
 export const CONTESTANT_CORE = 0
 export const LOAD_CORE = 1
 
 export const canPin = availableParallelism() > 1 && spawnSync('taskset', ['--version']).status === 0
 
-/** A command that runs on one core where there are two. */
+/** Pins a command to one core if there are two. */
 export function pinned(core: number, program: string, words: readonly string[]): [string, string[]] {
   return canPin ? ['taskset', ['-c', String(core), program, ...words]] : [program, [...words]]
 }

@@ -2,15 +2,15 @@ import { createServer } from 'node:http'
 import { monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks'
 
 /**
- * Loaded into a gateway before its own code (`--import`): tells on a port of its own what only the process itself can
- * know, of the time since it was asked last. `/collected` collects garbage first (`--expose-gc`).
+ * Loaded into a gateway before its own code (`--import`): reports on its own port what only the process can measure,
+ * since the last report. `/collected` collects garbage first (`--expose-gc`).
  */
 export interface Probed {
-  /** The longest time that the event loop did not turn. */
+  /** The longest block of the event loop. */
   readonly longestPauseMs: number
-  /** How late a timer of a millisecond was, 99 of a hundred times at most. */
+  /** 99th percentile of the delay of a 1 ms timer. */
   readonly p99DelayMs: number
-  /** The longest of those that the garbage collector made. */
+  /** The longest pause for garbage collection. */
   readonly longestCollectionMs: number
 }
 

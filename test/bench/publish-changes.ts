@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { deriveMessageKey, encodeMessage } from '../../src/domain/invalidation-message.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 
-/** Announces changes as the console does, evenly, until it is ended. Arguments: Redis' port, a file of digests, changes a second, the signing secret in base64. */
+/** Publishes changes as the console does, at an even rate, until stopped. Arguments: port of Redis, file of digests, changes per second, signing secret in base64. */
 const [port, file, perSecond] = [Number(process.argv[2]), process.argv[3] ?? '', Number(process.argv[4])]
 const messageKey = deriveMessageKey(Buffer.from(process.argv[5] ?? '', 'base64'))
 const EVERY_MS = 4
@@ -23,7 +23,7 @@ redis.once('connect', () => {
 })
 process.on('SIGTERM', () => process.exit())
 
-/** With each round through the digests the version grows: the same version again would be no news. */
+/** The version grows with each pass over the digests, because a repeated version changes nothing. */
 function publish(number: number): string {
   const digest = digests[number % digests.length] ?? ''
   const version = 2 + Math.floor(number / digests.length)

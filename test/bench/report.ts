@@ -18,7 +18,7 @@ export interface Report {
   readonly seconds: number
 }
 
-/** All that a full run leaves behind: JSON, the picture, and the section of docs/performance.md. */
+/** Writes the results of a full run: JSON, picture, and section of docs/performance.md. */
 export function writeReport(report: Report): void {
   const text = describe(report)
   writeFileSync(RESULTS, `${JSON.stringify(toJson(report), null, 2)}\n`)
@@ -26,7 +26,7 @@ export function writeReport(report: Report): void {
   writeSection('bench', text)
 }
 
-/** @param name of the markers in docs/performance.md between which the text goes */
+/** @param name of the markers in docs/performance.md that enclose the text */
 export function writeSection(name: string, text: string): void {
   const page = readFileSync(PAGE, 'utf8')
   const [opening, closing] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
@@ -39,12 +39,12 @@ export function writeSection(name: string, text: string): void {
 
 export function sideTable(side: SideFigures): string {
   const rows = [
-    ['p99 added at half its limit', `${side.p99AddedAtHalfMs.gateway.toFixed(2)} ms`, '2 ms'],
-    ['the same, of node:http + undici without auth', `${side.p99AddedAtHalfMs.leastProxy.toFixed(2)} ms`, ''],
+    ['p99 added at half its maximum rate', `${side.p99AddedAtHalfMs.gateway.toFixed(2)} ms`, '2 ms'],
+    ['the same for node:http + undici without auth', `${side.p99AddedAtHalfMs.leastProxy.toFixed(2)} ms`, ''],
     [
-      'p99 at its limit',
+      'p99 at its maximum rate',
       `${side.p99AtLimitMs.gateway.toFixed(1)} ms`,
-      `${side.p99AtLimitMs.httpProxy.toFixed(1)} ms, as bare http-proxy-3`,
+      `${side.p99AtLimitMs.httpProxy.toFixed(1)} ms (bare http-proxy-3)`,
     ],
   ]
   return table(['the gateway', 'measured', 'goal: at most'], rows)

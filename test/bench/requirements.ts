@@ -20,9 +20,9 @@ const file = (path: string, debianPackage: string): Requirement => ({
   isHere: () => existsSync(path),
 })
 
-/** Without these nothing can be measured. */
+/** Required for every measurement. */
 const BASE = [program('wrk', 'wrk'), program('nginx', 'nginx-light'), program('redis-server', 'redis-server')]
-/** Without these one contestant less runs. */
+/** Required for one contestant. */
 const LUA = [
   file(LUA_FILES.module, 'libnginx-mod-http-lua'),
   file(LUA_FILES.redis, 'lua-nginx-redis'),
@@ -33,7 +33,7 @@ const LUA = [
 export interface Available {
   readonly canRun: boolean
   readonly lua: boolean
-  /** Whole sentences for whoever started the bench. */
+  /** Sentences for the user. */
   readonly notes: readonly string[]
 }
 
@@ -46,7 +46,7 @@ export function whatIsHere(): Available {
     ...(canPin
       ? []
       : [
-          'There is only one core, or no taskset (Debian: util-linux): load and contestants disturb each other.',
+          'There is only one core, or no taskset (Debian: util-linux), so load and contestants disturb each other.',
         ]),
   ]
   return { canRun: base.length === 0, lua: lua.length === 0, notes }

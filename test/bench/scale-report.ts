@@ -7,24 +7,24 @@ import { table } from './tables.ts'
 const RESULTS = new URL('scale.json', import.meta.url)
 const PICTURE = new URL('scale.svg', import.meta.url)
 
-/** Under all the load that it can serve: medians of the rounds. */
+/** Figures at the maximum request rate: medians of the rounds. */
 export interface Loaded {
   readonly cpuUs: number
   readonly perSecond: number
   readonly p99Ms: number
-  /** The longest time in a round that the event loop did not turn. */
+  /** The longest block of the event loop in a round. */
   readonly longestPauseMs: number
   readonly longestPauseOfAllMs: number
-  /** The longest pause in a round that the garbage collector made. */
+  /** The longest pause for garbage collection in a round. */
   readonly longestCollectionMs: number
 }
 
-/** A gateway with so many keys in use. */
+/** A gateway with this number of keys in use. */
 export interface Size extends Loaded {
   readonly keys: number
   readonly ratioToFirst: number
   readonly longestPauseFillingMs: number
-  /** By which the process grew, whatever it holds besides. */
+  /** Growth of the whole process divided by the number of records. */
   readonly residentBytesPerKey: number
 }
 
@@ -36,18 +36,18 @@ export interface ScaleReport {
   readonly invalidations: Invalidations
 }
 
-/** With fewer keys what the process takes besides hides what a record takes. */
+/** With fewer keys, other memory of the process hides that of the records. */
 const MIN_KEYS_FOR_BYTES = 100_000
-/** Of 50,000 that are announced, less what a turn's begin and end cut off. */
-const LEAST_APPLIED = 49_500
+/** 50,000 are published per second; the start and end of a turn lose a few. */
+const MIN_APPLIED = 49_500
 
 export function scaleTables(report: ScaleReport): string {
   return [sizesTable(report), invalidationsTable(report.invalidations), goalsTable(report)].join('\n\n')
 }
 
-/** JSON, the picture, and the section of docs/performance.md. */
+/** Writes JSON, picture, and section of docs/performance.md. */
 export function writeScale(report: ScaleReport): void {
-  const goals = Object.fromEntries(judgeScale(report).map(({ name, ...goal }) => [name, goal]))
+  const goals = Object.fromEntries(evaluateScale(report).map(({ name, ...goal }) => [name, goal]))
   const sizes = Object.fromEntries(report.sizes.map(size => [size.keys, size]))
   const json = { date: new Date().toISOString(), machine: machine(), ...report, sizes, goals }
   writeFileSync(RESULTS, `${JSON.stringify(json, null, 2)}\n`)
@@ -63,7 +63,7 @@ interface ScaleGoal {
   readonly met: boolean
 }
 
-export function judgeScale({ sizes, invalidations }: ScaleReport): ScaleGoal[] {
+export function evaluateScale({ sizes, invalidations }: ScaleReport): ScaleGoal[] {
   const atMost = (name: string, measured: number, limit: number): ScaleGoal => ({
     name,
     measured,
@@ -79,8 +79,8 @@ export function judgeScale({ sizes, invalidations }: ScaleReport): ScaleGoal[] {
     {
       name: 'invalidations applied each second',
       measured: busy.invalidationsPerSecond,
-      goal: `at least ${LEAST_APPLIED}`,
-      met: busy.invalidationsPerSecond >= LEAST_APPLIED,
+      goal: `at least ${MIN_APPLIED}`,
+      met: busy.invalidationsPerSecond >= MIN_APPLIED,
     },
     atMost('longest pause with invalidations, ms', busy.longestPauseMs, 20),
   ]
@@ -96,14 +96,14 @@ function sizesTable({ sizes, bareNode }: ScaleReport): string {
   const head = [
     'keys in use',
     'µs of processor',
-    'of the first',
+    'ratio to first',
     'requests/s',
     'p99 ms',
     'longest pause ms',
-    'of all rounds',
-    'of collections',
+    'in all rounds',
+    'for collections',
     'while filling',
-    'bytes a record',
+    'bytes per record',
   ]
   return table(head, [...rows, ['bare Node 401', ...loadedCells(bareNode, ''), '', '']])
 }
@@ -139,16 +139,16 @@ function invalidationsTable({ requestsPerSecond, without, with: busy }: Invalida
   ]
   const eachUs = ((busy.cpuUs - without.cpuUs) * requestsPerSecond) / busy.invalidationsPerSecond
   return [
-    `With the most keys, at half of the requests that it can serve (${requestsPerSecond.toFixed(0)} a second), without and with changes`,
+    `With the most keys, at half the maximum request rate (${requestsPerSecond.toFixed(0)} per second), without and with changes`,
     `of keys, which cost ${eachUs.toFixed(1)} µs each. Load, Redis, its publisher and the console, to which each change is confirmed, share one`,
-    'core there: what requests wait for in the gateway itself is how late its event loop turns.',
+    'core there. The delay of the event loop is the time that requests wait in the gateway itself.',
     '',
     table(head, rows),
   ].join('\n')
 }
 
 function goalsTable(report: ScaleReport): string {
-  const rows = judgeScale(report).map(({ name, measured, goal, met }) => [
+  const rows = evaluateScale(report).map(({ name, measured, goal, met }) => [
     name,
     measured >= 1000 ? measured.toFixed(0) : measured.toFixed(2),
     goal,
@@ -160,8 +160,8 @@ function goalsTable(report: ScaleReport): string {
 function describe(report: ScaleReport): string {
   return [
     `\`npm run bench -- --scale\`, ${new Date().toISOString().slice(0, 10)}, ${machine()}: ${report.rounds} rounds of`,
-    `${report.seconds} s in turns, 64 connections that ask \`/api/v1/auth\` with all keys in no order. Pauses are of the event loop, the`,
-    'longest of each round; those of a bare Node server in the same rounds are what Node and the machine make of themselves.',
+    `${report.seconds} s in turns, 64 connections that request \`/api/v1/auth\` with all keys in random order. Pauses are blocks of the event loop, the`,
+    'longest of each round; a bare Node server in the same rounds shows those that Node and the machine cause.',
     '',
     '![Processor time of a request, by keys in use](../test/bench/scale.svg)',
     '',

@@ -13,23 +13,23 @@ import { type BenchWorld, CHECKOUT } from './world.ts'
 
 const ROUNDS = 9
 const SECONDS = 1
-/** So many are asked for in one round, whatever number is in use: a million in wrk would make its own pauses the result. */
+/** Keys per round, however many are in use: with a million keys, wrk's own pauses would dominate the result. */
 const KEYS_IN_ROUND = 140_000
-/** The other half is for the lead-in: of many keys none is asked for that was so a moment ago, and lies in the caches. */
+/** The other half is for the lead-in, so that no key was used a moment before and is still in the processor caches. */
 const FIRST_KEY_THAT_COUNTS = KEYS_IN_ROUND / 2
 const PROBE = ['--expose-gc', '--import', join(CHECKOUT, 'test/bench/probe.ts')]
 
 type Probe = (path?: string) => Promise<Probed>
 
-/** What is measured in turns with others. */
+/** One server that takes turns with others. */
 interface Contender {
   readonly contestant: Contestant
-  /** What it is asked with; none for one key alone. */
+  /** Keys file of its requests; none if they use one key. */
   readonly keys?: readonly string[]
   readonly probe: Probe
 }
 
-/** A gateway that has seen each of its keys once, and is asked with them in no order. */
+/** A gateway that has seen each of its keys once and gets requests with them in random order. */
 export interface Filled extends Contender {
   readonly count: number
   readonly server: ServerProcess
@@ -38,7 +38,7 @@ export interface Filled extends Contender {
   readonly longestPauseFillingMs: number
 }
 
-/** Keys in use, from few to very many: what each costs in time and memory. @param against another checkout, in place of this one */
+/** Cost of the number of keys in use, in time and memory. @param against another checkout to measure instead of this one */
 export async function measureScale(
   world: BenchWorld,
   counts: readonly number[],
@@ -68,9 +68,9 @@ async function fill(world: BenchWorld, keys: readonly string[], checkout: string
   const server = await world.startGateway(
     `gateway-${count}`,
     {
-      // Room to spare, because shards do not fill evenly.
+      // Some spare room, because shards do not fill evenly.
       POSTERN_KEYS_MEMORY_MAX_ENTRIES: String(Math.ceil(count * 1.1)),
-      // So that none is asked for again while all are measured.
+      // So that no key is looked up again during the measurement.
       POSTERN_KEYS_MEMORY_TTL_SECONDS: '3600',
       POSTERN_OPS_PORT: String(opsPort),
       BENCH_PROBE_PORT: String(probePort),
@@ -85,10 +85,10 @@ async function fill(world: BenchWorld, keys: readonly string[], checkout: string
     headers: { Authorization: `Bearer ${keys[0]}` },
     expect: { status: 200 },
   }
-  // Warm code first, so that its memory is not taken for that of records.
+  // Warms up the code first, so that its memory does not count as that of records.
   await measureOnce(oneKey, 3)
   await probe('/collected')
-  // The pause of that collection is told with the next.
+  // The pause of this collection is reported with the next figures.
   await probe()
   const residentBefore = residentBytes(server.pid)
   const keysFile = writeKeys(join(world.directory, `keys-${count}`), keys)
@@ -102,7 +102,7 @@ async function fill(world: BenchWorld, keys: readonly string[], checkout: string
     count,
     server,
     contestant: oneKey,
-    // In another order than that in which they were remembered.
+    // In a different order than that of insertion.
     keys: keys.toSorted(),
     opsPort,
     probe,
@@ -111,7 +111,7 @@ async function fill(world: BenchWorld, keys: readonly string[], checkout: string
   }
 }
 
-/** Whose pauses are those of Node and of the machine. */
+/** A server whose pauses are those of Node and the machine alone. */
 async function startFloor(world: BenchWorld): Promise<Contender> {
   const port = await freePort()
   const env = { BENCH_PROBE_PORT: String(port) }
@@ -123,24 +123,24 @@ async function startFloor(world: BenchWorld): Promise<Contender> {
 
 function probeAt(port: number): Probe {
   return async (path = '/') => {
-    // Answered by the file beside this one.
+    // The response of probe.ts.
     return (await (await fetch(`http://127.0.0.1:${port}${path}`)).json()) as Probed
   }
 }
 
 type Turn = Sample & Probed
 
-/** In turns, so that what the machine does besides falls on all alike; each goes on with its keys in the next round. */
+/** Contenders take turns, so that disturbances affect all of them; each continues with its keys in the next round. */
 async function runRounds(contenders: readonly Contender[], keysFile: string): Promise<Turn[][]> {
   const turns = contenders.map((): Turn[] => [])
-  // One more, of which nothing is kept: few keys were filled in before all code was warm.
+  // The first round does not count, because few keys were filled in before all code was warm.
   for (let round = -1; round < ROUNDS; round++) {
     for (const [index, { contestant, probe, keys }] of contenders.entries()) {
       const asked =
         keys === undefined
           ? contestant
           : { ...contestant, keysFile: writeKeys(keysFile, keysOfRound(keys, round + 1)) }
-      // Whoever was idle has its code compiled again, on the core that answers: that is not what is asked here.
+      // Lead-in: after an idle time the code is compiled again on the measured core.
       await measureOnce(asked, LEAD_IN_SECONDS)
       await probe()
       const sample = await measureOnce({ ...asked, firstKey: FIRST_KEY_THAT_COUNTS }, SECONDS)
@@ -151,7 +151,7 @@ async function runRounds(contenders: readonly Contender[], keysFile: string): Pr
   return turns
 }
 
-/** Few keys go round. */
+/** Few keys repeat within a round. */
 function keysOfRound(keys: readonly string[], round: number): string[] {
   const begin = round * KEYS_IN_ROUND
   return Array.from({ length: KEYS_IN_ROUND }, (_, index) => keys[(begin + index) % keys.length] ?? '')

@@ -6,23 +6,23 @@ import { join } from 'node:path'
 import { until } from '../support/until.ts'
 import { pinned } from './pinned.ts'
 
-/** A program that listens, on one core, its output in a file. */
+/** A server process on one core, with its output in a file. */
 export class ServerProcess {
   readonly pid: number
   readonly port: number
-  /** From its start until it took connections. */
+  /** Time from start until it accepted connections. */
   readonly readyAfterMs: number
   readonly #child: ChildProcess
 
   private constructor(child: ChildProcess, port: number, readyAfterMs: number) {
-    if (child.pid === undefined) throw new Error('A process that listens has a pid')
+    if (child.pid === undefined) throw new Error('The server process has no pid')
     this.#child = child
     this.pid = child.pid
     this.port = port
     this.readyAfterMs = readyAfterMs
   }
 
-  /** @param what.log path without its ending */
+  /** @param what.log path without extension */
   static async start(what: {
     core: number
     program: string

@@ -6,7 +6,7 @@ import { table } from './tables.ts'
 
 const RECORDED = new URL('ratios.json', import.meta.url)
 const WORSE = 1.15
-/** Odd rounds are the machine's doing more often than ours, and mostly make it worse: the better quarter tells of us. */
+/** Disturbances mostly increase a ratio, so the first quartile describes the code better than the median. */
 const SHARE = 0.25
 const PACE = { rounds: 5, seconds: 1 }
 
@@ -17,7 +17,7 @@ const PAIRS = [
   ['gateway, auth endpoint', 'bare Node 401'],
 ] as const
 
-/** Contestants without whom it says nothing. */
+/** Contestants needed for these ratios. */
 export const SHORT_NAMES: ReadonlySet<string> = new Set(PAIRS.flat())
 
 interface Ratio {
@@ -27,8 +27,8 @@ interface Ratio {
 }
 
 /**
- * Compares with the ratios that are written down.
- * @returns whether any has become worse, and the table of all
+ * Compares with the recorded ratios.
+ * @returns whether any is worse, and the table
  */
 export async function compareWithRecorded(
   contestants: readonly Contestant[],
@@ -38,7 +38,7 @@ export async function compareWithRecorded(
   return { worse: ratios.some(isWorse), text: describe(ratios) }
 }
 
-/** Writes down the middle of the rounds. @returns the table of what was written */
+/** Records the median of the rounds. @returns the table */
 export async function record(contestants: readonly Contestant[]): Promise<string> {
   const ratios = ratiosNow(await runRounds(contestants, PACE, () => {}), {}, median)
   const named = Object.fromEntries(
@@ -73,7 +73,7 @@ function describe(ratios: readonly Ratio[]): string {
     ratio.pair,
     ratio.measured.toFixed(2),
     ratio.recorded?.toFixed(2) ?? '',
-    isWorse(ratio) ? 'worse' : 'as it was',
+    isWorse(ratio) ? 'worse' : 'unchanged',
   ])
-  return table(['processor time, as a ratio', 'measured', 'written down', ''], rows)
+  return table(['processor time, as a ratio', 'measured', 'recorded', ''], rows)
 }

@@ -2,20 +2,20 @@ import { type Contestant, contestantNamed } from './contestants.ts'
 import { measureWarm, medianOf, type Samples } from './measure.ts'
 import { median } from './statistics.ts'
 
-/** What is asked of a gateway beside its share of a processor. */
+/** Latency figures of a gateway. */
 export interface SideFigures {
-  /** Of the gateway and of the bare Node proxy when each serves all it can. */
+  /** The gateway and the bare Node proxy, each at its maximum rate. */
   readonly p99AtLimitMs: { readonly gateway: number; readonly httpProxy: number }
   /**
-   * At half the requests per second that the gateway can serve; added to what the upstream alone takes at that rate. Of
-   * the gateway, and of the least that a Node proxy can be.
+   * At half the gateway's maximum rate, in addition to the upstream's own latency at that rate: for the gateway, and for
+   * the lower bound of a Node proxy.
    */
   readonly p99AddedAtHalfMs: { readonly gateway: number; readonly leastProxy: number }
 }
 
 /**
- * Many and short, for the machine is slow for a tenth of a second now and then: at half load that makes a queue, and of
- * turns of several seconds each holds one.
+ * Many short turns, because the machine stalls for a tenth of a second now and then. At half load that builds a queue,
+ * and each of a few long turns would contain one.
  */
 const TURNS = 15
 const SECONDS = 1
@@ -39,7 +39,7 @@ async function p99Added(contestants: readonly Contestant[], perSecond: number) {
   const p99Ms = async (contestant: Contestant) =>
     (await measureWarm(contestant, SECONDS, perSecond)).p99Us / 1000
   const added: { gateway: number; leastProxy: number }[] = []
-  // The first turn does not count: after a minute of quiet any Node process is slow for a second or two.
+  // The first turn does not count: after a minute without load every Node process is slow for a second or two.
   for (let turn = 0; turn <= TURNS; turn++) {
     const times = { gateway: await p99Ms(gateway), leastProxy: await p99Ms(leastProxy) }
     const aloneMs = await p99Ms(upstream)

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { V8_FLAGS } from '../support/start-words.ts'
+import { V8_FLAGS } from '../support/start-arguments.ts'
 import { buildForm } from './built-form.ts'
 import { residentBytes } from './processor-time.ts'
 import { machine, writeSection } from './report.ts'
@@ -11,7 +11,7 @@ import type { BenchWorld } from './world.ts'
 const ROUNDS = 5
 const SETTLE_MS = 2_000
 const GOAL = { readyAfterMs: 500, idleMegabytes: 90 }
-/** Node's own switch. */
+/** Node's own variable. */
 const WITHOUT_CACHE = { NODE_DISABLE_COMPILE_CACHE: '1' }
 
 interface Start {
@@ -19,7 +19,7 @@ interface Start {
   readonly idleMegabytes: number
 }
 
-/** How soon a gateway is ready and what it holds while it is idle, in each form; and the least that Node lets it be. */
+/** Time to readiness and idle memory of a gateway in each form, and the lower bound for Node. */
 export async function measureStarts(world: BenchWorld): Promise<string> {
   const built = [...V8_FLAGS, buildForm(world.directory)]
   const forms: Readonly<Record<string, (name: string) => Promise<ServerProcess>>> = {
@@ -29,7 +29,7 @@ export async function measureStarts(world: BenchWorld): Promise<string> {
     'a bare server and the same packages, unused': name => world.startNode('packages-alone.mjs', name),
   }
   const starts = new Map<string, Start[]>(Object.keys(forms).map(form => [form, []]))
-  // Keeps what the second start from sources finds compiled.
+  // Fills the compile cache for the second start from sources.
   await (await world.startGateway('gateway-first')).stop()
   for (let round = 1; round <= ROUNDS; round++) {
     for (const [form, start] of Object.entries(forms)) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { judgeGoals } from './goals.ts'
+import { evaluateGoals } from './goals.ts'
 import { ratiosOf, type Sample, type Samples } from './measure.ts'
 import { median, quantile } from './statistics.ts'
 
@@ -8,20 +8,20 @@ function samplesOf(byName: Record<string, number[]>): Samples {
   return new Map(Object.entries(byName).map(([name, values]) => [name, values.map(sampleOf)]))
 }
 
-test('quantiles lie between the values around them', () => {
+test('quantiles interpolate between neighbouring values', () => {
   expect([median([3, 1, 2]), median([4, 1]), quantile([1, 2, 3, 4, 5], 0.25)]).toEqual([2, 2.5, 2])
 })
 
-test('a ratio is of one round: a machine that was slow for all in one of them changes none', () => {
+test('ratios are computed per round: a round in which all were slow changes nothing', () => {
   const samples = samplesOf({ ours: [10, 100, 10], theirs: [20, 200, 20] })
   expect(ratiosOf(samples, 'ours', 'theirs')).toEqual([0.5, 0.5, 0.5])
 })
 
-test('a goal against a contestant that did not run is left out, neither met nor missed', () => {
+test('a goal against a contestant that did not run is skipped, neither met nor missed', () => {
   const samples = samplesOf({ ours: [10], theirs: [20] })
   const goals = [
     { name: 'ours', to: 'theirs', atMost: 0.4 },
-    { name: 'ours', to: 'nobody', atMost: 1 },
+    { name: 'ours', to: 'absent', atMost: 1 },
   ]
-  expect(judgeGoals(samples, goals).map(({ ratio, met }) => [ratio, met])).toEqual([[0.5, false]])
+  expect(evaluateGoals(samples, goals).map(({ ratio, met }) => [ratio, met])).toEqual([[0.5, false]])
 })

@@ -1,4 +1,4 @@
-/** @param share 0 to 1: 0.5 is the median */
+/** @param share 0 to 1; 0.5 is the median */
 export function quantile(values: readonly number[], share: number): number {
   if (values.length === 0) return Number.NaN
   const sorted = values.toSorted((a, b) => a - b)

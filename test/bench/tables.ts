@@ -1,7 +1,7 @@
 import type { GoalResult } from './goals.ts'
 import { medianOf, type Samples } from './measure.ts'
 
-/** A table in Markdown, which reads well on a terminal too. */
+/** A Markdown table that is also readable in a terminal. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) =>
     Math.max(title.length, 1, ...rows.map(row => (row[column] ?? '').length)),

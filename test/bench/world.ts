@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../support/free-port.ts'
-import { startWords } from '../support/start-words.ts'
+import { startArguments } from '../support/start-arguments.ts'
 import { until } from '../support/until.ts'
 import { KeyMint } from './keys.ts'
 import { writeLuaGateway, writeUpstream } from './nginx.ts'
@@ -14,7 +14,7 @@ import { ServerProcess } from './server-process.ts'
 export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url))
 const SERVERS = fileURLToPath(new URL('servers/', import.meta.url))
 
-/** Everything around the contestants, real and on the load's core; and how contestants are started, on theirs. */
+/** Starts Redis, upstream and console on the core of the load, and contestants on theirs. */
 export class BenchWorld {
   readonly directory: string
   readonly mint: KeyMint
@@ -54,8 +54,8 @@ export class BenchWorld {
     const console = await startConsole(directory, shared, internalPort)
     const settings = {
       ...shared,
-      // The console has issued none of the keys: a gateway that is deaf, or finds Redis slow, because the machine is busy
-      // would ask it.
+      // The console issued none of these keys, so it must not be asked: a gateway that is disconnected, or finds Redis slow on
+      // a busy machine, would ask it.
       POSTERN_REDIS_BEATS: 'false',
       POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
       POSTERN_DRAIN_DELAY_MS: '0',
@@ -70,16 +70,16 @@ export class BenchWorld {
   }
 
   /**
-   * @param form.checkout the sources that are run, as their own `npm start` runs them
-   * @param form.words what node is given in place of that
-   * @param form.nodeFlags beside those
+   * @param form.checkout whose sources run, as its own `npm start` runs them
+   * @param form.words arguments for node instead of those
+   * @param form.nodeFlags additional flags
    */
   async startGateway(
     name: string,
     settings: Readonly<Record<string, string>> = {},
     {
       checkout = CHECKOUT,
-      words = startWordsInFull(checkout),
+      words = startArgumentsInFull(checkout),
       nodeFlags = [],
     }: { checkout?: string; words?: readonly string[]; nodeFlags?: readonly string[] } = {},
   ): Promise<ServerProcess> {
@@ -97,7 +97,7 @@ export class BenchWorld {
     return gateway
   }
 
-  /** A server of the benchmark's own, started as its documentation shows: without V8 options. */
+  /** Starts a server of the benchmark as its documentation shows: without V8 options. */
   async startNode(
     file: string,
     name: string,
@@ -119,7 +119,7 @@ export class BenchWorld {
     return this.#start('nginx', 'nginx', ['-c', writeLuaGateway(directory, ports)], port)
   }
 
-  /** All that were started; a profile is written when its process ends. */
+  /** Stops all contestants; a profile is written when its process exits. */
   async stopGateways(): Promise<void> {
     await Promise.all(this.#started.splice(0).map(started => started.stop()))
   }
@@ -181,7 +181,7 @@ async function startConsole(
     POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   }
-  const words = [...startWordsInFull(CHECKOUT), 'console']
+  const words = [...startArgumentsInFull(CHECKOUT), 'console']
   return ServerProcess.start({
     core: LOAD_CORE,
     program: process.execPath,
@@ -193,9 +193,9 @@ async function startConsole(
   })
 }
 
-/** From any directory. */
-function startWordsInFull(checkout: string): string[] {
-  return startWords(checkout).map(word =>
+/** With absolute paths. */
+function startArgumentsInFull(checkout: string): string[] {
+  return startArguments(checkout).map(word =>
     word.startsWith('.//') || word.startsWith('src/') ? resolve(checkout, word) : word,
   )
 }

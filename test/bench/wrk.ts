@@ -11,11 +11,11 @@ export interface Load {
   readonly headers: Readonly<Record<string, string>>
   readonly connections: number
   readonly seconds: number
-  /** Keys to go round, one a line. */
+  /** File of keys to use in turn, one per line. */
   readonly keysFile?: string
-  /** Number of the one to begin with. */
+  /** Index of the first key. */
   readonly firstKey?: number
-  /** Mean pause of each connection between two requests, so that the load stays below what can be served. */
+  /** Mean pause of each connection between requests, which keeps the load below the maximum. */
   readonly delayMs?: number
 }
 
@@ -24,9 +24,9 @@ export interface LoadResult {
   readonly durationUs: number
   readonly p50Us: number
   readonly p99Us: number
-  /** Answers of 400 and above. */
+  /** Responses with status 400 and above. */
   readonly refused: number
-  /** Requests that got none. */
+  /** Requests without a response. */
   readonly broken: number
 }
 
@@ -49,7 +49,7 @@ export async function runWrk(load: Load): Promise<LoadResult> {
     once(child, 'close'),
   ])
   const line = /^RESULT (.*)$/m.exec(output)?.[1]
-  if (line === undefined) throw new Error(`wrk gave no result: ${complaint}${output}`)
-  // Printed by the script beside this file.
+  if (line === undefined) throw new Error(`wrk printed no result: ${complaint}${output}`)
+  // Printed by wrk-report.lua.
   return JSON.parse(line) as LoadResult
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { loadClosed } from '../support/closed-loop.ts'
-import { residentMegabytes } from '../support/memory-of.ts'
+import { residentMegabytes } from '../support/process-memory.ts'
 import { field, get, RawClient } from '../support/raw-client.ts'
 import { jsonAnswer } from '../support/recording-upstream.ts'
 import { scrapeOne } from '../support/scrape.ts'
@@ -14,7 +14,7 @@ const TINY = 'GET / HTTP/1.1\r\n\r\n'
 const TINY_WITH_HOST = 'GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n'
 const HEADERS_TIMEOUT_MS = 4_000
 const MAX_UNANSWERED = 8
-/** For what the machine itself may be late. */
+/** Allowance for scheduling delays on a loaded machine. */
 const LATE_MS = 4_000
 
 let world: World
@@ -50,7 +50,7 @@ function openUnread(url: string): Socket {
   return socket
 }
 
-/** Sends the same bytes for ever. @returns how many bytes have been taken */
+/** Sends the same bytes endlessly. @returns number of bytes that the socket has accepted */
 function flood(socket: Socket, bytes: string): () => number {
   const block = Buffer.from(bytes.repeat(Math.ceil(65_536 / bytes.length)), 'latin1')
   const write = () => {
@@ -61,7 +61,7 @@ function flood(socket: Socket, bytes: string): () => number {
   return () => socket.bytesWritten - socket.writableLength
 }
 
-/** What honest clients get while an attack goes on. */
+/** Results of well-behaved clients during an attack. */
 async function serveHonestly(attack: string, accepted = 400): Promise<void> {
   const { answers, statuses, p99Ms } = await loadClosed(world.gateway.urls.gateway, {
     target: WORKSPACE,
@@ -76,7 +76,7 @@ async function serveHonestly(attack: string, accepted = 400): Promise<void> {
   expect(failed).toBe(0)
 }
 
-/** Sockets of the gateway's public port that a process still holds: a client that reads nothing notices no end. */
+/** Sockets of the public port that the process still holds. A client that does not read cannot observe the close itself. */
 function clientSockets(): number {
   const port = Number(new URL(world.gateway.urls.gateway).port).toString(16).toUpperCase().padStart(4, '0')
   const [, ...lines] = readFileSync('/proc/net/tcp', 'utf8').trimEnd().split('\n')
@@ -89,12 +89,16 @@ function clientSockets(): number {
 
 async function expectDisconnected(): Promise<void> {
   const sinceMs = performance.now()
-  await until('the connections have ended', () => clientSockets() === 0, HEADERS_TIMEOUT_MS + LATE_MS)
+  await until(
+    'the gateway has closed the connections',
+    () => clientSockets() === 0,
+    HEADERS_TIMEOUT_MS + LATE_MS,
+  )
   process.stdout.write(`the connections ended after ${Math.round(performance.now() - sinceMs)} ms\n`)
 }
 
-describe('a connection owes few answers', () => {
-  test('three clients that send 20,000 requests each and read nothing keep nobody out, and are disconnected', async () => {
+describe('a connection has a bounded number of responses outstanding', () => {
+  test('three clients that each pipeline 20,000 requests and read nothing are disconnected, and other clients are served', async () => {
     const attackers = Array.from({ length: 3 }, () => openUnread(world.gateway.urls.gateway))
     const startedAtMs = performance.now()
     for (const socket of attackers) socket.write(TINY_WITH_HOST.repeat(20_000))
@@ -108,26 +112,26 @@ describe('a connection owes few answers', () => {
     await expectDisconnected()
   })
 
-  test('clients that read nothing of what they are owed are disconnected in time', async () => {
+  test('clients that do not read their responses are disconnected within the timeout', async () => {
     world.upstream.answer = () => jsonAnswer(200, JSON.stringify('x'.repeat(1_000_000)))
     const attackers = Array.from({ length: 5 }, () => openUnread(world.gateway.urls.gateway))
     const request = get(WORKSPACE, key.secret)
     for (const socket of attackers) socket.write(request.repeat(40))
-    await until('answers wait for the clients', async () => (await inFlight()) >= attackers.length)
+    await until('responses are waiting for the clients', async () => (await inFlight()) >= attackers.length)
     await expectDisconnected()
     await until('nothing is in flight', async () => (await inFlight()) === 0)
   })
 
-  test('the same where the answer that is not read is the last of its connection', async () => {
+  test('clients that do not read the last response of a connection are disconnected, too', async () => {
     world.upstream.answer = () => jsonAnswer(200, JSON.stringify('x'.repeat(20_000_000)))
     const attackers = Array.from({ length: 5 }, () => openUnread(world.gateway.urls.gateway))
     for (const socket of attackers) socket.write(get(WORKSPACE, key.secret, 'Connection: close'))
-    await until('answers wait for the clients', async () => (await inFlight()) >= attackers.length)
+    await until('responses are waiting for the clients', async () => (await inFlight()) >= attackers.length)
     await expectDisconnected()
     await until('nothing is in flight', async () => (await inFlight()) === 0)
   })
 
-  test('a client that reads slowly gets its whole answer, however long it takes', {
+  test('a slow reader that keeps reading gets the whole response, however long it takes', {
     timeout: 60_000,
   }, async () => {
     const body = JSON.stringify('x'.repeat(16_000_000))
@@ -138,7 +142,7 @@ describe('a connection owes few answers', () => {
     let received = 0
     socket.on('data', chunk => {
       received += chunk.length
-      // At a rate at which the answer takes half as long again as a client has that reads nothing.
+      // At this rate the response takes 1.5 times as long as the timeout for a client that reads nothing.
       const dueMs = (received / body.length) * HEADERS_TIMEOUT_MS * 1.5
       const aheadMs = dueMs - (performance.now() - startedAtMs)
       if (aheadMs < 1) return
@@ -146,24 +150,24 @@ describe('a connection owes few answers', () => {
       setTimeout(() => socket.resume(), aheadMs)
     })
     socket.resume()
-    await until('all has been read', () => received > body.length, 40_000)
+    await until('the whole response has been read', () => received > body.length, 40_000)
     expect(performance.now() - startedAtMs).toBeGreaterThan(HEADERS_TIMEOUT_MS)
   })
 
-  test('with one key, a slow request and 2,000 tiny ones behind it keep nobody out', async () => {
+  test('a slow request followed by 2,000 tiny ones on one connection does not affect other clients', async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     world.upstream.hold = request => (request.includes('slow') ? held : undefined)
     const attacker = new RawClient(world.gateway.urls.gateway)
     attacker.send(get(WORKSPACE, key.secret, 'User-Agent: slow') + TINY_WITH_HOST.repeat(2_000))
     await until('the slow request is forwarded', () => world.upstream.requests.length === 1)
-    await serveHonestly('a slow request and 2,000 tiny ones behind it')
+    await serveHonestly('a slow request followed by 2,000 tiny ones')
     await until('only the slow request is in flight', async () => (await inFlight()) === 1)
     release()
     expect((await attacker.answers(2_001)).length).toBe(2_001)
     attacker.end()
   })
 
-  test('50 and 20,000 requests of a client that reads are answered in their order', {
+  test('50 and 20,000 pipelined requests are answered in order', {
     timeout: 60_000,
   }, async () => {
     for (const [name, url] of listeners()) {
@@ -178,7 +182,11 @@ describe('a connection owes few answers', () => {
           ids.map(id => `GET /nothing HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\n\r\n`).join(''),
         )
         client.resume()
-        await until(`${name}: the last is answered`, () => received.includes(`: ${ids.at(-1)}\r\n`), 40_000)
+        await until(
+          `${name}: the last response has arrived`,
+          () => received.includes(`: ${ids.at(-1)}\r\n`),
+          40_000,
+        )
         expect([...received.matchAll(/x-request-id: (r-\d+)/g)].map(([, id]) => id)).toEqual(ids)
         client.destroy()
       }
@@ -186,8 +194,8 @@ describe('a connection owes few answers', () => {
   })
 })
 
-describe('nothing is read once a connection is to end', () => {
-  test('tiny requests without end behind one with a body: memory stays flat, the client is held back', async () => {
+describe('the gateway stops reading a connection that it is about to close', () => {
+  test('endless tiny requests after a request with a body: memory stays flat and the client is throttled', async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     world.upstream.hold = request => (request.includes('slow') ? held : undefined)
     const pid = world.gateway.process.child.pid ?? 0
@@ -199,13 +207,13 @@ describe('nothing is read once a connection is to end', () => {
       return flood(socket, TINY)
     })
     await until('the slow requests are forwarded', () => world.upstream.requests.length === attackers.length)
-    await serveHonestly('tiny requests without end behind one with a body', 1_000)
+    await serveHonestly('endless tiny requests after a request with a body', 1_000)
     const megabytes = taken.map(bytes => bytes() / 1e6)
     const grown = residentMegabytes(pid) - before
     process.stdout.write(
-      `taken ${megabytes.map(one => one.toFixed(1))} MB, memory grown by ${grown.toFixed(0)} MB\n`,
+      `bytes accepted: ${megabytes.map(one => one.toFixed(1))} MB, memory grown by ${grown.toFixed(0)} MB\n`,
     )
-    // As much as the kernels of both sides hold; without an end it were hundreds.
+    // The buffers of both kernels; without a bound it would be hundreds of megabytes.
     expect(Math.max(...megabytes)).toBeLessThan(20)
     expect(grown).toBeLessThan(100)
     const received = attackers.map(socket => {
@@ -214,13 +222,13 @@ describe('nothing is read once a connection is to end', () => {
       return chunks
     })
     release()
-    await until('both answers have come to each', () =>
+    await until('each client has both responses', () =>
       received.every(chunks => /HTTP\/1\.1 200[\s\S]*HTTP\/1\.1 400/.test(chunks.join(''))),
     )
   })
 
   test.each(['GET', 'POST', 'CONNECT', 'OPTIONS'])(
-    'an upgrade by %s is refused, whatever follows it in this segment and the next',
+    'an upgrade by %s is rejected, whether more bytes follow in the same segment or the next',
     async method => {
       const marker = get(`${WORKSPACE}/files?limit=7`, key.secret)
       const target = method === 'CONNECT' ? 'evil:443' : WORKSPACE
@@ -239,7 +247,7 @@ describe('nothing is read once a connection is to end', () => {
     },
   )
 
-  test('CONNECT, and a reset after its answer, end neither process, on any of their listeners', async () => {
+  test('a CONNECT followed by a reset stops neither process, on any of their listeners', async () => {
     const all = [
       ...listeners(),
       ['internal', world.console.urls.internal] as const,
@@ -264,7 +272,7 @@ describe('nothing is read once a connection is to end', () => {
     }
   })
 
-  test('what follows a request with Connection: close is not read', async () => {
+  test('bytes after a request with Connection: close are not read', async () => {
     for (const [, url] of listeners()) {
       const client = new RawClient(url)
       client.send(`GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n${TINY_WITH_HOST}`)
@@ -273,8 +281,8 @@ describe('nothing is read once a connection is to end', () => {
   })
 })
 
-describe('a client that half-closes after its requests gets its whole answers', () => {
-  test('20 of 20, forwarded, of the gateway itself, and of the console', async () => {
+describe('a client that half-closes after its requests gets complete responses', () => {
+  test('20 of 20: forwarded, from the gateway itself, and from the console', async () => {
     const body = JSON.stringify('x'.repeat(300_000))
     world.upstream.answer = () => jsonAnswer(200, body)
     world.upstream.hold = () => new Promise(resolve => setTimeout(resolve, 20))
@@ -296,8 +304,8 @@ describe('a client that half-closes after its requests gets its whole answers', 
   })
 })
 
-describe('answers leave in their order', () => {
-  test('a key that is issued is answered before the bytes behind it are refused', async () => {
+describe('responses leave in request order', () => {
+  test('issuing a key is answered before the malformed bytes that follow it are rejected', async () => {
     const body = JSON.stringify({ name: 'test', scopes: ['files:read'] })
     const request = [
       'POST /admin/v1/workspaces/ws_9/keys HTTP/1.1',
@@ -318,16 +326,16 @@ describe('answers leave in their order', () => {
   })
 })
 
-describe('a request that cannot be read is refused for what is wrong with it', () => {
+describe('a malformed request gets a response that names the problem', () => {
   test.each([
     ['two spaces before the target', 'GET  / HTTP/1.1\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
     ['two spaces after the target', 'GET /  HTTP/1.1\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
     ['a thousand spaces', `GET ${' '.repeat(1_000)}/ HTTP/1.1\r\nHost: a\r\n\r\n`, 400, 'invalid_request'],
     ['no Host', 'GET / HTTP/1.1\r\n\r\n', 400, 'invalid_request'],
     ['an unknown expectation', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: y\r\n\r\n', 400, 'invalid_request'],
-    ['a version of its own', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
+    ['an unknown version', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
     [
-      'a URL over all limits',
+      'a URL above every limit',
       `GET /${'x'.repeat(40_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
       414,
       'request_too_large',
@@ -347,7 +355,7 @@ describe('a request that cannot be read is refused for what is wrong with it', (
     }
   })
 
-  test('a head that does not arrive in time: 408; a connection without a byte closes without an answer', async () => {
+  test('a head that arrives too late gets 408; a connection that sends nothing closes without a response', async () => {
     const client = new RawClient(world.gateway.urls.gateway)
     client.send('GET / HTTP/1.1\r\nHost')
     const silent = new RawClient(world.gateway.urls.gateway)

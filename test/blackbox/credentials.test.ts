@@ -22,7 +22,7 @@ const ask = (...lines: string[]): Promise<RawAnswer> =>
   exchange(world.gateway.urls.gateway, get(WORKSPACE, undefined, ...lines))
 const codeOf = (answer: RawAnswer) => (JSON.parse(answer.body) as { code: string }).code
 
-/** Everything that was asked of memory, Redis and the key service so far. */
+/** Number of lookups so far in memory, Redis and the key service. */
 async function lookUps(): Promise<number> {
   const metrics = await scrape(world.gateway.urls.ops)
   return (
@@ -31,24 +31,28 @@ async function lookUps(): Promise<number> {
   )
 }
 
-describe('a credential in any other form is refused before any store is asked, and reaches nobody', () => {
+describe('a credential in any other form is rejected before any lookup, and never forwarded', () => {
   const cases: [name: string, lines: () => string[], code: string][] = [
     ['none', () => [], 'key_missing'],
     ['twice the same', () => [bearer(key.secret), bearer(key.secret)], 'key_missing'],
     ['two of them', () => [bearer(key.secret), bearer('x')], 'key_missing'],
-    ['a tab for the space', () => [`Authorization: Bearer\t${key.secret}`], 'key_missing'],
+    ['a tab instead of the space', () => [`Authorization: Bearer\t${key.secret}`], 'key_missing'],
     ['no space', () => [`Authorization: Bearer${key.secret}`], 'key_missing'],
     ['more behind it', () => [`${bearer(key.secret)} x`], 'key_invalid'],
     ['quotes', () => [bearer(`"${key.secret}"`)], 'key_invalid'],
     ['a list', () => [bearer(`${key.secret}, Bearer ${key.secret}`)], 'key_invalid'],
     ['lower case', () => [bearer(key.secret.toLowerCase())], 'key_invalid'],
     ['upper case', () => [bearer(key.secret.toUpperCase())], 'key_invalid'],
-    ['look-alikes of other alphabets', () => [bearer(utf8(key.secret.replace('wsk', 'wѕk')))], 'key_invalid'],
+    [
+      'look-alike letters of other alphabets',
+      () => [bearer(utf8(key.secret.replace('wsk', 'wѕk')))],
+      'key_invalid',
+    ],
     ['full-width letters', () => [bearer(utf8(key.secret.replace('w', 'ｗ')))], 'key_invalid'],
     ['a combining mark', () => [bearer(utf8(`${key.secret}\u0301`))], 'key_invalid'],
     ['another prefix', () => [bearer(key.secret.replace('wsk_', 'xyz_'))], 'key_invalid'],
     ['one character changed', () => [bearer(changed(key.secret))], 'key_invalid'],
-    ['a character more', () => [bearer(`${key.secret}0`)], 'key_invalid'],
+    ['one character too many', () => [bearer(`${key.secret}0`)], 'key_invalid'],
     ['the hint', () => [bearer(`wsk_…${key.secret.slice(-4)}`)], 'key_invalid'],
     ...['__proto__', '*', 'key:*', '{}', '$where', "' OR 1=1--", '../..', 'x'.repeat(8000)].map(
       (text): (typeof cases)[number] => [text.slice(0, 20), () => [bearer(text)], 'key_invalid'],
@@ -63,19 +67,19 @@ describe('a credential in any other form is refused before any store is asked, a
     expect(world.upstream.requests).toEqual([])
   })
 
-  test('a control byte in it is no request at all', async () => {
+  test('a control byte in the credential makes the request malformed (400)', async () => {
     for (const byte of ['\0', '\r', '\n x', '\x7f'])
       expect((await ask(`${bearer(key.secret)}${byte}`)).status).toBe(400)
     expect(world.upstream.requests).toEqual([])
   })
 })
 
-test('the scheme may be in any case, and more than one space may follow (RFC 6750)', async () => {
+test('the scheme is case-insensitive and may be followed by several spaces (RFC 6750)', async () => {
   for (const line of [`bearer ${key.secret}`, `BEARER ${key.secret}`, `Bearer   ${key.secret}`])
     expect((await ask(`Authorization: ${line}`)).status).toBe(200)
 })
 
-test('whatever is wrong with a credential beyond its being missing has one answer, byte for byte', async () => {
+test('every invalid credential gets the same response, byte for byte', async () => {
   const forged = mintSecret('wsk_', randomBytes(32), importSigningSecret(randomBytes(32))).reveal()
   const unissued = mintSecret('wsk_', randomBytes(32), signingKey()).reveal()
   const answers = await Promise.all(
@@ -84,7 +88,7 @@ test('whatever is wrong with a credential beyond its being missing has one answe
   expect(new Set(answers.map(fingerprint)).size).toBe(1)
 })
 
-test('a key in the query opens nothing, is refused beside a good one, and is in no log', async () => {
+test('a key in the query string is ignored, rejected next to a valid key, and appears in no log', async () => {
   const inQuery = (name: string) => `${WORKSPACE}?${name}=${key.secret}`
   for (const name of ['access_token', 'api_key', 'key', 'token']) {
     const alone = await exchange(world.gateway.urls.gateway, get(inQuery(name)))
@@ -99,7 +103,7 @@ test('a key in the query opens nothing, is refused beside a good one, and is in 
   expect(world.upstream.requests).toEqual([])
 })
 
-test(`${FORGED} forged keys of the right form, with a checksum that anybody can compute, cost no lookup`, async () => {
+test(`${FORGED} forged keys with a valid checksum cost no lookup`, async () => {
   const before = await lookUps()
   const commandsBefore = await commandsOfRedis()
   const statuses = await sendPipelined(world.gateway.urls.gateway, FORGED, index =>
@@ -110,7 +114,7 @@ test(`${FORGED} forged keys of the right form, with a checksum that anybody can 
   expect(await commandsOfRedis()).toBe(commandsBefore)
 })
 
-test('a record that is not exactly of the path’s workspace opens nothing of it', async () => {
+test('a record of another workspace, even a similarly spelled one, gives no access', async () => {
   for (const workspaceId of ['WS_1', 'ws_1.', 'ws_1~', 'ws_11', 'ws_']) {
     const { secret } = await world.issue({ workspaceId })
     const answer = await exchange(world.gateway.urls.gateway, get(WORKSPACE, secret))
@@ -119,7 +123,7 @@ test('a record that is not exactly of the path’s workspace opens nothing of it
   expect(world.upstream.requests).toEqual([])
 })
 
-test('a rotated key works until its overlap ends, its successor from the start, and neither by the other’s life', async () => {
+test('a rotated key works until its grace period ends, its replacement works at once, and each keeps its own expiry', async () => {
   const old = await world.issue()
   expect((await ask(bearer(old.secret))).status).toBe(200)
   const rotated = await world.admin('POST', `/keys/${old.id}/rotate`, { overlapSeconds: 3600 })
@@ -138,7 +142,7 @@ function bearer(secret: string): string {
   return `Authorization: Bearer ${secret}`
 }
 
-/** Bytes of UTF-8, a character each, as `get` sends them. */
+/** UTF-8 bytes, one character each, as `get` sends them. */
 function utf8(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1')
 }
@@ -152,13 +156,13 @@ function signingKey() {
   return importSigningSecret(Buffer.from(world.env['POSTERN_KEYS_SIGNING_SECRETS'] ?? '', 'base64'))
 }
 
-/** With a MAC under a secret that the forger made up: all that an outsider can do. */
+/** Signed with a made-up secret: the best that an outsider can do. */
 function forgery(index: number): string {
   const hex = createHmac('sha256', 'made up').update(String(index)).digest('hex')
   return `wsk_${hex.slice(0, 43)}${hex.slice(0, 11)}`
 }
 
-/** Of gateways and console together; beats and pings are not commands that read. */
+/** By gateways and console together. Heartbeats and pings do not count. */
 async function commandsOfRedis(): Promise<number> {
   const stats = await world.redis.admin.info('commandstats')
   return Number(/cmdstat_get:calls=(\d+)/.exec(stats)?.[1] ?? 0)

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { AnsweredGateways } from '../support/admin-answer.ts'
+import type { GatewaysResponse } from '../support/admin-response.ts'
 import { freePort } from '../support/free-port.ts'
 import { PosternProcess } from '../support/postern-process.ts'
 import { CURL, has } from '../support/tools.ts'
@@ -10,15 +10,15 @@ import { until } from '../support/until.ts'
 const run = promisify(execFile)
 let demo: PosternProcess
 
-/** A busy machine takes its time to start a process, and a demo of its own ten seconds more. */
+/** A loaded machine starts processes slowly, and the demo itself may take ten seconds more. */
 const START_DEADLINE_MS = 50_000
 const STARTS = { timeout: 60_000 }
 
-/** On ports of its own: another demo on the same machine may want the usual ones just then. */
+/** On free ports: another demo on the same machine may use the default ones. */
 async function startDemo(...flags: string[]): Promise<PosternProcess> {
   const ports = ['gateway', 'console', 'ops'].map(async name => [`--${name}-port`, String(await freePort())])
   const started = new PosternProcess(['demo', ...(await Promise.all(ports)).flat(), ...flags], {})
-  await started.line(line => line.includes('Ctrl-C ends it'), START_DEADLINE_MS)
+  await started.line(line => line.includes('Press Ctrl-C to stop'), START_DEADLINE_MS)
   return started
 }
 
@@ -27,33 +27,33 @@ beforeAll(async () => {
 })
 afterAll(() => demo.stop())
 
-/** The lines that a person would copy. */
+/** The commands that a user would copy. */
 const curlLines = ({ lines } = demo) => lines.map(line => line.trim()).filter(line => line.startsWith('curl'))
 const paste = async (line: string | undefined) => (await run('sh', ['-c', line ?? 'false'])).stdout
 
-describe.skipIf(!has(CURL))('the demo prints lines that work as they stand', () => {
-  test('at least four of them', () => {
+describe.skipIf(!has(CURL))('the commands that the demo prints work as pasted', () => {
+  test('there are at least four commands', () => {
     expect(curlLines().length).toBeGreaterThanOrEqual(5)
   })
 
-  test('what a key is, its workspace, two of its files', async () => {
+  test('they show the key, its workspace and two of its files', async () => {
     const [auth, workspace, files] = curlLines()
     expect(JSON.parse(await paste(auth))).toMatchObject({ workspaceId: 'ws_1' })
     expect(JSON.parse(await paste(workspace))).toMatchObject({ id: 'ws_1' })
     expect((JSON.parse(await paste(files)) as { files: unknown[] }).files).toHaveLength(2)
   })
 
-  test('404 for another workspace, 403 without the scope', async () => {
+  test('they show 404 for another workspace and 403 without the scope', async () => {
     const [, , , other, narrow] = curlLines()
     expect(JSON.parse(await paste(other))).toMatchObject({ code: 'not_found' })
     expect(JSON.parse(await paste(narrow))).toMatchObject({ code: 'scope_missing' })
   })
 
-  test('a key that is revoked is refused, and the gateway has confirmed that before', async () => {
+  test('a revoked key is rejected, and the gateway has confirmed the revocation', async () => {
     const [, , , , , revoke, after] = curlLines()
-    // A machine that stands still for the second of the wait has it answered, to the next who asks.
+    // If the machine stalls for the second that the console waits, the next request reports the confirmation.
     const confirmed = await until('the gateway has confirmed', async () => {
-      const { gateways } = JSON.parse(await paste(revoke)) as { gateways: AnsweredGateways }
+      const { gateways } = JSON.parse(await paste(revoke)) as { gateways: GatewaysResponse }
       expect(gateways.known).toBe(1)
       return gateways.confirmed === 1 && gateways
     })
@@ -61,25 +61,25 @@ describe.skipIf(!has(CURL))('the demo prints lines that work as they stand', () 
     expect(JSON.parse(await paste(after))).toMatchObject({ code: 'key_revoked' })
   })
 
-  test('the metrics', async () => {
+  test('they show the metrics', async () => {
     expect(await paste(curlLines().at(-1))).toContain('postern_http_requests_total{')
   })
 })
 
-describe('the link that it prints', () => {
+describe('the sign-in link that the demo prints', () => {
   const link = () => demo.lines.find(line => line.includes('/sign-in/once?')) ?? ''
   const open = (url: string, headers = {}) => fetch(url, { redirect: 'manual', headers })
 
-  test('does not sign in with another token', async () => {
+  test('rejects another token', async () => {
     const answer = await open(link().replace(/token=.{9}/, 'token=AAAAAAAAA'))
     expect([answer.status, answer.headers.getSetCookie()]).toEqual([400, []])
   })
 
-  test('signs in, to the demo’s workspaces, and only once', async () => {
+  test("signs in to the demo's workspaces, and works only once", async () => {
     const answer = await open(link())
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/'])
     const [line = ''] = answer.headers.getSetCookie()
-    // Browsers take no Secure cookie, nor a __Host- name, over plain http.
+    // Browsers accept neither Secure cookies nor a __Host- name over plain http.
     expect(line).toMatch(/^postern-session=[\w-]{43}; Max-Age=\d+; Path=\/; HttpOnly; SameSite=Lax$/)
     const cookie = line.split(';')[0]
     const keys = (workspace: string) =>
@@ -93,28 +93,28 @@ describe('the link that it prints', () => {
   })
 })
 
-test.skipIf(!has(CURL))('the lines come once gateway and console know each other', STARTS, async () => {
-  const other = await startDemo()
-  try {
-    const revoke = curlLines(other)[5]?.replace('?wait=1', '')
-    expect(JSON.parse(await paste(revoke))).toMatchObject({ gateways: { known: 1 } })
-  } finally {
-    await other.stop()
-  }
-})
-
-test(
-  'where they do not get to know each other in time, the demo says so and prints its lines',
+test.skipIf(!has(CURL))(
+  'the commands are printed once the gateway has reported to the console',
   STARTS,
   async () => {
-    const port = await freePort()
-    const other = await startDemo('--key-service-url', `http://127.0.0.1:${port}`)
-    const { stderr } = await other.stop()
-    expect(stderr).toContain('The gateway has not reported to the console within 10 s')
+    const other = await startDemo()
+    try {
+      const revoke = curlLines(other)[5]?.replace('?wait=1', '')
+      expect(JSON.parse(await paste(revoke))).toMatchObject({ gateways: { known: 1 } })
+    } finally {
+      await other.stop()
+    }
   },
 )
 
-test('Ctrl-C ends it at once', async () => {
+test('if the gateway does not report in time, the demo says so and prints its commands', STARTS, async () => {
+  const port = await freePort()
+  const other = await startDemo('--key-service-url', `http://127.0.0.1:${port}`)
+  const { stderr } = await other.stop()
+  expect(stderr).toContain('The gateway has not reported to the console within 10 s')
+})
+
+test('Ctrl-C stops it at once', async () => {
   const started = performance.now()
   const exit = await demo.stop('SIGINT')
   expect([exit.code, exit.stderr]).toEqual([0, ''])

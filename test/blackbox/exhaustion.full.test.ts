@@ -11,7 +11,7 @@ import { until } from '../support/until.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 const TARGET = '/api/v1/workspaces/ws_1'
-/** As many as the limit of open files of most machines allows for at both ends. */
+/** Within the usual limit of open files at both ends. */
 const CROWD = 2_000
 const PATIENCE_MS = 2_000
 const LONG = 30_000
@@ -28,7 +28,7 @@ beforeAll(async () => {
   world = await startWorld({
     POSTERN_LOG_LEVEL: 'warn',
     POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(PATIENCE_MS),
-    // What is shed for lateness depends on the machine, and has a test of its own.
+    // Overload shedding depends on the machine and has its own test.
     POSTERN_GATEWAY_MAX_LOOP_DELAY_MS: '60000',
     POSTERN_GATEWAY_MAX_CONNECTIONS: String(CROWD + 100),
   })
@@ -39,7 +39,7 @@ beforeAll(async () => {
 afterAll(() => world.stop())
 beforeEach(() => world.upstream.reset())
 
-/** Whoever does no harm is served as ever: every answer is 200. */
+/** Well-behaved clients are unaffected: every response is 200. */
 function expectServed(what: string, figures: LoadFigures): void {
   process.stdout.write(
     `\n${what}: ${figures.answers} honest requests beside it, ${figures.answers - (figures.statuses.get(200) ?? 0)} failed, ` +
@@ -48,47 +48,49 @@ function expectServed(what: string, figures: LoadFigures): void {
   expect([...figures.statuses.keys()]).toEqual([200])
 }
 
-test(`${CROWD} clients that never finish a request are each cut off in time`, {
+test(`${CROWD} clients that never finish a request are each disconnected within the timeout`, {
   timeout: 60_000,
 }, async () => {
   const slow = new Attackers(world.gateway.urls.gateway)
-  await slow.come(CROWD, 'GET / HTTP/1.1\r\nHost: gw\r\nX-A: ')
-  slow.drip('b', 500)
+  await slow.connect(CROWD, 'GET / HTTP/1.1\r\nHost: gw\r\nX-A: ')
+  slow.sendRepeatedly('b', 500)
   expectServed(`${CROWD} slow requests`, await honest())
-  await until('all are cut off', () => slow.open === 0, LONG)
-  slow.leave()
+  await until('all are disconnected', () => slow.open === 0, LONG)
+  slow.disconnect()
   expect([...slow.answers.keys()]).toEqual(['HTTP/1.1 408 Request Timeout'])
 })
 
-test(`${CROWD} clients that say nothing are each let go in time`, { timeout: 60_000 }, async () => {
+test(`${CROWD} clients that send nothing are each disconnected within the timeout`, {
+  timeout: 60_000,
+}, async () => {
   const silent = new Attackers(world.gateway.urls.gateway)
-  await silent.come(CROWD)
+  await silent.connect(CROWD)
   expectServed(`${CROWD} silent connections`, await honest())
-  await until('all are let go', () => silent.open === 0, LONG)
+  await until('all are disconnected', () => silent.open === 0, LONG)
   expect(silent.answers.size).toBe(0)
 })
 
-test('a slow body is refused with its head: nobody waits for it', async () => {
+test('a request with a slow body is rejected after its head, without waiting for the body', async () => {
   const bodies = new Attackers(world.gateway.urls.gateway)
   const head = `${get(TARGET, key.secret).slice(0, -2)}Content-Length: 1000000\r\n\r\n`
-  await bodies.come(200, head)
+  await bodies.connect(200, head)
   expectServed('200 slow bodies', await honest())
-  await until('all are cut off', () => bodies.open === 0, LONG)
+  await until('all are disconnected', () => bodies.open === 0, LONG)
   expect([...bodies.answers]).toEqual([['HTTP/1.1 400 Bad Request', 200]])
   expect(world.upstream.requests.filter(request => request.includes('ength'))).toEqual([])
 })
 
-test('more connections than may be are closed at once; whoever is connected goes on', async () => {
+test('connections above the limit are closed at once; connected clients are unaffected', async () => {
   const kept = new RawClient(world.gateway.urls.gateway)
   kept.send(get(TARGET, key.secret))
   expect((await kept.answers(1)).length).toBe(1)
   const crowd = new Attackers(world.gateway.urls.gateway)
-  await crowd.come(CROWD + 300)
-  await until('what is too much is closed', () => crowd.closed >= 200, LONG)
+  await crowd.connect(CROWD + 300)
+  await until('the excess connections are closed', () => crowd.closed >= 200, LONG)
   kept.send(get(TARGET, key.secret))
   expect((await kept.answers(2)).map(({ status }) => status)).toEqual([200, 200])
-  crowd.leave()
-  await until('newcomers are served', async () => {
+  crowd.disconnect()
+  await until('new clients are served', async () => {
     const newcomer = new RawClient(world.gateway.urls.gateway)
     newcomer.send(get(TARGET, key.secret))
     const served = (await newcomer.answers(1)).length === 1
@@ -98,62 +100,62 @@ test('more connections than may be are closed at once; whoever is connected goes
   kept.end()
 })
 
-test('connections that come and go leave nothing open', { timeout: 60_000 }, async () => {
+test('opening and closing connections leaks no file descriptor', { timeout: 60_000 }, async () => {
   await honest(100)
   const before = openFiles()
-  const come = new Attackers(world.gateway.urls.gateway)
+  const shortLived = new Attackers(world.gateway.urls.gateway)
   const churn = async () => {
     for (let round = 0; round < 10; round++) {
-      await come.come(300, 'GET ')
-      come.leave()
+      await shortLived.connect(300, 'GET ')
+      shortLived.disconnect()
     }
   }
   const [figures] = await Promise.all([honest(), churn()])
-  expectServed('3000 connections that come and go', figures)
-  await until('files are closed', () => openFiles() <= before + 4)
+  expectServed('3000 connections opened and closed', figures)
+  await until('file descriptors are closed', () => openFiles() <= before + 4)
 })
 
-test('requests that are sent and left at once make no more requests of the upstream, and starve nobody', async () => {
+test('requests that clients abandon at once cause no extra upstream requests and do not starve other clients', async () => {
   world.upstream.hold = () => new Promise(resolve => setTimeout(resolve, 5))
   const leaving = new Attackers(world.gateway.urls.gateway)
   let sent = 0
   const rush = async () => {
     for (let round = 0; round < 20; round++) {
-      await leaving.come(100, get(TARGET, key.secret, 'User-Agent: rush'))
+      await leaving.connect(100, get(TARGET, key.secret, 'User-Agent: rush'))
       sent += 100
-      leaving.leave()
+      leaving.disconnect()
     }
   }
   const [figures] = await Promise.all([honest(), rush()])
-  expectServed('2000 requests sent and left', figures)
+  expectServed('2000 requests sent and abandoned', figures)
   const arrived = world.upstream.requests.filter(request => request.includes('rush')).length
-  process.stdout.write(`of ${sent} that left, ${arrived} reached the upstream\n`)
+  process.stdout.write(`of ${sent} abandoned, ${arrived} reached the upstream\n`)
   expect(arrived).toBeLessThanOrEqual(sent)
   await until('nothing is in flight', async () => {
     return (await scrapeOne(world.gateway.urls.ops, 'postern_http_requests_in_flight')) === 0
   })
 })
 
-test('a client that sends thousands of requests in a row does no harm to others', async () => {
+test('a client that pipelines thousands of requests does not affect others', async () => {
   const rest = honest()
   const statuses = await sendPipelined(world.gateway.urls.gateway, 5_000, () => get(TARGET, key.secret), 2)
-  expectServed('5000 requests in a row on two connections', await rest)
+  expectServed('5000 pipelined requests on two connections', await rest)
   expect([...statuses.values()].reduce((sum, count) => sum + count, 0)).toBe(5_000)
 })
 
-test('keys of the right form that nobody issued cost those who have one nothing', {
+test('well-formed keys that were never issued do not slow down clients with valid keys', {
   timeout: 60_000,
 }, async () => {
   const signing = importSigningSecret(Buffer.from(world.env['POSTERN_KEYS_SIGNING_SECRETS'] ?? '', 'base64'))
   const forged = () => mintSecret('wsk_', randomBytes(32), signing).reveal()
   const rest = honest(1_500)
   const statuses = await sendPipelined(world.gateway.urls.gateway, 3_000, () => get(TARGET, forged()), 2)
-  expectServed('3000 unknown keys with a good MAC', await rest)
-  process.stdout.write(`answers to the unknown: ${JSON.stringify([...statuses])}\n`)
+  expectServed('3000 unknown keys with a valid MAC', await rest)
+  process.stdout.write(`responses to unknown keys: ${JSON.stringify([...statuses])}\n`)
   expect([...statuses.keys()].filter(status => ![401, 503].includes(status))).toEqual([])
 })
 
-test('junk keys cost no lookup', async () => {
+test('malformed keys cost no lookup', async () => {
   const lookups = async () =>
     sumOf(await scrape(world.gateway.urls.ops), 'postern_key_cache_lookups_total', 'memory')
   const before = await lookups()
@@ -165,14 +167,14 @@ test('junk keys cost no lookup', async () => {
 
 test.each([
   ['path', () => get(`/api/v1/workspaces/${'a'.repeat(7_000)}`, key.secret)],
-  ['path of dots', () => get(`/api/v1${'/..'.repeat(2_000)}`, key.secret)],
-  ['path of escapes', () => get(`/api/v1/workspaces/${'%2e'.repeat(2_000)}`, key.secret)],
+  ['path of dot segments', () => get(`/api/v1${'/..'.repeat(2_000)}`, key.secret)],
+  ['path of percent-encoded dots', () => get(`/api/v1/workspaces/${'%2e'.repeat(2_000)}`, key.secret)],
   ['query', () => get(`${TARGET}/files?limit=${'9'.repeat(7_000)}`, key.secret)],
-  ['query of many', () => get(`${TARGET}/files?${'a=b&'.repeat(1_700)}`, key.secret)],
+  ['query of many parameters', () => get(`${TARGET}/files?${'a=b&'.repeat(1_700)}`, key.secret)],
   ['key', () => get(TARGET, `wsk_${'a'.repeat(7_000)}`)],
   ['key of spaces', () => get(TARGET, `${' '.repeat(7_000)}x`)],
   ['header', () => get(TARGET, undefined, `Accept: ${'a,'.repeat(6_000)}`)],
-])('a long %s takes no longer than its length: no expression runs wild', async (_what, long) => {
+])('a long %s is handled in linear time', async (_what, long) => {
   const timed = async (request: () => string) => {
     const startedAtMs = performance.now()
     await sendPipelined(world.gateway.urls.gateway, 200, request, 1)
@@ -181,6 +183,6 @@ test.each([
   await timed(long)
   const shortMs = await timed(() => get('/api/v1/nothing', key.secret))
   const longMs = await timed(long)
-  // 40 times as many bytes; what backtracks would take thousands of times as long.
+  // 40 times as many bytes; backtracking would take thousands of times as long.
   expect(longMs).toBeLessThan(40 * Math.max(shortMs, 10))
 })

@@ -7,7 +7,7 @@ import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
-/** A quarter of what the program has by default, of connections and of places in the queue. */
+/** A quarter of the defaults for connections and for slots in the queue. */
 const CONNECTIONS = 32
 const PLACES = 96
 const HONEST = ['ws_1', 'ws_2', 'ws_3', 'ws_4']
@@ -23,7 +23,7 @@ let greedy: GreedyClients | null = null
 const release = Promise.withResolvers<void>()
 
 afterEach(async () => {
-  greedy?.leave()
+  greedy?.disconnect()
   greedy = null
   await world.stop()
 })
@@ -35,7 +35,7 @@ async function start(settings: Record<string, string> = {}): Promise<void> {
     POSTERN_UPSTREAM_QUEUE_MAX_REQUESTS: String(PLACES),
     POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '60000',
     POSTERN_UPSTREAM_QUEUE_MAX_WAIT_MS: '60000',
-    // What is shed for lateness depends on the machine, and has a test of its own.
+    // Overload shedding depends on the machine and has its own test.
     POSTERN_GATEWAY_MAX_LOOP_DELAY_MS: '60000',
     ...settings,
   })
@@ -45,10 +45,10 @@ async function start(settings: Record<string, string> = {}): Promise<void> {
 
 function attack(count: number): void {
   greedy = new GreedyClients(world.gateway.urls.gateway, get(GREEDY_PATH, greedyKey.secret))
-  greedy.come(count)
+  greedy.connect(count)
 }
 
-/** Each honest workspace by two connections, until it has been answered so often; it does not wait between requests. */
+/** Two connections per honest workspace, without pauses, until each has the required number of responses. */
 async function honest(): Promise<LoadFigures[]> {
   return Promise.all(
     HONEST.map((workspace, index) =>
@@ -89,27 +89,35 @@ const isGreedy = (request: string) => request.includes('ws_greedy')
 const inFlight = () => scrapeOne(world.gateway.urls.ops, 'postern_http_requests_in_flight')
 const queued = async () => sumOf(await scrape(world.gateway.urls.ops), 'postern_upstream_queued_requests')
 
-test('clients of one workspace that read large answers slowly starve no other workspace', {
+test('clients of one workspace that read large responses slowly do not starve other workspaces', {
   timeout: 120_000,
 }, async () => {
   await start()
   world.upstream.answer = request => (isGreedy(request) ? large : jsonAnswer(200, '{}'))
   attack(CONNECTIONS + PLACES)
-  await until('they hold every connection and every place', async () => (await queued()) === PLACES, 30_000)
+  await until(
+    'they hold every connection and every queue slot',
+    async () => (await queued()) === PLACES,
+    30_000,
+  )
   await expectServed(`${CONNECTIONS + PLACES} clients that read ${LARGE / 1024 / 1024} MB slowly`)
 })
 
-test('requests of one workspace that the upstream does not answer starve no other workspace', {
+test('requests of one workspace that the upstream does not answer do not starve other workspaces', {
   timeout: 120_000,
 }, async () => {
   await start()
   world.upstream.hold = request => (isGreedy(request) ? release.promise : undefined)
   attack(CONNECTIONS + PLACES)
-  await until('they hold every connection and every place', async () => (await queued()) === PLACES, 30_000)
-  await expectServed(`${CONNECTIONS + PLACES} requests without an answer`)
+  await until(
+    'they hold every connection and every queue slot',
+    async () => (await queued()) === PLACES,
+    30_000,
+  )
+  await expectServed(`${CONNECTIONS + PLACES} requests without a response`)
 })
 
-test('a workspace that has all requests in flight keeps no other workspace out', {
+test('a workspace that uses its whole share of requests in flight does not lock out other workspaces', {
   timeout: 120_000,
 }, async () => {
   await start({
@@ -118,9 +126,9 @@ test('a workspace that has all requests in flight keeps no other workspace out',
   })
   world.upstream.hold = request => (isGreedy(request) ? release.promise : undefined)
   attack(2 * CONNECTIONS)
-  await until('they have all of them', async () => (await inFlight()) >= CONNECTIONS, 30_000)
-  await until('the others are refused', () => (greedy?.refused ?? 0) > 0, 30_000)
-  await expectServed(`${2 * CONNECTIONS} requests without an answer where ${CONNECTIONS} may be in flight`)
+  await until('they use all requests in flight', async () => (await inFlight()) >= CONNECTIONS, 30_000)
+  await until('further requests are rejected', () => (greedy?.refused ?? 0) > 0, 30_000)
+  await expectServed(`${2 * CONNECTIONS} requests without a response where ${CONNECTIONS} may be in flight`)
   const held = world.upstream.requests.filter(isGreedy).length
   expect(held).toBeLessThanOrEqual(CONNECTIONS)
   const metrics = await scrape(world.gateway.urls.ops)

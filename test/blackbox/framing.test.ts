@@ -18,14 +18,14 @@ const head = (...lines: string[]) =>
     '\r\n',
   )
 
-/** Sends bytes and, on the same connection, a lawful request that a smuggled one would come before. */
+/** Sends bytes and, on the same connection, a valid request, in front of which a smuggled one would appear. */
 async function sendWithMarker(bytes: string) {
   const client = new RawClient(world.gateway.urls.gateway)
   client.send(bytes + get(`${WORKSPACE}/files?limit=7`, key.secret))
   return client.untilClosed()
 }
 
-describe('bytes that two servers could read in two ways are refused, the connection ends, the upstream sees nothing', () => {
+describe('ambiguous framing is rejected, the connection closes, and the upstream receives nothing', () => {
   const smuggled = 'GET /admin HTTP/1.1\r\nHost: evil123456\r\n\r\n'
   const cases: [name: string, bytes: () => string, status: number][] = [
     [
@@ -38,7 +38,7 @@ describe('bytes that two servers could read in two ways are refused, the connect
       () => `${head('Transfer-Encoding: chunked', 'Content-Length: 5')}0\r\n\r\nX`,
       400,
     ],
-    ['an empty member in Transfer-Encoding', () => `${head('Transfer-Encoding: ,chunked')}0\r\n\r\n`, 400],
+    ['an empty element in Transfer-Encoding', () => `${head('Transfer-Encoding: ,chunked')}0\r\n\r\n`, 400],
     ['an unknown coding', () => `${head('Transfer-Encoding: xchunked')}0\r\n\r\n`, 400],
     ['identity', () => `${head('Transfer-Encoding: identity')}`, 400],
     ['chunked twice', () => `${head('Transfer-Encoding: chunked, chunked')}0\r\n\r\n`, 400],
@@ -120,7 +120,7 @@ describe('bytes that two servers could read in two ways are refused, the connect
     ['a name that is only a colon', () => head(':'), 400],
     ['a quote in a name', () => head('Na"me: v'), 400],
     ['a brace in a name', () => head('Na{me: v'), 400],
-    ['an end of the head with a bare carriage return', () => `${head().slice(0, -2)}\rX`, 400],
+    ['a head that ends with a bare carriage return', () => `${head().slice(0, -2)}\rX`, 400],
     ['a folded line at the start', () => head().replace('Host', ' Host'), 400],
     ['a folded length', () => head('Content-Length:\r\n 5'), 400],
     ['a folded line', () => `${head('X: a\r\n b')}`, 400],
@@ -154,7 +154,7 @@ describe('bytes that two servers could read in two ways are refused, the connect
     ['a NUL in the target', () => `GET ${WORKSPACE}\x00 HTTP/1.1\r\nHost: gw\r\n\r\n`, 400],
     ['a NUL in a value', () => head('X: a\x00b'), 400],
     ['an unknown method', () => head().replace('GET', 'BREW'), 400],
-    ['a target over all limits', () => get(`${WORKSPACE}?${'a'.repeat(30_000)}`, key.secret), 414],
+    ['a target above every limit', () => get(`${WORKSPACE}?${'a'.repeat(30_000)}`, key.secret), 414],
     ['a target over 8 KiB', () => get(`${WORKSPACE}?${'a'.repeat(8200)}`, key.secret), 414],
     ['headers over 16 KiB', () => head(`X: ${'a'.repeat(17_000)}`), 431],
     ['a head over 24 KiB', () => head(`X: ${'a'.repeat(30_000)}`), 431],
@@ -180,7 +180,7 @@ describe('bytes that two servers could read in two ways are refused, the connect
   })
 })
 
-describe('lawful requests are served', () => {
+describe('valid requests are served', () => {
   test('100 header fields', async () => {
     const answer = await exchange(
       world.gateway.urls.gateway,
@@ -189,7 +189,7 @@ describe('lawful requests are served', () => {
     expect(answer.status).toBe(200)
   })
 
-  test('a request in single bytes', async () => {
+  test('a request that arrives one byte at a time', async () => {
     const client = new RawClient(world.gateway.urls.gateway)
     for (const byte of head()) {
       client.send(byte)
@@ -206,7 +206,7 @@ describe('lawful requests are served', () => {
     expect((await exchange(world.gateway.urls.gateway, head('Content-Length: 0'))).status).toBe(200)
   })
 
-  test('a request that comes in two parts, whichever two, as if it came in one', async () => {
+  test('a request split at any position is handled like one that arrives whole', async () => {
     const whole = head('Accept: application/json')
     const cuts = Array.from({ length: whole.length - 1 }, (_, index) => index + 1)
     const client = new RawClient(world.gateway.urls.gateway)
@@ -222,7 +222,7 @@ describe('lawful requests are served', () => {
     expect(world.upstream.requests).toHaveLength(cuts.length)
   })
 
-  test('a few empty lines before a request are skipped; a hundred thousand harm nobody', async () => {
+  test('a few empty lines before a request are skipped; a hundred thousand do no harm', async () => {
     expect((await exchange(world.gateway.urls.gateway, `\r\n\r\n${head()}`)).status).toBe(200)
     const client = new RawClient(world.gateway.urls.gateway)
     client.send('\r\n'.repeat(100_000) + head())
@@ -232,7 +232,7 @@ describe('lawful requests are served', () => {
     expect((await exchange(world.gateway.urls.gateway, head())).status).toBe(200)
   })
 
-  test('headers of 16 KiB in all pass, of a byte more they do not', async () => {
+  test('header fields of 16 KiB in total are accepted, one byte more is rejected', async () => {
     const lines = head('X: ').trimEnd().split('\r\n').slice(1)
     const length = lines.reduce((sum, line) => sum + line.trimEnd().length + (line === 'X:' ? 3 : 2), 0)
     const withValue = (extra: number) => head(`X: ${'a'.repeat(16 * 1024 - length + extra)}`)
@@ -243,7 +243,7 @@ describe('lawful requests are served', () => {
     expect(await Promise.all(statuses)).toEqual([200, 200, 431, 431])
   })
 
-  test('50 requests in one go, for two workspaces in turn, are answered in their order', async () => {
+  test('50 pipelined requests for two alternating workspaces are answered in order', async () => {
     const client = new RawClient(world.gateway.urls.gateway)
     const targets = Array.from({ length: 50 }, (_, index) =>
       index % 2 === 0 ? WORKSPACE : '/api/v1/workspaces/ws_2',
@@ -257,19 +257,19 @@ describe('lawful requests are served', () => {
     expect(world.upstream.requests).toHaveLength(25)
   })
 
-  test('broken bytes after a lawful request do not spoil its answer', async () => {
+  test('malformed bytes after a valid request do not affect its response', async () => {
     const client = new RawClient(world.gateway.urls.gateway)
     client.send(`${head()}\x00\x01 broken\r\n\r\n`)
     expect((await client.untilClosed()).map(answer => answer.status)).toEqual([200, 400])
   })
 })
 
-/** What may differ from one forwarded request to the next. */
+/** Removes what may differ between two forwarded requests. */
 function withoutId(request: string): string {
   return request.replace(/^x-request-id: .*$/im, '')
 }
 
-test('a CONNECT finds no route', async () => {
+test('CONNECT matches no route', async () => {
   const answer = await exchange(
     world.gateway.urls.gateway,
     'CONNECT evil:443 HTTP/1.1\r\nHost: evil:443\r\n\r\n',
@@ -277,7 +277,7 @@ test('a CONNECT finds no route', async () => {
   expect([answer.status, (JSON.parse(answer.body) as { code: string }).code]).toEqual([404, 'not_found'])
 })
 
-test('other methods are answered alike for every workspace', async () => {
+test('other methods get the same response for every workspace', async () => {
   for (const method of ['HEAD', 'OPTIONS', 'POST', 'DELETE', 'TRACE', 'PUT', 'PATCH', 'PROPFIND', 'QUERY']) {
     const answers = await Promise.all(
       ['ws_1', 'ws_2', 'ws_Z'].map(async id => {

@@ -20,7 +20,7 @@ beforeEach(() => world.upstream.reset())
 const ask = (...lines: string[]): Promise<RawAnswer> =>
   exchange(world.gateway.urls.gateway, get(WORKSPACE, key.secret, ...lines))
 
-/** Names of the header fields that the upstream got, in lower case. */
+/** Names of the header fields that the upstream received, in lower case. */
 function namesSeen(): string[] {
   const [, ...lines] = (world.upstream.requests[0] ?? '').trimEnd().split('\r\n')
   return lines.map(line => line.slice(0, line.indexOf(':')).toLowerCase()).sort()
@@ -40,8 +40,8 @@ const OURS = [
   'x-request-id',
 ]
 
-describe('to the upstream', () => {
-  test('go what the gateway knows of the key, and nothing of the credential', async () => {
+describe('request headers sent to the upstream', () => {
+  test('identify the key and do not contain the credential', async () => {
     await ask()
     expect(namesSeen()).toEqual(OURS)
     expect(seen('x-postern-workspace-id')).toBe('ws_1')
@@ -54,7 +54,7 @@ describe('to the upstream', () => {
     expect(world.upstream.requests[0]).not.toContain(key.secret)
   })
 
-  test('go the headers of the allow-list, as they came', async () => {
+  test('include the allowed headers unchanged', async () => {
     const lines = [
       'Accept: application/json',
       'Accept-Encoding: gzip',
@@ -112,7 +112,7 @@ describe('to the upstream', () => {
     'hasOwnProperty: z',
     'Host_: evil',
     'Range: bytes=0-1',
-  ])('never goes %s', async line => {
+  ])('never include %s', async line => {
     const answer = await ask(line)
     expect(answer.status).toBe(200)
     expect(namesSeen()).toEqual(OURS)
@@ -121,14 +121,14 @@ describe('to the upstream', () => {
     expect(seen('x-forwarded-host')).toBe('gw')
   })
 
-  test('a Connection header of the client strips none of ours', async () => {
+  test("keep the gateway's own fields if the client names them in Connection", async () => {
     await ask(
       'Connection: keep-alive, Host, Authorization, X-Postern-Workspace-Id, X-Request-Id, X-Forwarded-For',
     )
     expect(namesSeen()).toEqual(OURS)
   })
 
-  test('the client’s request id is kept where it is harmless, and comes back', async () => {
+  test("keep the client's request id if it is well formed, and return it in the response", async () => {
     const kept = await ask('X-Request-Id: order-66_a.b')
     expect([seen('x-request-id'), field(kept, 'x-request-id')]).toEqual(['order-66_a.b', 'order-66_a.b'])
     world.upstream.reset()
@@ -143,7 +143,7 @@ describe('to the upstream', () => {
   })
 })
 
-describe('to the client', () => {
+describe('response headers sent to the client', () => {
   const hostile = [
     'Server: secret/1',
     'X-Powered-By: secret',
@@ -160,7 +160,7 @@ describe('to the client', () => {
     'Trailer: X',
   ]
 
-  test('pass the headers of the allow-list and none besides', async () => {
+  test('are limited to the allowed ones', async () => {
     world.upstream.answer = () =>
       jsonAnswer(
         200,
@@ -185,7 +185,7 @@ describe('to the client', () => {
       'x-content-type-options',
       'x-request-id',
     ])
-    // Node's own, for this connection; the upstream's said 1.
+    // Set by Node for this connection; the upstream's value was 1.
     expect(field(answer, 'keep-alive')).not.toBe('timeout=1')
   })
 
@@ -194,18 +194,21 @@ describe('to the client', () => {
     [['Cache-Control: public, max-age=60'], 'private, max-age=60'],
     [['Cache-Control: no-store'], 'no-store'],
     [['Cache-Control: private, max-age=60'], 'private, max-age=60'],
-  ])('an answer for one workspace is in no shared cache: %j becomes %s', async (lines, expected) => {
-    world.upstream.answer = () => jsonAnswer(200, '{}', ...lines)
-    expect(field(await ask(), 'cache-control')).toBe(expected)
-  })
+  ])(
+    'a response for a workspace may not be stored by shared caches: %j becomes %s',
+    async (lines, expected) => {
+      world.upstream.answer = () => jsonAnswer(200, '{}', ...lines)
+      expect(field(await ask(), 'cache-control')).toBe(expected)
+    },
+  )
 
-  test('a link within the API passes', async () => {
+  test('include a Link within the API', async () => {
     world.upstream.answer = () => jsonAnswer(200, '{}', 'Link: </api/v1/workspaces/ws_1?page=2>; rel="next"')
     expect(field(await ask(), 'link')).toBe('</api/v1/workspaces/ws_1?page=2>; rel="next"')
   })
 })
 
-describe('what the upstream answers is never more than the contract says', () => {
+describe('an upstream response never reaches the client in a form outside the contract', () => {
   const cases: [name: string, bytes: string, status: number, code: string][] = [
     ['its 404', rawAnswer(404, 'gone', 'Content-Type: text/html'), 404, 'not_found'],
     ['its redirect', rawAnswer(302, '', 'Location: http://10.0.0.1/'), 502, 'upstream_error'],
@@ -237,7 +240,7 @@ describe('what the upstream answers is never more than the contract says', () =>
   })
 })
 
-test('a Host that names another server changes nothing but what the upstream is told of it', async () => {
+test('a Host of another server changes nothing but the host reported to the upstream', async () => {
   const answer = await exchange(
     world.gateway.urls.gateway,
     `GET ${WORKSPACE} HTTP/1.1\r\nHost: internal.service:9\r\nAuthorization: Bearer ${key.secret}\r\n\r\n`,
@@ -247,18 +250,18 @@ test('a Host that names another server changes nothing but what the upstream is 
   expect(seen('x-forwarded-host')).toBe('internal.service:9')
 })
 
-test('names that objects have of themselves change none', async () => {
+test('header names such as __proto__ do not modify objects', async () => {
   const names = ['__proto__', 'constructor', 'prototype', 'toString', 'valueOf', '__defineGetter__']
   const answer = await ask(...names.map(name => `${name}: polluted`))
   expect(answer.status).toBe(200)
   expect(namesSeen()).toEqual(OURS)
-  // Each further request would show what was changed for all.
+  // A polluted prototype would show in every later request.
   world.upstream.reset()
   expect((await ask()).head).not.toContain('polluted')
   expect(world.upstream.requests[0]).not.toContain('polluted')
 })
 
-test('a gateway that has itself for its upstream answers once, and does not go round', async () => {
+test('a gateway configured as its own upstream responds once and does not loop', async () => {
   const port = await freePort()
   const own = await startPostern('gateway', {
     ...world.env,

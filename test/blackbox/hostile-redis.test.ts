@@ -16,7 +16,7 @@ const LONG = { timeout: 60_000 }
 let world: World
 let key: IssuedKey
 let subscriber: World['redis']['admin']
-/** Every message that the console published, as a subscriber in Redis sees it. */
+/** Every message that the console published, as a Redis subscriber receives it. */
 const published: string[] = []
 
 const honest = (accepted = 600) =>
@@ -36,11 +36,11 @@ const heartbeats = () => published.filter(text => text.includes('"beat"'))
 beforeAll(async () => {
   world = await startWorld({
     POSTERN_LOG_LEVEL: 'warn',
-    // What cannot be verified is refused at once, so that a key which a message made unavailable shows.
+    // Keys that cannot be verified are rejected at once, so that a key made unavailable by a message is noticed.
     POSTERN_KEYS_STALE_SECONDS: '0',
-    // Redis stands still for a moment while it makes room for 512 MB.
+    // Redis stalls while it allocates 512 MB.
     POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
-    // What is shed for lateness depends on the machine, and has a test of its own.
+    // Overload shedding depends on the machine and has its own test.
     POSTERN_GATEWAY_MAX_LOOP_DELAY_MS: '60000',
   })
   subscriber = world.redis.admin.duplicate()
@@ -68,22 +68,22 @@ test('a forged version makes no live key unavailable', LONG, async () => {
   )
   const load = honest(1_500)
   for (let round = 0; round < 500; round++) await Promise.all(forged.map(publish))
-  await until('all have arrived', async () => (await received('unverified')) >= 500 * forged.length)
+  await until('all messages have arrived', async () => (await received('unverified')) >= 500 * forged.length)
   report(`${500 * forged.length} forged changes of the key in use`, await load)
   expect(await ask(world.gateway.urls.gateway, key.secret)).toBe('200')
 })
 
-test('a genuine change that is replayed makes no live key unavailable', LONG, async () => {
+test('a replayed genuine change makes no live key unavailable', LONG, async () => {
   const digest = digestOf(key.secret)
   const issued = published.find(text => text.includes(digest)) ?? ''
   expect(JSON.parse(issued)).toMatchObject({ digest, version: 1 })
   const load = honest(1_500)
   for (let round = 0; round < 2_000; round++) await publish(issued)
-  await until('all have arrived', async () => (await received('repeated')) >= 2_000)
+  await until('all messages have arrived', async () => (await received('repeated')) >= 2_000)
   report('2000 replays of a genuine change', await load)
 })
 
-test('a version that the console would refuse stops no confirmation', LONG, async () => {
+test('a version that the console would reject does not stop confirmations', LONG, async () => {
   const known = await world.issue()
   expect(await ask(world.gateway.urls.gateway, known.secret)).toBe('200')
   const before = await received('unreadable')
@@ -91,7 +91,7 @@ test('a version that the console would refuse stops no confirmation', LONG, asyn
   for (const version of [2 ** 31, 2 ** 53 - 1]) {
     await publish(JSON.stringify({ digest, version, at: Date.now() }))
   }
-  await until('both have arrived', async () => (await received('unreadable')) >= before + 2)
+  await until('both messages have arrived', async () => (await received('unreadable')) >= before + 2)
   const { json } = await world.admin('POST', `/keys/${known.id}/revoke?wait=1`)
   expect(json['gateways']).toMatchObject({ confirmed: 1, verifying: 0, silent: [] })
   expect(await ask(world.gateway.urls.gateway, known.secret)).toBe('key_revoked')
@@ -106,7 +106,7 @@ test('forged heartbeats, from the future or the past, disconnect no gateway', LO
     await publish('noise')
   }
   const before = heartbeats().length
-  // That takes longer than the second after which a gateway without heartbeats is disconnected.
+  // Longer than the second after which a gateway without heartbeats counts as disconnected.
   await until('six genuine heartbeats are published', async () => {
     expect(await connected()).toBe(1)
     return heartbeats().length >= before + 6
@@ -115,7 +115,7 @@ test('forged heartbeats, from the future or the past, disconnect no gateway', LO
   report('forged heartbeats', await load)
 })
 
-test('forged heartbeats, and genuine ones that are replayed, connect no gateway', LONG, async () => {
+test('forged heartbeats, and replayed genuine ones, do not connect a gateway', LONG, async () => {
   const console_ = world.console.process.child
   console_.kill('SIGSTOP')
   try {
@@ -126,7 +126,7 @@ test('forged heartbeats, and genuine ones that are replayed, connect no gateway'
       const { beat, monotonic } = JSON.parse(text) as { beat: string; monotonic: number }
       const forged = { sender: beat, monotonicMs: monotonic + 1_000, atMs: Date.now() }
       const before = await received('unverified')
-      // Meanwhile the gateway subscribes anew from time to time: what is published then reaches no one.
+      // The gateway resubscribes from time to time; a message published during that time reaches no subscriber.
       await until('both arrive', async () => {
         await publish(text)
         await publish(heartbeatMessage(forged, null))
@@ -141,34 +141,30 @@ test('forged heartbeats, and genuine ones that are replayed, connect no gateway'
   await until('the gateway is connected again', async () => (await connected()) === 1)
 })
 
-test(
-  'a value of 512 MB under the name of one key costs neither memory nor other keys their time',
-  LONG,
-  async () => {
-    // The heap of a young process grows by itself: compared are the peaks once it has.
-    let calm = await askedBesideLoad()
-    for (let round = 0; round < 4; round++) calm = await askedBesideLoad()
-    const victim = await world.issue()
-    const name = redisKeyOf(digestOf(victim.secret))
-    await world.redis.admin.setrange(name, HUGE_BYTES - 1, 'x')
-    expect(await world.redis.admin.strlen(name)).toBe(HUGE_BYTES)
-    await until('the gateway is connected', async () => (await connected()) === 1)
-    const { figures, peakMb, longestMs } = await askedBesideLoad(victim)
-    report('a value of 512 MB in Redis', figures)
-    const grownMb = peakMb - calm.peakMb
-    const time = `${longestMs.toFixed(0)} ms (${calm.longestMs.toFixed(0)} ms without it)`
-    process.stdout.write(`memory grew by ${grownMb.toFixed(1)} MB; new keys were answered within ${time}\n`)
-    expect(grownMb).toBeLessThan(20)
-    const labels = ['tier="redis"', 'result="unreadable"']
-    expect(sumOf(await gateway(), 'postern_key_cache_lookups_total', ...labels)).toBe(1)
-  },
-)
+test("a 512 MB value stored under one key's name costs no memory and delays no other key", LONG, async () => {
+  // The heap of a young process grows anyway, so peaks are compared after warm-up.
+  let calm = await askedBesideLoad()
+  for (let round = 0; round < 4; round++) calm = await askedBesideLoad()
+  const victim = await world.issue()
+  const name = redisKeyOf(digestOf(victim.secret))
+  await world.redis.admin.setrange(name, HUGE_BYTES - 1, 'x')
+  expect(await world.redis.admin.strlen(name)).toBe(HUGE_BYTES)
+  await until('the gateway is connected', async () => (await connected()) === 1)
+  const { figures, peakMb, longestMs } = await askedBesideLoad(victim)
+  report('a value of 512 MB in Redis', figures)
+  const grownMb = peakMb - calm.peakMb
+  const time = `${longestMs.toFixed(0)} ms (${calm.longestMs.toFixed(0)} ms without it)`
+  process.stdout.write(`memory grew by ${grownMb.toFixed(1)} MB; new keys were served within ${time}\n`)
+  expect(grownMb).toBeLessThan(20)
+  const labels = ['tier="redis"', 'result="unreadable"']
+  expect(sumOf(await gateway(), 'postern_key_cache_lookups_total', ...labels)).toBe(1)
+})
 
-/** Honest load on a known key, and beside it one request with each of these keys and of 20 new ones. */
+/** Load on a known key, and concurrently one request with each of these keys and with 20 new ones. */
 async function askedBesideLoad(...victims: readonly IssuedKey[]) {
   const { pid = 0 } = world.gateway.process.child
   const others = await Promise.all(Array.from({ length: 20 }, () => world.issue()))
-  writeFileSync(`/proc/${pid}/clear_refs`, '5') // From now on the peak is that of what follows.
+  writeFileSync(`/proc/${pid}/clear_refs`, '5') // Resets the peak.
   const load = honest(1_500)
   const asked = [...victims, ...others].map(async ({ secret }) => {
     const beganMs = performance.now()
@@ -179,7 +175,7 @@ async function askedBesideLoad(...victims: readonly IssuedKey[]) {
   return { figures: await load, peakMb: peakMegabytes(pid), longestMs }
 }
 
-/** The most resident memory that a process of this machine had since that was last reset. */
+/** Peak resident memory of a process since the last reset, in megabytes. */
 function peakMegabytes(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024

@@ -50,7 +50,7 @@ function clientTls(): Record<string, string> {
   }
 }
 
-/** A gateway that has the console alone to ask, and asks it again and again. */
+/** A gateway whose only source of keys is the console, and which looks keys up there every time. */
 async function startGateway(tls: Record<string, string>): Promise<Listening> {
   const { POSTERN_REDIS_URL: _, ...env } = world.env
   const gateway = await startPostern('gateway', {
@@ -71,7 +71,7 @@ async function auth({ urls }: Listening): Promise<number> {
   return response.status
 }
 
-test('a gateway with a client certificate is served, one without or with a foreign one is not', async () => {
+test('a gateway with a client certificate is served; one without or with an untrusted certificate is rejected', async () => {
   expect(world.console.urls.internal).toMatch(/^https:/)
   expect(await auth(await startGateway(clientTls()))).toBe(200)
   const { POSTERN_KEY_SERVICE_TLS_CA_FILE: ca = '' } = clientTls()
@@ -86,7 +86,7 @@ test('a gateway with a client certificate is served, one without or with a forei
   expect(refused).toMatchObject({ code: expect.any(String) })
 })
 
-test('certificates and authorities at both ends are replaced under load, and no request fails', async () => {
+test('certificates and authorities at both ends are replaced under load without a failed request', async () => {
   const gateway = await startGateway(clientTls())
   const statuses = new Map<number, number>()
   let going = true
@@ -99,12 +99,12 @@ test('certificates and authorities at both ends are replaced under load, and no 
   const clients = [load(), load()]
   const someMore = async () => {
     const seen = statuses.get(200) ?? 0
-    await until('some more requests are served', () => (statuses.get(200) ?? 0) > seen + 50)
+    await until('further requests have been served', () => (statuses.get(200) ?? 0) > seen + 50)
   }
   const swap = async (mount: SecretMount, reader: Listening, files: Record<string, string>) => {
     const before = await scrapeOne(reader.urls.ops, TIMESTAMP)
     mount.swap(files)
-    await until('the files are read', async () => (await scrapeOne(reader.urls.ops, TIMESTAMP)) > before)
+    await until('the files are reloaded', async () => (await scrapeOne(reader.urls.ops, TIMESTAMP)) > before)
     expect(await scrapeOne(reader.urls.ops, SUCCESS)).toBe(1)
     await someMore()
   }
@@ -128,12 +128,12 @@ test('certificates and authorities at both ends are replaced under load, and no 
   expect([...statuses.keys()]).toEqual([200])
 })
 
-test('while a console drains, gateways go on being served until its public requests have ended', async () => {
+test('a draining console keeps serving gateways until its public requests have finished', async () => {
   const drained = await startWorld({}, { POSTERN_DRAIN_DELAY_MS: '300' })
   onTestFinished(() => drained.stop())
   const { urls, process: running } = drained.console
   const { id } = await drained.issue()
-  // A request of a person whose body is not there yet holds the public listener.
+  // A request whose body has not arrived keeps the public listener open.
   const slow = new RawClient(urls.console)
   onTestFinished(() => slow.end())
   slow.send(

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.stop())
 
-/** Lines that are written for what is sent, up to and with the one of a last request. */
+/** Log lines written for what `send` sends, up to and including the line of a final marker request. */
 async function linesFor(id: string, send: () => Promise<unknown>): Promise<string[]> {
   const { process: gateway } = world.gateway
   const before = gateway.lines.length
@@ -24,23 +24,23 @@ async function linesFor(id: string, send: () => Promise<unknown>): Promise<strin
   return gateway.lines.slice(before)
 }
 
-/** A slow machine makes the gateway say more: of Redis, for instance, that it did not answer in time. */
+/** Only request lines: on a slow machine the gateway also logs timeouts of Redis. */
 function requestsIn(lines: readonly string[]): LogLine[] {
   return lines.map(line => JSON.parse(line) as LogLine).filter(line => line['msg'] === 'request')
 }
 
 const FORGERY = '{"level":50,"msg":"forged"}'
 const hostile: [name: string, text: string][] = [
-  ['a line of its own', `x%0d%0a${FORGERY}`],
+  ['a line break and a log line', `x%0d%0a${FORGERY}`],
   ['quotes and braces', `x"},${FORGERY},{"a":"`],
-  ['an escape sequence of terminals', 'x%1b[2J'],
+  ['a terminal escape sequence', 'x%1b[2J'],
   ['raw bytes beyond ASCII', 'x\xff\xfe\xe2\x80\xa8'],
   ['a lookup for log servers', `$\{jndi:ldap://127.0.0.1/a}`],
   ['a template', '{{7*7}}%s%n%d'],
 ]
 
-describe('whatever a client sends, a request is one line of JSON that is ours, and inert', () => {
-  test.each(hostile)('%s, in every place', async (name, text) => {
+describe("each request writes one JSON log line in the gateway's format, with hostile text escaped", () => {
+  test.each(hostile)('%s, in every field', async (name, text) => {
     const everywhere = [
       `User-Agent: ${text}`,
       `X-Request-Id: ${text}`,
@@ -61,13 +61,13 @@ describe('whatever a client sends, a request is one line of JSON that is ours, a
     })
     expect(requestsIn(lines)).toHaveLength(5)
     for (const line of lines) {
-      // Printable ASCII and the few letters of our own hints: no end of line, escape or direction mark.
+      // Printable ASCII and the characters of key hints: no line break, escape sequence or direction mark.
       expect(line).toMatch(/^[\x20-\x7e…]+$/)
       expect(line).not.toMatch(/jndi|forged|7\*7|\[2J/)
     }
   })
 
-  test('raw control bytes in values are refused, and the line says nothing of them', async () => {
+  test('raw control bytes in header values are rejected and not logged', async () => {
     const lines = await linesFor('after-control', async () => {
       for (const byte of ['\x1b[2J', '\x07', '\x00', '\x7f'])
         await exchange(world.gateway.urls.gateway, get(WORKSPACE, key.secret, `User-Agent: a${byte}b`))
@@ -75,7 +75,7 @@ describe('whatever a client sends, a request is one line of JSON that is ours, a
     for (const line of lines) expect(line).toMatch(/^[\x20-\x7e…]+$/)
   })
 
-  test('an upstream that writes into its status line, its headers or its errors writes into no log', async () => {
+  test("text in an upstream's status line, headers or errors cannot add log lines", async () => {
     const lines = await linesFor('after-upstream', async () => {
       for (const bytes of [
         `HTTP/1.1 200 ${FORGERY}\r\nContent-Length: 0, 1\r\n\r\n`,
@@ -92,7 +92,7 @@ describe('whatever a client sends, a request is one line of JSON that is ours, a
     expect(lines.join('')).not.toContain('forged')
   })
 
-  test('a request with next to nothing in it is logged like any other', async () => {
+  test('a nearly empty request is logged like any other', async () => {
     const lines = await linesFor('after-little', async () => {
       const client = new RawClient(world.gateway.urls.gateway)
       client.send('GET / HTTP/1.0\r\n\r\n')

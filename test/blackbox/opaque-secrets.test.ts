@@ -11,7 +11,7 @@ import { scrapeOne } from '../support/scrape.ts'
 import { SecretMount } from '../support/secret-mount.ts'
 import { until } from '../support/until.ts'
 
-/** Keys without a MAC of their own: the MAC on their records in Redis is all that stands against a forged one. */
+/** Opaque keys carry no MAC: only the MAC on their records in Redis protects against forged records. */
 const SECRET = randomBytes(32)
 const TIMESTAMP = 'postern_config_last_reload_timestamp_seconds'
 
@@ -46,7 +46,7 @@ afterAll(async () => {
   files.remove()
 })
 
-/** Reads all settings again. @returns whether that was a success */
+/** Reloads all settings. @returns whether it succeeded */
 async function reload(): Promise<boolean> {
   const before = await scrapeOne(gateway.urls.ops, TIMESTAMP)
   gateway.process.child.kill('SIGHUP')
@@ -54,7 +54,7 @@ async function reload(): Promise<boolean> {
   return (await scrapeOne(gateway.urls.ops, 'postern_config_last_reload_success')) === 1
 }
 
-/** Puts a record of a new key into Redis, and asks with the key. */
+/** Writes the record of a new key to Redis and sends a request with the key. */
 async function statusWith(recordKey: ReturnType<typeof deriveRecordKey> | null): Promise<number> {
   const key = `opaque-${randomBytes(16).toString('hex')}`
   const record = recordOf({
@@ -68,10 +68,10 @@ async function statusWith(recordKey: ReturnType<typeof deriveRecordKey> | null):
 
 test.each([
   ['the secret file is emptied', { signing: '' }],
-  ['the secret file holds a list of none', { signing: ',\n' }],
-  ['the setting is a list of none', { settings: 'keys: { format: opaque, signingSecrets: [] }' }],
+  ['the secret file holds an empty list', { signing: ',\n' }],
+  ['the setting is an empty list', { settings: 'keys: { format: opaque, signingSecrets: [] }' }],
   ['the setting is removed', { settings: 'keys: { format: opaque }' }],
-])('a forged record in Redis opens nothing after a reload where %s', async (_, spoilt) => {
+])('a forged record in Redis gives no access after a reload in which %s', async (_, spoilt) => {
   files.swap(spoilt)
   expect(await reload()).toBe(false)
   expect(await statusWith(null)).not.toBe(200)

@@ -18,8 +18,8 @@ beforeEach(() => world.upstream.reset())
 const ask = (bytes: string): Promise<RawAnswer> => exchange(world.gateway.urls.gateway, bytes)
 const codeOf = (answer: RawAnswer) => (JSON.parse(answer.body) as { code: string }).code
 
-describe('a key opens its own workspace', () => {
-  test('GET /api/v1/auth tells what the key is, without asking the upstream', async () => {
+describe('a key gives access to its own workspace', () => {
+  test('GET /api/v1/auth describes the key without a request to the upstream', async () => {
     const answer = await ask(get('/api/v1/auth', key.secret))
     expect(answer.status).toBe(200)
     expect(JSON.parse(answer.body)).toEqual({
@@ -33,7 +33,7 @@ describe('a key opens its own workspace', () => {
     expect(world.upstream.requests).toEqual([])
   })
 
-  test('the workspace and its files are answered by the upstream, at the same path, with the limit', async () => {
+  test('workspace and file requests are forwarded with the same path and limit', async () => {
     expect((await ask(get(`${BASE}/ws_1`, key.secret))).status).toBe(200)
     expect((await ask(get(`${BASE}/ws_1/files?limit=25`, key.secret))).status).toBe(200)
     expect(world.upstream.requests.map(request => request.split('\r\n')[0])).toEqual([
@@ -43,7 +43,7 @@ describe('a key opens its own workspace', () => {
   })
 })
 
-describe('the first check that fails answers', () => {
+describe('the first failing check determines the response', () => {
   const cases: [what: string, bytes: () => string, status: number, code: string][] = [
     [
       'a malformed request before an unknown path',
@@ -71,13 +71,13 @@ describe('the first check that fails answers', () => {
     ],
     ['a missing key before a foreign workspace', () => get(`${BASE}/ws_2`), 401, 'key_missing'],
     [
-      'two keys are none',
+      'two keys count as no key',
       () => get('/api/v1/auth', key.secret, `Authorization: Bearer ${key.secret}`),
       401,
       'key_missing',
     ],
     [
-      'another scheme is no key',
+      'another scheme counts as no key',
       () => get('/api/v1/auth', undefined, 'Authorization: Basic abc'),
       401,
       'key_missing',
@@ -102,7 +102,12 @@ describe('the first check that fails answers', () => {
       'scope_missing',
     ],
     ['a wrong query', () => get(`${BASE}/ws_1/files?limit=x`, key.secret), 400, 'invalid_request'],
-    ['a query where none is taken', () => get('/api/v1/auth?x=1', key.secret), 400, 'invalid_request'],
+    [
+      'a query on a route without parameters',
+      () => get('/api/v1/auth?x=1', key.secret),
+      400,
+      'invalid_request',
+    ],
   ]
   test.each(cases)('%s', async (_what, bytes, status, code) => {
     const answer = await ask(bytes())
@@ -115,8 +120,27 @@ describe('the first check that fails answers', () => {
   })
 })
 
-describe('challenges', () => {
-  test('a missing key is asked for, an unusable one is called an invalid token', async () => {
+describe('a key with allowed networks', () => {
+  test('is rejected from other addresses before the workspace check; the error names the address', async () => {
+    const elsewhere = await world.issue({ allowedCidrs: ['198.51.100.0/24', '2001:db8::/32'] })
+    const answer = await ask(get(`${BASE}/ws_other`, elsewhere.secret))
+    expect([answer.status, JSON.parse(answer.body)]).toEqual([
+      403,
+      { code: 'address_not_allowed', error: 'The API key must not be used from 127.0.0.1' },
+    ])
+    expect(field(answer, 'www-authenticate')).toBeUndefined()
+    expect(world.upstream.requests).toEqual([])
+  })
+
+  test('works from its networks, and X-Forwarded-For of an untrusted client changes nothing', async () => {
+    const here = await world.issue({ allowedCidrs: ['127.0.0.0/8'] })
+    const said = get(`${BASE}/ws_1`, here.secret).replace('\r\n\r\n', '\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n')
+    expect((await ask(said)).status).toBe(200)
+  })
+})
+
+describe('WWW-Authenticate challenges', () => {
+  test('a missing key gets a challenge, an unusable one the error invalid_token', async () => {
     expect(field(await ask(get('/api/v1/auth')), 'www-authenticate')).toBe('Bearer realm="postern"')
     expect(field(await ask(get('/api/v1/auth', 'junk')), 'www-authenticate')).toMatch(
       /^Bearer realm="postern", error="invalid_token", error_description="[^"]+"$/,
@@ -126,13 +150,13 @@ describe('challenges', () => {
     )
   })
 
-  test('405 says what is allowed', async () => {
+  test('405 lists the allowed methods', async () => {
     const answer = await ask('DELETE /api/v1/auth HTTP/1.1\r\nHost: gw\r\n\r\n')
     expect(field(answer, 'allow')).toBe('GET')
   })
 })
 
-describe('another workspace cannot be told from a path that does not exist', () => {
+describe('another workspace is indistinguishable from a path that does not exist', () => {
   test('same status, same headers in the same order, same body', async () => {
     const nowhere = fingerprint(await ask(get('/api/v1/nowhere', key.secret)))
     const others = [
@@ -173,8 +197,8 @@ describe('another workspace cannot be told from a path that does not exist', () 
   })
 })
 
-describe('what became of a key is told to its holder', () => {
-  test('revoked: refused at once, and named so', async () => {
+describe('the holder of a key learns its state', () => {
+  test('a revoked key is rejected at once with key_revoked', async () => {
     const doomed = await world.issue()
     expect((await ask(get('/api/v1/auth', doomed.secret))).status).toBe(200)
     await world.revoke(doomed.id)
@@ -183,13 +207,13 @@ describe('what became of a key is told to its holder', () => {
       .toBe('key_revoked')
   })
 
-  test('a key of the right form that nobody knows is invalid', async () => {
+  test('a well-formed key that was never issued is invalid', async () => {
     const unissued = await mintUnissuedKey()
     expect(codeOf(await ask(get('/api/v1/auth', unissued)))).toBe('key_invalid')
   })
 })
 
-/** Well formed and signed under this world's secret, but never issued. */
+/** Well formed and signed with this world's secret, but never issued. */
 async function mintUnissuedKey(): Promise<string> {
   const { importSigningSecret, mintSecret } = await import('../../src/domain/key/secret.ts')
   const secret = importSigningSecret(Buffer.from(world.env['POSTERN_KEYS_SIGNING_SECRETS'] ?? '', 'base64'))

@@ -4,11 +4,11 @@ import { scrape, sumOf } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
 
-/** So many that none of them has a quarter of what is in flight, which is shed by another rule. */
+/** Enough workspaces that none has a quarter of the requests in flight, which another rule limits. */
 const WORKSPACES = 8
 const CONNECTIONS = 64
 const SERVICE_MS = 20
-/** A machine that is shared may take the processor away from either side of a comparison. */
+/** On a shared machine other programs may slow down either side of a comparison. */
 const ATTEMPTS = 6
 
 let world: World
@@ -37,12 +37,12 @@ const say = (what: string, figures: LoadFigures) =>
       `(${Math.round(acceptedPerSecond(figures))}/s), p99 of those ${figures.p99Ms.toFixed(0)} ms\n`,
   )
 
-test('at more than three times what it can bear, what is accepted stays fast and as much, and the rest costs no lookup', async () => {
+test('at more than three times the capacity, accepted requests stay as fast and as many, and rejected ones cost no lookup', async () => {
   world = await startWorld({
     POSTERN_LOG_LEVEL: 'warn',
     POSTERN_UPSTREAM_CONNECTIONS: String(CONNECTIONS),
     POSTERN_UPSTREAM_QUEUE_MAX_REQUESTS: String(CONNECTIONS),
-    // What is above is shed however fast the machine is.
+    // Requests above this are shed, however fast the machine is.
     POSTERN_GATEWAY_MAX_IN_FLIGHT: String(1.5 * CONNECTIONS),
   })
   callers = await Promise.all(Array.from({ length: WORKSPACES }, (_, number) => callerOf(`ws_${number}`)))
@@ -67,12 +67,12 @@ test('at more than three times what it can bear, what is accepted stays fast and
     say(`${CONNECTIONS} connections`, bearable)
     say(`${connections} connections`, flood)
     expect([...flood.statuses.keys()].sort()).toEqual([200, 503])
-    // Those that were still under way when the load ended may have cost something too.
+    // Requests still in flight when the load ended may have cost lookups, too.
     const shed = after.shed - before.shed
     expect(shed).toBeGreaterThan(0)
     expect(after.lookups - before.lookups).toBeLessThanOrEqual(flood.answers - shed + connections)
     expect(after.sent - before.sent).toBeLessThanOrEqual(ok(flood) + connections)
-    // Refused at once, they would come back twenty times for each that is accepted, and take its time.
+    // Without the delay, rejected clients would retry twenty times per accepted request and use up its processor time.
     expect(flood.answers).toBeLessThan(10 * ok(flood))
     slower = flood.p99Ms / unloaded.p99Ms
     done = acceptedPerSecond(flood) / acceptedPerSecond(bearable)
@@ -80,7 +80,7 @@ test('at more than three times what it can bear, what is accepted stays fast and
   expect(slower).toBeLessThan(5)
   expect(done).toBeGreaterThan(0.7)
 
-  await until('all is let in again', async () => {
+  await until('every request is accepted again', async () => {
     const figures = await load(8, 50)
     return figures.answers === ok(figures)
   })

@@ -18,7 +18,7 @@ beforeEach(() => world.upstream.reset())
 
 const ask = (bytes: string): Promise<RawAnswer> => exchange(world.gateway.urls.gateway, bytes)
 
-/** Another server might read them as another path, or they are none of ours: no key is asked for. */
+/** Other servers may normalise these to another path, or they are no routes: rejected before the key is read. */
 const NO_ROUTE = [
   `${BASE}/ws_1/%2e%2e/ws_2`,
   `${BASE}/ws_1/.%2E/ws_2`,
@@ -71,7 +71,7 @@ const NO_ROUTE = [
   '*',
 ]
 
-/** One segment to every server, and not the key's own. */
+/** A single segment for every server, but not the key's workspace. */
 const OTHER_WORKSPACE = [
   'ws_2',
   'ws_Z',
@@ -110,7 +110,7 @@ const OTHER_WORKSPACE = [
   'w'.repeat(5000),
 ]
 
-describe('a path that is not exactly a route of ours is the one 404, with a key or without, and goes nowhere', () => {
+describe('a path that is not exactly a route gets the same 404, with or without a key, and is not forwarded', () => {
   test.each(NO_ROUTE)('%s', async target => {
     expect(fingerprint(await ask(get(target, key.secret)))).toBe(nowhere)
     expect(fingerprint(await ask(get(target)))).toBe(nowhere)
@@ -118,17 +118,17 @@ describe('a path that is not exactly a route of ours is the one 404, with a key 
   })
 })
 
-describe('any other workspace is the same 404, however it is spelled, and for the key’s files as well', () => {
+describe('every other workspace gets the same 404, however it is spelled, and so do its files', () => {
   test.each(OTHER_WORKSPACE)('%s', async name => {
     expect(fingerprint(await ask(get(`${BASE}/${name}`, key.secret)))).toBe(nowhere)
     expect(fingerprint(await ask(get(`${BASE}/${name}/files?limit=5`, key.secret)))).toBe(nowhere)
-    // Whoever has no key learns nothing of any.
+    // A client without a key learns nothing about any workspace.
     expect((await ask(get(`${BASE}/${name}`))).status).toBe(401)
     expect(world.upstream.requests).toEqual([])
   })
 })
 
-test('raw control bytes in a target are refused by the parser, in our form', async () => {
+test("raw control bytes in a target get a 400 in the gateway's format", async () => {
   for (const byte of ['\0', '\x01', '\x7f', '\t']) {
     const answer = await ask(`GET ${BASE}/ws_1${byte} HTTP/1.1\r\nHost: gw\r\n\r\n`)
     expect([answer.status, JSON.parse(answer.body)]).toMatchObject([400, { code: 'invalid_request' }])
@@ -137,7 +137,7 @@ test('raw control bytes in a target are refused by the parser, in our form', asy
   expect(world.upstream.requests).toEqual([])
 })
 
-test('bytes beyond ASCII in a target never reach the upstream', async () => {
+test('non-ASCII bytes in a target never reach the upstream', async () => {
   for (const bytes of ['ws_1\xff', 'ws_1\xc0\xaf..', 'ws_1\xe2\x80\x8b']) {
     const answer = await ask(get(`${BASE}/${bytes}`, key.secret))
     expect([400, 404]).toContain(answer.status)
@@ -146,7 +146,7 @@ test('bytes beyond ASCII in a target never reach the upstream', async () => {
   expect(world.upstream.requests).toEqual([])
 })
 
-test('whatever a path was made of, the gateway is as it was', async () => {
+test('the gateway works as before after all these paths', async () => {
   expect((await ask(get(`${BASE}/ws_1`, key.secret))).status).toBe(200)
   expect(world.gateway.process.child.exitCode).toBeNull()
   expect(world.gateway.process.log.filter(line => Number(line['level']) >= 50)).toEqual([])

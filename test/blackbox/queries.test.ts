@@ -17,7 +17,7 @@ const ask = (target: string): Promise<RawAnswer> =>
   exchange(world.gateway.urls.gateway, get(target, key.secret))
 const targetsSeen = () => world.upstream.requests.map(request => request.split(' ')[1])
 
-describe('a query that two servers could read in two ways is a 400, and the upstream sees nothing of it', () => {
+describe('an ambiguous query gets a 400 and is not forwarded', () => {
   test.each([
     '?limit=1&limit=1000',
     '?limit[]=1',
@@ -54,24 +54,24 @@ describe('a query that two servers could read in two ways is a 400, and the upst
       400,
       'invalid_request',
     ])
-    // What was sent is not said back. Four digits alone may stand in a request id.
+    // The response does not repeat the query. Four digits alone may occur in a request id.
     expect(answer.head + answer.body).not.toMatch(/ws_2|9{9}|9007199254740993|__proto__|%0d/)
     expect(world.upstream.requests).toEqual([])
   })
 })
 
-test('a query beyond the length of a URL is refused as such, unread', async () => {
+test('a query longer than the URL limit gets a 414', async () => {
   expect((await ask(`${FILES}?${'a'.repeat(15_000)}`)).status).toBe(414)
   expect(world.upstream.requests).toEqual([])
 })
 
-test('a bare question mark is no query, and the default is the upstream’s own', async () => {
+test('a bare question mark counts as no query, and the upstream applies its own default', async () => {
   expect((await ask(`${FILES}?`)).status).toBe(200)
   expect((await ask(`${FILES}?limit=1000`)).status).toBe(200)
   expect(targetsSeen()).toEqual([FILES, `${FILES}?limit=1000`])
 })
 
-test('no parameter makes the gateway speak of another workspace than the key’s', async () => {
+test('no query parameter changes the workspace that the gateway forwards', async () => {
   for (const query of ['?workspace=ws_2', '?workspaceId=ws_2', '?limit=5']) {
     expect((await ask(`/api/v1/auth${query}`)).status).toBe(400)
     expect((await ask(`/api/v1/workspaces/ws_1${query}`)).status).toBe(400)

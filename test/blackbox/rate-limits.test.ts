@@ -17,7 +17,7 @@ const SETTINGS = {
   POSTERN_LIMITS_POLICIES: JSON.stringify(POLICIES),
   POSTERN_REDIS_COMMAND_TIMEOUT_MS: String(COMMAND_TIMEOUT_MS),
   POSTERN_LOG_LEVEL: 'warn',
-  // Also where an operator lets it pass.
+  // The upstream's field is dropped even if the operator allows it.
   POSTERN_GATEWAY_RESPONSE_HEADERS: 'Content-Type, Content-Length, RateLimit',
 }
 
@@ -39,7 +39,7 @@ afterAll(async () => {
 })
 
 let workspaces = 0
-/** A workspace that has not asked yet. */
+/** A workspace without any request so far. */
 async function workspace(keys = 1): Promise<{ id: string; keys: IssuedKey[]; files: string; path: string }> {
   const id = `ws_limit_${++workspaces}`
   const issued = await Promise.all(Array.from({ length: keys }, () => world.issue({ workspaceId: id })))
@@ -63,8 +63,8 @@ async function untilShared(opsUrl: string): Promise<void> {
   )
 }
 
-describe('what a client sees', () => {
-  test('is how it stands with each answer, and when to come again with the refusal, byte for byte', async () => {
+describe('a client sees', () => {
+  test('the remaining quota in each response, and Retry-After in the rejection, byte for byte', async () => {
     const { keys, files } = await workspace()
     const answers: RawAnswer[] = []
     for (let asked = 0; asked < 4; asked++) answers.push(await ask(files, keys[0]))
@@ -91,7 +91,7 @@ describe('what a client sees', () => {
     expect(refusal?.body).toBe('{"code":"rate_limited","error":"Too many requests"}')
   })
 
-  test('names every policy that applies in one list, and of a refusal those that refuse', async () => {
+  test('every applicable policy in one list, and in a rejection those that were exceeded', async () => {
     const { keys, path } = await workspace()
     const [first, , third] = [await ask(path, keys[0]), await ask(path, keys[0]), await ask(path, keys[0])]
     expect(field(first, 'ratelimit-policy')).toBe('"burst";q=2;w=1000, "wide";q=100000;w=3600')
@@ -101,7 +101,7 @@ describe('what a client sees', () => {
     expect(Number(field(third, 'retry-after'))).toBeGreaterThan(900)
   })
 
-  test('is said with whatever the upstream answers, and is not the upstream’s to say', async () => {
+  test("the gateway's fields on every upstream response, never the upstream's own", async () => {
     const { keys, files } = await workspace()
     world.upstream.answer = () => jsonAnswer(500, '{}', 'RateLimit: "other";r=9;t=9')
     const failed = await ask(files, keys[0])
@@ -113,15 +113,15 @@ describe('what a client sees', () => {
     ])
   })
 
-  test('is nothing on a route that no policy is about', async () => {
+  test('no such fields on a route without a policy', async () => {
     const { keys } = await workspace()
     const answer = await ask('/api/v1/auth', keys[0])
     expect([answer.status, answer.head.toLowerCase().includes('ratelimit')]).toEqual([200, false])
   })
 })
 
-describe('what is counted', () => {
-  test('follows the workspace: another key of it, at another gateway, gives no more', async () => {
+describe('requests are counted', () => {
+  test('per workspace: another key of it at another gateway gives no extra quota', async () => {
     const { keys, files } = await workspace(2)
     const statuses: number[] = []
     for (let asked = 0; asked < 6; asked++) {
@@ -133,14 +133,14 @@ describe('what is counted', () => {
     expect((await ask(stranger.files, stranger.keys[0])).status).toBe(200)
   })
 
-  test('follows the key, where a policy says so: the others of its workspace go on', async () => {
+  test('per key if a policy says so: other keys of the workspace are unaffected', async () => {
     const { keys, path } = await workspace(2)
     const statuses: number[] = []
     for (const key of [0, 0, 0, 1, 1, 1]) statuses.push((await ask(path, keys[key])).status)
     expect(statuses).toEqual([200, 200, 429, 200, 200, 429])
   })
 
-  test('is never a request that any other check refuses', async () => {
+  test('only if no other check rejects them', async () => {
     const { id, keys, files } = await workspace()
     const narrow = await world.issue({ workspaceId: id, scopes: ['workspace:read'] })
     const stranger = (await workspace()).keys[0]
@@ -157,7 +157,7 @@ describe('what is counted', () => {
     expect(field(await ask(files, keys[0]), 'ratelimit')).toBe('"hour";r=2;t=3600')
   })
 
-  test('is decided once in the metrics: by policy, outcome and who counted', async () => {
+  test('once in the metrics: by policy, outcome and counting place', async () => {
     const { keys, files } = await workspace()
     const before = await scrape(world.gateway.urls.ops)
     for (let asked = 0; asked < 5; asked++) await ask(files, keys[0])
@@ -172,7 +172,7 @@ describe('what is counted', () => {
   })
 })
 
-test('without policies there is nothing of all this: no field, no series, no connection', async () => {
+test('not at all without policies: no field, no series, no connection', async () => {
   const connections = async () => String(await world.redis.admin.call('CLIENT', 'LIST')).split('\n').length
   const before = await connections()
   const plain = await startPostern('gateway', world.env)
@@ -183,12 +183,12 @@ test('without policies there is nothing of all this: no field, no series, no con
   expect(sumOf(await scrape(plain.urls.ops), DECISIONS)).toBe(0)
   expect([...(await scrape(plain.urls.ops)).keys()].filter(name => name.startsWith(DECISIONS))).toEqual([])
   expect(await readiness(plain.urls.ops)).toMatchObject({ limits: 'off' })
-  // One that reads and one that hears; a third would be for counting.
+  // One that reads and one that subscribes; counting would need a third.
   expect((await connections()) - before).toBe(2)
 })
 
-describe('a Redis that is frozen under load', () => {
-  test('costs a few requests the deadline and none its answer; from then on each gateway grants its part', async () => {
+describe('Redis that is frozen under load', () => {
+  test('delays a few requests by the timeout and fails none; afterwards each gateway grants its share', async () => {
     const generous = [{ name: 'wide', per: 'workspace', requests: 1_000_000, windowSeconds: 3600 }]
     const settings = {
       ...SETTINGS,
@@ -234,18 +234,18 @@ describe('a Redis that is frozen under load', () => {
     expect((await decided('redis')) - counted).toBe(20)
     const sent = [...statuses.values()].reduce((sum, count) => sum + count, 0)
     process.stdout.write(
-      `\nRedis frozen, one client in a row: ${sent} requests, ${sent - (statuses.get(200) ?? 0)} failed or wrong, ${local} counted locally, ${slow} waited for the deadline of ${COMMAND_TIMEOUT_MS} ms, Redis counts again after ${Math.round(recoveredMs)} ms\n`,
+      `\nRedis frozen, one client: ${sent} requests, ${sent - (statuses.get(200) ?? 0)} failed or wrong, ${local} counted locally, ${slow} delayed by the timeout of ${COMMAND_TIMEOUT_MS} ms, Redis counts again after ${Math.round(recoveredMs)} ms\n`,
     )
     expect([...statuses.keys()]).toEqual([200])
-    // Five until the breaker opens; with them one lookup of the key, which is verified anew while nothing is heard.
+    // Five until the circuit breaker opens, and one lookup of the key, which is verified again while disconnected.
     expect(slow).toBeLessThanOrEqual(6)
   }, 60_000)
 
-  test('and one that is gone altogether costs no request anything, and the limits still hold', async () => {
+  test('and that is down does not fail any request, and the limits still apply', async () => {
     const { keys, files } = await workspace()
     await world.redis.kill()
     await until(
-      'nobody counts in Redis',
+      'limits are counted locally',
       async () => (await readiness(world.gateway.urls.ops)).limits === 'local',
     )
     const statuses: number[] = []

@@ -12,7 +12,7 @@ import { SecretMount } from '../support/secret-mount.ts'
 import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
 
-/** The gateway shows the upstream a certificate; both that and the authorities are replaced while requests go on. */
+/** The gateway presents a client certificate to the upstream; the certificate and the authorities change under load. */
 const [old, young] = [makeCertificates(2), makeCertificates(30)]
 const text = (file: string) => readFileSync(file, 'utf8')
 const SUCCESS = 'postern_config_last_reload_success'
@@ -22,7 +22,7 @@ let world: World
 let upstream: Server
 let secrets: SecretMount
 let gateway: Listening
-/** Fingerprints of the certificates that were shown, the last one last. */
+/** Fingerprints of the certificates presented, in order. */
 const shown: string[] = []
 
 beforeAll(async () => {
@@ -31,7 +31,7 @@ beforeAll(async () => {
   upstream = createServer({ ...old.server, ca, requestCert: true, rejectUnauthorized: true }, (_, response) =>
     response.setHeader('content-type', 'application/json').end('{}'),
   )
-  // Connections end after a few answers, so that new ones are made all the time.
+  // Connections close after a few responses, so that new ones are opened all the time.
   upstream.maxRequestsPerSocket = 3
   upstream.on('secureConnection', (socket: TLSSocket) =>
     shown.push(socket.getPeerX509Certificate()?.fingerprint256 ?? ''),
@@ -62,7 +62,7 @@ afterAll(async () => {
   for (const certificates of [old, young]) certificates.remove()
 })
 
-test('a client certificate and the authorities are replaced under load, and no request fails', async () => {
+test('a client certificate and the authorities are replaced under load without a failed request', async () => {
   const { secret } = await world.issue()
   const statuses = new Map<number, number>()
   let going = true
@@ -78,33 +78,33 @@ test('a client certificate and the authorities are replaced under load, and no r
   const clients = [client(), client(), client()]
   const someMore = async () => {
     const seen = shown.length
-    await until('some more connections are made', () => shown.length > seen + 20)
+    await until('further connections have been opened', () => shown.length > seen + 20)
   }
   const reads = (value: number) =>
-    until('the files are read', async () => (await scrapeOne(gateway.urls.ops, SUCCESS)) === value)
+    until('the files are reloaded', async () => (await scrapeOne(gateway.urls.ops, SUCCESS)) === value)
   await someMore()
   const [before] = shown
   const expiry = (await scrape(gateway.urls.ops)).get(EXPIRY) ?? 0
 
-  // One that changes files one by one: between the two, nothing fits.
+  // Files replaced one by one: in between, certificate and key do not match.
   const bundle = `${text(old.caFile)}${text(young.caFile)}`
   secrets.swap({ ca: bundle, cert: text(young.clientCertFile) })
   await reads(0)
   await someMore()
   expect(new Set(shown)).toEqual(new Set([before]))
   expect(gateway.process.log.findLast(({ level }) => level === 50)?.['problem']).toBe(
-    'upstream.tls.certFile: certificate and key are not of one pair',
+    'upstream.tls.certFile: the private key does not match the certificate',
   )
   expect((await scrape(gateway.urls.ops)).get(EXPIRY)).toBe(expiry)
 
   secrets.swap({ key: text(young.clientKeyFile) })
   await reads(1)
-  await until('the new certificate is shown', () => shown.at(-1) !== before)
+  await until('the new certificate is presented', () => shown.at(-1) !== before)
   await someMore()
   expect(shown.slice(-10)).toEqual(shown.slice(-10).map(() => shown.at(-1)))
   expect((await scrape(gateway.urls.ops)).get(EXPIRY)).toBeGreaterThan(expiry)
 
-  // The upstream's own certificate is now of the other authority.
+  // The upstream's own certificate is now issued by the other authority.
   upstream.setSecureContext({ ...young.server, ca: [text(young.caFile)] })
   await someMore()
   secrets.swap({ ca: 'no certificate at all' })
@@ -114,11 +114,11 @@ test('a client certificate and the authorities are replaced under load, and no r
   await Promise.all(clients)
   expect([...statuses.keys()]).toEqual([200])
   process.stdout.write(
-    `Certificates replaced under load: ${statuses.get(200)} answers, none of them failed\n`,
+    `Certificates replaced under load: ${statuses.get(200)} responses, none of them failed\n`,
   )
 })
 
-test('a terminal apart, SIGHUP reads everything again, and what needs a restart is named', async () => {
+test('without a terminal, SIGHUP reloads everything and names the settings that need a restart', async () => {
   const file = new SecretMount({ 'postern.yaml': 'log: { level: info }\ngateway: { maxInFlight: 7 }\n' })
   const started = await startPostern('gateway', { ...world.env, POSTERN_RELOAD_EVERY_SECONDS: '0' }, [
     '--config',
@@ -134,7 +134,7 @@ test('a terminal apart, SIGHUP reads everything again, and what needs a restart 
   expect(await scrapeOne(started.urls.ops, SUCCESS)).toBe(1)
   expect(await hash()).not.toBe(before)
 
-  // At `warn` there are no lines of requests any more.
+  // At `warn`, requests are not logged.
   const lines = started.process.lines.length
   expect((await fetch(`${started.urls.gateway}/`)).status).toBe(404)
   expect((await started.process.stop('SIGTERM')).code).toBe(0)
@@ -142,7 +142,7 @@ test('a terminal apart, SIGHUP reads everything again, and what needs a restart 
   file.remove()
 })
 
-test('an address that leads elsewhere is refused: only who signs in may change', async () => {
+test('a changed Redis address is rejected at reload: only user and password may change', async () => {
   const elsewhere = `redis://user:${randomBytes(8).toString('hex')}@127.0.0.1:1`
   const file = new SecretMount({ redis: world.redis.url })
   const { POSTERN_REDIS_URL: _, ...env } = world.env

@@ -11,7 +11,7 @@ import { SecretMount } from '../support/secret-mount.ts'
 import { ask, SteadyLoad } from '../support/steady-load.ts'
 import { until } from '../support/until.ts'
 
-/** Secrets change under running processes, in files that are swapped as Kubernetes swaps them. Nothing is restarted. */
+/** Secrets change while processes run, in files swapped as Kubernetes swaps them. No process restarts. */
 const token = () => randomBytes(24).toString('base64url')
 const [A, B] = [randomBytes(32), randomBytes(32)]
 const list = (...secrets: Buffer[]) => `${secrets.map(secret => secret.toString('base64')).join('\n')}\n`
@@ -46,7 +46,7 @@ beforeAll(async () => {
     POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
     POSTERN_DRAIN_DELAY_MS: '0',
     POSTERN_RELOAD_EVERY_SECONDS: '0.1',
-    // So that records are read again and again, and not once for the whole test.
+    // So that records are read all the time, not once in the whole test.
     POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.2',
   }
   console = await startPostern('console', {
@@ -57,7 +57,7 @@ beforeAll(async () => {
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   })
   gateway = await startPostern('gateway', { ...env, POSTERN_REDIS_USERNAME: 'gateway' })
-  await until('the gateway hears', async () => (await healthOf(gateway))['changes'] === 'connected')
+  await until('the gateway is connected', async () => (await healthOf(gateway))['changes'] === 'connected')
   load = new SteadyLoad(2)
   load.join(gateway.urls.gateway)
 })
@@ -72,13 +72,13 @@ afterAll(async () => {
 const healthOf = async ({ urls }: Listening) =>
   (await (await fetch(`${urls.ops}/readyz`)).json()) as Record<string, string>
 
-/** Swaps files, and waits until those whose they are have said that they read them. */
+/** Swaps files and waits until their readers report that they reloaded them. */
 async function swap(files: Readonly<Record<string, string>>, readers = [console, gateway]): Promise<void> {
   const before = await Promise.all(readers.map(({ urls }) => scrapeOne(urls.ops, TIMESTAMP)))
   secrets.swap(files)
   for (const [index, { urls }] of readers.entries()) {
     await until(
-      'the files are read',
+      'the files are reloaded',
       async () => (await scrapeOne(urls.ops, TIMESTAMP)) > (before[index] ?? 0),
     )
   }
@@ -97,10 +97,10 @@ async function issue(bearer = adminToken): Promise<{ status: number; id: string;
 const isSignedBy = (key: string, secret: Buffer) =>
   isWellFormedKey(key, { kind: 'signed', prefix: 'wsk_', signingKeys: [importSigningSecret(secret)] })
 
-test('a signing secret is replaced in three steps of which no client notices any', async () => {
+test('a signing secret is replaced in three steps that no client notices', async () => {
   const old = await issue()
   load.holders.push({ name: 'signed by A', secret: old.secret, expected: '200' })
-  await load.goOn(100)
+  await load.continueFor(100)
   await swap({ signing: list(A, B) })
   expect(isSignedBy((await issue()).secret, A)).toBe(true)
 
@@ -108,17 +108,17 @@ test('a signing secret is replaced in three steps of which no client notices any
   const young = await issue()
   expect(isSignedBy(young.secret, B)).toBe(true)
   load.holders.push({ name: 'signed by B', secret: young.secret, expected: '200' })
-  await load.goOn(100)
+  await load.continueFor(100)
   expect(load.wrong).toEqual([])
 
   load.holders.shift()
   await swap({ signing: list(B) })
   expect(await ask(gateway.urls.gateway, old.secret)).toBe('key_invalid')
-  await load.goOn(100)
+  await load.continueFor(100)
   expect(load.wrong).toEqual([])
 })
 
-test('an admin token that was replaced opens nothing any more, and the new one does at once', async () => {
+test('a replaced admin token stops working, and the new one works at once', async () => {
   const before = adminToken
   adminToken = token()
   await swap({ admin: adminToken }, [console])
@@ -132,7 +132,7 @@ test('the token between gateway and console is replaced at both ends', async () 
   expect(await ask(gateway.urls.gateway, secret)).toBe('200')
 })
 
-test('a new password at Redis is used for the next connection, and the old connection lives on', async () => {
+test('a new Redis password is used for the next connection, while the old connection stays open', async () => {
   const before = redisPassword
   redisPassword = token()
   for (const user of ['gateway', 'console']) await redis.addUser(user, `>${redisPassword}`)
@@ -143,32 +143,32 @@ test('a new password at Redis is used for the next connection, and the old conne
   expect(await scrapeOne(gateway.urls.ops, reconnects)).toBe(made)
 
   for (const user of ['gateway', 'console']) await redis.admin.call('CLIENT', 'KILL', 'USER', user)
-  await until('both are back', async () => {
+  await until('both are connected again', async () => {
     const [one, other] = [await healthOf(gateway), await healthOf(console)]
     return one['redis'] === 'ok' && one['changes'] === 'connected' && other['announcer'] === 'ready'
   })
   expect(await scrapeOne(gateway.urls.ops, reconnects)).toBeGreaterThan(made)
-  await load.goOn(100)
+  await load.continueFor(100)
   expect(load.wrong).toEqual([])
 })
 
-describe('what cannot be used changes nothing', () => {
+describe('invalid new values change nothing', () => {
   test.each([
     ['a signing secret that is too short', { signing: 'c2hvcnQ=\n', admin: token() }, 'SIGNING_SECRETS_FILE'],
     ['no signing secret', { signing: '' }, 'SIGNING_SECRETS_FILE'],
     ['a signing secret of zeros', { signing: list(Buffer.alloc(32)) }, 'SIGNING_SECRETS_FILE'],
     ['an empty token', { keyService: '' }, 'KEY_SERVICE_TOKEN_FILE'],
     ['a token that can be guessed', { keyService: 'guess-me-please' }, 'KEY_SERVICE_TOKEN_FILE'],
-    ['a token with a line break in it', { keyService: 'two\nlines' }, 'KEY_SERVICE_TOKEN_FILE'],
-  ])('%s: the last good values stay in use, all of them, and it is said why', async (_, broken, named) => {
+    ['a token that contains a line break', { keyService: 'two\nlines' }, 'KEY_SERVICE_TOKEN_FILE'],
+  ])('%s: all previous values stay in use, and the log says why', async (_, broken, named) => {
     const good = { signing: list(B), admin: adminToken, keyService: token() }
     await swap(good)
     const saidBefore = new Map([console, gateway].map(({ process }) => [process, process.log.length]))
     await swap(broken)
     for (const { urls, process } of [console, gateway]) {
       expect(await scrapeOne(urls.ops, SUCCESS)).toBe(0)
-      // The metric may be there before the line has come through the pipe.
-      const line = await until('it is said', () =>
+      // The metric may be updated before the line has come through the pipe.
+      const line = await until('the failure is logged', () =>
         process.log.slice(saidBefore.get(process)).findLast(({ level }) => level === 50),
       )
       expect(line).toMatchObject({ msg: 'settings reload failed, keeping the last good settings' })
@@ -181,7 +181,7 @@ describe('what cannot be used changes nothing', () => {
     expect([status, await ask(gateway.urls.gateway, secret)]).toEqual([201, '200'])
     await redis.admin.flushall()
     expect(await ask(gateway.urls.gateway, secret)).toBe('200')
-    await load.goOn(50)
+    await load.continueFor(50)
     expect(load.wrong).toEqual([])
 
     await swap(good)

@@ -7,7 +7,7 @@ import { field, get, RawClient } from '../support/raw-client.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 describe('settings', () => {
-  test('all mistakes are named at once, as their writer spelled them, with exit code 78', async () => {
+  test('all mistakes are reported together, with the name that the operator used, and exit code 78', async () => {
     const exit = await runPostern(['config', 'check', '--drain-delay-ms', 'soon'], {
       POSTERN_GATEWAY_PORT: 'tcp://10.0.0.1:8080',
       POSTERN_UPSTREAM_ULR: 'http://u',
@@ -44,13 +44,13 @@ describe('settings', () => {
     expect(exit.stderr).toContain('POSTERN_KEYS_SIGNING_SECRETS: holds one that is obviously not random')
   })
 
-  test.each(['gateway', 'console'])('%s refuses to start without what it needs', async command => {
+  test.each(['gateway', 'console'])('%s refuses to start without required settings', async command => {
     const exit = await runPostern([command])
     expect(exit.code).toBe(78)
     expect(exit.stderr).toContain('keys.signingSecrets')
   })
 
-  test('an unknown flag is a wrong command line', async () => {
+  test('an unknown flag is a usage error', async () => {
     const exit = await runPostern(['gateway', '--upstream-ulr', 'http://u'])
     expect(exit.code).toBe(64)
     expect(exit.stderr).toContain('--upstream-ulr')
@@ -72,7 +72,7 @@ describe('settings', () => {
     expect(exit.stdout).not.toContain(secret)
   })
 
-  test('config print shows routes and scopes as they are in the end, and can be read again', async () => {
+  test('config print shows the resulting routes and scopes, and its output is a valid configuration', async () => {
     const file = fileWith(
       'routes: { files: null, one: { path: "/one/{workspaceId}", scope: a } }\nscopes: { a: A }',
     )
@@ -84,7 +84,7 @@ describe('settings', () => {
     expect((await runPostern(['config', 'print', '--config', fileWith(stdout)])).stdout).toBe(stdout)
   })
 
-  test('help and version end well, a word that is no command does not', async () => {
+  test('help and version exit 0, an unknown command does not', async () => {
     expect((await runPostern(['--help'])).code).toBe(0)
     expect((await runPostern(['gateway', '--help'])).stdout).toContain('--upstream-url')
     expect((await runPostern(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+/)
@@ -102,7 +102,7 @@ describe('settings', () => {
   })
 })
 
-describe('with everything running', () => {
+describe('with all parts running', () => {
   let world: World
   let key: IssuedKey
   const WORKSPACE = '/api/v1/workspaces/ws_1'
@@ -114,7 +114,7 @@ describe('with everything running', () => {
   afterAll(() => world.stop())
   beforeEach(() => world.upstream.reset())
 
-  test('a port that is taken is said to be, and no stack is shown', async () => {
+  test('a port in use is reported without a stack trace', async () => {
     const exit = await runPostern(['gateway'], {
       ...world.env,
       POSTERN_GATEWAY_PORT: new URL(world.gateway.urls.gateway).port,
@@ -124,7 +124,7 @@ describe('with everything running', () => {
     expect(exit.stderr).toMatch(/^gateway\.port: port \d+ is already in use.*\n$/)
   })
 
-  test('secrets may come from files', async () => {
+  test('secrets can be read from files', async () => {
     const { mkdtemp, writeFile, rm } = await import('node:fs/promises')
     const directory = await mkdtemp('/tmp/postern-secret-')
     await writeFile(`${directory}/signing`, `${world.env['POSTERN_KEYS_SIGNING_SECRETS']}\n`)
@@ -140,7 +140,7 @@ describe('with everything running', () => {
     await rm(directory, { recursive: true })
   })
 
-  test('on SIGTERM it is not ready at once, serves for the delay, lets what is in flight end, and exits 0', async () => {
+  test('on SIGTERM it becomes unready at once, serves during the delay, completes requests in flight, and exits 0', async () => {
     const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_DELAY_MS: '1500' })
     const release = Promise.withResolvers<void>()
     world.upstream.hold = request => (request.includes('limit=9') ? release.promise : undefined)
@@ -166,7 +166,7 @@ describe('with everything running', () => {
     expect([exit.code, exit.stderr]).toEqual([0, ''])
   })
 
-  test('what hangs when it stops is ended by the deadline', async () => {
+  test('requests that hang during shutdown are aborted at the deadline', async () => {
     const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_TIMEOUT_MS: '200' })
     world.upstream.hold = () => new Promise(() => {})
     const hanging = new RawClient(gateway.urls.gateway)
@@ -176,7 +176,7 @@ describe('with everything running', () => {
     expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
   })
 
-  test('SIGTERM through npm reaches the program, and nothing is left behind', async () => {
+  test('SIGTERM sent to npm reaches the program, and no process remains', async () => {
     const { spawn } = await import('node:child_process')
     const { createInterface } = await import('node:readline')
     const { once } = (await import('node:events')).default
@@ -194,13 +194,13 @@ describe('with everything running', () => {
     expect(npm.exitCode ?? npm.signalCode).not.toBeNull()
   })
 
-  test('`listening` names the addresses that were taken', () => {
+  test('`listening` names the actual addresses', () => {
     for (const url of [world.gateway.urls.gateway, world.gateway.urls.ops, world.console.urls.console]) {
       expect(url).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d*$/)
     }
   })
 
-  test('the gateway starts and is ready with Redis, console and upstream all away, and says what is degraded', async () => {
+  test('the gateway starts and is ready while Redis, console and upstream are down, and names what is degraded', async () => {
     const gateway = await startPostern('gateway', {
       ...world.env,
       POSTERN_REDIS_URL: 'redis://127.0.0.1:1',
@@ -218,7 +218,7 @@ describe('with everything running', () => {
     await gateway.process.stop()
   })
 
-  test('more requests than may be in flight are refused at once, without a lookup', async () => {
+  test('requests above the in-flight limit are rejected at once, without a lookup', async () => {
     const gateway = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_MAX_IN_FLIGHT: '2' })
     const release = Promise.withResolvers<void>()
     world.upstream.hold = () => release.promise
@@ -234,7 +234,7 @@ describe('with everything running', () => {
     await gateway.process.stop()
   })
 
-  test('a client that is slow with its request is refused, one that never began is let go in silence', async () => {
+  test('a client that sends its request too slowly is rejected; one that sends nothing is disconnected without a response', async () => {
     const gateway = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '200' })
     const slow = new RawClient(gateway.urls.gateway)
     const silent = new RawClient(gateway.urls.gateway)
@@ -245,7 +245,7 @@ describe('with everything running', () => {
     await gateway.process.stop()
   })
 
-  test('an upstream that is away is 502, one that does not answer 504, and neither tells its address', async () => {
+  test('an unreachable upstream gives 502, an unresponsive one 504, and neither reveals its address', async () => {
     const away = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1' })
     const slow = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300' })
     world.upstream.hold = () => new Promise(() => {})
@@ -262,7 +262,7 @@ describe('with everything running', () => {
     }
   })
 
-  test('a truncated answer never looks whole', async () => {
+  test('a truncated upstream response never looks complete', async () => {
     world.upstream.answer = () =>
       'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a":'
     world.upstream.endAfterAnswer = true
@@ -272,7 +272,7 @@ describe('with everything running', () => {
     expect(client.received.toString()).not.toContain('\r\n0\r\n\r\n')
   })
 
-  test('a route and fixed headers of the operator are configuration alone', async () => {
+  test('an operator adds a route and fixed headers by configuration alone', async () => {
     const { mkdtemp, writeFile, rm } = await import('node:fs/promises')
     const directory = await mkdtemp('/tmp/postern-config-')
     await writeFile(`${directory}/token`, 'svc-secret\n')

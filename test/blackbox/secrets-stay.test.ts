@@ -14,16 +14,16 @@ import { until } from '../support/until.ts'
 const WORKSPACE = '/api/v1/workspaces/ws_1'
 const random = () => randomBytes(24).toString('base64url')
 
-/** Everything that must stay where it was put. */
+/** Secrets that must not appear in any output. */
 const planted: Record<string, string> = {
   'admin token': random(),
   'key service token': random(),
   'signing secret': randomBytes(32).toString('base64'),
   'Redis password': random(),
 }
-/** It goes to the upstream, with each request, and nowhere else. */
+/** Sent to the upstream with each request, and to no other place. */
 const SERVICE_TOKEN = random()
-/** What it was put into by mistake, or is of others: no output may hold it. */
+/** A key in the wrong place, or another client's key: no output may contain it. */
 const CANARY = `canary-${random()}`
 
 const ISSUE = '{"name":"canaries","scopes":["workspace:read","files:read"]}'
@@ -85,7 +85,7 @@ afterAll(async () => {
   await rm(databaseFolder, { recursive: true, force: true })
 })
 
-test('after a run with everything that goes wrong, no secret is in any output, and none is at rest', {
+test('after a run in which everything fails once, no secret is in any output or store', {
   timeout: 60_000,
 }, async () => {
   const answers: RawAnswer[] = []
@@ -122,12 +122,12 @@ test('after a run with everything that goes wrong, no secret is in any output, a
   await collect(answers)
   for (const [output, text] of outputs) expect([output, text.length > 0]).toEqual([output, true])
   expect(leaks()).toEqual([])
-  // What looks must be able to find.
+  // The search must be able to find them.
   outputs.set('control', `${CANARY} ${Buffer.from(SERVICE_TOKEN).toString('base64')} ${key}`)
   expect(leaks()).toEqual(['key 0 in control', 'service token in control', 'canary in control'])
 })
 
-/** In every field that goes on to the upstream, is logged or decides a trace: the request's own key, and another's. */
+/** Puts the request's own key and another key in every field that is forwarded, logged or controls tracing. */
 async function sendKeysInSecondPlaces(
   ask: (bytes: string) => Promise<unknown>,
   key: string,
@@ -144,18 +144,18 @@ async function sendKeysInSecondPlaces(
     }
     await ask(`GET ${WORKSPACE} HTTP/1.1\r\nHost: ${stray}\r\nAuthorization: Bearer ${key}\r\n\r\n`)
   }
-  // Of requests that are refused there is a line in the log, too.
+  // Rejected requests are logged, too.
   const outside = planted['admin token'] ?? ''
   await ask(get(WORKSPACE, undefined, `X-Request-Id: ${key}`))
   await ask(get('/', `${key}x`, `X-Request-Id: ${key}x`))
   await ask(get(WORKSPACE, outside, `X-Request-Id: ${outside}`))
   await ask(get(`${WORKSPACE}/things/${other}`, key))
   await ask(get(`${WORKSPACE}/things/1?cursor=${other}`, key))
-  // A header less is no reason to refuse a request; a key in its target is.
+  // A header field with a key is dropped; a target with a key is rejected.
   expect(upstream.requests).toHaveLength(served + 46)
 }
 
-/** Every way in which an upstream can fail, each with all that it knows in its answer. */
+/** Makes an upstream fail in every way, each time with every secret it knows in the response. */
 async function failInEveryWay(ask: () => Promise<unknown>): Promise<void> {
   const inside = `{"stack":"${CANARY}","error":"${CANARY}"}`
   for (const bytes of [
@@ -176,7 +176,7 @@ async function failInEveryWay(ask: () => Promise<unknown>): Promise<void> {
   upstream.answer = () => jsonAnswer(200, '{}')
 }
 
-/** Calls to the admin API that succeed and that fail, each with a secret where one might be written down. */
+/** Successful and failing admin API calls, each with a secret where one might be recorded. */
 async function administer(keys: readonly { id: string; secret: string }[]): Promise<void> {
   const [first, second] = keys
   const calls: [
@@ -196,7 +196,7 @@ async function administer(keys: readonly { id: string; secret: string }[]): Prom
     ['GET', '/workspaces/ws_1/keys', undefined, CANARY],
     ['GET', '/workspaces/ws_1/keys', undefined, first?.secret],
     ['POST', '/workspaces/ws_1/keys', `{"name":"a ${first?.secret}","scopes":["files:read"]}`],
-    // Each in its request id, which stands in the log and in the audit trail.
+    // Each in the request id, which is in the log and the audit trail.
     ['POST', '/workspaces/ws_1/keys', ISSUE, undefined, first?.secret],
     ['POST', '/workspaces/ws_1/keys', ISSUE, undefined, planted['admin token']],
     ['GET', '/workspaces/ws_1/audit'],
@@ -204,7 +204,7 @@ async function administer(keys: readonly { id: string; secret: string }[]): Prom
   for (const [method, path, body, token, requestId] of calls) {
     const response = await admin(method, path, body, token, requestId)
     const text = await response.text()
-    // A new key is said once, here; it is planted from now on, and this answer is the only one that may hold it.
+    // A new key is shown once, in this response; from here on no other output may contain it.
     const issued = /"secret":"(wsk_[^"]+)"/.exec(text)?.[1]
     if (issued === undefined) outputs.set(`admin ${method} ${path.slice(0, 20)} ${outputs.size}`, text)
     else planted[`key issued in call ${Object.keys(planted).length}`] = issued
@@ -238,7 +238,7 @@ async function issue(): Promise<{ id: string; secret: string }> {
   return { id: json.key.id, secret: json.secret }
 }
 
-/** Of the right form, so that it is looked for everywhere. */
+/** Well formed, so that it is looked up in every store. */
 async function unknownKey(): Promise<string> {
   const { importSigningSecret, mintSecret } = await import('../../src/domain/key/secret.ts')
   const signing = importSigningSecret(Buffer.from(planted['signing secret'] ?? '', 'base64'))
@@ -261,7 +261,7 @@ async function collect(answers: readonly RawAnswer[]): Promise<void> {
   const names = await redis.admin.keys('*')
   const records = await Promise.all(names.map(name => redis.admin.get(name)))
   outputs.set('Redis', [...names, ...records].join('\n'))
-  // What was not yet sent or said is so at the end, the traces among it.
+  // Outputs that are flushed on exit, traces among them.
   const ends = await Promise.all([gateway.process.stop('SIGTERM'), console.process.stop('SIGTERM')])
   outputs.set('log of the gateway', `${ends[0]?.stdout}\n${ends[0]?.stderr}`)
   outputs.set('log of the console', `${ends[1]?.stdout}\n${ends[1]?.stderr}`)
@@ -270,7 +270,7 @@ async function collect(answers: readonly RawAnswer[]): Promise<void> {
   outputs.set('database', files.join('\n'))
 }
 
-/** In the spellings that a program gives a text without meaning to. */
+/** Encodings in which a program may emit a text unintentionally. */
 function spellings(secret: string): string[] {
   const bytes = Buffer.from(secret)
   return [secret, encodeURIComponent(secret), bytes.toString('base64'), bytes.toString('hex')].map(text =>

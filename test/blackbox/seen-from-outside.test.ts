@@ -24,7 +24,7 @@ const sample = async (name: string) =>
   )
 
 describe('logs', () => {
-  test('one line a request, however it ends, with the key’s id and never a secret', async () => {
+  test("there is one line per request, however it ends, with the key's id and never a secret", async () => {
     const canary = 'canary-in-a-place-where-a-key-was-put-by-mistake'
     const lines = [
       `Cookie: ${canary}`,
@@ -59,14 +59,14 @@ describe('logs', () => {
     for (const line of process.lines) expect(() => JSON.parse(line) as unknown).not.toThrow()
   })
 
-  test('a client that leaves is counted and logged, and the upstream is freed', async () => {
+  test('a client that disconnects is counted and logged, and the upstream request is cancelled', async () => {
     world.upstream.reset()
     world.upstream.hold = () => new Promise(() => {})
     const client = new RawClient(world.gateway.urls.gateway)
     client.send(get(WORKSPACE, key.secret, 'X-Request-Id: leaver'))
     await expect.poll(() => world.upstream.requests.length).toBe(1)
     const { ended } = world.upstream
-    // A client that only closes its side still gets its answer: one that resets wants none.
+    // A client that half-closes still gets its response; one that resets does not want it.
     client.socket.resetAndDestroy()
     const line = await world.gateway.process.logged(entry => entry['requestId'] === 'leaver')
     expect(line).toMatchObject({ aborted: 'waiting', keyId: key.id })
@@ -77,7 +77,7 @@ describe('logs', () => {
 })
 
 describe('metrics', () => {
-  test('requests, decisions, lookups, Redis, upstream and change lag are counted', async () => {
+  test('count requests, decisions, lookups, Redis commands, upstream requests and invalidation lag', async () => {
     const before = await sample('postern_auth_decisions_total{decision="permitted",reason="ok"}')
     const doomed = await world.issue()
     await ask(get(WORKSPACE, doomed.secret))
@@ -109,7 +109,7 @@ describe('metrics', () => {
     expect(await sample('postern_redis_up')).toBe(1)
   })
 
-  test('closed sets of labels stand at zero from the start', async () => {
+  test('start all children of closed label sets at zero', async () => {
     const text = await metrics()
     for (const name of [
       'postern_auth_decisions_total{decision="denied",reason="key_store_unavailable"}',
@@ -122,7 +122,7 @@ describe('metrics', () => {
     }
   })
 
-  test('no label holds what a client sent, nor a key or workspace', async () => {
+  test('contain no client input, key or workspace in labels', async () => {
     for (let index = 0; index < 200; index++) {
       const client = new RawClient(world.gateway.urls.gateway)
       client.send(
@@ -135,14 +135,14 @@ describe('metrics', () => {
     expect(text.split('\n').filter(line => line.startsWith('postern_')).length).toBeLessThan(2000)
   })
 
-  test('the public port knows nothing of probes and metrics, the ops port nothing else', async () => {
+  test('are served on the ops port alone, with the probes; the ops port serves nothing else', async () => {
     for (const path of ['/metrics', '/livez', '/readyz']) expect((await ask(get(path))).status).toBe(404)
     expect((await fetch(`${world.gateway.urls.ops}/api/v1/auth`)).status).toBe(404)
     expect((await fetch(`${world.gateway.urls.ops}/livez`)).status).toBe(200)
   })
 })
 
-test('a trace goes through', async () => {
+test('a trace context is propagated', async () => {
   world.upstream.reset()
   await ask(get(WORKSPACE, key.secret, `traceparent: ${TRACE}`, 'tracestate: vendor=1'))
   expect(world.upstream.requests[0]).toMatch(new RegExp(`traceparent: ${TRACE}`, 'i'))

@@ -24,14 +24,14 @@ const FILES = `${WORKSPACE}/files`
 let world: World
 let key: IssuedKey
 let answerAll: () => void
-/** One that keeps answers. */
+/** A gateway with a response cache. */
 let keeper: Listening
 
 beforeAll(async () => {
   world = await startWorld(SETTINGS)
   keeper = await startPostern('gateway', { ...world.env, ...KEEPING })
   await until(
-    'it hears',
+    'the gateway is connected',
     async () => (await scrapeOne(keeper.urls.ops, 'postern_key_invalidation_connected')) === 1,
   )
   key = await world.issue()
@@ -40,7 +40,7 @@ afterAll(async () => {
   await keeper.process.stop()
   await world.stop()
 })
-/** The upstream answers when it is told to, and says to whom. */
+/** The upstream responds when the test says so, and names the key in the response. */
 beforeEach(() => {
   const { promise, resolve } = Promise.withResolvers<void>()
   world.upstream.reset()
@@ -53,13 +53,13 @@ const ask = (target: string, { secret }: IssuedKey, ...lines: string[]) =>
   exchange(world.gateway.urls.gateway, get(target, secret, ...lines))
 const inFlight = (count: number, opsUrl = world.gateway.urls.ops) =>
   until(
-    `${count} are in flight`,
+    `${count} requests are in flight`,
     async () => (await scrapeOne(opsUrl, 'postern_http_requests_in_flight')) === count,
   )
 const atUpstream = (count: number) =>
-  until(`${count} came to the upstream`, () => world.upstream.requests.length >= count)
+  until(`${count} requests reached the upstream`, () => world.upstream.requests.length >= count)
 
-test('keys of one workspace share an answer, each with a request id, a line of log and figures of its own', async () => {
+test('keys of one workspace share a response, each with its own request id, log line and metrics', async () => {
   const other = await world.issue()
   const before = await scrape(world.gateway.urls.ops)
   const asked = [
@@ -80,7 +80,7 @@ test('keys of one workspace share an answer, each with a request id, a line of l
   expect(answers.map(answer => field(answer, 'X-Request-Id'))).toEqual(['share-a', 'share-b', 'share-c'])
   expect(world.upstream.requests).toHaveLength(1)
 
-  const lines = await until('each has its line', () => {
+  const lines = await until('each request has its log line', () => {
     const found = world.gateway.process.log.filter(line => String(line['requestId']).startsWith('share-'))
     return found.length === 3 && found
   })
@@ -95,7 +95,7 @@ test('keys of one workspace share an answer, each with a request id, a line of l
   expect(grown('postern_upstream_requests_total')).toBe(1)
 })
 
-test('no two workspaces share one, and no two sets of scopes', async () => {
+test('different workspaces or scopes never share a response', async () => {
   const keys = [
     ['ws_1', ALL_SCOPES],
     ['ws_1', ['files:read']],
@@ -106,22 +106,25 @@ test('no two workspaces share one, and no two sets of scopes', async () => {
     keys.map(async ([workspaceId, scopes]) => {
       const issued = await world.issue({ workspaceId, scopes: [...scopes] })
       const target = `/api/v1/workspaces/${workspaceId}/files`
-      return { answers: [ask(target, issued), ask(target, issued)], told: [workspaceId, scopes.join(' ')] }
+      return {
+        answers: [ask(target, issued), ask(target, issued)],
+        expected: [workspaceId, scopes.join(' ')],
+      }
     }),
   )
   await inFlight(2 * keys.length)
   await atUpstream(keys.length)
   answerAll()
-  for (const { answers, told } of asked) {
+  for (const { answers, expected } of asked) {
     for (const { body } of await Promise.all(answers)) {
       const said = new Map((JSON.parse(body) as string[]).map(line => line.split(': ') as [string, string]))
-      expect([said.get('x-postern-workspace-id'), said.get('x-postern-scopes')]).toEqual(told)
+      expect([said.get('x-postern-workspace-id'), said.get('x-postern-scopes')]).toEqual(expected)
     }
   }
   expect(world.upstream.requests).toHaveLength(keys.length)
 })
 
-test('each is checked by itself: who may not ask is refused at once, whatever is being answered to others', async () => {
+test('every request is authorized by itself: one without permission is rejected at once, also while others wait', async () => {
   const [revoked, unscoped] = await Promise.all([world.issue(), world.issue({ scopes: ['workspace:read'] })])
   const foreign = await world.issue({ workspaceId: 'ws_9' })
   await world.revoke(revoked.id)
@@ -141,21 +144,24 @@ test('each is checked by itself: who may not ask is refused at once, whatever is
   expect(world.upstream.requests).toHaveLength(1)
 })
 
-test('a key that is revoked while it waits is like one that is being answered, and lets nobody in after it', async () => {
+test('a key revoked while its request waits still gets that response, but no later one', async () => {
   const leaving = await world.issue()
   const asked = [ask(WORKSPACE, leaving), ask(WORKSPACE, leaving), ask(WORKSPACE, key)]
   await inFlight(3)
   await world.revoke(leaving.id)
-  await until('the revocation is heard', async () => (await ask('/api/v1/auth', leaving)).status === 401)
+  await until(
+    'the gateway has applied the revocation',
+    async () => (await ask('/api/v1/auth', leaving)).status === 401,
+  )
   const late = await ask(WORKSPACE, leaving)
   expect([late.status, JSON.parse(late.body).code]).toEqual([401, 'key_revoked'])
   answerAll()
-  // Theirs was permitted when they asked; that the first of them has lost its key is nothing to the third.
+  // Their requests were permitted when they arrived; the revocation of the first key does not affect the third.
   expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200])
   expect(world.upstream.requests).toHaveLength(1)
 })
 
-test('a gateway that drains answers all who wait for one answer', async () => {
+test('a draining gateway responds to every waiter of a shared response', async () => {
   const gateway = await startPostern('gateway', { ...world.env, ...SETTINGS })
   const asked = Array.from({ length: 5 }, () => exchange(gateway.urls.gateway, get(WORKSPACE, key.secret)))
   await inFlight(5, gateway.urls.ops)
@@ -169,14 +175,14 @@ test('a gateway that drains answers all who wait for one answer', async () => {
 
 const askKeeper = (target: string, { secret }: IssuedKey, ...lines: string[]) =>
   exchange(keeper.urls.gateway, get(target, secret, ...lines))
-/** The upstream lets everything be kept, for as long as the test takes. */
+/** The upstream allows caching for longer than the test takes. */
 function keepable(): void {
   world.upstream.hold = () => undefined
   world.upstream.answer = request =>
     jsonAnswer(200, JSON.stringify(request.split('\r\n')), 'Cache-Control: max-age=600', 'ETag: "7"')
 }
 
-test('what is kept is found by each key of its workspace and scopes, and by nobody else', async () => {
+test('a cached response is served to keys of the same workspace and scopes, and to no other', async () => {
   keepable()
   const [same, unscoped, foreign] = await Promise.all([
     world.issue({ workspaceId: 'ws_k' }),
@@ -201,7 +207,7 @@ test('what is kept is found by each key of its workspace and scopes, and by nobo
   expect(world.upstream.requests).toHaveLength(3)
 })
 
-test('what is kept outlives no key: revoked or without the scope, it is refused as ever', async () => {
+test('a cached response is never served to a revoked key or one without the scope', async () => {
   keepable()
   const workspaceId = 'ws_m'
   const target = `/api/v1/workspaces/${workspaceId}/files`
@@ -216,13 +222,16 @@ test('what is kept outlives no key: revoked or without the scope, it is refused 
   }
   expect(world.upstream.requests).toHaveLength(1)
   await world.revoke(revoked.id)
-  await until('the revocation is heard', async () => (await askKeeper(target, revoked)).status === 401)
+  await until(
+    'the gateway has applied the revocation',
+    async () => (await askKeeper(target, revoked)).status === 401,
+  )
   expect(JSON.parse((await askKeeper(target, revoked)).body).code).toBe('key_revoked')
   expect(JSON.parse((await askKeeper(target, unscoped)).body).code).toBe('scope_missing')
   expect(JSON.parse((await askKeeper(target, unscoped, 'If-None-Match: "7"')).body).code).toBe(
     'scope_missing',
   )
-  // Whoever is still good finds what the revoked one left.
+  // Valid keys still get the response that the revoked key's request cached.
   expect((await askKeeper(target, good)).status).toBe(200)
   expect(world.upstream.requests).toHaveLength(1)
 })

@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const KEYS = '/workspaces/ws_1/keys'
 
-test('people stay signed in while the console is replaced, and no log says what they signed in with', async () => {
+test('users stay signed in while the console is replaced, and no log contains their credentials', async () => {
   const directory = temporaryDirectory()
   const port = await freePort()
   const origin = `http://127.0.0.1:${port}`

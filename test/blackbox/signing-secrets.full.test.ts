@@ -38,7 +38,7 @@ beforeAll(async () => {
     POSTERN_ADMIN_TOKEN: adminToken,
     POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
     POSTERN_DRAIN_DELAY_MS: '0',
-    // So that records are read again and again, and not once for the whole test.
+    // So that records are read all the time, not once in the whole test.
     POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.2',
   }
   load = new SteadyLoad(4)
@@ -51,10 +51,10 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-test('a signing secret is replaced, and no client notices', { timeout: 120_000 }, async () => {
+test('a signing secret is replaced without any client noticing', { timeout: 120_000 }, async () => {
   await restartConsole(list(A))
   await replaceGateways(list(A))
-  const revoked = await issue('revoked before all')
+  const revoked = await issue('revoked before the change')
   await revoke(revoked.id)
   hold('revoked', revoked.secret, 'key_revoked')
   hold(
@@ -64,42 +64,42 @@ test('a signing secret is replaced, and no client notices', { timeout: 120_000 }
   )
   const old = [await issue('old 1'), await issue('old 2'), await issue('old 3')]
   for (const key of old) hold('old', key.secret)
-  await load.goOn()
+  await load.continueFor()
 
-  // Everybody learns of B before anything is signed with it.
+  // Every process learns B before anything is signed with it.
   await replaceGateways(list(A, B))
   await restartConsole(list(A, B))
   const still = await issue('signed by A')
-  expect([isSignedBy(still.secret, A), await madeMacOf(still.secret)]).toEqual([true, 'A'])
+  expect([isSignedBy(still.secret, A), await signerOf(still.secret)]).toEqual([true, 'A'])
   hold('still', still.secret)
-  await load.goOn()
+  await load.continueFor()
 
-  // B signs. Gateways come after the console here, and before it elsewhere: neither order matters any more.
+  // B signs. Here gateways restart after the console, elsewhere before it: the order no longer matters.
   await restartConsole(list(B, A))
   const young = await issue('signed by B')
-  expect([isSignedBy(young.secret, B), await madeMacOf(young.secret)]).toEqual([true, 'B'])
+  expect([isSignedBy(young.secret, B), await signerOf(young.secret)]).toEqual([true, 'B'])
   hold('young', young.secret)
-  await load.goOn()
+  await load.continueFor()
   await replaceGateways(list(B, A))
-  await load.goOn()
+  await load.continueFor()
 
-  // Records that Redis lost come back with a MAC by B; a gateway that was forgotten, and knows only A, asks the console.
+  // Lost records return to Redis with a MAC by B. A gateway that was left behind with A alone asks the console.
   await redis.admin.flushall()
-  await until('the records are back', async () => (await madeMacOf(old[0]?.secret ?? '')) === 'B')
+  await until('the records are back in Redis', async () => (await signerOf(old[0]?.secret ?? '')) === 'B')
   const forgotten = await startUnconnected(list(A))
   for (const key of [...old, still]) expect(await ask(forgotten.urls.gateway, key.secret)).toBe('200')
   expect(await ask(forgotten.urls.gateway, revoked.secret)).toBe('key_revoked')
-  // What B has signed it cannot know: that is why everybody learns of B first.
+  // It cannot verify keys signed with B, which is why every process must learn B first.
   expect(await ask(forgotten.urls.gateway, young.secret)).toBe('key_invalid')
-  // Nor is it connected, for it cannot verify heartbeats.
+  // It is not connected either, because it cannot verify heartbeats.
   const sample = (name: string) => scrapeOne(forgotten.urls.ops, name)
   const unverified = () => sample('postern_key_invalidations_total{result="unverified"}')
   await until('three heartbeats have arrived', async () => (await unverified()) >= 3)
   expect(await sample('postern_key_invalidation_connected')).toBe(0)
   await forgotten.process.stop()
-  await load.goOn()
+  await load.continueFor()
 
-  // The clients change to keys of their own signed by B, and only then A goes.
+  // Clients change to keys signed with B, and only then A is removed.
   for (const [number, key] of [...old, still].entries()) {
     const successor = await issue(`successor ${number}`)
     hold(`successor ${number}`, successor.secret)
@@ -107,15 +107,15 @@ test('a signing secret is replaced, and no client notices', { timeout: 120_000 }
     await revoke(key.id)
   }
   drop(revoked.secret)
-  await load.goOn()
+  await load.continueFor()
   await replaceGateways(list(B))
   await restartConsole(list(B))
   for (const key of old) hold('gone', key.secret, 'key_invalid')
-  await load.goOn()
+  await load.continueFor()
 
   await load.stop()
   expect(load.wrong).toEqual([])
-  process.stdout.write(`Signing secret replaced under load: ${load.answered} answers, none of them wrong\n`)
+  process.stdout.write(`Signing secret replaced under load: ${load.answered} responses, none of them wrong\n`)
 })
 
 function hold(name: string, secret: string, expected = '200'): void {
@@ -127,7 +127,7 @@ function drop(secret: string): void {
   load.holders.splice(at, 1)
 }
 
-/** One after another, each new one ready before the old one gets no more requests and is stopped. */
+/** One after another: the new gateway is ready before the old one stops getting requests and exits. */
 async function replaceGateways(signingSecrets: string): Promise<void> {
   const old = gateways
   gateways = []
@@ -143,7 +143,7 @@ async function replaceGateways(signingSecrets: string): Promise<void> {
 
 async function startGateway(signingSecrets: string): Promise<Listening> {
   const gateway = await startUnconnected(signingSecrets)
-  await until('the gateway hears', async () => {
+  await until('the gateway is connected', async () => {
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
     return ((await readiness.json()) as { changes: string }).changes === 'connected'
   })
@@ -154,7 +154,7 @@ function startUnconnected(signingSecrets: string): Promise<Listening> {
   return startPostern('gateway', { ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
 }
 
-/** There is one, with one database file: while it is away, gateways go on with what they have. */
+/** There is one console with one database file. While it is down, gateways use what they have. */
 async function restartConsole(signingSecrets: string): Promise<void> {
   if (console !== undefined) expect((await console.process.stop('SIGTERM')).code).toBe(0)
   console = await startPostern('console', { ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
@@ -183,10 +183,10 @@ function isSignedBy(key: string, secret: Buffer): boolean {
   return isWellFormedKey(key, { kind: 'signed', prefix: 'wsk_', signingKeys: [importSigningSecret(secret)] })
 }
 
-/** Who made the MAC on the record in Redis. */
-async function madeMacOf(key: string): Promise<'A' | 'B' | 'nobody'> {
+/** The secret that signed the record in Redis. */
+async function signerOf(key: string): Promise<'A' | 'B' | 'neither'> {
   const digest = digestOf(key)
   const text = (await redis.admin.get(redisKeyOf(digest))) ?? ''
   if (decodeRecord(text, digest, [deriveRecordKey(A)]).ok) return 'A'
-  return decodeRecord(text, digest, [deriveRecordKey(B)]).ok ? 'B' : 'nobody'
+  return decodeRecord(text, digest, [deriveRecordKey(B)]).ok ? 'B' : 'neither'
 }

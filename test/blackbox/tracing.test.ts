@@ -23,13 +23,13 @@ afterAll(async () => {
   await world.stop()
 })
 
-test('with a collector named, a request is a span in its client’s trace, over one of the lookup and one of the upstream', async () => {
+test("with a collector configured, a request is a span in its client's trace, with child spans for lookup and upstream", async () => {
   const gateway = await startPostern('gateway', { ...world.env, POSTERN_TRACING_ENDPOINT: collector.url })
   world.upstream.reset()
   await exchange(gateway.urls.gateway, get(WORKSPACE, key.secret, `traceparent: ${TRACEPARENT}`))
   await exchange(gateway.urls.gateway, get('/api/v1/workspaces/ws_2', key.secret))
   const line = await gateway.process.logged(entry => entry['traceId'] === TRACE_ID)
-  // What was not sent yet is sent when the process ends.
+  // Pending spans are sent on exit.
   await gateway.process.stop('SIGTERM')
 
   const ours = collector.spans.filter(span => span.traceId === TRACE_ID)
@@ -58,7 +58,7 @@ test('with a collector named, a request is a span in its client’s trace, over 
   expect(collector.text).not.toContain(key.secret)
 })
 
-test('an anonymous client cannot have its requests recorded against tracing.sampleRatio', async () => {
+test('an anonymous client cannot override tracing.sampleRatio for its requests', async () => {
   const gateway = await startPostern('gateway', {
     ...world.env,
     POSTERN_TRACING_ENDPOINT: collector.url,
@@ -69,14 +69,14 @@ test('an anonymous client cannot have its requests recorded against tracing.samp
   for (let requests = 0; requests < 20; requests++) {
     await exchange(gateway.urls.gateway, get(WORKSPACE, key.secret, `traceparent: ${TRACEPARENT}`))
   }
-  // What was not sent yet is sent when the process ends.
+  // Pending spans are sent on exit.
   await gateway.process.stop('SIGTERM')
   expect(collector.spans.length).toBe(before)
-  // The trace goes on, and the upstream sees our decision.
+  // The trace continues, and the upstream sees the gateway's sampling decision.
   expect(world.upstream.requests[0]).toMatch(new RegExp(`traceparent: 00-${TRACE_ID}-[0-9a-f]{16}-00\\r\\n`))
 })
 
-test('with a trusted proxy in front, the flag that it sends decides', async () => {
+test('with a trusted proxy in front, the sampled flag that it sends decides', async () => {
   const gateway = await startPostern('gateway', {
     ...world.env,
     POSTERN_TRACING_ENDPOINT: collector.url,
@@ -89,7 +89,7 @@ test('with a trusted proxy in front, the flag that it sends decides', async () =
   expect(collector.spans.length).toBe(before + 3)
 })
 
-test('a collector that is away disturbs nothing', async () => {
+test('a collector that is down does not disturb requests', async () => {
   const gateway = await startPostern('gateway', {
     ...world.env,
     POSTERN_TRACING_ENDPOINT: 'http://127.0.0.1:1',
@@ -99,7 +99,7 @@ test('a collector that is away disturbs nothing', async () => {
   expect([exit.code, exit.stderr]).toEqual([0, ''])
 })
 
-test('without one, the client’s trace goes through untouched and is named in the log', async () => {
+test("without a collector, the client's trace context is forwarded unchanged and logged", async () => {
   world.upstream.reset()
   await exchange(world.gateway.urls.gateway, get(WORKSPACE, key.secret, `traceparent: ${TRACEPARENT}`))
   expect(world.upstream.requests[0]).toContain(`traceparent: ${TRACEPARENT}\r\n`)

@@ -6,10 +6,10 @@ import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { KEY_SERVICE_TOKEN, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { startWorld } from '../support/world.ts'
 
-/** Opaque, as an own key service issues them. */
+/** Opaque keys, as a custom key service may issue them. */
 const KEYS = { used: 'secret-of-a-key-that-is-used', refused: 'secret-of-a-key-that-is-refused' }
 
-test('the key service learns which keys were used, and not of those that were refused', async () => {
+test('the key service receives the use of keys, except for rejected ones', async () => {
   const keyService = await ScriptedKeyService.start()
   const upstream = await RecordingUpstream.start()
   const expiresAtMs = Date.now() + 3_600_000

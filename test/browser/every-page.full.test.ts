@@ -23,7 +23,7 @@ const VIEWS = {
 type View = keyof typeof VIEWS
 const VIEW_NAMES: readonly View[] = ['light', 'dark', 'narrow', 'without-javascript']
 
-/** `npm run pictures` sets it: pictures for the README are made of what is tested. */
+/** Set by `npm run pictures`: the README's pictures show the tested pages. */
 const PICTURES = process.env['POSTERN_PICTURES'] === '1'
 const PICTURED = new Set(
   'sign-in workspaces keys key-rotated issue secret rotate revoke revoked audit api keys-narrow'.split(' '),
@@ -69,7 +69,7 @@ const NAMES = [
 describe.skipIf(!has(CHROMIUM))('every page is accessible', BROWSER_TEST, () => {
   let browser: Browser
   let stage: Stage
-  /** Somebody signed in and somebody not, by what they look at it with. */
+  /** A signed-in and an anonymous visitor for each view. */
   const people = new Map<string, Visitor>()
   beforeAll(async () => {
     browser = await launchBrowser()
@@ -93,7 +93,7 @@ describe.skipIf(!has(CHROMIUM))('every page is accessible', BROWSER_TEST, () => 
 
   function personOf(view: View, { signedOut = false }: Scene): Visitor {
     const person = people.get(`${view} ${signedOut}`)
-    if (person === undefined) throw new Error(`Nobody looks at it ${view}`)
+    if (person === undefined) throw new Error(`There is no visitor for the view ${view}`)
     return person
   }
 
@@ -118,7 +118,7 @@ describe.skipIf(!has(CHROMIUM))('every page is accessible', BROWSER_TEST, () => 
     }
   })
 
-  test('and the check finds a violation', async () => {
+  test('the check itself finds a violation', async () => {
     const { page, close } = await visitor(browser)
     await page.setContent('<main><input><p style="color:#999;background:#fff">Hardly to be read</p></main>')
     const barriers = (await barriersOf(page)).map(barrier => barrier.split(':')[0])
@@ -126,7 +126,7 @@ describe.skipIf(!has(CHROMIUM))('every page is accessible', BROWSER_TEST, () => 
     await close()
   })
 
-  test('and no scene is missing', () => {
+  test('every scene is tested', () => {
     expect(stage.scenes.map(scene => scene.name)).toEqual(NAMES)
   })
 })

@@ -5,7 +5,7 @@ import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
-describe.skipIf(!has(CHROMIUM))('a key that somebody holds', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () => {
   let browser: Browser
   let site: ConsoleSite
   beforeAll(async () => {

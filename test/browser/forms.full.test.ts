@@ -22,7 +22,7 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
   test.each([
     ['with JavaScript', true],
     ['without', false],
-  ])('say beside the field what is wrong, and keep what was typed: %s', async (_, javaScriptEnabled) => {
+  ])('show errors next to the fields and keep the entries: %s', async (_, javaScriptEnabled) => {
     const ada = await visitor(browser, { javaScriptEnabled })
     const { page } = ada
     await signIn(ada, site, NEW_KEY)
@@ -31,7 +31,7 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await page.getByRole('button', { name: 'Issue key' }).click()
     const summary = page.getByRole('alert')
     await summary.getByRole('heading', { name: '2 problems to fix' }).waitFor()
-    // Where a keyboard or a screen reader goes on from, without a script as well.
+    // Focus moves to the summary, with and without a script, for keyboard and screen reader users.
     expect(await page.locator(':focus').getAttribute('id')).toBe('problems')
     const name = page.getByLabel('Name')
     expect(await name.inputValue()).toBe('n'.repeat(117))
@@ -117,7 +117,7 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
     await ada.close()
   })
 
-  test('an administrator may open any workspace; other people see only their own', async () => {
+  test('an administrator can open any workspace; other users see only their own', async () => {
     const grace = await visitor(browser)
     site.provider.person = { sub: 'grace', name: 'Grace Hopper', workspaces: [], roles: ['postern-admin'] }
     await signIn(grace, site)

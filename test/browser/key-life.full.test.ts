@@ -11,7 +11,7 @@ import { RedisServer } from '../support/redis-server.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
-/** The bound of the promise on revocation. */
+/** The bound of the revocation guarantee. */
 const A_SECOND_MS = 1000
 
 describe.skipIf(!has(CHROMIUM))(
@@ -38,7 +38,7 @@ describe.skipIf(!has(CHROMIUM))(
         POSTERN_UPSTREAM_URL: upstream.url,
         POSTERN_DRAIN_DELAY_MS: '0',
       })
-      await until('the gateway hears', async () => {
+      await until('the gateway is connected', async () => {
         const readiness = await fetch(`${gateway.urls.ops}/readyz`)
         return ((await readiness.json()) as { changes: string }).changes === 'connected'
       })
@@ -50,7 +50,7 @@ describe.skipIf(!has(CHROMIUM))(
       await redis?.stop()
     })
 
-    /** What the gateway answers to a key: 200, or the code of the refusal. */
+    /** The gateway's response to a key: 200, or the code of the denial. */
     async function tried(secret: string): Promise<number | string> {
       const headers = { authorization: `Bearer ${secret}` }
       const response = await fetch(`${gateway.urls.gateway}/api/v1/workspaces/ws_1/files`, { headers })
@@ -98,7 +98,7 @@ describe.skipIf(!has(CHROMIUM))(
       await page.getByRole('button', { name: 'Finish now' }).click()
       await page.getByRole('dialog').getByRole('button', { name: 'Revoke the old key now' }).click()
       await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
-      await until('the gateway refuses the old key', async () => (await tried(first)) === 'key_revoked')
+      await until('the gateway rejects the old key', async () => (await tried(first)) === 'key_revoked')
       expect(await tried(second)).toBe(200)
 
       await page.getByRole('link', { name: 'All keys' }).click()
@@ -107,7 +107,7 @@ describe.skipIf(!has(CHROMIUM))(
       await page.getByRole('link', { name: 'build server' }).click()
       await page.getByRole('button', { name: 'Revoke' }).click()
       const refusedAtMs = until(
-        'the gateway refuses the key',
+        'the gateway rejects the key',
         async () => {
           return (await tried(second)) === 'key_revoked' && Date.now()
         },

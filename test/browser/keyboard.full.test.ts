@@ -18,14 +18,14 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
     await site?.stop()
   })
 
-  /** What a screen reader would say of where the keyboard is. */
+  /** What a screen reader announces for the focused element. */
   function focused(page: Page): Promise<string> {
     return page.evaluate<string>(
       '(e => (e.labels?.[0] ?? e).textContent.trim().replace(/\\s+/g, " ") || e.getAttribute("aria-label") || e.id)(document.activeElement)',
     )
   }
 
-  /** Goes from one to the next until it is there; and sees to it that each place on the way can be seen. */
+  /** Presses Tab until the element has focus, and checks that every focused element on the way is visible. */
   async function tabTo(page: Page, name: string): Promise<void> {
     for (let stops = 0; stops < MOST_STOPS; stops++) {
       await page.keyboard.press('Tab')
@@ -34,10 +34,10 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
       expect(`${name}: ${outline}`).toBe(`${name}: solid`)
       return
     }
-    throw new Error(`No way leads to ${name}; the last place was ${await focused(page)}`)
+    throw new Error(`${name} cannot be reached with Tab; the last focused element was ${await focused(page)}`)
   }
 
-  test('a person issues a key, copies it and revokes it', async () => {
+  test('a user issues a key, copies it and revokes it', async () => {
     const ada = await visitor(browser, { permissions: ['clipboard-read', 'clipboard-write'] })
     const { page } = ada
     const { keyboard } = page
@@ -92,7 +92,7 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
     await ada.close()
   })
 
-  test('a person chooses a date by entering it, and signs out', async () => {
+  test('a user chooses a date by typing it, and signs out', async () => {
     const ada = await visitor(browser)
     const { page } = ada
     await signIn(ada, site, '/workspaces/ws_1/keys/new')

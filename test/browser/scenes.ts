@@ -14,15 +14,15 @@ const GATEWAYS = ['postern-gateway-6c9f7-2lq8x', 'postern-gateway-6c9f7-8vwzt', 
 const KEYS = '/workspaces/ws_1/keys'
 const HOSTILE = `<img src=x onerror=alert(1)>\u202egnp`
 
-/** One page as somebody comes to see it. */
+/** One page in one state. */
 export interface Scene {
   readonly name: string
-  /** For whoever is not signed in. */
+  /** For visitors who are not signed in. */
   readonly signedOut?: boolean
   show(page: Page): Promise<unknown>
 }
 
-/** Time that stands still, until a scene is about how long things take. */
+/** A clock that stands still until a scene depends on durations. */
 class StageClock {
   #wallMs = NOW_MS
   #runsSinceMs: number | null = null
@@ -194,7 +194,7 @@ function scenesOf(
     { name: 'finish', show: open(`${KEYS}/${build}/finish`) },
     {
       name: 'revoke',
-      // A dialog on the spot, or, without a script, a page.
+      // A dialog, or a page without JavaScript.
       show: async page => {
         await page.goto(`${site.origin}${KEYS}/${importer}`)
         await page.locator('a', { hasText: 'Revoke' }).click()
@@ -211,7 +211,7 @@ function scenesOf(
           .then(() => page.reload())
           .then(() => page.getByRole('heading', { name: 'Key already issued' }).waitFor()),
     },
-    // With what the scenes before have done.
+    // After the changes of the scenes before it.
     { name: 'audit', show: open('/workspaces/ws_1/audit') },
     { name: 'deliveries', show: open('/workspaces/ws_1/deliveries') },
     { name: 'revoked', show: page => revoke(page, GATEWAYS) },

@@ -29,16 +29,16 @@ describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, ()
     return secret ?? ''
   }
 
-  /** Goes back, or on, as far as the browser lets somebody; it may refuse to show the page again. */
+  /** Navigates back or forward; the browser may refuse to show the page again. */
   async function step(page: Page, direction: 'goBack' | 'goForward'): Promise<string> {
     await page[direction]().catch(() => null)
-    return until('a page stands still', () => page.content().catch(() => null))
+    return until('a page has loaded', () => page.content().catch(() => null))
   }
 
   test.each([
     ['with JavaScript', true],
     ['without', false],
-  ])('is not behind the back button, nor before the forward button: %s', async (_, javaScriptEnabled) => {
+  ])('cannot be reached with the back or forward button: %s', async (_, javaScriptEnabled) => {
     const ada = await visitor(browser, { javaScriptEnabled })
     await signIn(ada, site)
     const secret = await issue(ada, 'back and forward')

@@ -12,7 +12,7 @@ import { SESSION_COOKIE, startProvider, trusting } from '../support/signed-in.ts
 import { CHROMIUM, has } from '../support/tools.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
-/** Browsers lead all of these to this machine; to them they are two hosts of one domain. */
+/** Browsers resolve all of these to this machine and treat them as hosts of one domain. */
 const CONSOLE_HOST = 'keys.corp.localhost'
 const NEIGHBOUR_HOST = 'evil.corp.localhost'
 
@@ -55,7 +55,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
     return { origin, keys }
   }
 
-  /** A page of somebody else's, in the same domain. */
+  /** A page of another site in the same domain. */
   async function startNeighbour(body: string, headers: Record<string, string[]> = {}): Promise<string> {
     const type = { 'content-type': 'text/html' }
     const server: Server = createServer(tls, (_, response) =>
@@ -69,7 +69,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
     return `https://${NEIGHBOUR_HOST}:${(server.address() as AddressInfo).port}/`
   }
 
-  async function somebody(): Promise<Visitor> {
+  async function newVisitor(): Promise<Visitor> {
     const one = await visitor(browser, { ignoreHTTPSErrors: true })
     onTestFinished(() => one.close())
     return one
@@ -81,9 +81,9 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
     await page.waitForURL(`${origin}/workspaces/ws_1/keys`)
   }
 
-  test('people sign in and out; the cookie is for this host only and not readable by scripts', async () => {
+  test('users sign in and out; the cookie is host-only and not readable by scripts', async () => {
     const { origin } = await startSite()
-    const { page, context, complaints } = await somebody()
+    const { page, context, complaints } = await newVisitor()
     await signIn(page, origin)
     const [session, ...others] = await context.cookies(origin)
     expect(others).toEqual([])
@@ -102,7 +102,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
     await page.getByRole('button', { name: 'Sign out', exact: true }).click()
     await page.waitForURL(`${origin}/sign-in`)
     expect(await context.cookies(origin)).toEqual([])
-    // What a browser keeps for going back is gone, too: it asks again, and is sent to sign in.
+    // The back/forward cache is empty, too: the browser requests the page again and is redirected to sign in.
     await page.goBack({ waitUntil: 'commit' })
     await page.waitForURL(/\/sign-in/)
     expect(await page.textContent('body')).not.toContain('Ada Lovelace')
@@ -111,7 +111,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
 
   test('a sibling domain cannot plant a session', async () => {
     const { origin } = await startSite()
-    const { page, context } = await somebody()
+    const { page, context } = await newVisitor()
     await signIn(page, origin)
     const [mine] = await context.cookies(origin)
     await context.clearCookies()
@@ -128,7 +128,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
 
   test('a sibling domain cannot forge requests with the browser’s cookies', async () => {
     const { origin, keys } = await startSite()
-    const { page } = await somebody()
+    const { page } = await newVisitor()
     await signIn(page, origin)
     const form = (path: string) =>
       `<form method="post" action="${origin}${path}"><input name="name" value="forged"><input name="scopes" value="files:read"></form>`
@@ -158,7 +158,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
 
   test('a sibling domain cannot frame the console', async () => {
     const { origin } = await startSite()
-    const { page } = await somebody()
+    const { page } = await newVisitor()
     await signIn(page, origin)
     await page.goto(await startNeighbour(`<iframe src="${origin}/workspaces/ws_1/keys"></iframe>`))
     const frame = page.frames()[1]

@@ -23,9 +23,9 @@ async function post(path: string, body: unknown): Promise<{ status: number; text
   return { status: response.status, text: await response.text() }
 }
 
-test('the console answers many lookups as the contract says', async () => {
+test('the console serves batch lookups as the contract says', async () => {
   const known = digestOf((await world.issue()).secret)
-  const unknown = digestOf('nobody has this')
+  const unknown = digestOf('an unknown key')
   const body = { digests: [known, unknown] }
   expectToFit(schemaAt(`/paths/~1internal~1v1~1lookups/post/requestBody/${json}`), body)
   const { status, text } = await post('/lookups', body)
@@ -46,7 +46,7 @@ test.each([[[]], [Array.from({ length: 257 }, (_, index) => digestOf(`${index}`)
   },
 )
 
-test('the console notes when a key was used, as the contract says', async () => {
+test('the console records the last use of a key, as the contract says', async () => {
   const { id } = await world.issue()
   const atMs = Date.now()
   const body = { used: { [id]: atMs } }

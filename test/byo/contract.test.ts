@@ -23,13 +23,13 @@ test('the document is valid OpenAPI 3.1', async () => {
   expect(validator.version).toBe('3.1')
 })
 
-describe('the document says of a record what the gateway thinks of it', () => {
+describe('the document and the gateway accept the same records', () => {
   const judge = schema('Record')
 
   it.each([
     ['the least', {}],
     ['all of it', { hint: '…x7Qf', revokedAt: '2026-11-20T00:00:00.123Z', v: 1 }],
-    ['fields that nobody knows', { plan: 'gold' }],
+    ['unknown fields', { plan: 'gold' }],
     ['no scopes', { scopes: [] }],
     ['not revoked', { revokedAt: null }],
     ['every kind of character', { id: '!k~', workspaceId: 'A-z_0.9~', scopes: ['!#[]~', 'a'.repeat(64)] }],
@@ -75,7 +75,7 @@ describe('the document says of a record what the gateway thinks of it', () => {
   })
 })
 
-describe('and of a message', () => {
+describe('the document and the gateway accept the same messages', () => {
   it.each([
     ['Change', { digest: DIGEST, version: 2, at: 1 }, true],
     ['Change', { digest: DIGEST, version: 2, at: 1, note: 'x' }, true],
@@ -99,7 +99,7 @@ describe('and of a message', () => {
   })
 })
 
-describe('what really answers fits the document', () => {
+describe('real responses match the document', () => {
   let world: World
   beforeAll(async () => {
     world = await startWorld()
@@ -115,7 +115,7 @@ describe('what really answers fits the document', () => {
     return { status: response.status, json: (await response.json()) as Record<string, unknown> }
   }
 
-  test('the console: a record, none, and a stranger', async () => {
+  test('the console: a record, an unknown key, a wrong token', async () => {
     const { secret } = await world.issue()
     const token = world.env['POSTERN_KEY_SERVICE_TOKEN'] ?? ''
     const url = world.console.urls.internal
@@ -134,23 +134,23 @@ describe('what really answers fits the document', () => {
     )
   })
 
-  test('the console: what it says on the channel', async () => {
+  test('the console: its messages on the channel', async () => {
     const said: Record<string, unknown>[] = []
-    const ear = world.redis.admin.duplicate()
-    ear.on('message', (_: string, text: string) => void said.push(JSON.parse(text)))
-    await ear.subscribe(CHANGES_CHANNEL)
+    const subscriber = world.redis.admin.duplicate()
+    subscriber.on('message', (_: string, text: string) => void said.push(JSON.parse(text)))
+    await subscriber.subscribe(CHANGES_CHANNEL)
     const { secret, id } = await world.issue()
     await world.revoke(id)
     const versions = () =>
       said.flatMap(message => (message['digest'] === digestOf(secret) ? [message['version']] : []))
-    // A change may be said more than once: what was not heard of for certain is said again.
-    await until('both changes are said', () => versions().includes(1) && versions().includes(2))
-    await until('a beat is sent', () => said.some(message => 'beat' in message))
+    // A change may be published more than once: the console repeats changes that may have been lost.
+    await until('both changes are published', () => versions().includes(1) && versions().includes(2))
+    await until('a heartbeat is published', () => said.some(message => 'beat' in message))
     for (const message of said) expectToFit(schema('beat' in message ? 'Heartbeat' : 'Change'), message)
-    ear.disconnect()
+    subscriber.disconnect()
   })
 
-  test('the example: a record, none, and a stranger', async () => {
+  test('the example: a record, an unknown key, a wrong token', async () => {
     const service = await startKeyService({ token: 'the-token-of-a-test' })
     const url = `http://127.0.0.1:${service.port}`
     await service.put('a key', RECORD)

@@ -3,7 +3,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { expect } from 'vitest'
 import { parse } from 'yaml'
 
-/** The document as it is shipped. */
+/** The published document. */
 export const CONTRACT = parse(
   readFileSync(new URL('../../config/key-service-openapi.yaml', import.meta.url), 'utf8'),
 ) as Record<string, unknown>
@@ -11,7 +11,7 @@ export const CONTRACT = parse(
 const ajv = new Ajv2020({ strict: false, allErrors: true })
 ajv.addSchema(CONTRACT, 'contract')
 
-/** A schema of the document, ready to judge. @param pointer such as `/components/schemas/Record` */
+/** A compiled schema of the document. @param pointer such as `/components/schemas/Record` */
 export function schemaAt(pointer: string): ValidateFunction {
   return ajv.compile({ $ref: `contract#${pointer}` })
 }

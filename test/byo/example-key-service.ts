@@ -4,53 +4,65 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Redis } from 'ioredis'
 
-/** All that the gateway needs to know of a key; its secret is nowhere in it. */
+/** What the gateway needs to know of a key. It does not contain the secret. */
 export interface KeyRecord {
   readonly id: string
   readonly workspaceId: string
   readonly scopes: readonly string[]
   readonly expiresAt: string
   readonly revokedAt?: string
-  /** Grows with every change. */
+  /** Increases with every change. */
   readonly version: number
 }
 
-type Options = { token: string; redisUrl?: string; beats?: boolean; port?: number; signingSecret?: Buffer }
+type Options = {
+  token: string
+  redisUrl?: string
+  heartbeats?: boolean
+  port?: number
+  signingSecret?: Buffer
+}
 type Fields = readonly (string | number)[]
-/** Nothing is told late because it waited in a queue: what could not be told is told again. */
+/** Without the queue, which would publish late. Changes that failed are published again. */
 const REDIS_OPTIONS = { enableOfflineQueue: false, commandTimeout: 500 }
 
-/** A key service in the console's place. A real one asks its database where this one asks a map. */
-export async function startKeyService({ token, redisUrl, beats = true, port = 0, signingSecret }: Options) {
+/** A key service that replaces the console. A real one reads a database instead of a map. */
+export async function startKeyService({
+  token,
+  redisUrl,
+  heartbeats = true,
+  port = 0,
+  signingSecret,
+}: Options) {
   const records = new Map<string, KeyRecord>()
-  const untold = new Map<string, KeyRecord>()
+  const unpublished = new Map<string, KeyRecord>()
   const redis = redisUrl === undefined ? null : new Redis(redisUrl, REDIS_OPTIONS)
-  redis?.on('error', () => {}) // It connects again by itself.
-  /** Tells this process from an earlier one, whose monotonic clock was another. */
+  redis?.on('error', () => {}) // It reconnects by itself.
+  /** Distinguishes this process from an earlier one, whose monotonic clock was different. */
   const sender = randomUUID()
   const messageKey = signingSecret && hkdfSync('sha256', signingSecret, '', 'postern message mac v1', 32)
-  /** @param signed what the MAC is over, where the gateways have signing secrets */
+  /** @param signed fields that the MAC covers, if the gateways have signing secrets */
   async function publish(message: object, signed: Fields): Promise<void> {
     const hmac = messageKey && createHmac('sha256', Buffer.from(messageKey)).update(JSON.stringify(signed))
     const mac = hmac && { mac: hmac.digest('base64url') }
     await redis?.publish('postern:keys:changed', JSON.stringify({ ...message, ...mac }))
   }
 
-  /** What could not be told is told again, and no beat is sent before: a beat says that all is told. */
-  async function tell(): Promise<void> {
-    for (const [digest, record] of untold) {
+  /** A heartbeat states that every change was published, so unpublished changes come first. */
+  async function publishChanges(): Promise<void> {
+    for (const [digest, record] of unpublished) {
       const { version } = record
       const at = Date.now()
       await publish({ digest, version, at, sender }, ['change', sender, digest, version, at])
-      if (untold.get(digest) === record) untold.delete(digest)
+      if (unpublished.get(digest) === record) unpublished.delete(digest)
     }
   }
-  async function beat(): Promise<void> {
-    await tell()
+  async function publishHeartbeat(): Promise<void> {
+    await publishChanges()
     const [monotonic, at] = [Math.floor(performance.now()), Date.now()]
-    if (beats) await publish({ beat: sender, monotonic, at }, ['heartbeat', sender, monotonic, at])
+    if (heartbeats) await publish({ beat: sender, monotonic, at }, ['heartbeat', sender, monotonic, at])
   }
-  const timer = setInterval(() => void beat().catch(() => {}), 400)
+  const timer = setInterval(() => void publishHeartbeat().catch(() => {}), 400)
 
   const server = createServer((request, response) => {
     const authorized = sameText(request.headers.authorization ?? '', `Bearer ${token}`)
@@ -64,11 +76,11 @@ export async function startKeyService({ token, redisUrl, beats = true, port = 0,
   await once(server, 'listening')
   return {
     port: (server.address() as AddressInfo).port,
-    /** Keeps the record, and then tells the gateways; where Redis is away they are told later. */
+    /** Stores the record and publishes the change; if Redis is down, it is published later. */
     async put(key: string, record: KeyRecord): Promise<void> {
       records.set(hash('sha256', key), record)
-      untold.set(hash('sha256', key), record)
-      await tell().catch(() => {})
+      unpublished.set(hash('sha256', key), record)
+      await publishChanges().catch(() => {})
     },
     async stop(): Promise<void> {
       clearInterval(timer)

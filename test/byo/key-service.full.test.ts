@@ -26,7 +26,7 @@ afterAll(async () => {
   await upstream.stop()
 })
 
-/** A key as some other service makes them. */
+/** A key in the format of another service. */
 const newKey = () => `live-${randomBytes(12).toString('hex')}`
 
 function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
@@ -52,8 +52,8 @@ function startGateway(keyServiceUrl: string, more: Record<string, string>): Prom
   })
 }
 
-async function untilItHears({ urls }: Listening): Promise<void> {
-  await until('the gateway hears', async () => {
+async function untilConnected({ urls }: Listening): Promise<void> {
+  await until('the gateway is connected', async () => {
     const readiness = await fetch(`${urls.ops}/readyz`)
     return ((await readiness.json()) as { changes: string }).changes === 'connected'
   })
@@ -66,65 +66,65 @@ async function ask({ urls }: Listening, key: string, path = '/api/v1/auth') {
   return { status: response.status, code: json['code'], json }
 }
 
-/** The settings of a case, and what its key service signs with. */
+/** The settings of a case, and the signing secret of its key service. */
 interface Case {
   readonly how: string
-  readonly hears: boolean
+  readonly usesRedis: boolean
   readonly boundMs: number
   readonly settings: () => Record<string, string>
-  readonly beats: boolean
+  readonly heartbeats: boolean
   readonly signingSecret?: Buffer
 }
 
 describe.each<Case>([
   {
-    how: 'with beats',
-    hears: true,
+    how: 'with heartbeats',
+    usesRedis: true,
     boundMs: 1000,
     settings: () => ({ POSTERN_REDIS_URL: redis.url }),
-    beats: true,
+    heartbeats: true,
   },
   {
     how: 'with signed heartbeats',
-    hears: true,
+    usesRedis: true,
     boundMs: 1000,
     settings: () => ({ POSTERN_REDIS_URL: redis.url, ...SIGNED }),
-    beats: true,
+    heartbeats: true,
     signingSecret: SIGNING_SECRET,
   },
   {
-    how: 'without beats',
-    hears: true,
+    how: 'without heartbeats',
+    usesRedis: true,
     boundMs: 1000,
     settings: () => ({ POSTERN_REDIS_URL: redis.url, POSTERN_REDIS_BEATS: 'false' }),
-    beats: false,
+    heartbeats: false,
   },
-  // Nothing is heard: each record is asked for again after a second.
-  { how: 'without Redis', hears: false, boundMs: 2000, settings: () => ({}), beats: false },
-])('a key service of one’s own, $how', ({ hears, boundMs, settings, beats, signingSecret }) => {
+  // Without Redis each record is looked up again after a second.
+  { how: 'without Redis', usesRedis: false, boundMs: 2000, settings: () => ({}), heartbeats: false },
+])('a custom key service, $how', ({ usesRedis, boundMs, settings, heartbeats, signingSecret }) => {
   let service: Awaited<ReturnType<typeof startKeyService>>
   let gateway: Listening
 
   const startService = (port = 0) =>
     startKeyService({
       token: TOKEN,
-      beats,
+      heartbeats,
       port,
-      ...(hears ? { redisUrl: redis.url } : {}),
+      ...(usesRedis ? { redisUrl: redis.url } : {}),
       ...(signingSecret === undefined ? {} : { signingSecret }),
     })
 
   beforeEach(async () => {
     service = await startService()
     gateway = await startGateway(`http://127.0.0.1:${service.port}`, settings())
-    if (hears) await untilItHears(gateway)
+    if (usesRedis) await untilConnected(gateway)
   })
   afterEach(async () => {
     await gateway.process.stop()
     await service.stop()
   })
 
-  test('a known key reaches its own workspace with its scopes, and nothing else', async () => {
+  test('a key gives access to its own workspace with its scopes, and to nothing else', async () => {
     const key = newKey()
     await service.put(key, recordOf())
     expect(await ask(gateway, key)).toMatchObject({
@@ -138,38 +138,38 @@ describe.each<Case>([
     expect((await ask(gateway, key, '/api/v1/workspaces/ws_1/files')).code).toBe('scope_missing')
   })
 
-  test('a key that is not known is refused, until it is', async () => {
+  test('an unknown key is rejected until the key service knows it', async () => {
     const key = newKey()
     expect(await ask(gateway, key)).toMatchObject({ status: 401, code: 'key_invalid' })
     await service.put(key, recordOf())
     await until('the key works', async () => (await ask(gateway, key)).status === 200)
   })
 
-  test('a revoked key is refused within the bound', async () => {
+  test('a revoked key is rejected within the bound', async () => {
     const key = newKey()
     await service.put(key, recordOf())
     expect((await ask(gateway, key)).status).toBe(200)
     const beganMs = performance.now()
     await service.put(key, revoked(recordOf()))
-    await until('the key is refused', async () => (await ask(gateway, key)).code === 'key_revoked')
+    await until('the key is rejected', async () => (await ask(gateway, key)).code === 'key_revoked')
     expect(performance.now() - beganMs).toBeLessThan(boundMs)
   })
 
-  test('a key that has expired is refused, also where it was good a moment ago', async () => {
+  test('a key is rejected from its expiry on', async () => {
     const key = newKey()
     await service.put(key, recordOf({ expiresAt: new Date(Date.now() - 1000).toISOString() }))
     expect(await ask(gateway, key)).toMatchObject({ status: 401, code: 'key_expired' })
     const short = newKey()
     await service.put(short, recordOf({ expiresAt: new Date(Date.now() + 1500).toISOString() }))
     expect((await ask(gateway, short)).status).toBe(200)
-    await until('it has expired', async () => (await ask(gateway, short)).code === 'key_expired')
+    await until('the key has expired', async () => (await ask(gateway, short)).code === 'key_expired')
   })
 
-  test('while the service is down known keys work for a while, then nobody can say; none is ever called bad', async () => {
+  test('while the service is down, known keys work for a limited time, then get 503; none is called invalid', async () => {
     const key = newKey()
     await service.put(key, recordOf())
     await gateway.process.stop()
-    // Or else a replica that hears goes on trusting what it remembers for half a minute.
+    // Otherwise a connected replica trusts its memory for half a minute.
     gateway = await startGateway(`http://127.0.0.1:${service.port}`, {
       ...settings(),
       POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.5',
@@ -181,7 +181,7 @@ describe.each<Case>([
     expect(await ask(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
 
     const seen = new Set<string>()
-    await until('nobody can say any more', async () => {
+    await until('the key store is unavailable', async () => {
       const { status, code } = await ask(gateway, key)
       seen.add(code === undefined ? `${status}` : `${status} ${code}`)
       return status === 503
@@ -195,7 +195,7 @@ describe.each<Case>([
   })
 })
 
-test('heartbeats that are not signed connect no gateway that has signing secrets; keys work all the same', async () => {
+test('unsigned heartbeats do not connect a gateway with signing secrets, but keys work', async () => {
   const service = await startKeyService({ token: TOKEN, redisUrl: redis.url })
   const gateway = await startGateway(`http://127.0.0.1:${service.port}`, {
     POSTERN_REDIS_URL: redis.url,
@@ -208,29 +208,29 @@ test('heartbeats that are not signed connect no gateway that has signing secrets
   await until('three heartbeats have arrived', async () => (await unverified()) >= 3)
   expect(await scrapeOne(gateway.urls.ops, 'postern_key_invalidation_connected')).toBe(0)
   await service.put(key, revoked(recordOf()))
-  await until('the key is refused', async () => (await ask(gateway, key)).code === 'key_revoked')
+  await until('the key is rejected', async () => (await ask(gateway, key)).code === 'key_revoked')
   await gateway.process.stop()
   await service.stop()
 })
 
-test('a key that is revoked while Redis is away is refused all the same', async () => {
+test('a key revoked while Redis is down is rejected', async () => {
   const service = await startKeyService({ token: TOKEN, redisUrl: redis.url })
   const gateway = await startGateway(`http://127.0.0.1:${service.port}`, { POSTERN_REDIS_URL: redis.url })
-  await untilItHears(gateway)
+  await untilConnected(gateway)
   const key = newKey()
   await service.put(key, recordOf())
   expect((await ask(gateway, key)).status).toBe(200)
   redis.freeze()
   const beganMs = performance.now()
   await service.put(key, revoked(recordOf()))
-  await until('the key is refused', async () => (await ask(gateway, key)).code === 'key_revoked')
+  await until('the key is rejected', async () => (await ask(gateway, key)).code === 'key_revoked')
   expect(performance.now() - beganMs).toBeLessThan(2000)
   redis.thaw()
   await gateway.process.stop()
   await service.stop()
 })
 
-describe('a key service in trouble never makes a key bad', () => {
+describe('a failing key service never makes a key invalid', () => {
   let keyService: ScriptedKeyService
   let gateway: Listening
   beforeAll(async () => {
@@ -258,7 +258,7 @@ describe('a key service in trouble never makes a key bad', () => {
     expect(await ask(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
   })
 
-  test('a key is asked for by its digest, with the token, and is in no request itself', async () => {
+  test('a lookup contains the digest and the token, never the key itself', async () => {
     const key = newKey()
     keyService.script = (_request, response) => answer(response, 404, '{"code":"not_found","error":"x"}')
     expect((await ask(gateway, key)).code).toBe('key_invalid')

@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-test('the digest that stands on the page is the one that its commands print', () => {
+test('the digest on the page is the one that its commands print', () => {
   const [digest = ''] = blocks('sh')
   const printed = execFileSync('sh', ['-c', digest], { encoding: 'utf8' }).trim()
   expect(printed).toMatch(/^[0-9a-f]{64}$/)
@@ -28,33 +28,33 @@ test('the digest that stands on the page is the one that its commands print', ()
   expect(PAGE).toContain(`GET /internal/v1/keys/${printed.slice(0, 8)}…`)
 })
 
-test('the record on the page is one', () => {
+test('the record on the page is valid', () => {
   const [record = ''] = blocks('json')
   expectToFit(schema('Record'), JSON.parse(record))
 })
 
-test('its commands publish messages that a gateway understands, and verifies where they are signed', async () => {
-  const heard: string[] = []
-  const ear = redis.admin.duplicate()
-  ear.on('message', (_: string, text: string) => void heard.push(text))
-  await ear.subscribe(CHANGES_CHANNEL)
+test('its commands publish messages that a gateway reads, and verifies if they are signed', async () => {
+  const received: string[] = []
+  const subscriber = redis.admin.duplicate()
+  subscriber.on('message', (_: string, text: string) => void received.push(text))
+  await subscriber.subscribe(CHANGES_CHANNEL)
   const script = blocks('sh').join('\n').replaceAll('redis-cli', `redis-cli -p ${redis.port}`)
   execFileSync('sh', ['-e', '-c', script])
-  await until('all arrive', () => heard.length === 4)
+  await until('all messages have arrived', () => received.length === 4)
   const secret = Buffer.from(/^SECRET=(\S+)/m.exec(script)?.[1] ?? '', 'base64')
-  const received = heard.map(text => decodeMessage(text, [deriveMessageKey(secret)]))
-  expect(received.map(message => [message?.kind, message?.verified])).toEqual([
+  const messages = received.map(text => decodeMessage(text, [deriveMessageKey(secret)]))
+  expect(messages.map(message => [message?.kind, message?.verified])).toEqual([
     ['change', false],
     ['heartbeat', false],
     ['change', true],
     ['heartbeat', true],
   ])
-  for (const text of heard)
+  for (const text of received)
     expectToFit(schema(text.includes('"beat"') ? 'Heartbeat' : 'Change'), JSON.parse(text))
-  ear.disconnect()
+  subscriber.disconnect()
 })
 
-test('its settings are settings', () => {
+test('its settings exist', () => {
   const [yaml = ''] = blocks('yaml')
   const file = yaml.replace('/run/secrets/key-service-token', fileWith('the-token-of-the-key-service'))
   const config = configOf({ file, planes: ['gateway'] })

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { AdminClient, type NoAnswerError } from '../../src/cli/admin-client.ts'
+import { AdminClient, type NoAnswerError } from '../../src/cli/admin/client.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { runPostern } from '../support/postern-process.ts'
 import { ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
@@ -13,7 +13,7 @@ async function startAdmin(): Promise<ScriptedAdmin> {
   return admin
 }
 
-test('a console that does not answer is given up, and what was asked may have happened', async () => {
+test('a request without a response fails at its deadline, and may have been processed', async () => {
   const admin = await startAdmin()
   admin.answers(() => {})
   const client = new AdminClient({ url: admin.url, token: TOKEN })
@@ -25,14 +25,14 @@ test('a console that does not answer is given up, and what was asked may have ha
   expect([error.exitCode, error.mayHaveBeenProcessed]).toEqual([69, true])
 })
 
-test('nor is a body awaited for ever', async () => {
+test('a response whose body does not end fails at the deadline', async () => {
   const admin = await startAdmin()
   admin.answers((_, response) => void response.writeHead(200).write('{'))
   const client = new AdminClient({ url: admin.url, token: TOKEN })
   await expect(client.ask({ method: 'GET', path: '/keys', deadlineMs: 50 })).rejects.toThrow(/did not answer/)
 })
 
-test('the idempotency key of each command is its own', async () => {
+test('each command has an idempotency key of its own', async () => {
   const admin = await startAdmin()
   admin.answers(says(201, {}))
   const client = new AdminClient({ url: admin.url, token: TOKEN })
@@ -43,7 +43,7 @@ test('the idempotency key of each command is its own', async () => {
   expect(third).toBeUndefined()
 })
 
-test('over TLS the console is verified, and its authority may be named', async () => {
+test('the certificate of the console is verified, against an authority that can be named', async () => {
   const certificates = makeCertificates()
   const server = createServer(certificates.server, (_, response) => {
     response.end('{"keys":[]}')

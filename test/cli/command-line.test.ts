@@ -1,6 +1,7 @@
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { runProgram } from '../../src/cli/program.ts'
+import { settings } from '../../src/config/settings.ts'
 import type { Host } from '../../src/run/host.ts'
 
 /** Runs the program in this process, as far as it gets without serving anything. */
@@ -35,13 +36,18 @@ const COMMANDS = [
   'console',
   'keys',
   ...['issue', 'list', 'rotate', 'revoke', 'sync'].map(name => `keys ${name}`),
+  'context',
+  ...['add', 'use', 'list', 'remove'].map(name => `context ${name}`),
+  'audit',
+  'audit verify',
   'config',
   'config check',
   'config print',
   'openapi',
+  'completion',
 ]
 
-describe('help and version work everywhere', () => {
+describe('help and version work for every command', () => {
   test.each(['', ...COMMANDS])('of postern %s', async command => {
     const at = (words: string) => `${command} ${words}`.trim()
     for (const line of [at('-h'), at('--help'), at('help'), `help ${command}`.trim()]) {
@@ -54,15 +60,43 @@ describe('help and version work everywhere', () => {
     }
   })
 
-  test('also in the middle of the words', async () => {
+  test('also between the words of a command', async () => {
     expect((await run('keys help issue')).output).toMatch(/^Usage: postern keys issue /)
     expect((await run('help gateway')).output).toContain('--upstream-url')
   })
 
-  test('and a value that reads so is one', async () => {
+  test('the value of an option is no such word', async () => {
     expect((await run('keys list --workspace help')).errors).toContain(
       'The address of the console is missing',
     )
+  })
+})
+
+describe('help is short', () => {
+  test.each(['demo', 'gateway', 'console', 'config check', 'config print', 'openapi'])(
+    '--help of %s lists what people use, and --help-all every setting with its default',
+    async command => {
+      const { output: short } = await run(`${command} --help`)
+      expect(short.split('\n').length).toBeLessThan(35)
+      expect(short).not.toContain('--upstream-queue-max-wait-ms')
+      const { code, output } = await run(`${command} --help-all`)
+      expect(code).toBe(0)
+      for (const { flag, environment } of settings) {
+        expect(output.replaceAll(/\s+/g, ' ')).toContain(`${flag} <value>`)
+        expect(output).toContain(environment)
+      }
+      expect(output.replaceAll(/\s+/g, ' ')).toContain('(POSTERN_GATEWAY_PORT; default: 8080)')
+    },
+  )
+
+  test('--help-all works for commands without settings, too', async () => {
+    expect((await run('keys list --help-all')).output).toBe((await run('keys list --help')).output)
+  })
+
+  test('a similar name is suggested for an unknown command, flag or plane', async () => {
+    expect((await run('gatway')).errors).toContain('(Did you mean gateway?)')
+    expect((await run('gateway --upstream-ulr http://u')).errors).toContain('(Did you mean --upstream-url?)')
+    expect((await run('config check gatway')).errors).toContain('(did you mean gateway?)')
   })
 })
 
@@ -81,6 +115,8 @@ describe('a wrong command line exits 64', () => {
     'gateway extra',
     'gateway --config',
     'config check nosuch',
+    'completion powershell',
+    'context add',
     'config print extra',
     'keys list',
     'keys list --workspace ws_1 --nosuch',
@@ -92,7 +128,7 @@ describe('a wrong command line exits 64', () => {
     expect(errors).not.toBe('')
   })
 
-  test('a setting that is wrong is none: that is 78', async () => {
+  test('a wrong setting exits 78', async () => {
     expect((await run('config check --gateway-port eighty')).code).toBe(78)
   })
 })

@@ -19,7 +19,7 @@ beforeEach(() => admin.answers(says(200, { keys: [] })))
 const postern = (...args: string[]) => runPostern(args, admin.env)
 
 describe('issue', () => {
-  test('prints the secret alone on standard output, and everything about it on the other stream', async () => {
+  test('prints the secret alone on standard output, and everything about it on standard error', async () => {
     admin.answers(says(201, issued))
     const exit = await postern(...ISSUE)
     expect(exit).toMatchObject({ code: 0, stdout: SECRET })
@@ -28,9 +28,16 @@ describe('issue', () => {
     expect(exit.stderr).not.toContain(SECRET)
   })
 
-  test('asks for what the words say, once, with the admin token', async () => {
+  test('sends one request with the given values and the admin token', async () => {
     admin.answers(says(201, issued))
-    const words = ['--scope', 'workspace:read', '--name', 'billing importer', '--expires-in', '12h']
+    const words = [
+      '--scope',
+      'workspace:read,files:read',
+      '--name',
+      'billing importer',
+      '--expires-in',
+      '12h',
+    ]
     await postern(...ISSUE, ...words)
     const [request, ...more] = admin.requests
     expect(more).toEqual([])
@@ -43,7 +50,7 @@ describe('issue', () => {
     expect(request?.headers['idempotency-key']).toMatch(/^[0-9a-f-]{36}$/)
   })
 
-  test('leaves the expiry to the console, and finds a name, where none is given', async () => {
+  test('by default leaves the expiry to the console, and names the key after the time', async () => {
     admin.answers(says(201, issued))
     await postern(...ISSUE)
     expect(admin.requests[0]?.body).toEqual({
@@ -52,14 +59,14 @@ describe('issue', () => {
     })
   })
 
-  test('--json prints what the admin API answers, and nothing else', async () => {
+  test('--json prints the response of the admin API, and nothing else', async () => {
     admin.answers(says(201, { ...issued, aFieldOfTomorrow: 1 }))
     const exit = await postern(...ISSUE, '--json')
     expect(JSON.parse(exit.stdout)).toEqual({ ...issued, aFieldOfTomorrow: 1 })
     expect([exit.code, exit.stderr]).toEqual([0, ''])
   })
 
-  test('asks once more after a connection that broke, as the same request', async () => {
+  test('repeats the same request once if the connection breaks', async () => {
     admin.answers(breaksOff, says(201, issued))
     expect(await postern(...ISSUE)).toMatchObject({ code: 0, stdout: SECRET })
     const keys = admin.requests.map(({ headers }) => headers['idempotency-key'])
@@ -67,7 +74,7 @@ describe('issue', () => {
     expect(new Set(keys).size).toBe(1)
   })
 
-  test('says that the secret is lost where the answer to the second has none, and how to get another', async () => {
+  test('says that the secret is lost if the response to the repeated request has none, and how to get another', async () => {
     admin.answers(breaksOff, says(201, { ...issued, secret: null }))
     const exit = await postern(...ISSUE)
     expect([exit.code, exit.stdout]).toEqual([1, ''])
@@ -75,7 +82,7 @@ describe('issue', () => {
     expect(exit.stderr).toContain(`postern keys rotate ${ID} --overlap 0s`)
   })
 
-  test('does not ask a third time, and says that nobody knows whether there is a key', async () => {
+  test('does not repeat it twice, and says that a key may have been issued', async () => {
     admin.answers(breaksOff)
     const exit = await postern(...ISSUE)
     expect([exit.code, exit.stdout, admin.requests.length]).toEqual([69, '', 2])
@@ -86,7 +93,7 @@ describe('issue', () => {
 describe('list', () => {
   const at = (days: number) => new Date(Date.now() + days * 86_400_000 + 60_000).toISOString()
 
-  test('shows one line for each key, with all that tells them apart', async () => {
+  test('shows one line for each key', async () => {
     admin.answers(
       says(200, {
         keys: [
@@ -98,15 +105,15 @@ describe('list', () => {
     const exit = await postern('keys', 'list', '--workspace', 'ws_1')
     const [head, first, second, ...more] = exit.stdout.split('\n')
     expect(more).toEqual([])
-    expect(head).toMatch(/^ID +HINT +NAME +SCOPES +STATE +CREATED +EXPIRES \(UTC\) +LAST USED$/)
+    expect(head).toMatch(/^ID +HINT +NAME +SCOPES +STATE +CREATED +EXPIRES +EXPIRES \(UTC\) +LAST USED$/)
     expect(first).toMatch(
-      /^key_\w{26} {2}wsk_…x7Qf {2}billing importer {2}files:read workspace:read {2}active +2026-11-01 {2}\d{4}-\d\d-\d\d \d\d:\d\d, in 89 days +2 days ago$/,
+      /^key_\w{26} {2}wsk_…x7Qf {2}billing importer {2}files:read workspace:read {2}active +2026-11-01 {2}in 89 days {2}\d{4}-\d\d-\d\d \d\d:\d\d +3 days ago$/,
     )
-    expect(second).toMatch(/ old +files:read +revoked .* never$/)
+    expect(second).toMatch(/ old +files:read +revoked +2026-11-01 +- +- +Never used$/)
     expect([exit.code, exit.stderr]).toEqual([0, ''])
   })
 
-  test('follows the cursor to the last page, also for programs', async () => {
+  test('prints all pages, also as JSON', async () => {
     const pages = () =>
       admin.answers(
         says(200, { keys: [keyJson()], cursor: ID }),
@@ -124,23 +131,42 @@ describe('list', () => {
     ])
   })
 
-  test('does not ask for one page for ever', async () => {
+  test('prints one object a line as NDJSON, and ids alone with -q', async () => {
+    const keys = [keyJson(), keyJson({ id: OTHER_ID, aFieldOfTomorrow: 1 })]
+    admin.answers(says(200, { keys }))
+    const lines = await postern('keys', 'list', '--workspace', 'ws_1', '-o', 'ndjson')
+    expect(lines.stdout.split('\n').map(line => JSON.parse(line))).toEqual(keys)
+    expect((await postern('keys', 'list', '--workspace', 'ws_1', '-q')).stdout).toBe(`${ID}\n${OTHER_ID}`)
+    const json = await postern('keys', 'list', '--workspace', 'ws_1', '-o', 'json')
+    expect(JSON.parse(json.stdout)).toEqual({ keys })
+  })
+
+  test('fits the width that COLUMNS names, where there is no terminal', async () => {
+    admin.answers(says(200, { keys: [keyJson({ name: 'n'.repeat(100) })] }))
+    const list = ['keys', 'list', '--workspace', 'ws_1']
+    const narrow = await runPostern(list, { ...admin.env, COLUMNS: '80' })
+    for (const line of narrow.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
+    const wide = await runPostern([...list, '-o', 'wide'], { ...admin.env, COLUMNS: '80' })
+    expect(wide.stdout).toContain('n'.repeat(100))
+  })
+
+  test('fails if the console repeats a cursor', async () => {
     admin.answers(says(200, { keys: [], cursor: ID }))
     expect((await postern('keys', 'list', '--workspace', 'ws_1')).code).toBe(69)
   })
 
-  test('keeps for programs what this version does not know of a key', async () => {
+  test('prints fields that this version does not know as JSON', async () => {
     admin.answers(says(200, { keys: [keyJson({ aFieldOfTomorrow: 1 })] }))
     const exit = await postern('keys', 'list', '--workspace', 'ws_1', '--json')
     expect(JSON.parse(exit.stdout)).toEqual({ keys: [keyJson({ aFieldOfTomorrow: 1 })] })
   })
 
-  test('says that there are none on the stream that no program reads', async () => {
+  test('reports an empty list on standard error', async () => {
     const exit = await postern('keys', 'list', '--workspace', 'ws_1')
     expect(exit).toEqual({ code: 0, stdout: '', stderr: 'Workspace ws_1 has no keys.\n' })
   })
 
-  test('lets no name of a key do anything to the terminal', async () => {
+  test('prints no control characters from the name of a key', async () => {
     admin.answers(says(200, { keys: [keyJson({ name: 'a\x1b[2J\x07b' })] }))
     const exit = await postern('keys', 'list', '--workspace', 'ws_1')
     expect(exit.stdout).not.toMatch(/[\x07\x1b]/)
@@ -151,7 +177,7 @@ describe('rotate', () => {
   const replaced = keyJson({ expiresAt: '2999-01-01T00:00:00.000Z', state: 'retiring' })
   const rotated = { key: keyJson({ id: OTHER_ID }), secret: SECRET, replaced }
 
-  test('prints the new secret alone, and until when the old key works', async () => {
+  test('prints the new secret alone on standard output, and when the old key stops working', async () => {
     admin.answers(says(201, rotated))
     const exit = await postern('keys', 'rotate', ID, '--overlap', '2h', '--expires-in', '36h')
     expect(exit).toMatchObject({ code: 0, stdout: SECRET })
@@ -164,32 +190,35 @@ describe('rotate', () => {
     expect(admin.requests[0]?.headers['idempotency-key']).toBeDefined()
   })
 
-  test('leaves overlap and expiry to the console where none is given, and tells an overlap of nothing from that', async () => {
+  test('by default leaves overlap and expiry to the console; an overlap of 0 is sent', async () => {
     admin.answers(says(201, rotated))
     await postern('keys', 'rotate', ID)
     await postern('keys', 'rotate', ID, '--overlap', '0')
     expect(admin.requests.map(({ body }) => body)).toEqual([{}, { overlapSeconds: 0 }])
   })
 
-  test('without an overlap says that the old key is revoked, and which gateways have heard of it', async () => {
+  test('without an overlap says that the old key is revoked, and which gateways have confirmed it', async () => {
     const old = keyJson({ state: 'revoked', revokedAt: '2026-11-20T00:00:00.000Z' })
     const gateways = { known: 2, confirmed: 2, verifying: 0, silent: [] }
     admin.answers(says(201, { ...rotated, replaced: old, announced: false, gateways }))
     const exit = await postern('keys', 'rotate', ID, '--overlap', '0')
     expect(exit).toMatchObject({ code: 0, stdout: SECRET })
     expect(exit.stderr).toContain(`It replaces ${ID} (wsk_…x7Qf, billing importer), which is revoked.`)
-    expect(exit.stderr).toContain('2 of 2 gateways')
-    expect(exit.stderr).toContain('could not be notified yet')
+    const [issued, , saved, announced, confirmed] = exit.stderr.split('\n')
+    expect(issued).toMatch(/^Issued key_/)
+    expect(saved).toBe('Saved at 2026-11-20 00:00 UTC.')
+    expect(announced).toMatch(/^Not announced yet: the console cannot reach Redis/)
+    expect(confirmed).toBe('Confirmed by 2 of 2 gateways.')
   })
 
-  test('of a key that is not active is refused, in the console’s words', async () => {
+  test('fails with the console’s message if the key is not active', async () => {
     admin.answers(refuses(409, 'conflict', 'Only an active key can be rotated'))
     const exit = await postern('keys', 'rotate', ID)
     expect([exit.code, exit.stdout]).toEqual([65, ''])
     expect(exit.stderr).toContain('refused: Only an active key can be rotated (409 conflict)')
   })
 
-  test('whose secret was lost names the successor', async () => {
+  test('names the new key if its secret was lost', async () => {
     admin.answers(breaksOff, says(201, { ...rotated, secret: null }))
     const exit = await postern('keys', 'rotate', ID, '--json')
     expect(exit.code).toBe(1)
@@ -204,17 +233,17 @@ describe('revoke', () => {
     announced: true,
   }
 
-  test('without a terminal wants --yes, and asks the console nothing', async () => {
+  test('requires --yes without a terminal, and sends no request', async () => {
     const exit = await postern('keys', 'revoke', ID)
     expect(exit).toMatchObject({ code: 64, stdout: '', stderr: expect.stringContaining('--yes') })
     expect(admin.requests).toEqual([])
   })
 
   test.each([
-    [{ known: 3, confirmed: 3, verifying: 0, silent: [] }, '3 of 3 gateways have confirmed it.'],
+    [{ known: 3, confirmed: 3, verifying: 0, silent: [] }, 'Confirmed by 3 of 3 gateways.'],
     [
       { known: 1, confirmed: 0, verifying: 1, silent: [] },
-      '0 of 1 gateway has confirmed it; 1 is disconnected and checks each key with the console before accepting it.',
+      'Confirmed by 0 of 1 gateway; 1 is disconnected and checks each key with the console before accepting it.',
     ],
     [
       { known: 0, confirmed: 0, verifying: 0, silent: [] },
@@ -227,20 +256,20 @@ describe('revoke', () => {
         verifying: 2,
         silent: [{ name: 'pod-7', lastSeenAt: '2026-11-20T00:00:00.000Z' }],
       },
-      '1 of 4 gateways have confirmed it; 2 are disconnected and check each key with the console before accepting it; no answer within a second from pod-7.',
+      'Confirmed by 1 of 4 gateways; 2 are disconnected and check each key with the console before accepting it; no confirmation within one second from pod-7.',
     ],
-  ])('says which gateways have heard of it: %j', async (gateways, sentence) => {
+  ])('names the gateways that have confirmed it: %j', async (gateways, sentence) => {
     admin.answers(says(200, { ...revoked, gateways }))
     const { code, stdout } = await postern('keys', 'revoke', ID, '--yes')
     expect({ code, last: stdout.split('\n').at(-1) }).toEqual({ code: 0, last: sentence })
   })
 
-  test('with --yes says what was revoked', async () => {
+  test('with --yes prints which key was revoked', async () => {
     admin.answers(says(200, revoked))
     const exit = await postern('keys', 'revoke', ID, '--yes')
     expect(exit).toEqual({
       code: 0,
-      stdout: `Revoked at 2026-11-20 00:00 UTC: ${ID} (wsk_…x7Qf, billing importer) of workspace ws_1.`,
+      stdout: `Revoked ${ID} (wsk_…x7Qf, billing importer) of workspace ws_1.\nSaved and announced at 2026-11-20 00:00 UTC.`,
       stderr: '',
     })
     expect(admin.requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
@@ -248,14 +277,27 @@ describe('revoke', () => {
     ])
   })
 
-  test('says where gateways could not be notified yet', async () => {
+  test('says on one stream that the change is saved but not announced, if Redis is down', async () => {
+    const gateways = { known: 2, confirmed: 0, verifying: 2, silent: [] }
+    admin.answers(says(200, { ...revoked, announced: false, gateways }))
+    const exit = await postern('keys', 'revoke', ID, '--yes')
+    expect([exit.code, exit.stderr]).toEqual([0, ''])
+    expect(exit.stdout.split('\n')).toEqual([
+      `Revoked ${ID} (wsk_…x7Qf, billing importer) of workspace ws_1.`,
+      'Saved at 2026-11-20 00:00 UTC.',
+      'Not announced yet: the console cannot reach Redis and keeps retrying. Disconnected gateways verify each key with the console before they accept it.',
+      'Confirmed by 0 of 2 gateways; 2 are disconnected and check each key with the console before accepting it.',
+    ])
+  })
+
+  test('--json prints the response, and says on standard error that it is not announced', async () => {
     admin.answers(says(200, { ...revoked, announced: false }))
     const exit = await postern('keys', 'revoke', ID, '--yes', '--json')
     expect(JSON.parse(exit.stdout)).toEqual({ ...revoked, announced: false })
-    expect(exit).toMatchObject({ code: 0, stderr: expect.stringContaining('could not be notified yet') })
+    expect(exit).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Not announced yet: /) })
   })
 
-  test('of a key that had expired says so', async () => {
+  test('says that an expired key needs no revocation', async () => {
     admin.answers(says(200, { key: keyJson({ state: 'expired' }), announced: true }))
     expect((await postern('keys', 'revoke', ID, '--yes')).stdout).toMatch(
       /^Nothing to revoke: .* had expired\.$/,
@@ -271,7 +313,7 @@ describe('sync', () => {
       says(200, { synced: 20, total: 100 }),
     )
 
-  test('goes from page to page until there is none, and tells a log how far it is', async () => {
+  test('writes all pages, and reports progress line by line in a log', async () => {
     pages()
     const exit = await postern('keys', 'sync')
     expect(admin.requests.map(({ path, body }) => [path, body])).toEqual([
@@ -286,18 +328,18 @@ describe('sync', () => {
     })
   })
 
-  test('--json sums the pages up', async () => {
+  test('--json prints the sums', async () => {
     pages()
     const exit = await postern('keys', 'sync', '--json')
     expect(exit).toEqual({ code: 0, stdout: '{"synced":100,"total":100}', stderr: '' })
   })
 
-  test('of a registry without keys ends well', async () => {
+  test('succeeds without any keys', async () => {
     admin.answers(says(200, { synced: 0, total: 0 }))
     expect((await postern('keys', 'sync')).code).toBe(0)
   })
 
-  test('that breaks off in the middle says so, and is no success', async () => {
+  test('fails if the console fails in the middle', async () => {
     admin.answers(
       says(200, { synced: 40, total: 100, cursor: 'a' }),
       refuses(503, 'unavailable', 'Redis is not connected'),
@@ -308,7 +350,7 @@ describe('sync', () => {
   })
 })
 
-describe('what goes wrong is said in a sentence, with an exit code', () => {
+describe('an error is one sentence, with an exit code', () => {
   const LIST = ['keys', 'list', '--workspace', 'ws_1']
 
   test.each([
@@ -321,10 +363,10 @@ describe('what goes wrong is said in a sentence, with an exit code', () => {
     [429, 'rate_limited', 69],
     [500, 'internal_error', 69],
   ])('%d %s: %d', async (status, code, exitCode) => {
-    admin.answers(refuses(status, code, 'Such are the console’s words'))
+    admin.answers(refuses(status, code, 'The message of the console'))
     const exit = await postern(...LIST)
     expect([exit.code, exit.stdout]).toEqual([exitCode, ''])
-    expect(exit.stderr).toContain(`Such are the console’s words (${status} ${code})`)
+    expect(exit.stderr).toContain(`The message of the console (${status} ${code})`)
     expect(exit.stderr.trim().split('\n')).toHaveLength(1)
   })
 
@@ -355,13 +397,13 @@ describe('what goes wrong is said in a sentence, with an exit code', () => {
     expect(admin.requests).toHaveLength(1)
   })
 
-  test('an answer that this version does not know', async () => {
+  test('a response that this version does not understand', async () => {
     admin.answers(says(200, { keys: [{ id: 1 }] }))
     const exit = await postern(...LIST)
     expect(exit).toMatchObject({ code: 69, stderr: expect.stringContaining('of the same version?') })
   })
 
-  test('the console’s words cannot do anything to the terminal', async () => {
+  test('messages of the console are printed without control characters', async () => {
     admin.answers(refuses(400, 'x\x1b]0;', 'y\x1b[2J\nz'))
     expect((await postern(...LIST)).stderr.slice(0, -1)).not.toMatch(/[\x00-\x1f]/)
   })
@@ -371,21 +413,26 @@ describe('what goes wrong is said in a sentence, with an exit code', () => {
     ['no scope', ['keys', 'issue', '--workspace', 'ws_1']],
     ['a workspace that cannot be one', ['keys', 'list', '--workspace', '../ws_1']],
     ['a lifetime in no unit', [...ISSUE, '--expires-in', '90']],
+    ['a lifetime that is too long', [...ISSUE, '--expires-in', '400d']],
+    ['an overlap that is too long', ['keys', 'rotate', ID, '--overlap', '31d']],
+    ['no scope in a list', ['keys', 'issue', '--workspace', 'ws_1', '--scope', ',']],
+    ['an unknown format', [...LIST, '-o', 'xml']],
+    ['two formats', [...LIST, '-o', 'wide', '--json']],
     ['an unknown flag', [...LIST, '--al']],
     ['a word too many', [...LIST, 'more']],
     ['no command', ['keys']],
     ['an unknown command', ['keys', 'bake']],
-  ])('a wrong command line is 64, and nothing is asked: %s', async (_, args) => {
+  ])('a wrong command line exits 64, and sends no request: %s', async (_, args) => {
     expect(await postern(...args)).toMatchObject({ code: 64, stdout: '' })
     expect(admin.requests).toEqual([])
   })
 
-  test('help is no failure', async () => {
+  test('help exits 0', async () => {
     const exit = await postern('keys', 'issue', '--help')
     expect(exit).toMatchObject({ code: 0, stdout: expect.stringContaining('--workspace <id>') })
   })
 
-  test('a key that was pasted for its id is in no message and no address', async () => {
+  test('a key that was pasted in place of its id is in no message and no request', async () => {
     for (const command of ['revoke', 'rotate']) {
       const exit = await postern('keys', command, SECRET)
       expect(exit.code).toBe(64)
@@ -394,24 +441,24 @@ describe('what goes wrong is said in a sentence, with an exit code', () => {
     expect(admin.requests).toEqual([])
   })
 
-  test('nor is what follows the name of a flag that does not exist', async () => {
+  test('nor is the value of an unknown flag', async () => {
     const exit = await postern(...LIST, `--tokn=${TOKEN}`)
     expect(exit).toMatchObject({ code: 64, stderr: expect.stringContaining('--tokn') })
     expect(exit.stderr).not.toContain(TOKEN)
   })
 })
 
-describe('where the console is, and what opens it', () => {
+describe('address and token of the console', () => {
   const LIST = ['keys', 'list', '--workspace', 'ws_1']
   const authorization = () => admin.requests.at(-1)?.headers.authorization
 
-  test('comes from flags before the environment', async () => {
+  test('flags take precedence over the environment', async () => {
     const env = { POSTERN_CONSOLE_URL: 'http://127.0.0.1:9', POSTERN_ADMIN_TOKEN: 'another-token-entirely' }
     const exit = await runPostern([...LIST, '--url', `${admin.url}/`, '--token', TOKEN], env)
     expect([exit.code, authorization()]).toEqual([0, `Bearer ${TOKEN}`])
   })
 
-  test.each(['flag', 'variable'])('the token may stand in a file: %s', async way => {
+  test.each(['flag', 'variable'])('the token may come from a file: %s', async way => {
     const file = fileWith(`${TOKEN}\n`)
     const env: Record<string, string> = { POSTERN_CONSOLE_URL: admin.url }
     if (way === 'variable') env['POSTERN_ADMIN_TOKEN_FILE'] = file
@@ -419,12 +466,12 @@ describe('where the console is, and what opens it', () => {
     expect([exit.code, authorization()]).toEqual([0, `Bearer ${TOKEN}`])
   })
 
-  test('a path in the address is kept, as behind an ingress', async () => {
+  test('the address may have a path, as behind an ingress', async () => {
     await runPostern([...LIST, '--url', `${admin.url}/postern/`], admin.env)
     expect(admin.requests[0]?.path).toBe('/postern/admin/v1/workspaces/ws_1/keys?limit=200')
   })
 
-  test('no setting of gateway or console is needed, and none is judged', async () => {
+  test('settings of gateway and console are neither required nor checked', async () => {
     const exit = await runPostern(LIST, {
       ...admin.env,
       POSTERN_NO_SUCH_SETTING: '1',
@@ -436,21 +483,21 @@ describe('where the console is, and what opens it', () => {
 
   test.each([
     ['no address', { POSTERN_CONSOLE_URL: '' }, /--url or POSTERN_CONSOLE_URL/],
-    ['an address that is none', { POSTERN_CONSOLE_URL: 'canary' }, /^POSTERN_CONSOLE_URL must be/],
+    ['a malformed address', { POSTERN_CONSOLE_URL: 'canary' }, /^POSTERN_CONSOLE_URL must be/],
     ['a password in it', { POSTERN_CONSOLE_URL: 'http://u:canary@h' }, /^POSTERN_CONSOLE_URL must be/],
     ['no token', { POSTERN_ADMIN_TOKEN: '' }, /POSTERN_ADMIN_TOKEN_FILE/],
     [
-      'a token that no header can hold',
+      'a token with a line break',
       { POSTERN_ADMIN_TOKEN: 'canary\ncanary' },
       /^POSTERN_ADMIN_TOKEN is not a token/,
     ],
     ['a token twice', { POSTERN_ADMIN_TOKEN_FILE: '/canary' }, /twice/],
     [
-      'a token where its file’s name belongs',
+      'a token in place of the name of its file',
       { POSTERN_ADMIN_TOKEN: '', POSTERN_ADMIN_TOKEN_FILE: 'canary-canary' },
       /^POSTERN_ADMIN_TOKEN_FILE names a file that cannot be read: ENOENT/,
     ],
-  ])('%s is 64, and repeats nothing that may be secret', async (_, env, message) => {
+  ])('%s exits 64, with a message that repeats no secret', async (_, env, message) => {
     const exit = await runPostern(LIST, { ...admin.env, ...env })
     expect(exit).toMatchObject({ code: 64, stdout: '', stderr: expect.stringMatching(message) })
     expect(exit.stderr).not.toContain('canary')

@@ -21,7 +21,7 @@ async function codeOf(secret: string): Promise<unknown> {
   return response.status === 200 ? 200 : ((await response.json()) as { code: string }).code
 }
 
-test('a key is rotated: both work until the overlap ends, and the successor can be rotated at once', async () => {
+test('after a rotation both keys work until the overlap ends, and the new one can be rotated at once', async () => {
   const first = await world.issue({ workspaceId: 'ws_turn' })
   const rotated = await postern('keys', 'rotate', first.id, '--overlap', '1h', '--expires-in', '30d')
   expect(rotated.code).toBe(0)
@@ -34,16 +34,16 @@ test('a key is rotated: both work until the overlap ends, and the successor can 
 
   const listed = await postern('keys', 'list', '--workspace', 'ws_turn')
   const [, successor = '', old = ''] = listed.stdout.split('\n')
-  expect(successor).toMatch(/ active .* in 29 days/)
+  expect(successor).toMatch(/ active .* in 30 days/)
   expect(old).toMatch(/ retiring /)
 
   const last = await postern('keys', 'rotate', successor.slice(0, 30), '--overlap', '0s', '--json')
   const { secret } = JSON.parse(last.stdout) as { secret: string }
   expect(await codeOf(secret)).toBe(200)
-  await until('the key is refused as revoked', async () => (await codeOf(second)) === 'key_revoked')
+  await until('the key is rejected as revoked', async () => (await codeOf(second)) === 'key_revoked')
 })
 
-test('a rotation whose answer was lost is made once, and says that its secret is lost', async () => {
+test('a rotation whose response was lost happens once, and the command says that the secret is lost', async () => {
   const first = await world.issue({ workspaceId: 'ws_lost' })
   const url = await startBreakingProxy(world.console.urls.console)
   const exit = await runPostern(['keys', 'rotate', first.id], { ...world.cliEnv, POSTERN_CONSOLE_URL: url })
@@ -54,7 +54,7 @@ test('a rotation whose answer was lost is made once, and says that its secret is
   expect(exit.stderr).toContain(`postern keys rotate ${keys[0]?.id} --overlap 0s`)
 })
 
-test('sync writes anew what Redis has lost', async () => {
+test('sync rewrites records that Redis has lost', async () => {
   const keys = [await world.issue(), await world.issue()]
   await world.redis.admin.flushall()
   const exit = await postern('keys', 'sync')
@@ -67,7 +67,7 @@ test('sync writes anew what Redis has lost', async () => {
   expect(synced).toBe(total)
 })
 
-/** Passes everything on, but cuts the first connection once the answer has come, before a byte of it is passed. */
+/** Forwards all bytes, but cuts the first connection when its response arrives, before it forwards a byte of it. */
 async function startBreakingProxy(target: string): Promise<string> {
   const { hostname, port } = new URL(target)
   let first = true

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander'
 import { describe, expect, it, test } from 'vitest'
-import { parseDuration } from '../../src/cli/duration.ts'
-import { minuteOf, plainText, relativeTime } from '../../src/cli/text.ts'
+import { durationText, durationWithin, parseDuration } from '../../src/cli/options/duration.ts'
+import { minuteOf, plainText } from '../../src/cli/output/text.ts'
 
 describe('a duration', () => {
   it.each([
@@ -21,29 +21,31 @@ describe('a duration', () => {
       expect(() => parseDuration(text)).toThrow(InvalidArgumentError)
     },
   )
-})
-
-describe('a time, as people say it', () => {
-  const now = Date.parse('2026-11-20T12:00:00Z')
 
   it.each([
-    ['2027-02-18T12:00:00.000Z', 'in 90 days'],
-    ['2026-11-21T11:59:59.999Z', 'in 23 hours'],
-    ['2026-11-20T12:01:00.000Z', 'in 1 minute'],
-    ['2026-11-20T12:00:59.000Z', 'in under a minute'],
-    ['2026-11-20T11:59:30.000Z', 'just now'],
-    ['2026-11-20T11:57:00.000Z', '3 minutes ago'],
-    ['2026-11-18T11:57:00.000Z', '2 days ago'],
-  ])('%s is %s', (instant, words) => {
-    expect(relativeTime(instant, now)).toBe(words)
+    [0, '0 days'],
+    [59, '59 seconds'],
+    [60, '1 minute'],
+    [5400, '90 minutes'],
+    [86_400, '1 day'],
+    [129_600, '36 hours'],
+  ])('%d seconds reads %s', (seconds, text) => {
+    expect(durationText(seconds)).toBe(text)
   })
 
-  test('to the minute', () => {
-    expect(minuteOf('2027-02-18T09:07:59.123Z')).toBe('2027-02-18 09:07')
+  test('outside its bounds is rejected in the words of the command', () => {
+    const parse = durationWithin('--expires-in', 60, 366 * 86_400)
+    expect(parse('366d')).toBe(366 * 86_400)
+    expect(() => parse('400d')).toThrow('--expires-in: 400 days is longer than 366 days')
+    expect(() => parse('59s')).toThrow('--expires-in: 59 seconds is shorter than 1 minute')
   })
 })
 
-it('text from elsewhere cannot move the cursor, hide itself or turn round', () => {
+test('an instant is shown to the minute', () => {
+  expect(minuteOf('2027-02-18T09:07:59.123Z')).toBe('2027-02-18 09:07')
+})
+
+it('text from elsewhere cannot move the cursor, hide itself or reverse its direction', () => {
   expect(plainText('a\x1b[2Jb\r\nc\x9bd\u202ee\u2028')).toBe('a�[2Jb��c�d�e�')
   expect(plainText('Größe 大 👍🏽 wsk_…x7Qf')).toBe('Größe 大 👍🏽 wsk_…x7Qf')
 })

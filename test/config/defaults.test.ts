@@ -34,7 +34,7 @@ describe('config/default.yaml', () => {
     expect(names).toContain(path)
   })
 
-  it('as a configuration file gives the settings that none gives, and holds no secret', () => {
+  it('has the same effect as no file, and holds no secret', () => {
     const problems: ConfigProblem[] = []
     const layer = layerOfFile(TEXT, 'config/default.yaml', problems)
     expect(problems).toEqual([])
@@ -48,7 +48,7 @@ describe('config/default.yaml', () => {
     }
   })
 
-  it('is not shared between two loads: a process may change the settings that it runs with', () => {
+  it('is not shared between two loads: a process may change its own settings', () => {
     configOf().routes.pop()
     configOf().gateway.requestHeaders.push('X-Other')
     expect(configOf().routes).toHaveLength(3)

@@ -9,11 +9,11 @@ function valueAt(config: unknown, path: string): unknown {
   return path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], config)
 }
 
-describe('the names and defaults that the contract fixes', () => {
+describe('names and defaults of settings', () => {
   it.each([
     ['POSTERN_GATEWAY_HOST', 'gateway.host', '0.0.0.0', '127.0.0.1', '127.0.0.1'],
     ['POSTERN_GATEWAY_PORT', 'gateway.port', 8080, '1', 1],
-    ['POSTERN_CONSOLE_HOST', 'console.host', '0.0.0.0', '127.0.0.1', '127.0.0.1'],
+    ['POSTERN_CONSOLE_HOST', 'console.host', '127.0.0.1', '0.0.0.0', '0.0.0.0'],
     ['POSTERN_CONSOLE_PORT', 'console.port', 8081, '0', 0],
     ['POSTERN_CONSOLE_INTERNAL_HOST', 'console.internal.host', '0.0.0.0', '::', '::'],
     ['POSTERN_CONSOLE_INTERNAL_PORT', 'console.internal.port', 8082, '0', 0],
@@ -60,7 +60,7 @@ describe('the names and defaults that the contract fixes', () => {
     expect(valueAt(configOf({ environment: { ...others, [name]: text } }), path)).toEqual(value)
   })
 
-  it('are spelled by one rule, one setting aside: POSTERN_ and the path in upper snake case, -- and kebab case', () => {
+  it('follow one rule, with one exception: POSTERN_ and the path in upper snake case, -- and kebab case', () => {
     for (const { path, environment, flag } of settings) {
       const words = path.split(/\.|(?=[A-Z])/).map(word => word.toLowerCase())
       expect(flag).toBe(`--${words.join('-')}`)
@@ -69,7 +69,7 @@ describe('the names and defaults that the contract fixes', () => {
     }
   })
 
-  it('are each the name of one setting only', () => {
+  it('are unique', () => {
     for (const kind of ['path', 'environment', 'flag'] as const) {
       const names = settings.flatMap(setting =>
         setting.secret
@@ -80,7 +80,7 @@ describe('the names and defaults that the contract fixes', () => {
     }
   })
 
-  it('have the three endpoints and their scopes as the default of the public API', () => {
+  it('describe three endpoints and their scopes by default', () => {
     const { routes, scopes } = configOf()
     expect(Object.keys(scopes)).toEqual(['workspace:read', 'files:read'])
     expect(routes.map(({ path, scope, answeredBy, query }) => ({ path, scope, answeredBy, query }))).toEqual([
@@ -95,10 +95,10 @@ describe('the names and defaults that the contract fixes', () => {
   })
 })
 
-describe('settings are found', () => {
+describe('sources of settings', () => {
   const file = 'gateway: { port: 2 }\nops: { port: 2222 }\ndrain: { delayMs: 22 }'
 
-  it('in flags before environment before file before defaults', () => {
+  it('flags take precedence over environment, file and defaults, in this order', () => {
     const config = configOf({
       flags: { '--gateway-port': '4' },
       environment: { POSTERN_GATEWAY_PORT: '3', POSTERN_OPS_PORT: '3333' },
@@ -109,13 +109,13 @@ describe('settings are found', () => {
     ])
   })
 
-  it('in a file named by POSTERN_CONFIG, unless a flag names another', () => {
+  it('POSTERN_CONFIG names the file, unless a flag names another one', () => {
     const environment = { POSTERN_CONFIG: fileWith(file) }
     expect(configOf({ environment }).gateway.port).toBe(2)
     expect(configOf({ environment, file: 'gateway: { port: 5 }' }).gateway.port).toBe(5)
   })
 
-  it('not in a variable that is empty, nor in a name of the file that holds nothing', () => {
+  it('an empty variable and an empty entry of the file count as not set', () => {
     const config = configOf({
       environment: { POSTERN_OPS_PORT: '', POSTERN_CONFIG: '' },
       file: 'ops: { port: }\ngateway:',
@@ -123,13 +123,13 @@ describe('settings are found', () => {
     expect([config.ops.port, config.gateway.port]).toEqual([9090, 8080])
   })
 
-  it('whole: a list of a later layer replaces an earlier one, and is not added to it', () => {
+  it('a list replaces the list of an earlier source, and is not merged with it', () => {
     expect(configOf({ file: 'gateway: { requestHeaders: [Accept] }' }).gateway.requestHeaders).toEqual([
       'Accept',
     ])
   })
 
-  it('of routes and scopes by name: added to the defaults, replacing one whole, or removing it', () => {
+  it('routes and scopes are merged by name: an entry is added, replaced or removed', () => {
     const file = `
 scopes: { 'members:read': List members, 'files:read': null }
 routes:
@@ -155,14 +155,14 @@ routes:
     ])
   })
 
-  it('of routes also as a list with a name in each', () => {
+  it('routes may also be a list in which each entry has its name', () => {
     const list = configOf({ file: 'routes: [{ name: one, path: "/one/{workspaceId}" }]' })
     const map = configOf({ file: 'routes: { one: { path: "/one/{workspaceId}" } }' })
     expect(list.routes).toEqual(map.routes)
     expect(list.routes).toHaveLength(4)
   })
 
-  it('and what is removed was there, and is not needed elsewhere', () => {
+  it('only an existing entry that no other setting needs can be removed', () => {
     expect(mistakesOf({ file: 'routes: { fiels: null }' })).toEqual([
       expect.stringMatching(/^routes \(in .*\), at fiels is null, which removes an entry of this name/),
     ])
@@ -172,15 +172,15 @@ routes:
     expect(mistakesOf({ file: 'scopes: { __proto__: null }' })).toHaveLength(1)
   })
 
-  it('and so is what another program reads: that is no mistake', () => {
+  it('variables of other commands are no problem', () => {
     expect(
       mistakesOf({ environment: { POSTERN_CONSOLE_URL: 'http://c', PATH: '/bin', POSTERNX: '1' } }),
     ).toEqual([])
   })
 })
 
-describe('mistakes', () => {
-  it('are all named at once, each as its writer spelled it', () => {
+describe('problems', () => {
+  it('are all reported at once, each in the spelling that was used', () => {
     const mistakes = mistakesOf({
       flags: { '--gateway-port': 'eighty', '--log-level': 'loud' },
       environment: {
@@ -195,10 +195,10 @@ describe('mistakes', () => {
       /^--gateway-port must be a whole number from 0 to 65535$/,
       /^--log-level must be one of trace, debug, info, warn, error, fatal, silent$/,
       /^POSTERN_OPS_PORT must be a whole number from 0 to 65535$/,
-      /^POSTERN_GATEWAY_MAX_INFLIGHT is not a setting$/,
+      /^POSTERN_GATEWAY_MAX_INFLIGHT is not a setting \(did you mean POSTERN_GATEWAY_MAX_IN_FLIGHT\?\)$/,
       /^POSTERN_DRAIN_DELAY_MS must be a whole number from 0 to 3600000$/,
       /^POSTERN_REDIS_BEATS must be true or false$/,
-      /^gatway \(in .*settings\.yaml\) is not a setting$/,
+      /^gatway \(in .*settings\.yaml\) is not a setting \(did you mean gateway\?\)$/,
       /^upstream\.timeout \(in .*\) is not a setting$/,
       /^keys \(in .*\) must hold settings by name$/,
       /^redis\.commandTimeoutMs \(in .*\) must be a whole number from 1 to 3600000$/,
@@ -212,7 +212,7 @@ describe('mistakes', () => {
     expect(mistakes).toHaveLength(expected.length)
   })
 
-  it('are named with what is missing, in one run', () => {
+  it('are reported together with missing settings', () => {
     const environment = {
       POSTERN_UPSTREAM_URL: undefined,
       POSTERN_KEYS_SIGNING_SECRETS: undefined,
@@ -261,7 +261,7 @@ describe('mistakes', () => {
     },
   )
 
-  it('of a file that cannot be used do not make what may stand in it missing', () => {
+  it('of an unusable file do not make the settings that it may hold missing', () => {
     const environment = { POSTERN_UPSTREAM_URL: undefined, POSTERN_OPS_PORT: 'many' }
     expect(mistakesOf({ environment, file: 'upstream: { url: ' }).map(text => text.split(' ')[0])).toEqual([
       expect.stringMatching(/settings\.yaml$/),
@@ -269,7 +269,7 @@ describe('mistakes', () => {
     ])
   })
 
-  it('are all named, however many there are', () => {
+  it('are reported in any number', () => {
     const numbers = settings.filter(({ schema }) => schema.type === 'integer')
     expect(numbers.length).toBeGreaterThan(30)
     const environment = Object.fromEntries(numbers.map(setting => [setting.environment, 'many']))
@@ -277,7 +277,7 @@ describe('mistakes', () => {
     expect(spellings.sort()).toEqual(Object.keys(environment).sort())
   })
 
-  it('between settings are named as their writer spelled them, too', () => {
+  it('between settings are reported in the spelling that was used, too', () => {
     expect(mistakesOf({ environment: { POSTERN_OPS_PORT: '8081' } })).toEqual([
       'POSTERN_OPS_PORT is 8081, which console.port already uses',
     ])
@@ -305,13 +305,13 @@ describe('mistakes', () => {
     },
   )
 
-  it('are named for the items of a list by their place', () => {
+  it('in a list name the position of the item', () => {
     expect(
       mistakesOf({ environment: { POSTERN_GATEWAY_TRUSTED_PROXIES: '10.0.0.0/8,10.0.0.0/33' } }),
     ).toEqual(['POSTERN_GATEWAY_TRUSTED_PROXIES, at 1 must be an IP address or a CIDR such as 10.0.0.0/8'])
   })
 
-  it('of a file are its own: one that is no YAML, no map, or cannot be read', () => {
+  it('of a file: invalid YAML, no map, or unreadable', () => {
     expect(mistakesOf({ file: 'gateway: { port: 1' })).toEqual([
       expect.stringMatching(/settings\.yaml is not valid YAML: .*line 1/),
     ])
@@ -324,7 +324,7 @@ describe('mistakes', () => {
     ])
   })
 
-  it('are only those of the plane that runs', () => {
+  it('concern only the plane that runs', () => {
     const nothing = {
       POSTERN_UPSTREAM_URL: '',
       POSTERN_REDIS_URL: undefined,
@@ -341,7 +341,7 @@ describe('mistakes', () => {
     expect(problems([])).toEqual([])
   })
 
-  it('name what the gateway needs with a key service, a client certificate or opaque keys', () => {
+  it('name what a key service, a client certificate or opaque keys require', () => {
     expect(mistakesOf({ environment: { POSTERN_KEY_SERVICE_URL: 'http://console:8082' } })).toEqual([
       expect.stringMatching(/^keyService\.token is required with keyService\.url/),
     ])
@@ -377,7 +377,7 @@ describe('mistakes', () => {
 describe('a secret from a file', () => {
   const token = 'from-a-file-0123456789'
 
-  it('is read under the same name with _FILE, File or -file, without the line break at its end', () => {
+  it('is named by _FILE, File or -file, and read without its last line break', () => {
     const file = fileWith(`${token}\n`)
     expect(configOf({ environment: { POSTERN_KEY_SERVICE_TOKEN_FILE: file } }).keyService.token).toBe(token)
     expect(configOf({ environment: { POSTERN_ADMIN_TOKEN_FILE: file } }).console.adminToken).toBe(token)
@@ -385,13 +385,13 @@ describe('a secret from a file', () => {
     expect(configOf({ file: `keyService: { tokenFile: '${file}' }` }).keyService.token).toBe(token)
   })
 
-  it('may hold several, one a line', () => {
+  it('may hold several secrets, one a line', () => {
     const file = fileWith(`${OTHER_SECRET}\n${SIGNING_SECRET}\n`)
     const environment = { POSTERN_KEYS_SIGNING_SECRETS: undefined, POSTERN_KEYS_SIGNING_SECRETS_FILE: file }
     expect(configOf({ environment }).keys.signingSecrets).toEqual([OTHER_SECRET, SIGNING_SECRET])
   })
 
-  it('may be the fixed headers for the upstream, one or all', () => {
+  it('may hold one or all fixed headers for the upstream', () => {
     const one = fileWith('s3cret value\n')
     expect(
       configOf({ file: `upstream: { headers: { X-Token: { file: '${one}' }, X-Plain: a } }` }).upstream
@@ -407,7 +407,7 @@ describe('a secret from a file', () => {
     })
   })
 
-  it('replaces the value of an earlier layer, and is replaced by one of a later layer', () => {
+  it('takes precedence over earlier sources, and not over later ones', () => {
     const path = fileWith(token)
     expect(
       configOf({
@@ -423,14 +423,14 @@ describe('a secret from a file', () => {
     ).toBe('y'.repeat(20))
   })
 
-  it('and as a value in the same place contradict each other', () => {
+  it('contradicts a value from the same source', () => {
     const environment = { POSTERN_KEY_SERVICE_TOKEN: token, POSTERN_KEY_SERVICE_TOKEN_FILE: fileWith(token) }
     expect(mistakesOf({ environment })).toEqual([
       'POSTERN_KEY_SERVICE_TOKEN is set twice: also as POSTERN_KEY_SERVICE_TOKEN_FILE',
     ])
   })
 
-  it('that cannot be read is a mistake, and not one that is missing as well', () => {
+  it('that cannot be read is one problem, and not a missing setting as well', () => {
     expect(mistakesOf({ environment: { POSTERN_KEY_SERVICE_TOKEN_FILE: '/nowhere/token' } })).toEqual([
       expect.stringMatching(/^POSTERN_KEY_SERVICE_TOKEN_FILE names a file that cannot be read/),
     ])
@@ -446,7 +446,7 @@ describe('a secret from a file', () => {
     ])
   })
 
-  it('is there for secrets only', () => {
+  it('is possible for secrets alone', () => {
     expect(mistakesOf({ environment: { POSTERN_GATEWAY_PORT_FILE: '/x' } })).toEqual([
       'POSTERN_GATEWAY_PORT_FILE is not a setting',
     ])

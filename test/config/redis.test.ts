@@ -14,13 +14,13 @@ function problemsOf(environment: NodeJS.ProcessEnv): string[] {
   return mistakesOf({ environment: { ...NO_URL, ...environment } })
 }
 
-describe('Redis is', () => {
-  it('a single server where POSTERN_REDIS_URL says so, as it always was', () => {
+describe('the topology of Redis', () => {
+  it('is a single server if POSTERN_REDIS_URL is set', () => {
     const url = 'rediss://user:p%40ss@redis.internal:6380/2'
     expect(topologyOf({ POSTERN_REDIS_URL: url })).toEqual({ kind: 'standalone', url })
   })
 
-  it('Sentinels and the name of a primary', () => {
+  it('is Sentinels and the name of a primary', () => {
     expect(
       topologyOf({
         ...NO_URL,
@@ -30,7 +30,7 @@ describe('Redis is', () => {
     ).toEqual({ kind: 'sentinel', name: 'mymaster', urls: ['redis-0:26379', 'redis-1:26379'] })
   })
 
-  it('some nodes of a cluster', () => {
+  it('is some nodes of a cluster', () => {
     const urls = 'redis://10.0.0.1:6379,redis://[::1]:7000'
     expect(topologyOf({ ...NO_URL, POSTERN_REDIS_CLUSTER_URLS: urls })).toEqual({
       kind: 'cluster',
@@ -38,7 +38,7 @@ describe('Redis is', () => {
     })
   })
 
-  it('not there where nothing of that is set: the key service alone answers then', () => {
+  it('is none if nothing is set: the gateway asks the key service alone', () => {
     const keyService = {
       POSTERN_KEY_SERVICE_URL: 'http://console:8082',
       POSTERN_KEY_SERVICE_TOKEN: 'a'.repeat(16),
@@ -55,14 +55,14 @@ describe('a gateway without a key service', () => {
     expect(problemsOf(environment)).toEqual([])
   })
 
-  it('says that one of them is required', () => {
+  it('requires one of them', () => {
     expect(problemsOf({})).toEqual([
       expect.stringMatching(/^redis\.url, keyService\.url at least one is required/),
     ])
   })
 })
 
-describe('settings that contradict each other are refused, and it is said what to set', () => {
+describe('settings that contradict each other are rejected, with what to set', () => {
   it.each([
     [
       { POSTERN_REDIS_URL: 'redis://r', POSTERN_REDIS_CLUSTER_URLS: 'node' },

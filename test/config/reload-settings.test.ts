@@ -10,7 +10,7 @@ const base = {
 }
 const read = (more: Record<string, string> = {}) => configOf({ environment: { ...base, ...more } })
 
-describe('a reload takes over', () => {
+describe('a reload applies', () => {
   it('every secret and every file', () => {
     const expected = [...settings.filter(({ secret }) => secret), ...fileSettings].map(({ path }) => path)
     expect(expected.filter(path => !RELOADABLE_SETTINGS.has(path))).toEqual([])
@@ -22,7 +22,7 @@ describe('a reload takes over', () => {
     expect(reloadSettings(read(), read())).toEqual({ config: read(), changed: [], needRestart: [] })
   })
 
-  it('what can change, and names what needs a restart', () => {
+  it('reloadable settings, and names those that need a restart', () => {
     const next = {
       POSTERN_KEY_SERVICE_TOKEN: 'new-token-of-the-tests',
       POSTERN_KEYS_SIGNING_SECRETS: signingSecret(7),
@@ -86,7 +86,7 @@ describe('a running process never goes from some secrets to none', () => {
     }
   })
 
-  it('but from some to others, and from none to some', () => {
+  it('but it goes from some to others, and from none to some', () => {
     const token = { POSTERN_ADMIN_TOKEN: 'x'.repeat(20) }
     expect(reloadSettings(read(), read(token)).config.console.adminToken).toBe('x'.repeat(20))
     const two = { POSTERN_KEYS_SIGNING_SECRETS: `${signingSecret(7)},${signingSecret(8)}` }

@@ -14,8 +14,8 @@ function mistakesOfRoute({
   return mistakesOf({ environment: { POSTERN_ROUTES: JSON.stringify({ ...NO_DEFAULTS, [name]: route }) } })
 }
 
-describe('an endpoint', () => {
-  it('that shares its answers is what a cache is for: without one there is nothing to keep', () => {
+describe('a route', () => {
+  it('must have shareAnswers for a response cache to have an effect', () => {
     const environment = { POSTERN_UPSTREAM_CACHE_MAX_BYTES: '1000' }
     expect(mistakesOf({ environment })).toEqual([
       expect.stringMatching(/^POSTERN_UPSTREAM_CACHE_MAX_BYTES has no effect: no route has shareAnswers/),
@@ -24,7 +24,7 @@ describe('an endpoint', () => {
     expect(mistakesOf({ environment: { ...environment, POSTERN_ROUTES: routes } })).toEqual([])
   })
 
-  it('is one entry: path, scope, and where needed another path at the upstream', () => {
+  it('is one entry: path, scope, and optionally another path at the upstream', () => {
     const route = {
       name: 'file',
       summary: 'One file',
@@ -56,7 +56,7 @@ describe('an endpoint', () => {
     ])
   })
 
-  it('that the gateway answers itself need not name a workspace, and has no path at the upstream', () => {
+  it('that the gateway answers itself needs no workspace, and has no path at the upstream', () => {
     expect(mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway' })).toEqual([])
     expect(
       mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', upstreamPath: '/{workspaceId}' }),
@@ -108,32 +108,32 @@ describe('an endpoint', () => {
     ['a bound of another type', { limit: { type: 'token', maximum: 5 } }],
     ['a name with a delimiter in it', { 'a&b': { type: 'token', maxLength: 5 } }],
     ['a name that is empty', { '': { type: 'token', maxLength: 5 } }],
-    ['a name with brackets, whatever its rule', { 'a[]': 5 }],
+    ['a name with brackets, with any rule', { 'a[]': 5 }],
   ])('has query parameters that can be checked: not %s', (_, query) => {
     expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', query }).length).toBeGreaterThan(0)
   })
 
-  it('has no field of another name', () => {
+  it('has no unknown field', () => {
     expect(mistakesOfRoute({ name: 'x', path: '/{workspaceId}', scopes: ['files:read'] })).toEqual([
-      'POSTERN_ROUTES, at x has an unknown field: scopes',
+      'POSTERN_ROUTES, at x has an unknown field: scopes (did you mean scope?)',
     ])
   })
 
-  it('is the only one of its name', () => {
+  it('has a name of its own', () => {
     const routes = '[{ name: x, path: "/{workspaceId}/{a}" }, { name: x, path: "/{workspaceId}/{a}/b" }]'
     expect(mistakesOf({ environment: { POSTERN_ROUTES: routes } })).toEqual([
       expect.stringMatching(/^POSTERN_ROUTES has two entries of the name x$/),
     ])
   })
 
-  it('is the only one of its form', () => {
+  it('matches paths that no other route matches', () => {
     const routes = { x: { path: '/{workspaceId}/{a}' }, y: { path: '/{b}/{workspaceId}' } }
     expect(mistakesOf({ environment: { POSTERN_ROUTES: JSON.stringify(routes) } })).toEqual([
       expect.stringMatching(/two entries that match the same paths: \/\{\}\/\{\}$/),
     ])
   })
 
-  it('must be there: an API of none is a mistake', () => {
+  it('is required: an API without routes is a problem', () => {
     for (const routes of ['[]', JSON.stringify(NO_DEFAULTS), '[{ path: "/{workspaceId}" }]', '[a]', 'a']) {
       expect(mistakesOf({ environment: { POSTERN_ROUTES: routes } }), routes).toEqual([
         expect.stringMatching(/^POSTERN_ROUTES must be /),
@@ -143,7 +143,7 @@ describe('an endpoint', () => {
 })
 
 describe('a scope', () => {
-  it('has a name that fits a header, and says what it grants', () => {
+  it('has a name that fits a header, and a description', () => {
     for (const scopes of [
       '{ "a b": x }',
       '{ "a\\"": x }',
@@ -172,7 +172,7 @@ describe('a signing secret', () => {
     }
   })
 
-  it.each(['base64', 'base64url'] as const)('of 32 bytes or more is taken, in %s', alphabet => {
+  it.each(['base64', 'base64url'] as const)('of 32 bytes or more is accepted, in %s', alphabet => {
     const secret = Buffer.from(`${SIGNING_SECRET}0000`, 'base64').fill(0xfb, 0, 4).toString(alphabet)
     expect(secret).toMatch(alphabet === 'base64' ? /[+/]/ : /[-_]/)
     expect(configOf({ environment: { POSTERN_KEYS_SIGNING_SECRETS: secret } }).keys.signingSecrets).toEqual([
@@ -181,7 +181,7 @@ describe('a signing secret', () => {
   })
 })
 
-describe('a header that may pass', () => {
+describe('a header that may be forwarded', () => {
   it.each([
     'Authorization',
     'AUTHORIZATION',
@@ -281,7 +281,7 @@ describe('a rate limit', () => {
   const mistakesOfPolicies = (...policies: Record<string, unknown>[]) =>
     mistakesOf({ environment: { POSTERN_LIMITS_POLICIES: JSON.stringify(policies) } })
 
-  it('is about all routes, one route, or the routes that need a scope; there is none by default', () => {
+  it('applies to all routes, one route, or the routes of a scope; there is none by default', () => {
     expect(configOf().limits).toEqual({ replicas: 1, policies: [] })
     expect(
       mistakesOfPolicies(
@@ -292,7 +292,7 @@ describe('a rate limit', () => {
     ).toEqual([])
   })
 
-  it('says all that is wrong with it at once: what it is about must be there, and each has a name of its own', () => {
+  it('reports all its problems at once: an unknown route or scope, and a name that is used twice', () => {
     const environment = {
       POSTERN_LIMITS_POLICIES: JSON.stringify([
         { ...minute, route: 'fils' },
@@ -326,7 +326,7 @@ describe('a rate limit', () => {
     expect(mistakesOfPolicies(policy)).toEqual([expect.stringMatching(/^POSTERN_LIMITS_POLICIES/)])
   })
 
-  it('has so many others beside it, and no more: each costs series of metrics and a command', () => {
+  it('is one of at most 16: each costs metric series and a command', () => {
     const named = (count: number) =>
       Array.from({ length: count }, (_, index) => ({ ...minute, name: `n${index}` }))
     expect(mistakesOfPolicies(...named(16))).toEqual([])

@@ -49,7 +49,7 @@ describe('a secret is never printed', () => {
     )
   })
 
-  it('not in any spelling of an address that is taken for one', () => {
+  it('also in unusual spellings of an address', () => {
     const address = fc
       .record({
         scheme: fc.constantFrom('redis', 'rediss', 'REDIS', 'Rediss', ' redis', '\nredis', 're\tdis'),
@@ -76,7 +76,7 @@ describe('a secret is never printed', () => {
     expect(printed).toBeGreaterThan(200)
   })
 
-  it('and what is printed can be read again: all else stands in it', () => {
+  it('and the printed settings can be loaded again', () => {
     const environment = {
       POSTERN_REDIS_URL: 'redis://user:pass@redis:6379/1',
       POSTERN_KEY_SERVICE_TOKEN: 'x'.repeat(20),
@@ -97,14 +97,14 @@ describe('a secret is never printed', () => {
     },
   )
 
-  it('nor does printing change the settings themselves', () => {
+  it('printing does not change the settings', () => {
     const config = configOf()
     printConfig(config)
     expect(config.keys.signingSecrets).toEqual([SIGNING_SECRET])
   })
 })
 
-describe('a mistake never repeats the value of a secret', () => {
+describe('a problem never repeats the value of a secret', () => {
   /** Every way in which a value can be wrong, with the secret in it. */
   const spoilt = fc.constantFrom(
     '# #',
@@ -149,7 +149,7 @@ describe('a mistake never repeats the value of a secret', () => {
     )
   })
 
-  it('not even where the file that holds it is no YAML', () => {
+  it('not even if the file that holds it is invalid YAML', () => {
     for (const text of [
       'keyService:\n  token: canary: x',
       'keyService: { token: "canary',
@@ -165,7 +165,7 @@ describe('a mistake never repeats the value of a secret', () => {
     }
   })
 
-  it('and the YAML parser says nothing of it on the terminal either', () => {
+  it('and the YAML parser prints nothing', () => {
     const warn = vi.spyOn(process, 'emitWarning')
     mistakesOf({ file: 'a: !canary x' })
     mistakesOf({ file: '%canary\n---\na: 1', environment: { POSTERN_ROUTES: '[!canary x]' } })
@@ -174,7 +174,7 @@ describe('a mistake never repeats the value of a secret', () => {
   })
 })
 
-describe('a secret that is given but empty is refused', () => {
+describe('a secret that is set but empty is rejected', () => {
   const blank = ['', ' ', '\n']
   const yamlOf = (path: string, value: unknown) =>
     JSON.stringify(path.split('.').reduceRight<unknown>((inner, name) => ({ [name]: inner }), value))
@@ -203,7 +203,7 @@ describe('a secret that is given but empty is refused', () => {
     },
   )
 
-  it('also a list of none, and the file of one header', () => {
+  it('also an empty list, and the empty file of a header', () => {
     const environment = { POSTERN_KEYS_SIGNING_SECRETS: undefined }
     for (const planes of [[], ['gateway'], ['console']] as const) {
       const opaque = 'keys: { format: opaque, signingSecrets: [] }'
@@ -221,7 +221,7 @@ describe('a secret that is given but empty is refused', () => {
     ])
   })
 
-  it('but not one that is not given, or that a later layer replaces', () => {
+  it('but not one that is not set, or that a later source replaces', () => {
     expect(mistakesOf({ file: 'upstream: { headers: {} }' })).toEqual([])
     expect(mistakesOf({ file: 'keys: { signingSecrets: [] }' })).toEqual([])
     const flags = { '--console-admin-token': 'x'.repeat(20) }

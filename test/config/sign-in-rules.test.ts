@@ -10,8 +10,8 @@ const ENOUGH = {
 }
 const mistakes = (change: NodeJS.ProcessEnv) => mistakesOf({ environment: { ...ENOUGH, ...change } })
 
-describe('signing in', () => {
-  test('takes an address, a provider, and a name there; the rest has defaults', () => {
+describe('sign-in', () => {
+  test('needs the public address, a provider and a client id; all else has defaults', () => {
     const { publicUrl, oidc, session } = configOf({ environment: ENOUGH }).console
     expect(publicUrl).toBe('https://keys.example.com')
     expect(oidc).toMatchObject({
@@ -23,7 +23,7 @@ describe('signing in', () => {
     expect(session).toEqual({ idleSeconds: 3600, absoluteSeconds: 43_200, maxPerPerson: 20 })
   })
 
-  test('has its secret from a file, and never shows it', () => {
+  test('reads the client secret from a file, and never prints it', () => {
     const file = fileWith('a-client-secret\n')
     const config = configOf({ environment: { ...ENOUGH, POSTERN_CONSOLE_OIDC_CLIENT_SECRET_FILE: file } })
     expect(config.console.oidc.clientSecret).toBe('a-client-secret')
@@ -44,7 +44,7 @@ describe('signing in', () => {
 
   test.each<[string, NodeJS.ProcessEnv, RegExp]>([
     [
-      'over http, where anybody could read along',
+      'over http, which others could read',
       { POSTERN_CONSOLE_PUBLIC_URL: 'http://keys.example.com' },
       /must be https/,
     ],
@@ -61,7 +61,7 @@ describe('signing in', () => {
       /a number from 60 to/,
     ],
     ['with a limit of nothing', { POSTERN_CONSOLE_SIGN_INS_PER_MINUTE: '0' }, /from 1 to/],
-    ['with a proxy that is no address', { POSTERN_CONSOLE_TRUSTED_PROXIES: 'everybody' }, /CIDR/],
+    ['with a proxy that is no address', { POSTERN_CONSOLE_TRUSTED_PROXIES: 'every client' }, /CIDR/],
   ])('is refused %s', (_, change, text) => {
     expect(mistakes(change)).toEqual([expect.stringMatching(text)])
   })
@@ -83,7 +83,7 @@ describe('signing in', () => {
     expect(mistakes({ POSTERN_CONSOLE_PUBLIC_URL: url })).not.toEqual([])
   })
 
-  test('no setting makes a way in without a provider', () => {
+  test('no setting allows sign-in without a provider', () => {
     for (const name of ['POSTERN_CONSOLE_ONE_TIME_LINK', 'POSTERN_CONSOLE_DEMO', 'POSTERN_DEMO'])
       expect(mistakes({ [name]: 'true' })).toEqual([`${name} is not a setting`])
   })

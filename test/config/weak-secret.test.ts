@@ -41,14 +41,14 @@ const WEAK: readonly (readonly [what: string, secret: string])[] = [
   ['eight random bytes and then nothing', base64(Buffer.concat([randomBytes(8), Buffer.alloc(24)]))],
 ]
 
-describe('a signing secret that is obviously not random is known for it', () => {
+describe('a signing secret that is obviously not random is detected', () => {
   it.each(WEAK)('%s', (_, secret) => {
     expect(isObviouslyWeak(secret)).toBe(true)
   })
 })
 
 /** The odds of refusing one of these are below 1 in 10^8: the 34,000 of a run hold one by chance in fewer than 1 of 3,000 runs. */
-describe('a random one is not', () => {
+describe('a random signing secret is accepted', () => {
   const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
   const forms: readonly (readonly [string, (bytes: Buffer) => string])[] = [
     ['of bytes, in base64', bytes => bytes.toString('base64')],
@@ -78,7 +78,7 @@ describe('a random one is not', () => {
     )
   })
 
-  it('of any length from 32 to 96 bytes, ten thousand of them', () => {
+  it('of each length from 32 to 96 bytes, ten thousand of them', () => {
     for (let number = 0; number < 10_000; number++) {
       const secret = base64(randomBytes(32 + (number % 65)))
       if (isObviouslyWeak(secret)) expect.fail(`${secret} was refused`)
@@ -86,7 +86,7 @@ describe('a random one is not', () => {
   })
 })
 
-describe('weak secrets are refused with the settings', () => {
+describe('weak secrets are rejected with the settings', () => {
   it.each(WEAK)('a signing secret of %s', (_, secret) => {
     const problem = /^POSTERN_KEYS_SIGNING_SECRETS holds one that is obviously not random/
     for (const list of [secret, `${signingSecret(1)},${secret}`]) {
@@ -109,7 +109,7 @@ describe('weak secrets are refused with the settings', () => {
     expect(ofLength(16)).toEqual([])
   })
 
-  it('but none that is good, whatever plane runs', () => {
+  it('but accepts valid ones on every plane', () => {
     for (const planes of [[], ['gateway'], ['console']] as const) {
       expect(mistakesOf({ environment: ENOUGH, planes })).toEqual([])
     }

@@ -16,21 +16,21 @@ const POLL_INTERVAL_MS = 25
 
 describe('a live gateway', () => {
   const gateway = { name: 'pod-1', seenAtMs: NOW_MS, disconnectedAtMs: NOW_MS - 60_000, confirmed: false }
-  const judged = (changes: Partial<typeof gateway>) =>
+  const summaryOf = (changes: Partial<typeof gateway>) =>
     summarizeConfirmations([{ ...gateway, ...changes }], NOW_MS - 10, NOW_MS)
 
   test('counts as confirmed once it has confirmed', () => {
-    expect(judged({ confirmed: true })).toEqual({ known: 1, confirmed: 1, verifying: 0, silent: [] })
+    expect(summaryOf({ confirmed: true })).toEqual({ known: 1, confirmed: 1, verifying: 0, silent: [] })
   })
 
   test('counts as verifying if it was disconnected after the commit', () => {
     const verifying = { known: 1, confirmed: 0, verifying: 1, silent: [] }
-    expect(judged({ disconnectedAtMs: NOW_MS - 10 })).toEqual(verifying)
+    expect(summaryOf({ disconnectedAtMs: NOW_MS - 10 })).toEqual(verifying)
   })
 
   test('counts as silent if it was disconnected only before the commit, or never', () => {
     const silent = [{ name: 'pod-1', lastSeenAtMs: NOW_MS }]
-    expect(judged({ disconnectedAtMs: NOW_MS - 11 })).toEqual({
+    expect(summaryOf({ disconnectedAtMs: NOW_MS - 11 })).toEqual({
       known: 1,
       confirmed: 0,
       verifying: 0,
@@ -39,9 +39,9 @@ describe('a live gateway', () => {
   })
 
   test('is listed until it has not reported for a minute', () => {
-    expect(judged({ seenAtMs: NOW_MS - REVOCATION_TIMING.gatewayExpiryMs + 1 }).silent).toHaveLength(1)
+    expect(summaryOf({ seenAtMs: NOW_MS - REVOCATION_TIMING.gatewayExpiryMs + 1 }).silent).toHaveLength(1)
     const noneKnown = { known: 0, confirmed: 0, verifying: 0, silent: [] }
-    expect(judged({ seenAtMs: NOW_MS - REVOCATION_TIMING.gatewayExpiryMs })).toEqual(noneKnown)
+    expect(summaryOf({ seenAtMs: NOW_MS - REVOCATION_TIMING.gatewayExpiryMs })).toEqual(noneKnown)
   })
 })
 
@@ -59,12 +59,12 @@ describe('the response to a revocation', () => {
   }
 
   async function startWithKey(
-    hear: (digest: string, version: number) => void,
+    onChange: (digest: string, version: number) => void,
     parts: { timers?: ManualTimers } = {},
   ) {
     const announcer = createInProcessAnnouncer(text => {
-      const heard = readMessage(text)
-      if (heard?.kind === 'change' && heard.version > 1) hear(heard.digest, heard.version)
+      const message = readMessage(text)
+      if (message?.kind === 'change' && message.version > 1) onChange(message.digest, message.version)
     })
     const running = await startConsole({ parts: { announcer, ...parts } })
     const body = { name: 'k', scopes: ['files:read'] }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
-import type { AdminAnswer } from '../support/admin-answer.ts'
+import type { AdminAnswer } from '../support/admin-response.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -26,7 +26,7 @@ interface Key {
   readonly revokedAt: string | null
 }
 
-/** What clients were told, and so may rely on. */
+/** Responses that clients received, and so may rely on. */
 interface Acknowledged {
   /** By the id of the key. */
   readonly secrets: Map<string, string>
@@ -102,7 +102,7 @@ async function loadUntilKilled(running: Running, acknowledged: Acknowledged): Pr
       try {
         await (id === undefined ? issue() : draw < 0.7 ? rotate(id) : revoke(id))
       } catch (error) {
-        // Nobody answers any more; what was asked may have been done or not.
+        // There is no response; the change may have been made or not.
         if (killed !== null || (error instanceof TypeError && error.message === 'fetch failed')) return
         throw error
       }
@@ -140,7 +140,7 @@ async function expectNothingLost(running: Running, acknowledged: Acknowledged): 
   for (const id of acknowledged.issued) expect(keys.has(id)).toBe(true)
   for (const [id, successor] of acknowledged.rotated) expect(keys.get(id)?.replacedBy).toBe(successor)
   for (const [id, at] of acknowledged.revoked) expect(keys.get(id)?.revokedAt).toBe(at)
-  // What was done is all audited, and nothing else is: also of what nobody was told.
+  // Every change is audited, and nothing else is, also changes without a response.
   const done = [...keys.values()].flatMap(key => [
     ...([...keys.values()].some(other => other.replacedBy === key.id) ? [] : [`key.issued ${key.id}`]),
     ...(key.replacedBy === null ? [] : [`key.rotated ${key.id} ${key.replacedBy}`]),

@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { rowOf } from '../../src/control/registry/database/key-rows.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
-import { residentMegabytes } from '../support/memory-of.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { residentMegabytes } from '../support/process-memory.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { someKey } from '../support/stored-keys.ts'
@@ -103,6 +103,31 @@ function describeFigures(database: string, freshUrl: () => Promise<string>): voi
       expect(await redis.admin.dbsize()).toBe(KEYS)
       expect(seconds).toBeLessThan(20)
       expect(grown).toBeLessThan(200)
+    } finally {
+      await console.stop()
+    }
+  })
+
+  test(`${database}: all ${KEYS} keys of a workspace are revoked and announced by one call`, {
+    timeout: 300_000,
+  }, async () => {
+    const url = await freshUrl()
+    await fill(url)
+    await redis.admin.flushall()
+    const { console, post } = await startOn(url)
+    const pid = console.child.pid ?? 0
+    try {
+      const before = residentMegabytes(pid)
+      const startedAtMs = performance.now()
+      const { status, json } = await post('/workspaces/ws_1/revoke-all', {})
+      const seconds = (performance.now() - startedAtMs) / 1000
+      const grown = residentMegabytes(pid) - before
+      report(
+        `${database}: ${KEYS} keys revoked by one call in ${seconds.toFixed(1)} s, ${grown.toFixed(0)} MB more memory`,
+      )
+      expect({ status, ...json }).toMatchObject({ status: 200, revoked: KEYS, announced: true })
+      expect(await redis.admin.dbsize()).toBe(KEYS)
+      expect(grown).toBeLessThan(300)
     } finally {
       await console.stop()
     }

@@ -82,8 +82,8 @@ test('with a client CA the internal listener serves only clients with a certific
   const refused = [await ask(url, { ca }), await ask(url, { ca, ...clientOf(others) })]
   for (const outcome of refused) expect(outcome).toBeTypeOf('string')
   await until('both are counted', async () => (await metricValue(metrics.internalTlsFailures)) === 2)
-  const told = log.filter(({ msg }) => msg === 'internal TLS handshake failing')
-  expect(told).toMatchObject([{ code: expect.stringMatching(/^[A-Z_]+$/) }])
+  const logged = log.filter(({ msg }) => msg === 'internal TLS handshake failing')
+  expect(logged).toMatchObject([{ code: expect.stringMatching(/^[A-Z_]+$/) }])
 })
 
 test('a reload applies a new certificate and client CA of the internal listener at once', async () => {
@@ -124,8 +124,8 @@ test('a request in flight during a reload of certificates gets its response; the
 })
 
 test.each([
-  ['a certificate of another key', { cert: others.server.cert.toString() }, /certFile: .* not of one pair/],
-  ['an empty authority', { ca: '' }, /clientCaFile: the file holds no certificate/],
+  ['a certificate of another key', { cert: others.server.cert.toString() }, /certFile: .* does not match/],
+  ['an empty authority', { ca: '' }, /clientCaFile: the file contains no PEM certificate/],
 ])('invalid files are refused, and the previous ones stay in use: %s', async (_, files, problem) => {
   const running = await start({ clientCa: true })
   running.files.swap(files)

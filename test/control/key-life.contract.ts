@@ -9,7 +9,7 @@ const START_MS = Date.parse('2026-11-20T09:00:00Z')
 const HOUR_MS = 3_600_000
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 
-/** What somebody who only reads the contract believes of a key. */
+/** A model of a key, written from the contract alone. */
 interface Believed {
   readonly id: string
   expiresAtMs: number
@@ -135,10 +135,10 @@ async function expectAsBelieved(
   const { entries } = (await ask('GET', '/admin/v1/workspaces/ws_1/audit?limit=200')).body
   const done = entries.map((entry: { action: string; keyId: string }) => `${entry.action} ${entry.keyId}`)
   expect(done).toEqual(audited.toReversed())
-  // Each version of each key is told, and what was written last of each is what is stored.
-  const changes = () => announcer.told.map(readMessage).filter(message => message?.kind === 'change')
+  // Each version of each key is published, and the last one written is stored.
+  const changes = () => announcer.published.map(readMessage).filter(message => message?.kind === 'change')
   const versions = keys.reduce((sum, { version }) => sum + version, 0)
-  await until('all is told', () => changes().length >= versions)
+  await until('every change is published', () => changes().length >= versions)
   const written = new Map(announcer.puts.map(({ record }) => [record.id, record.version]))
   expect(written).toEqual(new Map(keys.map(({ id, version }) => [id, version])))
 }

@@ -313,9 +313,9 @@ export function describeKeyRepository(
       })
 
       test.each([
-        ['changed', sql`update audit set actor = 'somebody else'`],
+        ['changed', sql`update audit set actor = 'another actor'`],
         ['deleted', sql`delete from audit`],
-      ])('is not %s by anybody: the database refuses', async (_, statement) => {
+      ])('cannot be %s: the database rejects it', async (_, statement) => {
         const key = someKey()
         await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], answer: null })
         await expect(statement.execute(database.writer)).rejects.toThrow(/append-only/)
@@ -414,7 +414,7 @@ export function describeKeyRepository(
           b.deletePendingChanges(notes.toReversed()),
           b.claimChanges(500),
         ])
-        // Whatever one passed over because the other held it.
+        // Changes that one skipped because the other had locked them.
         await a.deletePendingChanges(notes)
         expect(await b.countPending()).toBe(0)
       }

@@ -162,8 +162,9 @@ export function describeOperations(
       const { body, text } = await running.ask('GET', AUDIT)
       const { name, scopes } = request
       const from = { from: '127.0.0.1', requestId: expect.any(String) }
-      const by = { actor: 'admin-token' }
+      const by = { actor: 'admin-token', id: expect.stringMatching(/^audit_/), workspaceId: 'ws_1' }
       expect(body).toEqual({
+        hasMore: false,
         entries: [
           {
             ...by,

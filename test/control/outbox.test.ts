@@ -31,7 +31,7 @@ afterEach(async () => {
 })
 
 const messages = (kind: 'change' | 'heartbeat') =>
-  announcer.told.map(readMessage).filter(message => message?.kind === kind)
+  announcer.published.map(readMessage).filter(message => message?.kind === kind)
 const change = (key: { digest: string }, version: number, atMs = NOW_MS) => ({
   kind: 'change',
   sender: 'console-1',
@@ -72,7 +72,7 @@ describe('a committed change', () => {
     announcer.refusesWrites = true
     const key = someKey()
     expect(await commitAndAnnounce(key)).toBe(false)
-    expect(announcer.told).toEqual([])
+    expect(announcer.published).toEqual([])
   })
 
   test('is retried with growing delays of at most a second until it succeeds', async () => {
@@ -123,8 +123,8 @@ describe('a committed change', () => {
     for (const key of keys) await insert(repository, key)
     announcer.set('ready')
     await nothingPending()
-    const told = messages('change').map(message => (message?.kind === 'change' ? message.digest : ''))
-    expect(told.toSorted()).toEqual(keys.map(key => key.digest).toSorted())
+    const published = messages('change').map(message => (message?.kind === 'change' ? message.digest : ''))
+    expect(published.toSorted()).toEqual(keys.map(key => key.digest).toSorted())
   })
 })
 
@@ -137,7 +137,7 @@ describe('a heartbeat', () => {
   })
   afterEach(() => stop())
 
-  /** Two beats' time, in which everything that is going to happen has happened. */
+  /** Two heartbeat periods, in which every pending action has happened. */
   const letPass = async (ms: number) => {
     timers.advance(ms)
     for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
@@ -151,11 +151,11 @@ describe('a heartbeat', () => {
   test('is not sent while a change is unannounced, although Redis, which rejects writes, would publish it', async () => {
     announcer.refusesWrites = true
     await insert(repository, someKey())
-    for (let beat = 0; beat < 10; beat++) await letPass(300)
-    expect(announcer.told).toEqual([])
+    for (let period = 0; period < 10; period++) await letPass(300)
+    expect(announcer.published).toEqual([])
     announcer.refusesWrites = false
-    for (let beat = 0; beat < 10; beat++) await letPass(300)
-    const kinds = announcer.told.map(text => readMessage(text)?.kind)
+    for (let period = 0; period < 10; period++) await letPass(300)
+    const kinds = announcer.published.map(text => readMessage(text)?.kind)
     expect(kinds.slice(0, 2)).toEqual(['change', 'heartbeat'])
   })
 
@@ -164,15 +164,15 @@ describe('a heartbeat', () => {
     const key = someKey()
     await insert(repository, key)
     await letPass(300)
-    await until('the change is told', () => messages('change').length === 1)
+    await until('the change is published', () => messages('change').length === 1)
   })
 
   test('is skipped while disconnected, and not sent late', async () => {
     announcer.set('down')
-    for (let beat = 0; beat < 10; beat++) await letPass(300)
+    for (let period = 0; period < 10; period++) await letPass(300)
     announcer.set('ready')
     await letPass(0)
-    expect(announcer.told).toEqual([])
+    expect(announcer.published).toEqual([])
     await letPass(300)
     expect(messages('heartbeat')).toHaveLength(1)
   })
@@ -180,7 +180,7 @@ describe('a heartbeat', () => {
   test('waits for the previous one, so that they do not queue before a stalled Redis', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     announcer.stalled = promise
-    for (let beat = 0; beat < 10; beat++) await letPass(300)
+    for (let period = 0; period < 10; period++) await letPass(300)
     announcer.stalled = null
     resolve()
     await letPass(0)
@@ -205,7 +205,7 @@ describe('a heartbeat', () => {
     const parts = { announcer, outbox, clock, timers, logger: silentLogger, messages: messagesOf(clock) }
     stop = startHeartbeats({ ...parts, repository: broken })
     await letPass(300)
-    expect(announcer.told).toEqual([])
+    expect(announcer.published).toEqual([])
   })
 
   test.each([
@@ -213,7 +213,7 @@ describe('a heartbeat', () => {
     [{ oldestMs: NOW_MS, newestMs: NOW_MS }, true],
     [{ oldestMs: NOW_MS - 250, newestMs: NOW_MS }, true],
     [{ oldestMs: NOW_MS - 251, newestMs: NOW_MS }, false],
-    // A clock was set back: nobody can say how old this change is.
+    // A clock was set back: the age of this change is unknown.
     [{ oldestMs: NOW_MS, newestMs: NOW_MS + 60_000 }, false],
   ])('with %j pending is honest: %s', (pending, honest) => {
     expect(isAllAnnounced(pending, NOW_MS)).toBe(honest)

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { PrepareReload } from '../../src/config/reloadable.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
@@ -161,13 +162,14 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     const running = await startConsole({ databaseUrl: url })
     const answers = await Promise.all(Array.from({ length: 200 }, () => running.ask('POST', KEYS, request)))
     expect(answers.filter(answer => answer.status === 201)).toHaveLength(200)
-    const other = await openDatabase(url)
-    const count = sql<{ count: number }>`
-      select count(*) from pg_stat_activity
-      where datname = current_database() and application_name = 'postern-console'`
-    // One is the one that asks.
-    expect((await count.execute(other.reader)).rows[0]?.count).toBeLessThanOrEqual(11)
-    await other.close()
+    // Not as a console: its own connections, one of which closes after the migration, would be counted, too.
+    const observer = new pg.Client({ connectionString: url, application_name: 'observer' })
+    await observer.connect()
+    const { rows } = await observer.query(
+      "select count(*)::int from pg_stat_activity where datname = current_database() and application_name = 'postern-console'",
+    )
+    await observer.end()
+    expect(rows).toEqual([{ count: expect.toSatisfy((count: number) => count >= 1 && count <= 10) }])
   })
 
   describe('together with another console', () => {
@@ -181,9 +183,9 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
       expect((await revoke(first, key.id)).body.announced).toBe(false)
       const change = { kind: 'change', digest: digestOf(secret), version: 2 }
       await until('the other one tells', () =>
-        well.told.map(readMessage).some(message => message?.kind === 'change' && message.version === 2),
+        well.published.map(readMessage).some(message => message?.kind === 'change' && message.version === 2),
       )
-      expect(well.told.map(readMessage)).toContainEqual(expect.objectContaining(change))
+      expect(well.published.map(readMessage)).toContainEqual(expect.objectContaining(change))
       await until('the answer says so', async () => (await revoke(first, key.id)).body.announced)
     })
 
@@ -193,17 +195,18 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
       cutOff.set('down')
       const first = await startConsole({ databaseUrl: url, parts: { announcer: cutOff } })
       const second = await startConsole({ databaseUrl: url, parts: { announcer: refused } })
-      const beats = () => refused.told.filter(text => readMessage(text)?.kind === 'heartbeat').length
-      await until('a beat is sent', () => beats() > 0)
+      const heartbeats = () =>
+        refused.published.filter(text => readMessage(text)?.kind === 'heartbeat').length
+      await until('a heartbeat is sent', () => heartbeats() > 0)
       refused.refusesWrites = true
       await issue(first)
       await until('it is noticed', () => second.log.some(line => line['reason'] === 'change_undelivered'))
-      const before = beats()
+      const before = heartbeats()
       const attempts = refused.refused
       await until('several attempts were made', () => refused.refused >= attempts + 5)
-      expect(beats()).toBe(before)
+      expect(heartbeats()).toBe(before)
       refused.refusesWrites = false
-      await until('beats are sent again', () => beats() > before)
+      await until('heartbeats are sent again', () => heartbeats() > before)
     })
 
     test('announces all changes made while Redis was down, without waiting for the other', async () => {

@@ -52,12 +52,12 @@ describe('after Redis reconnects', () => {
     return key
   }
   const reconnect = () => {
-    announcer.told.length = 0
+    announcer.published.length = 0
     announcer.puts.length = 0
     announcer.set('down')
     announcer.set('ready')
   }
-  const told = () => announcer.told.map(readMessage)
+  const messages = () => announcer.published.map(readMessage)
 
   test('recent revocations are announced again before heartbeats resume', async () => {
     const key = await issueAndRevoke()
@@ -66,11 +66,11 @@ describe('after Redis reconnects', () => {
     await letPass(300)
     await letPass(300)
     expect(announcer.puts).toEqual([revoked(key)])
-    expect(told().map(message => message?.kind)).toEqual(
-      ['change', 'heartbeat', 'heartbeat'].slice(0, told().length),
+    expect(messages().map(message => message?.kind)).toEqual(
+      ['change', 'heartbeat', 'heartbeat'].slice(0, messages().length),
     )
-    expect(told()[0]).toMatchObject({ kind: 'change', digest: key.digest, version: 2 })
-    expect(told().length).toBeGreaterThan(1)
+    expect(messages()[0]).toMatchObject({ kind: 'change', digest: key.digest, version: 2 })
+    expect(messages().length).toBeGreaterThan(1)
   })
 
   test('keys that were only issued are not announced again: gateways look them up at the key service', async () => {
@@ -103,12 +103,12 @@ describe('after Redis reconnects', () => {
     const key = await issueAndRevoke()
     announcer.refusesWrites = true
     reconnect()
-    for (let beat = 0; beat < 20; beat++) await letPass(300)
-    expect(announcer.told).toEqual([])
+    for (let period = 0; period < 20; period++) await letPass(300)
+    expect(announcer.published).toEqual([])
     announcer.refusesWrites = false
-    for (let beat = 0; beat < 20; beat++) await letPass(300)
-    expect(told()[0]).toMatchObject({ kind: 'change', digest: key.digest })
-    expect(told().at(-1)).toMatchObject({ kind: 'heartbeat' })
+    for (let period = 0; period < 20; period++) await letPass(300)
+    expect(messages()[0]).toMatchObject({ kind: 'change', digest: key.digest })
+    expect(messages().at(-1)).toMatchObject({ kind: 'heartbeat' })
   })
 
   test('recovery starts again if the connection is lost during it', async () => {
@@ -128,7 +128,7 @@ describe('after Redis reconnects', () => {
   test('nothing is announced twice if the connection is only slow', async () => {
     await issueAndRevoke()
     announcer.puts.length = 0
-    for (let beat = 0; beat < 10; beat++) await letPass(300)
+    for (let period = 0; period < 10; period++) await letPass(300)
     expect(announcer.puts).toEqual([])
   })
 })
@@ -144,18 +144,20 @@ test('a real Redis that lost a revocation in a failover gets it back before gate
     const before = (await redis.client().get(name)) ?? ''
     expect((await running.ask('POST', `/admin/v1/keys/${body.key.id}/revoke`)).body.announced).toBe(true)
     const subscriber = redis.client()
-    const heard: string[] = []
+    const received: string[] = []
     subscriber.on('message', async (_, text: string) => {
       const held = await redis.client().get(name)
       const decoded = decodeRecord(held ?? '', digestOf(body.secret), [deriveRecordKey(SIGNING_SECRET)])
-      heard.push(`${readMessage(text)?.kind} ${decoded.ok && decoded.grant.version}`)
+      received.push(`${readMessage(text)?.kind} ${decoded.ok && decoded.grant.version}`)
     })
     await subscriber.subscribe(CHANGES_CHANNEL)
     // What a replica that lagged behind holds when it takes over, on the connections that are made to it then.
     await redis.client().multi().set(name, before).call('CLIENT', 'KILL', 'TYPE', 'normal').exec()
-    heard.length = 0
-    await until('a heartbeat arrives', () => heard.some(message => message.startsWith('heartbeat')))
-    expect(heard.filter(message => message.startsWith('heartbeat') && message !== 'heartbeat 2')).toEqual([])
+    received.length = 0
+    await until('a heartbeat arrives', () => received.some(message => message.startsWith('heartbeat')))
+    expect(received.filter(message => message.startsWith('heartbeat') && message !== 'heartbeat 2')).toEqual(
+      [],
+    )
   } finally {
     await redis.stop()
   }

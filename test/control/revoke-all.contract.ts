@@ -33,8 +33,8 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
     onTestFinished(() => repository.close())
     return { ...running, announcer, repository, time }
   }
-  const versionsTold = ({ told }: ScriptedAnnouncer) =>
-    told.map(readMessage).filter(message => message?.kind === 'change')
+  const versionsPublished = ({ published }: ScriptedAnnouncer) =>
+    published.map(readMessage).filter(message => message?.kind === 'change')
 
   describe(`revoking all keys of a workspace, in ${database}`, () => {
     test('ends every active, retiring and suspended key, and no other', async () => {
@@ -71,13 +71,13 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
     test('announces each, and empties the outbox', async () => {
       const keys = Array.from({ length: 600 }, () => someKey())
       const { ask, announcer, repository } = await started(keys)
-      const before = announcer.told.length
+      const before = announcer.published.length
       expect((await ask('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 600, announced: true })
-      const told = new Set(
-        versionsTold(announcer).map(message => message?.kind === 'change' && message.digest),
+      const published = new Set(
+        versionsPublished(announcer).map(message => message?.kind === 'change' && message.digest),
       )
       expect(before).toBeLessThan(600)
-      expect(told).toEqual(new Set(keys.map(key => key.digest)))
+      expect(published).toEqual(new Set(keys.map(key => key.digest)))
       expect(await repository.countPending()).toBe(0)
     })
 

@@ -29,7 +29,7 @@ import { WebhookReceiver } from '../support/webhook-receiver.ts'
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`
-/** Of which is told at once. */
+/** A change that is delivered at once. */
 const EXPIRED = someKey({ createdAtMs: NOW_MS - 90 * DAY_MS, expiresAtMs: NOW_MS - HOUR_MS })
 const ISSUE = { name: 'reader', scopes: ['files:read'] }
 
@@ -89,11 +89,11 @@ describe('a webhook', () => {
     await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
     await until('all three events arrive', () => receiver.received.length === 3)
 
-    const told = receiver.received.map(({ body, headers }) =>
+    const delivered = receiver.received.map(({ body, headers }) =>
       // The library gives back what it verified as JSON; what that is, is asserted below.
       new Webhook(SECRET).verify(body, headers as Record<string, string>),
     ) as { type: string; data: { key: { id: string }; actor: string; successor?: { id: string } } }[]
-    const byType = new Map(told.map(message => [message.type, message.data]))
+    const byType = new Map(delivered.map(message => [message.type, message.data]))
     expect([...byType.keys()].sort()).toEqual(['key.issued', 'key.revoked', 'key.rotated'])
     expect(byType.get('key.issued')).toMatchObject({
       key: { id: key.id, state: 'active' },
@@ -121,14 +121,14 @@ describe('a webhook', () => {
       'key.rotated',
       'key.issued',
     ])
-    const told = receiver.received.map(({ body }) => JSON.parse(body))
+    const delivered = receiver.received.map(({ body }) => JSON.parse(body))
     const about = { id: key.id, state: 'revoked', replacedBy: rotated.body.key.id }
-    expect(told.find(({ type }) => type === 'key.revoked')?.data).toMatchObject({
+    expect(delivered.find(({ type }) => type === 'key.revoked')?.data).toMatchObject({
       key: about,
       actor: 'admin-token',
       reason: 'rotation',
     })
-    expect(told.find(({ type }) => type === 'key.rotated')?.data).toMatchObject({
+    expect(delivered.find(({ type }) => type === 'key.rotated')?.data).toMatchObject({
       key: about,
       successor: { id: rotated.body.key.id },
     })
@@ -139,7 +139,7 @@ describe('a webhook', () => {
     const { key } = await issue(running)
     for (let again = 0; again < 3; again++) await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
     expect((await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, {})).status).toBe(409)
-    await until('what did is told', () => receiver.received.length === 2)
+    await until('the others are delivered', () => receiver.received.length === 2)
     expect((await deliveries(running)).map(({ type }) => type)).toEqual(['key.revoked', 'key.issued'])
   })
 
@@ -221,14 +221,14 @@ describe('of a key that expires', () => {
   test('the webhook receives one event 14, 3 and 1 days before expiry, and one at expiry', async () => {
     const { pass } = await startDispatcher([someKey({ expiresAtMs: NOW_MS + 20 * DAY_MS })])
     await pass(25 * DAY_MS, HOUR_MS)
-    const told = receiver.received.map(({ body }) => JSON.parse(body))
-    expect(told.map(({ type, data }) => [type, data.withinDays])).toEqual([
+    const delivered = receiver.received.map(({ body }) => JSON.parse(body))
+    expect(delivered.map(({ type, data }) => [type, data.withinDays])).toEqual([
       ['key.expiring', 14],
       ['key.expiring', 3],
       ['key.expiring', 1],
       ['key.expired', undefined],
     ])
-    for (const { timestamp, data } of told) {
+    for (const { timestamp, data } of delivered) {
       const leftMs = Date.parse(data.key.expiresAt) - Date.parse(timestamp)
       expect((data.withinDays ?? 0) * DAY_MS - leftMs).toBeGreaterThanOrEqual(0)
       expect((data.withinDays ?? 0) * DAY_MS - leftMs).toBeLessThan(HOUR_MS)
@@ -240,7 +240,7 @@ describe('of a key that expires', () => {
     ['was replaced', { expiresAtMs: NOW_MS + 20 * DAY_MS, replacedBy: 'key_x' }, ['key.expired']],
     ['was revoked', { expiresAtMs: NOW_MS + 20 * DAY_MS, revokedAtMs: NOW_MS }, []],
     ['expired long ago', { expiresAtMs: NOW_MS - 2 * DAY_MS, createdAtMs: NOW_MS - 60 * DAY_MS }, []],
-  ])('and %s, nobody is warned who needs no warning', async (_, key, types) => {
+  ])('and %s, no unnecessary warning is sent', async (_, key, types) => {
     const { pass } = await startDispatcher([someKey(key)])
     await pass(25 * DAY_MS, HOUR_MS)
     expect(receiver.types).toEqual(types)

@@ -6,8 +6,8 @@ import { isAddress } from './chart-settings.ts'
 export type JsonSchema = { [keyword: string]: unknown }
 
 /**
- * The program's own formats as patterns that Helm understands (RE2, no lookahead). They may let through what the program
- * then refuses, and never refuse what it takes: a test holds the two to each other.
+ * The program's formats as patterns that Helm supports (RE2, no lookahead). They may accept values that the program
+ * rejects, but never reject what it accepts; a test compares the two.
  */
 export const PATTERNS: Readonly<Record<string, string>> = {
   'http-url': '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s?#@]+$',
@@ -26,12 +26,12 @@ export const PATTERNS: Readonly<Record<string, string>> = {
 
 const OUR_KEYWORDS: ReadonlySet<string> = new Set(['secret', 'environment', 'optional'])
 
-/** Where settings may stand in values: every one optional, no other, secrets only as the name of a file or an address. */
+/** Schema of the settings in values: each is optional, no others are allowed, and secrets are file names or addresses. */
 export function configValuesSchema(): JsonSchema {
   return section(plain(configSchema), '')
 }
 
-/** The same tree with a reference to a Secret in place of each secret and each file. */
+/** The same tree with a reference to a Secret in place of each secret and file. */
 export function referencesSchema(): JsonSchema {
   const root: JsonSchema = closed('References by the path of the setting', {})
   for (const { path, secret, schema } of settings) {
@@ -42,7 +42,7 @@ export function referencesSchema(): JsonSchema {
     for (const part of parts) {
       const properties = propertiesOf(parent)
       properties[part] ??= closed(`References below ${part}`, {})
-      // Made one line above, or by an earlier setting, as a section.
+      // Created one line above, or by an earlier setting, as a section.
       parent = properties[part] as JsonSchema
     }
     const referenceTo = secret ? '#/$defs/secretReference' : '#/$defs/fileReference'
@@ -76,10 +76,10 @@ function section(schema: JsonSchema, prefix: string): JsonSchema {
   for (const [name, child] of Object.entries(propertiesOf(schema))) {
     const path = prefix === '' ? name : `${prefix}.${name}`
     const setting = settingByPath.get(path)
-    // Every child of a schema is one.
+    // Every child of a schema is a schema.
     if (setting === undefined) properties[name] = section(child as JsonSchema, path)
     else if (setting.secret && path !== 'upstream.headers') {
-      // A secret itself is refused by a guard of the chart, in a sentence that no schema could say.
+      // A guard in the chart rejects secrets here, with an error text that no schema could give.
       properties[name] = isAddress(setting)
         ? inChart(child as JsonSchema)
         : { description: `${setting.schema.description ?? ''}: only by reference, in \`secrets.${path}\`` }
@@ -93,7 +93,7 @@ function section(schema: JsonSchema, prefix: string): JsonSchema {
   return closed(prefix === '' ? 'Settings of the program' : `Settings below ${prefix}`, properties)
 }
 
-/** Entries by name, of which null removes one; routes may also be a list with a name in each. */
+/** Entries by name, where null removes one. Routes may also be a list with a name in each entry. */
 function byName(path: string, schema: JsonSchema): JsonSchema {
   if (path !== 'routes' && path !== 'scopes') return schema
   const { description, default: byDefault, ...map } = schema
@@ -113,7 +113,7 @@ function byName(path: string, schema: JsonSchema): JsonSchema {
   return { description, default: byDefault, anyOf: [named, { type: 'array', minItems: 1, items: item }] }
 }
 
-/** Our own keywords left out, our own formats as patterns. */
+/** Without the project's own keywords, and with its formats as patterns. */
 function inChart(schema: JsonSchema): JsonSchema {
   const kept = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
     if (OUR_KEYWORDS.has(keyword)) return []
@@ -143,7 +143,7 @@ export function closed(description: string, properties: JsonSchema, more: JsonSc
 }
 
 function propertiesOf(schema: JsonSchema): JsonSchema {
-  // What is read here are sections, made above or by TypeBox.
+  // Only sections are read here, created above or by TypeBox.
   return schema['properties'] as JsonSchema
 }
 

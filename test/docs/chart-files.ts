@@ -5,7 +5,7 @@ import { chartValuesSchema } from './chart-values-schema.ts'
 
 export const CHART = new URL('../../helm/', import.meta.url)
 
-/** Files of the chart that are made, each from what it must never differ from. */
+/** Generated files of the chart. */
 export const chartFiles: readonly { readonly file: URL; make(): string }[] = [
   { file: new URL('files/settings.yaml', CHART), make: chartSettings },
   { file: new URL('values.schema.json', CHART), make: chartValuesSchema },

@@ -2,16 +2,16 @@ import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml'
 import { settings } from '../../src/config/settings.ts'
 import { describeSetting } from './default-settings.ts'
 
-/** One value of the chart, with the comment that stands above it in `values.yaml`. */
+/** One value of the chart, with its comment in `values.yaml`. */
 export interface DocumentedValue {
   readonly path: string
   readonly byDefault: string
   readonly comment: string
-  /** Whether it only holds further values of the table. */
+  /** Whether it is only a parent of further values. */
   readonly group: boolean
 }
 
-/** Every value of the chart, in its order. A map that is written on one line is one value. */
+/** Every value of the chart, in order. A map written on one line counts as one value. */
 export function documentedValues(valuesYaml: string): DocumentedValue[] {
   const { contents } = parseDocument(valuesYaml)
   if (!isMap(contents)) throw new Error('values.yaml must hold a map')
@@ -22,7 +22,7 @@ function valuesOf(map: YAMLMap, prefix: string): DocumentedValue[] {
   return map.items.flatMap(({ key, value }, index) => {
     if (!isScalar(key)) throw new Error(`A name in ${prefix} is no text`)
     const path = prefix === '' ? String(key.value) : `${prefix}.${String(key.value)}`
-    // The parser gives a comment before the first name to the map itself; only the last paragraph is about the value.
+    // The parser attaches a comment before the first name to the map itself; only its last paragraph describes the value.
     const above = key.commentBefore ?? (index === 0 ? map.commentBefore : undefined) ?? ''
     const paragraph = above.split(/\n\s*\n/).at(-1) ?? ''
     const comment = paragraph
@@ -48,7 +48,7 @@ function show(value: unknown): string {
   return `\`${JSON.stringify(plain)}\``
 }
 
-/** The README with its two tables made anew; all around the markers stays as it is. */
+/** The README with its two tables regenerated; the text around the markers is unchanged. */
 export function chartReadme(readme: string, valuesYaml: string): string {
   const values = documentedValues(valuesYaml).filter(({ comment, group }) => comment !== '' || !group)
   const rows = values.map(({ path, byDefault, comment }) => [`\`${path}\``, byDefault, comment])

@@ -2,7 +2,7 @@ import { stringify } from 'yaml'
 import { layerOfDefaults } from '../../src/config/layers.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
 
-/** Defaults that templates of the chart reckon with; all others are the program's own business. */
+/** Defaults that the chart's templates use; only the program needs the others. */
 const READ_BY_TEMPLATES = [
   'gateway.port',
   'console.port',
@@ -13,7 +13,7 @@ const READ_BY_TEMPLATES = [
   'drain.timeoutMs',
 ]
 
-/** What the chart's templates must know of the settings, as the text of `helm/files/settings.yaml`. */
+/** What the chart's templates need to know of the settings, as the text of `helm/files/settings.yaml`. */
 export function chartSettings(): string {
   const byDefault = layerOfDefaults()
   const defaults: Record<string, unknown> = {}
@@ -34,11 +34,11 @@ function put(tree: Record<string, unknown>, [name = '', ...rest]: readonly strin
     return
   }
   tree[name] ??= {}
-  // Only maps are made here, one line above, and no setting has the name of a section.
+  // Only maps are created here, one line above, and no setting has the name of a section.
   put(tree[name] as Record<string, unknown>, rest, value)
 }
 
-/** An address is only secret where it holds a password: without one it may stand in the chart's values. */
+/** An address is secret only if it contains a password; otherwise it may be in the chart's values. */
 export function isAddress({ schema }: Setting): boolean {
   return (schema.format ?? schema.items?.format ?? '').endsWith('-url')
 }

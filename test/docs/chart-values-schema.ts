@@ -12,7 +12,7 @@ const flag = { type: 'boolean' }
 const texts = { type: 'object', additionalProperties: { type: 'string' } }
 const list = { type: 'array' }
 const objects = { type: 'array', items: { type: 'object' } }
-/** Kubernetes knows best what may stand in its own parts. */
+/** Kubernetes validates its own objects itself. */
 const map = { type: 'object' }
 const config = { $ref: '#/$defs/config' }
 const secrets = { $ref: '#/$defs/secrets' }
@@ -133,7 +133,7 @@ const monitor = within({
 })
 
 const properties: JsonSchema = {
-  // What Helm itself puts there where this is a part of another chart.
+  // Values that Helm adds if this chart is a subchart.
   enabled: flag,
   tags: map,
   global: { type: 'object', properties: { imageRegistry: text, imagePullSecrets } },

@@ -12,7 +12,7 @@ import { chartReadme, documentedValues } from './chart-readme.ts'
 const SCHEMA: unknown = JSON.parse(readFileSync(new URL('values.schema.json', CHART), 'utf8'))
 const VALUES = readFileSync(new URL('values.yaml', CHART), 'utf8')
 
-/** What a format of the program takes, and what both it and the chart refuse. */
+/** Values that a format of the program accepts, and values that both it and the chart reject. */
 const EXAMPLES: Readonly<Record<string, { taken: string[]; refused: string[] }>> = {
   'http-url': {
     taken: ['http://a', 'https://a.example:8443/base', 'HTTPS://[::1]:80/', 'http://a_b/%20'],
@@ -50,14 +50,14 @@ const EXAMPLES: Readonly<Record<string, { taken: string[]; refused: string[] }>>
   },
 }
 
-describe('what is made for the chart is current: npm run docs writes it', () => {
+describe('generated files of the chart are current (npm run docs)', () => {
   it.each(
     chartFiles.map(({ file, make }) => [file.pathname.slice(CHART.pathname.length), file, make] as const),
   )('%s', (_, file, make) => {
     expect(readFileSync(file, 'utf8')).toBe(make())
   })
 
-  it('the chart is of the program’s version', () => {
+  it('the chart has the version of the program', () => {
     const program = JSON.parse(readFileSync(new URL('../package.json', CHART), 'utf8')) as unknown
     const chart = parse(readFileSync(new URL('Chart.yaml', CHART), 'utf8')) as unknown
     expect(valueAt(chart, 'appVersion')).toBe(valueAt(program, 'version'))
@@ -65,7 +65,7 @@ describe('what is made for the chart is current: npm run docs writes it', () => 
 })
 
 describe('the schema of values', () => {
-  it('is closed at the root, at the settings, and at everything that the chart itself reads', () => {
+  it('rejects unknown names at the root, in the settings, and wherever the chart reads values', () => {
     const open: string[] = []
     const free = new Set(['global', 'tags', ...['affinity', 'dnsConfig', 'metrics']])
     function visit(schema: unknown, path: string): void {
@@ -91,38 +91,35 @@ describe('the schema of values', () => {
     },
   )
 
-  it('wants no setting: what is required is said by a sentence', () => {
+  it('requires no setting, because an error text explains what is required', () => {
     for (const section of Object.values(at(SCHEMA, '$defs.config.properties'))) {
       expect(section).not.toHaveProperty('required')
     }
   })
 })
 
-describe('a format of the program, as the pattern that Helm understands', () => {
-  it.each(Object.keys(formats))(
-    '%s takes whatever the program takes, and refuses what is plainly wrong',
-    name => {
-      const pattern = new RegExp(PATTERNS[name] ?? '(?!)')
-      const { taken, refused } = EXAMPLES[name] ?? { taken: [], refused: [] }
-      expect(taken.length).toBeGreaterThan(0)
-      expect(taken.filter(text => !formats[name]?.accepts(text))).toEqual([])
-      expect(taken.filter(text => !pattern.test(text))).toEqual([])
-      expect(refused.filter(text => formats[name]?.accepts(text) || pattern.test(text))).toEqual([])
-    },
-  )
+describe('a format of the program, as a pattern for Helm', () => {
+  it.each(Object.keys(formats))('%s accepts what the program accepts, and rejects invalid values', name => {
+    const pattern = new RegExp(PATTERNS[name] ?? '(?!)')
+    const { taken, refused } = EXAMPLES[name] ?? { taken: [], refused: [] }
+    expect(taken.length).toBeGreaterThan(0)
+    expect(taken.filter(text => !formats[name]?.accepts(text))).toEqual([])
+    expect(taken.filter(text => !pattern.test(text))).toEqual([])
+    expect(refused.filter(text => formats[name]?.accepts(text) || pattern.test(text))).toEqual([])
+  })
 
-  it.each(Object.entries(PATTERNS))('%s needs nothing that RE2 lacks', (_, pattern) => {
+  it.each(Object.entries(PATTERNS))('%s uses only features of RE2', (_, pattern) => {
     expect(pattern).not.toMatch(/\(\?[=!<]|\\[1-9]/)
   })
 })
 
 describe('the README of the chart', () => {
-  it('says of every value what it means', () => {
+  it('describes every value', () => {
     const silent = documentedValues(VALUES).filter(({ comment, group }) => comment === '' && !group)
     expect(silent.map(({ path }) => path)).toEqual([])
   })
 
-  it('reads names, defaults and comments as they stand', () => {
+  it('reads names, defaults and comments', () => {
     const yaml =
       '# About the file.\n\n# Of a.\na:\n  # Of b,\n  # in two lines.\n  b: 1\n  c: {}\n# Of d.\nd: { e: [x] }\n'
     expect(documentedValues(yaml)).toEqual([
@@ -133,7 +130,7 @@ describe('the README of the chart', () => {
     ])
   })
 
-  it('keeps all that stands around its tables', () => {
+  it('keeps the text around its tables', () => {
     const markers = 'a\n<!-- values -->\n<!-- /values -->\nb\n<!-- settings -->\n<!-- /settings -->\nc\n'
     expect(chartReadme(markers, 'x: 1\n')).toMatch(/^a\n[\s\S]*\| `x` \| `1` \|[\s\S]*\nb\n[\s\S]*\nc\n$/)
     expect(() => chartReadme('', 'x: 1\n')).toThrow(/must hold/)

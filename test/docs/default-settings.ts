@@ -41,7 +41,7 @@ function entrySchemaOf({ items, patternProperties = {} }: Schema): Schema | unde
   return items ?? Object.values(patternProperties)[0]
 }
 
-/** The description, and what is allowed. */
+/** The description and the allowed values. */
 export function describeSetting(schema: Schema): string {
   const isBounded = schema.type === 'integer' || schema.type === 'number' || schema.enum !== undefined
   return [schema.description ?? '', ...(isBounded ? [expectationOf(schema)] : [])].join('; ')
@@ -56,7 +56,7 @@ function valueLines(name: string, schema: Schema, indent: string): string[] {
     .map(line => indent + line)
 }
 
-/** A text in comment lines, without the marks of Markdown. */
+/** Text as comment lines, without Markdown. */
 function comment(text: string, indent: string): string[] {
   const lines: string[] = []
   let line = `${indent}#`

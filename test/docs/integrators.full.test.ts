@@ -15,7 +15,7 @@ const PYTHON: Tool = { program: 'python3', debianPackage: 'python3' }
 const GO: Tool = { program: 'go', debianPackage: 'golang-go' }
 const FILES = '{"files":[]}'
 const OTHER_WORKSPACE = 'ws_2'
-/** Starting a compiler on a busy machine takes long; waits of the clients themselves add up to about 10 s. */
+/** Compilers start slowly on a loaded machine, and the clients themselves wait about 10 s in total. */
 const TIMEOUT_MS = 120_000
 
 const CLIENTS = [

@@ -12,7 +12,7 @@ test('the table for integrators has every error that the gateway returns, and no
   expect(documented.toSorted()).toEqual([...new Set(returned)].toSorted())
 })
 
-test('it says to retry whatever comes with Retry-After', () => {
+test('the table says to retry every error that comes with Retry-After', () => {
   const codes = DENIAL_REASONS.filter(reason => denialRow(reason).retryAfterSeconds !== undefined).map(
     reason => denialRow(reason).code,
   )

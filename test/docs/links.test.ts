@@ -16,7 +16,7 @@ const PAGES = [
 const read = (page: string) => readFileSync(join(ROOT, page), 'utf8')
 const withoutCode = (markdown: string) => markdown.replaceAll(/^```[\s\S]*?^```/gm, '')
 
-/** Anchors as GitHub makes them of headings. */
+/** Anchors that GitHub generates for headings. */
 function anchorsOf(page: string): string[] {
   const headings = [...withoutCode(read(page)).matchAll(/^#{1,6} (.+)$/gm)].map(([, title = '']) => title)
   const slugs = headings.map(title =>

@@ -17,10 +17,10 @@ const ALERTS = readdirSync(new URL('../../helm/alerts', import.meta.url))
 const PLANES =
   'gateway|console|upstream|keys|limits|redis|keyService|database|drain|reload|tracing|metrics|log|ops'
 const paths = settings.map(({ path }) => path)
-/** Parts of the chart that have the name of a plane. */
+/** Chart values that share a prefix with settings. */
 const OF_THE_CHART = /^(?:gateway|console)\.(?:replicas|resources|ingress|httpRoute|service|pod)\b/
 
-it('the table of metrics is that of the registry: npm run docs writes it', () => {
+it('the table of metrics matches the registry (npm run docs)', () => {
   const page = readFileSync(METRICS_PAGE, 'utf8')
   expect(page).toBe(withCurrentMetrics(page))
   expect(ourMetrics.filter(name => !page.includes(`| \`${name}\` |`))).toEqual([])

@@ -8,7 +8,7 @@ const PICTURES = (await drawPictures()).map(picture => ({
   name: basename(picture.file.pathname),
 }))
 
-test('the parts and the life of a request are pictured, light and dark', () => {
+test('the parts and the request lifecycle have a picture, light and dark', () => {
   expect(PICTURES.map(({ name }) => name)).toEqual([
     'parts-light.svg',
     'parts-dark.svg',
@@ -17,6 +17,6 @@ test('the parts and the life of a request are pictured, light and dark', () => {
   ])
 })
 
-test.each(PICTURES)('$name is current: npm run docs draws it', ({ file, svg }) => {
+test.each(PICTURES)('$name is current (npm run docs)', ({ file, svg }) => {
   expect(readFileSync(file, 'utf8')).toBe(svg)
 })

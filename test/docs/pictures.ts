@@ -62,8 +62,8 @@ export async function drawPictures(): Promise<Picture[]> {
 }
 
 /**
- * Rules of a style sheet take precedence over what Graphviz writes as attributes. Letters are smaller than those that
- * Graphviz makes room for, because the fonts of some readers are wider than Helvetica.
+ * Style rules override the attributes that Graphviz writes. The font is smaller than the one Graphviz reserves space
+ * for, because some readers' fonts are wider than Helvetica.
  */
 function styleOf({ background, text, line, parts }: Palette): string {
   const rules = Object.entries(parts).map(

@@ -8,7 +8,7 @@ import { answersIn, endGroup, runBlocks, shellBlocks, startShell, withPorts } fr
 
 const DOCUMENTED_PORTS = ['3000', '6379', '8080', '8081', '8082', '9090', '9091']
 
-/** Free ports in place of the documented ones, and the settings that make Postern listen on them. */
+/** Free ports in place of the documented ones, and settings that make Postern use them. */
 async function otherPorts() {
   const ports = new Map<string, number>()
   for (const documented of DOCUMENTED_PORTS) ports.set(documented, await freePort())
@@ -25,7 +25,7 @@ async function otherPorts() {
 const LIST_READABLE_FILES = `find "$dir" ! -perm 600 ! -perm 700; case "$dir" in "$PWD"/*) echo in the checkout ;; esac`
 
 test.skipIf(!has(CURL))(
-  'the quickstart works as it is written, and no other user can read what it writes',
+  'the quickstart works as written, and no other user can read the files it writes',
   {
     timeout: 120_000,
   },
@@ -51,10 +51,10 @@ test.skipIf(!has(CURL))(
 )
 
 test.skipIf(!has(CURL))(
-  'the demo and the request of the README work as they are written',
+  'the demo and the request in the README work as written',
   { timeout: 60_000 },
   async () => {
-    // The demo takes ports from flags alone.
+    // The demo takes its ports from flags only.
     const { ports, env } = await otherPorts()
     const [demo, ...others] = shellBlocks('README.md').filter(({ needs }) => needs === null)
     const flags = `--gateway-port ${ports.get('8080')} --console-port ${ports.get('8081')} --ops-port ${ports.get('9090')}`
@@ -78,7 +78,7 @@ test.skipIf(!has(CURL))(
   },
 )
 
-/** The first key that the demo prints; its output is read to the end, so that it never meets a closed pipe. */
+/** The first key that the demo prints. All output is consumed, so that the demo never writes to a closed pipe. */
 function firstKeyIn(lines: Interface): Promise<string> {
   return new Promise((resolve, reject) => {
     lines.on('line', line => {

@@ -22,7 +22,7 @@ function rightsIn(where: string): (readonly string[])[] {
   )
 }
 
-it('docs/redis.md grants the users of Redis what the tests run with', () => {
+it('docs/redis.md grants the Redis users the rights that the tests use', () => {
   const single = [GATEWAY_RIGHTS.standalone, CONSOLE_RIGHTS.standalone]
   expect(rightsIn('single server')).toEqual(single)
   expect([GATEWAY_RIGHTS.sentinel, CONSOLE_RIGHTS.sentinel]).toEqual(single)

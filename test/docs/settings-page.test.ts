@@ -6,7 +6,7 @@ import { SETTINGS_PAGE, settingsTable, withCurrentSettings } from './settings-se
 const TEXT = readFileSync(SETTINGS_PAGE, 'utf8')
 
 describe('the settings reference', () => {
-  it('is current: npm run docs writes it', () => {
+  it('is current (npm run docs)', () => {
     expect(TEXT).toBe(withCurrentSettings(TEXT))
   })
 
@@ -16,7 +16,7 @@ describe('the settings reference', () => {
       const rows = TEXT.split('\n').filter(line => line.startsWith(`| \`${path}\` |`))
       expect(rows).toHaveLength(1)
       expect(rows[0]).toContain(`\`${environment}\``)
-      // Four cells and nothing that breaks them.
+      // Four cells, and no character that breaks them.
       expect(rows[0]?.split(/(?<!\\)\|/)).toHaveLength(6)
     },
   )
@@ -34,25 +34,23 @@ describe('the settings reference', () => {
 })
 
 describe('writing the settings reference', () => {
-  it('keeps a cell whole, whatever a default holds', () => {
+  it('escapes a default that would break its cell', () => {
     const [setting] = settings
-    if (setting === undefined) throw new Error('There are settings')
+    if (setting === undefined) throw new Error('There are no settings')
     const schema = { ...setting.schema, default: 'sqlite:a|b' }
     expect(settingsTable([{ ...setting, schema }])).toContain('| `sqlite:a\\|b` |')
   })
 
   it('changes nothing outside the markers', () => {
-    const written = withCurrentSettings(
-      'before\n<!-- settings -->\nwhat stood here\n<!-- /settings -->\nafter\n',
-    )
+    const written = withCurrentSettings('before\n<!-- settings -->\nold text\n<!-- /settings -->\nafter\n')
     expect(written).toMatch(
       /^before\n<!-- settings -->\n\n\| setting \|[\s\S]*\|\n\n<!-- \/settings -->\nafter\n$/,
     )
-    expect(written).not.toContain('what stood here')
+    expect(written).not.toContain('old text')
   })
 
   it.each(['', '<!-- settings -->', '<!-- /settings --> <!-- settings -->'])(
-    'wants both markers: %j',
+    'requires both markers: %j',
     text => {
       expect(() => withCurrentSettings(text)).toThrow(/must hold/)
     },

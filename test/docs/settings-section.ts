@@ -5,10 +5,10 @@ export const SETTINGS_PAGE = new URL('../../docs/settings.md', import.meta.url)
 
 const BEGIN = '<!-- settings -->'
 const END = '<!-- /settings -->'
-/** Too rich for a cell. */
+/** Too long for a table cell. */
 const SHOWN_ELSEWHERE = new Set(['scopes', 'routes'])
 
-/** The page with a new table of settings; the text around the two markers stays as it is. */
+/** The page with its settings table regenerated; the text around the two markers is unchanged. */
 export function withCurrentSettings(page: string): string {
   const begin = page.indexOf(BEGIN)
   const end = page.indexOf(END)

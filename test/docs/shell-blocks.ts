@@ -10,9 +10,9 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** A block of commands in a page. */
 export interface ShellBlock {
   readonly text: string
-  /** What the line above it says that it needs, such as `a cluster`; null if a test can run it here. */
+  /** The requirement stated on the line above it, such as `a cluster`; null if a test can run it here. */
   readonly needs: string | null
-  /** The JSON block that follows it and shows the answer. */
+  /** The JSON block that follows it and shows the response. */
   readonly answer: string | null
 }
 
@@ -32,8 +32,8 @@ export function shellBlocks(page: string): ShellBlock[] {
 }
 
 /**
- * In place of npm: the checkout that runs the tests has its packages, so `npm ci` does nothing; `npm test` would run this test again.
- * A program and not a function of the shell, so that `$!` is the process that gets a signal.
+ * Replaces npm: the checkout that runs the tests has its packages, so `npm ci` does nothing; `npm test` would run this test again.
+ * It is a program rather than a shell function, so that `$!` is the process that receives signals.
  */
 const NPM = `#!/bin/sh
 case "$1" in ci | test) exit ;; esac
@@ -49,7 +49,7 @@ export interface ShellRun {
 
 const SEPARATOR = '\u001e'
 
-/** Runs blocks in one shell in the top folder of the checkout, as a reader would who pastes them in turn. */
+/** Runs blocks in one shell in the root of the checkout, as a reader would who pastes them in turn. */
 export async function runBlocks(
   blocks: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -66,14 +66,14 @@ export async function runBlocks(
   })
   const closed = once(shell, 'close')
   const [code] = (await once(shell, 'exit')) as [number | null]
-  // After a failed block its background processes still hold the pipes.
+  // After a failed block, its background processes still hold the pipes.
   if (code !== 0) endGroup(shell.pid)
   await closed
   return { outputs: stdout.split(SEPARATOR), code, stderr }
 }
 
 /**
- * A shell in a process group of its own, so that a test can end everything in it.
+ * A shell in its own process group, so that a test can end every process in it.
  * @param script null: it reads its commands from standard input
  */
 export function startShell(script: string | null, env: Readonly<Record<string, string>>) {
@@ -88,12 +88,12 @@ export function startShell(script: string | null, env: Readonly<Record<string, s
   return shell
 }
 
-/** Ends a shell of `startShell` and all that it has started. */
+/** Ends a shell of `startShell` and every process that it started. */
 export function endGroup(pid: number | undefined): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGTERM')
   } catch {
-    // Everything in it has ended.
+    // Every process in the group has already ended.
   }
 }
 
@@ -102,7 +102,7 @@ export function withPorts(text: string, ports: ReadonlyMap<string, number>): str
   return text.replaceAll(/\b\d{4}\b/g, digits => String(ports.get(digits) ?? digits))
 }
 
-/** JSON answers as data, without the texts of errors, which are for people and may change. */
+/** JSON responses as data, without error texts, which may change. */
 export function answersIn(output: string): unknown[] {
   return output
     .split(/(?<=\})\s*(?=\{)|\n/)

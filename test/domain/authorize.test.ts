@@ -10,6 +10,7 @@ interface Question {
   match: ReturnType<typeof matchOf>
   query: string
   nowMs: number
+  clientAddress: string
 }
 
 const RECORD = exampleRecord()
@@ -23,6 +24,7 @@ const GOOD: Question = {
   match: matchOf('files', { workspaceId: 'ws_A' }),
   query: 'limit=5',
   nowMs: NOW_MS,
+  clientAddress: '192.0.2.7',
 }
 
 function reasonOf(question: Question): DenialReason | 'permitted' {
@@ -30,7 +32,7 @@ function reasonOf(question: Question): DenialReason | 'permitted' {
   return verdict.kind === 'permitted' ? 'permitted' : verdict.reason
 }
 
-/** Each failure alone, in the order in which they are judged. Those of one record can be had together. */
+/** Each failure alone, in the order of the checks. Failures of one record can be combined. */
 const FAILURES: readonly {
   reason: DenialReason
   apply: (question: Question, record: Partial<KeyRecord>) => void
@@ -38,6 +40,10 @@ const FAILURES: readonly {
   { reason: 'key_revoked', apply: (_, record) => Object.assign(record, { revokedAtMs: NOW_MS - 1 }) },
   { reason: 'key_expired', apply: (_, record) => Object.assign(record, { expiresAtMs: NOW_MS }) },
   { reason: 'key_suspended', apply: (_, record) => Object.assign(record, { suspendedAtMs: NOW_MS - 1 }) },
+  {
+    reason: 'address_not_allowed',
+    apply: (_, record) => Object.assign(record, { allowedCidrs: ['198.51.100.0/24'] }),
+  },
   {
     reason: 'other_workspace',
     apply: question => {
@@ -69,18 +75,18 @@ describe('the decision', () => {
     expect(verdict.kind === 'permitted' && verdict.permit.grant).toEqual(grantOf(RECORD))
   })
 
-  it.each(FAILURES.map(({ reason }) => [reason]))('answers %s where that is all that is wrong', reason => {
+  it.each(FAILURES.map(({ reason }) => [reason]))('is %s if that is the only failure', reason => {
     expect(reasonOf(failing([reason]))).toBe(reason)
   })
 
   const pairs = FAILURES.flatMap(({ reason: earlier }, index) =>
     FAILURES.slice(index + 1).map(({ reason: later }) => [earlier, later] as const),
   )
-  it.each(pairs)('answers %s before %s', (earlier, later) => {
+  it.each(pairs)('is %s rather than %s if both fail', (earlier, later) => {
     expect(reasonOf(failing([earlier, later]))).toBe(earlier)
   })
 
-  it('answers the first of all failures at once', () => {
+  it('is the first failure if all checks fail', () => {
     const reasons = FAILURES.map(({ reason }) => reason)
     while (reasons.length > 0) {
       expect(reasonOf(failing(reasons))).toBe(reasons[0])
@@ -97,17 +103,20 @@ describe('the decision', () => {
     },
   )
 
-  it('never takes "nobody could say" for "no": that is our trouble, not the key’s', () => {
+  it('is 503 for an unknown lookup, never "no such key"', () => {
     expect(reasonOf({ ...GOOD, lookup: { kind: 'unknown' } })).toBe('key_store_unavailable')
   })
 
-  it('lets any usable key ask an endpoint that needs no scope', () => {
+  it('permits every usable key on a route without a scope', () => {
     const question = { ...GOOD, match: matchOf('auth'), query: '', lookup: found({ scopes: [] }) }
     expect(reasonOf(question)).toBe('permitted')
   })
 
-  it('names the scope that is missing', () => {
-    expect(authorize(failing(['scope_missing']))).toMatchObject({ scope: 'files:read' })
+  it('names the missing scope', () => {
+    expect(authorize(failing(['scope_missing']))).toMatchObject({
+      scope: 'files:read',
+      detail: 'The API key lacks the scope files:read',
+    })
   })
 
   it.each(['files:rea', 'files:reads', 'FILES:READ', 'files:*', '*', 'files:read workspace:read'])(
@@ -124,11 +133,37 @@ describe('the decision', () => {
     },
   )
 
-  it('answers alike whether the other workspace exists or not', () => {
+  it('is the same whether the other workspace exists or not', () => {
     const answers = ['ws_B', 'ws_Z'].map(workspaceId =>
       authorize({ ...GOOD, match: matchOf('files', { workspaceId }) }),
     )
     expect(answers[0]).toEqual(answers[1])
+  })
+})
+
+describe('the client’s address', () => {
+  const allowedCidrs = ['192.0.2.0/24', '2001:db8::/32']
+  it.each(['192.0.2.1', '::ffff:192.0.2.1', '2001:db8::5'])(
+    'in an allowed network may use the key: %s',
+    address => {
+      const lookup = found({ allowedCidrs })
+      expect(reasonOf({ ...GOOD, lookup, clientAddress: address })).toBe('permitted')
+    },
+  )
+
+  it.each(['192.0.3.1', '::ffff:192.0.3.1', '2001:db9::5', '', 'unknown'])(
+    'elsewhere may not: %s',
+    address => {
+      const lookup = found({ allowedCidrs })
+      expect(authorize({ ...GOOD, lookup, clientAddress: address })).toMatchObject({
+        reason: 'address_not_allowed',
+        detail: `The API key must not be used from ${address}`,
+      })
+    },
+  )
+
+  it('does not matter to a key without networks', () => {
+    expect(reasonOf({ ...GOOD, clientAddress: '' })).toBe('permitted')
   })
 })
 
@@ -137,20 +172,20 @@ describe('expiry', () => {
 
   it.each([
     ['a millisecond before', expiresAtMs - 1, 'permitted'],
-    ['at its very instant', expiresAtMs, 'key_expired'],
+    ['at exactly its instant', expiresAtMs, 'key_expired'],
     ['a millisecond after', expiresAtMs + 1, 'key_expired'],
-    ['by a clock that says nothing', Number.NaN, 'key_expired'],
+    ['by a clock that returns NaN', Number.NaN, 'key_expired'],
   ])('is judged at each request: %s', (_, nowMs, reason) => {
     expect(reasonOf({ ...GOOD, nowMs })).toBe(reason)
   })
 
-  it('does not bring a revoked key back, not even before the time of its revocation', () => {
+  it('does not apply to a revoked key, which is rejected even before the time of its revocation', () => {
     const lookup = found({ revokedAtMs: NOW_MS + 1000 })
     expect(reasonOf({ ...GOOD, lookup })).toBe('key_revoked')
     expect(reasonOf({ ...GOOD, lookup: found({ revokedAtMs: 0 }) })).toBe('key_revoked')
   })
 
-  it('does not care whether the record came from memory, Redis or the key service', () => {
+  it('is checked in the same way for records from memory, Redis and the key service', () => {
     for (const tier of ['memory', 'redis', 'key_service'] as const) {
       const lookup: Lookup = { kind: 'found', grant: grantOf(exampleRecord({ expiresAtMs: NOW_MS })), tier }
       expect(reasonOf({ ...GOOD, lookup })).toBe('key_expired')

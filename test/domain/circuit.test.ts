@@ -11,7 +11,7 @@ function opened(): Circuit {
 }
 
 describe('a circuit', () => {
-  it('is closed, and stays so over failures that are not in a row', () => {
+  it('stays closed after failures that are not consecutive', () => {
     const circuit = new Circuit(SETTINGS)
     for (let round = 0; round < 10; round++) {
       circuit.failed(round)
@@ -22,40 +22,40 @@ describe('a circuit', () => {
     expect(circuit.admits(10)).toBe(true)
   })
 
-  it('opens with the last of so many failures in a row, and says how long', () => {
+  it('opens at the configured number of consecutive failures, and reports the time until the probe', () => {
     const circuit = opened()
     expect([circuit.state(0), circuit.admits(0), circuit.waitMs(400)]).toEqual(['open', false, 600])
     expect(circuit.admits(999)).toBe(false)
   })
 
-  it('lets one probe through after that time, and only one', () => {
+  it('admits exactly one probe after that time', () => {
     const circuit = opened()
     expect(circuit.state(1000)).toBe('half_open')
     expect([circuit.admits(1000), circuit.admits(1000), circuit.admits(5000)]).toEqual([true, false, false])
   })
 
-  it('closes when the probe is answered', () => {
+  it('closes when the probe succeeds', () => {
     const circuit = opened()
     circuit.admits(1000)
     circuit.succeeded()
     expect([circuit.state(1001), circuit.admits(1001), circuit.admits(1001)]).toEqual(['closed', true, true])
   })
 
-  it('opens for as long again when the probe fails', () => {
+  it('opens again for the same time when the probe fails', () => {
     const circuit = opened()
     circuit.admits(1500)
     circuit.failed(1500)
     expect([circuit.admits(2499), circuit.admits(2500)]).toEqual([false, true])
   })
 
-  it('lets another probe through where the first one’s client left', () => {
+  it('admits another probe if the client of the first one disconnected', () => {
     const circuit = opened()
     circuit.admits(1000)
     circuit.abandoned()
     expect(circuit.admits(1001)).toBe(true)
   })
 
-  it('always comes to let something through again, whatever happened', () => {
+  it('always admits a request again, after every sequence of events', () => {
     const step = fc.constantFrom('admits', 'succeeded', 'failed', 'abandoned')
     fc.assert(
       fc.property(fc.array(fc.tuple(step, fc.nat(3000))), steps => {
@@ -77,8 +77,8 @@ describe('a circuit', () => {
   })
 })
 
-it('failures at one moment are one, where that is asked for', () => {
-  const circuit = new Circuit({ failures: 2, openMs: 500, momentMs: 20 })
+it('failures within mergeFailuresMs count as one', () => {
+  const circuit = new Circuit({ failures: 2, openMs: 500, mergeFailuresMs: 20 })
   for (let together = 0; together < 100; together++) circuit.failed(together / 10)
   expect(circuit.state(10)).toBe('closed')
   circuit.failed(20)

@@ -54,7 +54,7 @@ describe('the document of the public API', () => {
     }
   })
 
-  it('tells each parameter of path and query with what it may be', () => {
+  it('describes each path and query parameter with its constraints', () => {
     const { parameters } = operationOf(RICH, '/v2/{workspaceId}/files/{fileId}')
     expect(parameters.map(({ name, in: place, required }) => [name, place, required])).toEqual([
       ['workspaceId', 'path', true],
@@ -75,14 +75,15 @@ describe('the document of the public API', () => {
     })
   })
 
-  it('tells which scope is needed, and that one may be missing', () => {
+  it('names the required scope, and describes the 403 for a missing one', () => {
     const files = operationOf(CONFIG, '/api/v1/workspaces/{workspaceId}/files')
     expect(files.description).toContain("`files:read`: List the workspace's files")
-    expect(files.responses).toHaveProperty('403')
-    expect(operationOf(CONFIG, '/api/v1/auth').responses).not.toHaveProperty('403')
+    expect(files.responses['403']?.description).toContain('scope_missing: the key lacks files:read')
+    const auth = operationOf(CONFIG, '/api/v1/auth').responses['403']?.description
+    expect(auth).toBe('address_not_allowed: the key must not be used from this address')
   })
 
-  it('tells of 404 wherever a workspace is named, also where the gateway itself answers', () => {
+  it('describes 404 for every route with a workspace, also if the gateway itself responds', () => {
     for (const { path } of [...CONFIG.routes, ...RICH.routes]) {
       const config = CONFIG.routes.some(route => route.path === path) ? CONFIG : RICH
       const has404 = Object.hasOwn(operationOf(config, path).responses, '404')
@@ -90,9 +91,9 @@ describe('the document of the public API', () => {
     }
   })
 
-  it('tells of trouble behind only where something is behind', () => {
+  it('describes upstream errors only for forwarded routes', () => {
     const statusesOf = (path: string) => Object.keys(operationOf(CONFIG, path).responses)
-    expect(statusesOf('/api/v1/auth')).toEqual(['200', '400', '401', '429', '503'])
+    expect(statusesOf('/api/v1/auth')).toEqual(['200', '400', '401', '403', '429', '503'])
     expect(statusesOf('/api/v1/workspaces/{workspaceId}')).toEqual([
       '200',
       '400',
@@ -106,7 +107,7 @@ describe('the document of the public API', () => {
     ])
   })
 
-  it('has one form for every failure, and the key’s own for what the gateway answers', () => {
+  it('has one schema for every error, and the schema of the key for responses of the gateway', () => {
     for (const { path } of CONFIG.routes) {
       for (const [status, { content }] of Object.entries(operationOf(CONFIG, path).responses)) {
         if (status === '200') continue
@@ -119,12 +120,12 @@ describe('the document of the public API', () => {
     })
   })
 
-  it('tells nothing of what is behind', () => {
+  it('does not reveal the upstream', () => {
     const text = JSON.stringify([describeApi(RICH, '1.2.3'), describeApi(CONFIG, '1.2.3')])
     expect(text).not.toMatch(/secret-internal|workspaces\.internal|redis|8080/)
   })
 
-  it('names the version of the program and wants a bearer key everywhere', () => {
+  it('names the version of Postern and requires a bearer key for every route', () => {
     expect(describeApi(CONFIG, '1.2.3')).toMatchObject({
       openapi: expect.stringMatching(/^3\.1\.\d$/),
       info: { version: '1.2.3' },

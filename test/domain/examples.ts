@@ -9,7 +9,7 @@ export const DAY_MS = 86_400_000
 export const SIGNING_KEY = importSigningSecret(Buffer.alloc(32, 1))
 export const OTHER_SIGNING_KEY = importSigningSecret(Buffer.alloc(32, 2))
 
-/** The routes as they are shipped. */
+/** The default routes. */
 export const ROUTES: readonly Route[] = compileRoutes(
   Object.entries(DEFAULT_ROUTES).map(([name, route]) => ({ name, ...route })),
 )

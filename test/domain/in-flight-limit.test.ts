@@ -1,32 +1,32 @@
 import { expect, test } from 'vitest'
 import { InFlightLimit } from '../../src/domain/in-flight-limit.ts'
 
-const limit = () => new InFlightLimit({ most: 1000, least: 128 })
+const createLimit = () => new InFlightLimit({ max: 1000, min: 128 })
 
-test('all is let in until the process is late', () => {
-  const all = limit()
-  all.adjust(false, 900)
-  expect(all.value).toBe(1000)
+test('the limit is the maximum while the event loop is not late', () => {
+  const limit = createLimit()
+  limit.adjust(false, 900)
+  expect(limit.value).toBe(1000)
 })
 
-test('while it is late, a quarter less than what was in flight is let in, and less again', () => {
-  const late = limit()
-  late.adjust(true, 400)
-  expect(late.value).toBe(300)
-  late.adjust(true, 300)
-  expect(late.value).toBe(225)
+test('while the event loop is late, the limit falls to three quarters of the requests in flight, repeatedly', () => {
+  const limit = createLimit()
+  limit.adjust(true, 400)
+  expect(limit.value).toBe(300)
+  limit.adjust(true, 300)
+  expect(limit.value).toBe(225)
 })
 
-test('however late it is, some are let in', () => {
-  const late = limit()
-  for (let period = 0; period < 20; period++) late.adjust(true, 5)
-  expect(late.value).toBe(128)
+test('the limit never falls below the minimum', () => {
+  const limit = createLimit()
+  for (let period = 0; period < 20; period++) limit.adjust(true, 5)
+  expect(limit.value).toBe(128)
 })
 
-test('when it is in time again, all are let in again within a few seconds', () => {
-  const late = limit()
-  late.adjust(true, 0)
+test('after an overload, the limit returns to the maximum within a few seconds', () => {
+  const limit = createLimit()
+  limit.adjust(true, 0)
   let periods = 0
-  for (; late.value < 1000; periods++) late.adjust(false, 0)
+  for (; limit.value < 1000; periods++) limit.adjust(false, 0)
   expect(periods).toBeLessThan(40)
 })

@@ -14,7 +14,7 @@ const AT_MS = Date.parse('2026-11-20T09:00:00Z')
 const change = { kind: 'change', sender: 'console-1', digest: DIGEST, version: 7, atMs: AT_MS } as const
 const heartbeat = { kind: 'heartbeat', sender: 'console-1', monotonicMs: 5_000, atMs: AT_MS } as const
 
-/** As a key service in another language would make it, from what its page says. */
+/** As a key service in another language would compute it from docs/bring-your-own-keys.md. */
 function macOf(signed: string): string {
   const key = Buffer.from(hkdfSync('sha256', SIGNING_SECRET, '', 'postern message mac v1', 32))
   return createHmac('sha256', key).update(signed).digest('base64url')
@@ -24,28 +24,28 @@ const isVerified = (text: string, keys: Parameters<typeof decodeMessage>[1] = [M
   decodeMessage(text, keys)?.verified
 
 describe('a message', () => {
-  it('of a change holds digest, version, time, sender and MAC', () => {
+  it('of a change contains digest, version, time, sender and MAC', () => {
     const text = encodeMessage(change, MESSAGE_KEY)
     const mac = macOf(`["change","console-1","${DIGEST}",7,${AT_MS}]`)
     expect(JSON.parse(text)).toEqual({ digest: DIGEST, version: 7, at: AT_MS, sender: 'console-1', mac })
     expect(decodeMessage(text, [MESSAGE_KEY])).toEqual({ ...change, verified: true })
   })
 
-  it('that is a heartbeat holds its sender, both clocks of it, and MAC', () => {
+  it('of a heartbeat contains its sender, both of its clocks, and MAC', () => {
     const text = encodeMessage(heartbeat, MESSAGE_KEY)
     const mac = macOf(`["heartbeat","console-1",5000,${AT_MS}]`)
     expect(JSON.parse(text)).toEqual({ beat: 'console-1', monotonic: 5_000, at: AT_MS, mac })
     expect(decodeMessage(text, [MESSAGE_KEY])).toEqual({ ...heartbeat, verified: true })
   })
 
-  it('of a key service with a wall clock alone signs null for the other', () => {
+  it('of a key service with only a wall clock signs null for the monotonic clock', () => {
     const text = encodeMessage({ ...heartbeat, monotonicMs: null }, MESSAGE_KEY)
     const mac = macOf(`["heartbeat","console-1",null,${AT_MS}]`)
     expect(JSON.parse(text)).toEqual({ beat: 'console-1', at: AT_MS, mac })
     expect(isVerified(text)).toBe(true)
   })
 
-  it('is verified by any active signing secret, and by no other', () => {
+  it('is verified with any active signing secret, and with no other', () => {
     for (const message of [change, heartbeat]) {
       const text = encodeMessage(message, OTHER_MESSAGE_KEY)
       expect(isVerified(text, [MESSAGE_KEY, OTHER_MESSAGE_KEY])).toBe(true)
@@ -55,7 +55,7 @@ describe('a message', () => {
     }
   })
 
-  it('counts without a MAC, or with any, where no signing secret is set', () => {
+  it('is verified without a MAC, or with any, if no signing secret is set', () => {
     for (const message of [change, heartbeat]) {
       for (const key of [null, MESSAGE_KEY]) {
         expect(decodeMessage(encodeMessage(message, key), null)).toEqual({ ...message, verified: true })
@@ -63,7 +63,7 @@ describe('a message', () => {
     }
   })
 
-  it('is not verified once anything in it that decides was changed', () => {
+  it('is not verified after a change of any signed field', () => {
     const altered: [InvalidationMessage, object][] = [
       [change, { digest: digestNo(2) }],
       [change, { version: 8 }],
@@ -120,7 +120,7 @@ describe('a message', () => {
     expect(readMessage(text)).toBeNull()
   })
 
-  it('has a version up to the largest that a database holds', () => {
+  it('may have a version up to the maximum of a database column', () => {
     expect(readMessage(`{"digest":"${DIGEST}","version":2147483647,"at":1}`)).toMatchObject({
       version: 2_147_483_647,
     })
@@ -130,7 +130,7 @@ describe('a message', () => {
     expect(readMessage('{"beat":"a","at":1,"load":5}')).toMatchObject({ kind: 'heartbeat', sender: 'a' })
   })
 
-  it('is found or not in every text, and never verified by chance', () => {
+  it('is parsed or rejected for every text, and never verified by chance', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), text => {
         expect(decodeMessage(text, [MESSAGE_KEY])?.verified ?? false).toBe(false)

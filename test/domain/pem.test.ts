@@ -10,30 +10,32 @@ afterAll(() => {
 const text = (file: string) => readFileSync(file, 'utf8')
 const broken = '-----BEGIN CERTIFICATE-----\nbm9uZQ==\n-----END CERTIFICATE-----\n'
 
-describe('files of certificates are looked at before connections depend on them', () => {
-  it('a bundle holds as many as it holds', () => {
+describe('certificate files are checked before connections use them', () => {
+  it('every certificate of a bundle is read', () => {
     expect(certificatesIn(`${text(one.caFile)}# and\n${text(other.caFile)}`)).toHaveLength(2)
   })
 
   it.each([
-    ['nothing', ''],
-    ['words', 'none'],
+    ['an empty file', ''],
+    ['a text', 'none'],
     ['a key', text(one.clientKeyFile)],
-    ['a broken one', broken],
-  ])('%s in place of an authority is refused by the name of its setting', (_, pem) => {
+    ['an invalid certificate', broken],
+  ])('%s instead of an authority is rejected, naming the setting', (_, pem) => {
     expect(() => requireAuthorities(pem, 'redis.caFile')).toThrow(
-      'redis.caFile: the file holds no certificate in PEM',
+      'redis.caFile: the file contains no PEM certificate',
     )
     expect(() => requireAuthorities(text(one.caFile), 'redis.caFile')).not.toThrow()
   })
 
-  it('a certificate and a key are of one pair, or refused', () => {
+  it('a private key that does not match the certificate is rejected', () => {
     const certificate = text(one.clientCertFile)
     expect(() => requirePair(certificate, text(one.clientKeyFile), 'x')).not.toThrow()
-    expect(() => requirePair(certificate, text(other.clientKeyFile), 'x')).toThrow('x: certificate and key')
-    expect(() => requirePair(certificate, 'none', 'x')).toThrow('x: the file of the key holds no private key')
+    expect(() => requirePair(certificate, text(other.clientKeyFile), 'x')).toThrow(
+      'x: the private key does not match',
+    )
+    expect(() => requirePair(certificate, 'none', 'x')).toThrow('x: the key file contains no PEM private key')
     expect(() => requirePair(broken, text(one.clientKeyFile), 'x')).toThrow(
-      'x: the file holds no certificate',
+      'x: the file contains no PEM certificate',
     )
   })
 })

@@ -6,8 +6,8 @@ import { compileRoutes, matchRoute } from '../../src/domain/route.ts'
 import { exampleRecord, grantOf, NOW_MS } from './examples.ts'
 
 /**
- * Whatever is asked, with whatever key, at whatever time: what is permitted is one of the configured endpoints, at the
- * key's own workspace, under a key that is usable then and has the scope. Said here anew, in the plainest way.
+ * For every request, key and time: a permit is for one of the configured endpoints, at the
+ * key's own workspace, with a key that is usable at that time and has the scope. An independent implementation.
  */
 const ROUTES = compileRoutes([
   { name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' },
@@ -27,7 +27,7 @@ const ROUTES = compileRoutes([
 ])
 const WORKSPACES = ['ws_A', 'ws_B', 'ws_a', 'files', '...', '~']
 
-/** Everything that may ever reach the upstream for a key of this workspace. */
+/** Every target that may reach the upstream for a key of this workspace. */
 function lawfulTargets(workspaceId: string): Record<string, RegExp> {
   const id = workspaceId.replaceAll('.', '\\.')
   return {
@@ -147,7 +147,7 @@ const query = fc.oneof(
   },
   { weight: 1, arbitrary: fc.webQueryParameters() },
 )
-/** Instants at, just before and just after the present: where mistakes of one are. */
+/** Instants at, just before and just after now, to find off-by-one errors. */
 const nearNow = fc.integer({ min: -2, max: 2 }).map(offset => NOW_MS + offset)
 const scopes = fc.subarray(['files:read', 'workspace:read', 'files:readx', 'FILES:READ', '*'])
 const record: fc.Arbitrary<KeyRecord> = fc
@@ -156,10 +156,13 @@ const record: fc.Arbitrary<KeyRecord> = fc
     scopes: fc.oneof({ weight: 2, arbitrary: fc.constant(['files:read', 'workspace:read']) }, scopes),
     expiresAtMs: fc.oneof({ weight: 2, arbitrary: fc.constant(NOW_MS + 9e9) }, nearNow),
     revokedAtMs: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, nearNow, fc.constant(0)),
+    allowedCidrs: fc.constantFrom([], [], ['192.0.2.0/24'], ['198.51.100.0/24']),
     suspendedAtMs: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, nearNow, fc.constant(0)),
     replacedBy: fc.constantFrom(null, 'key_2'),
   })
   .map(exampleRecord)
+
+const CLIENT = '192.0.2.7'
 
 function ask(record: KeyRecord, path: string, query: string, nowMs: number): Permit | null {
   const match = matchRoute(ROUTES, path)
@@ -169,30 +172,31 @@ function ask(record: KeyRecord, path: string, query: string, nowMs: number): Per
     match,
     query,
     nowMs,
+    clientAddress: CLIENT,
   })
   return verdict.kind === 'permitted' ? verdict.permit : null
 }
 
-/** Said here once more, and not read from the route. */
+/** Repeated here on purpose, not read from the routes. */
 const SCOPES: Readonly<Record<string, string>> = {
   workspace: 'workspace:read',
   files: 'files:read',
   file: 'files:read',
 }
 
-it('nothing is ever permitted but a configured endpoint of the key’s own workspace, to a usable key with its scope', () => {
-  const seen = { permitted: new Map<string, number>(), refused: 0 }
+it('permits only configured endpoints of the key’s own workspace, for a usable key with the scope', () => {
+  const seen = { permitted: new Map<string, number>(), denied: 0 }
   fc.assert(
     fc.property(record, path, query, nearNow, (record, path, query, nowMs) => {
       const permit = ask(record, path, query, nowMs)
       if (permit === null) {
-        seen.refused++
+        seen.denied++
         return
       }
       const { route, upstreamTarget } = permit
       seen.permitted.set(route.name, (seen.permitted.get(route.name) ?? 0) + 1)
       expect(upstreamTarget).toMatch(lawfulTargets(record.workspaceId)[route.name] ?? /$^/)
-      // The workspace that was asked for is the key's own, byte for byte.
+      // The requested workspace is the key's own, byte for byte.
       if (route.name !== 'auth') expect(path.split('/')[4]).toBe(record.workspaceId)
       // Any server that reads the target by the URL standard reads the same bytes.
       const read = new URL(upstreamTarget, 'http://upstream')
@@ -200,18 +204,19 @@ it('nothing is ever permitted but a configured endpoint of the key’s own works
       expect(read.host).toBe('upstream')
       expect(record.revokedAtMs).toBeNull()
       expect(record.suspendedAtMs).toBeNull()
+      expect(record.allowedCidrs).not.toEqual(['198.51.100.0/24'])
       expect(nowMs).toBeLessThan(record.expiresAtMs)
       const scope = SCOPES[route.name]
       if (scope !== undefined) expect(record.scopes).toContain(scope)
     }),
     { numRuns: 30_000 },
   )
-  // The property says something only where both answers are common, at each endpoint.
-  expect(seen.refused).toBeGreaterThan(3000)
+  // The property is meaningful only if each endpoint often permits and often denies.
+  expect(seen.denied).toBeGreaterThan(3000)
   for (const { name } of ROUTES) expect(seen.permitted.get(name), name).toBeGreaterThan(10)
 })
 
-it('the own workspace’s plain path is permitted: nothing is refused for good measure', () => {
+it('the plain path of the key’s own workspace is permitted', () => {
   fc.assert(
     fc.property(workspaceId, fc.integer({ min: 1, max: 1000 }), (workspaceId, limit) => {
       const record = exampleRecord({ workspaceId })

@@ -12,7 +12,7 @@ function routeWith(query: NonNullable<Parameters<typeof compileRoutes>[0][number
   return route
 }
 
-describe('a lawful query', () => {
+describe('a valid query', () => {
   it.each([
     ['', ''],
     ['limit=1', '?limit=1'],
@@ -23,7 +23,7 @@ describe('a lawful query', () => {
   })
 })
 
-describe('an unlawful query is refused', () => {
+describe('an invalid query is rejected', () => {
   it.each([
     // Q01: one parameter twice
     'limit=1&limit=1000',
@@ -102,7 +102,7 @@ describe('an unlawful query is refused', () => {
     },
   )
 
-  it('in words that never repeat what was sent, and end without a full stop', () => {
+  it('with a text that never repeats the input and has no final full stop', () => {
     const canary = fc.stringMatching(/^[a-z]{8,12}$/).map(text => `canary${text}`)
     fc.assert(
       fc.property(
@@ -117,7 +117,7 @@ describe('an unlawful query is refused', () => {
     )
   })
 
-  it('without looking at more of it than the endpoint has parameters', () => {
+  it('without parsing more pairs than the endpoint has parameters', () => {
     const started = performance.now()
     for (let count = 0; count < 100; count++) parseQuery(FILES, 'limit=5&'.repeat(2000))
     expect(performance.now() - started).toBeLessThan(100)
@@ -125,7 +125,7 @@ describe('an unlawful query is refused', () => {
 })
 
 describe('the rules for parameters', () => {
-  it('take every whole number within the bounds, and none beside them', () => {
+  it('accept every whole number within the bounds, and no other', () => {
     fc.assert(
       fc.property(fc.integer({ min: -10, max: 2000 }), number => {
         expect(parseQuery(FILES, `limit=${number}`).ok).toBe(number >= 1 && number <= 1000)
@@ -133,7 +133,7 @@ describe('the rules for parameters', () => {
     )
   })
 
-  it('take a token of plain characters up to its length', () => {
+  it('accept a token of unreserved characters up to its maximum length', () => {
     const route = routeWith({ cursor: { type: 'token', maxLength: 8 } })
     for (const value of ['a', 'A-9._~', '12345678']) {
       expect(parseQuery(route, `cursor=${value}`)).toEqual({ ok: true, upstreamQuery: `?cursor=${value}` })
@@ -143,7 +143,7 @@ describe('the rules for parameters', () => {
     }
   })
 
-  it('take one of the choices, exactly as it is spelled', () => {
+  it('accept one of the choices, exactly as spelled', () => {
     const route = routeWith({ order: { type: 'choice', values: ['asc', 'desc'] } })
     expect(parseQuery(route, 'order=desc')).toEqual({ ok: true, upstreamQuery: '?order=desc' })
     for (const value of ['ASC', 'as', 'asc,desc', '', 'constructor']) {
@@ -151,7 +151,7 @@ describe('the rules for parameters', () => {
     }
   })
 
-  it('hold for several parameters, each at most once, in any order', () => {
+  it('accept several parameters in any order, each at most once', () => {
     const route = routeWith({
       limit: { type: 'integer', minimum: 0, maximum: 10 },
       order: { type: 'choice', values: ['asc', 'desc'] },

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import {
-  type Count,
-  counterOf,
+  counterNameOf,
   denialOfCounts,
-  partOf,
+  localLimitOf,
+  type PolicyCount,
   policiesOf,
   type RatePolicy,
 } from '../../src/domain/rate-limit.ts'
@@ -17,58 +17,58 @@ function policy(changes: Partial<RatePolicy> = {}): RatePolicy {
   return { name: 'minute', per: 'workspace', requests: 10, windowSeconds: 60, ...changes }
 }
 
-function count(changes: Partial<Count> = {}): Count {
+function count(changes: Partial<PolicyCount> = {}): PolicyCount {
   return { policy: policy(), exceeded: false, remaining: 1, resetMs: 1_500, ...changes }
 }
 
-describe('a policy is about', () => {
+describe('a policy applies to', () => {
   const all = policy({ name: 'all' })
   const ofFiles = policy({ name: 'files', route: 'files' })
   const ofScope = policy({ name: 'scope', scope: 'workspace:read' })
   const namesAt = (route: string) =>
     policiesOf(routeNamed(route), [all, ofFiles, ofScope]).map(({ name }) => name)
 
-  test('all routes, where it names none; one route; or the routes that need a scope', () => {
+  test('all routes if it names none, one route, or the routes that need a scope', () => {
     expect(namesAt('auth')).toEqual(['all'])
     expect(namesAt('files')).toEqual(['all', 'files'])
     expect(namesAt('workspace')).toEqual(['all', 'scope'])
   })
 })
 
-describe('what is counted together', () => {
-  test('of a workspace: whatever its keys ask, so that another key gives no more', () => {
-    expect(counterOf(policy(), OTHER_KEY)).toBe(counterOf(policy(), GRANT))
-    expect(counterOf(policy(), OTHER_WORKSPACE)).not.toBe(counterOf(policy(), GRANT))
+describe('a counter', () => {
+  test('per workspace is shared by all of its keys, so that a second key does not raise the limit', () => {
+    expect(counterNameOf(policy(), OTHER_KEY)).toBe(counterNameOf(policy(), GRANT))
+    expect(counterNameOf(policy(), OTHER_WORKSPACE)).not.toBe(counterNameOf(policy(), GRANT))
   })
 
-  test('of a key: what it alone asks', () => {
+  test('per key counts the requests of this key only', () => {
     const perKey = policy({ per: 'key' })
-    expect(counterOf(perKey, GRANT)).not.toBe(counterOf(perKey, OTHER_KEY))
-    expect(counterOf(perKey, GRANT)).not.toBe(counterOf(policy(), GRANT))
+    expect(counterNameOf(perKey, GRANT)).not.toBe(counterNameOf(perKey, OTHER_KEY))
+    expect(counterNameOf(perKey, GRANT)).not.toBe(counterNameOf(policy(), GRANT))
   })
 
-  test('lies at one node of a cluster: between the braces is the workspace alone', () => {
-    expect(counterOf(policy(), GRANT)).toBe('postern:limit:{ws_A}:minute:60')
-    expect(counterOf(policy({ name: 'burst', per: 'key', windowSeconds: 1 }), GRANT)).toBe(
+  test('has the workspace as its hash tag, so that one cluster node holds all counters of a request', () => {
+    expect(counterNameOf(policy(), GRANT)).toBe('postern:limit:{ws_A}:minute:60')
+    expect(counterNameOf(policy({ name: 'burst', per: 'key', windowSeconds: 1 }), GRANT)).toBe(
       'postern:limit:{ws_A}:burst:1:key_1',
     )
   })
 
-  test('is never another’s, whatever key ids an own key service gives out', () => {
+  test('has a unique name for every key id that a key service may issue', () => {
     const names = ['60', '60:a', 'a'].flatMap(id =>
-      ['minute', 'minute-60'].map(name => counterOf(policy({ name, per: 'key' }), { ...GRANT, id })),
+      ['minute', 'minute-60'].map(name => counterNameOf(policy({ name, per: 'key' }), { ...GRANT, id })),
     )
     expect(new Set(names).size).toBe(names.length)
   })
 })
 
 describe('a request', () => {
-  test('within all policies passes', () => {
+  test('within all policies is allowed', () => {
     expect(denialOfCounts([count(), count({ remaining: 0 })])).toBeNull()
     expect(denialOfCounts([])).toBeNull()
   })
 
-  test('is refused by one policy that is exceeded, for as long as the last exceeded window lasts, rounded up', () => {
+  test('that exceeds a policy is rejected until the last exceeded window ends, rounded up to seconds', () => {
     const counts = [
       count({ resetMs: 90_000 }),
       count({ exceeded: true, resetMs: 1_001 }),
@@ -77,12 +77,12 @@ describe('a request', () => {
     expect(denialOfCounts(counts)).toEqual({ kind: 'denied', reason: 'rate_limited', retryAfterSeconds: 2 })
   })
 
-  test('is never told to come again at once', () => {
+  test('never gets a Retry-After of 0', () => {
     expect(denialOfCounts([count({ exceeded: true, resetMs: 0 })])).toMatchObject({ retryAfterSeconds: 1 })
   })
 })
 
-test('gateways that cannot count together grant no more together than the limit, and each at least one', () => {
-  expect([partOf(100, 1), partOf(100, 3), partOf(100, 100)]).toEqual([100, 33, 1])
-  expect(partOf(2, 5)).toBe(1)
+test('gateways that cannot count together allow at most the limit in sum, and each at least one request', () => {
+  expect([localLimitOf(100, 1), localLimitOf(100, 3), localLimitOf(100, 100)]).toEqual([100, 33, 1])
+  expect(localLimitOf(2, 5)).toBe(1)
 })

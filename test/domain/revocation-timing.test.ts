@@ -5,11 +5,11 @@ import {
   type RevocationTiming,
 } from '../../src/domain/revocation-timing.ts'
 
-test('the times that gateways and console use keep every requirement of the guarantee', () => {
+test('the times of gateways and console meet every requirement of the guarantee', () => {
   expect(brokenRequirements(REVOCATION_TIMING)).toEqual([])
 })
 
-test('the bounds are the ones that are promised', () => {
+test('the bounds are the documented ones', () => {
   expect(REVOCATION_TIMING).toMatchObject({ connectedBoundMs: 1_000, disconnectedBoundMs: 2_000 })
 })
 
@@ -25,11 +25,11 @@ describe('each requirement limits the times it names', () => {
       { lateAfterMs: 751 },
     ],
     [
-      'a disconnected gateway uses what it verified just before a change for less than the bound',
+      'a disconnected gateway uses a record verified just before a change for less than the bound',
       { disconnectedTrustMs: 1_001 },
     ],
     [
-      'what Redis answered while the key service was skipped is verified soon after the key service is back',
+      'a record read from Redis while the key service was skipped is verified soon after the key service is back',
       { keyServiceSkippedAgeMs: 249 },
     ],
     [
@@ -37,12 +37,12 @@ describe('each requirement limits the times it names', () => {
       { watchIntervalMs: 301 },
     ],
     [
-      'an answer waits for its announcement no longer than a connected gateway may take',
+      'a response waits for the announcement no longer than a connected gateway may take',
       { announceTimeoutMs: 1_001 },
     ],
-    ['confirmations arrive while the answer to a revocation waits for them', { confirmationGatherMs: 101 }],
+    ['confirmations arrive while the response to a revocation waits for them', { confirmationGatherMs: 101 }],
     [
-      'a gateway that is disconnected reports it while the answer waits',
+      'a gateway that disconnects reports it while the response waits',
       { disconnectedPresenceIntervalMs: 751 },
     ],
     ['two reports of a gateway may be lost before the console forgets it', { presenceIntervalMs: 20_000 }],

@@ -100,7 +100,7 @@ describe('a path that another server might read as another path matches no route
   })
 })
 
-describe('a path that is no route of ours matches none', () => {
+describe('an unknown path matches no route', () => {
   it.each([
     // P19, P22: an encoded or differently cased spelling of a fixed part is another path
     '/%61pi/v1/workspaces/ws_A',
@@ -133,8 +133,8 @@ describe('a path that is no route of ours matches none', () => {
   })
 })
 
-/** These mean one segment to every server. Whose it is, the binding to the key's workspace decides, byte for byte. */
-describe('any other text in the place of the workspace is left for the binding to refuse', () => {
+/** Every server reads these as one segment. `authorize` compares it with the key's workspace, byte for byte. */
+describe('any other text in the workspace segment matches, and the workspace check rejects it', () => {
   it.each([
     'ws_B',
     'ws_Z',
@@ -184,7 +184,7 @@ describe('any other text in the place of the workspace is left for the binding t
 })
 
 describe('matching', () => {
-  /** All escapes undone, again and again, by a server that is as lenient as can be. */
+  /** A server as lenient as possible: decodes all escapes repeatedly. */
   function decodeFully(text: string): string {
     const decoded = text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) =>
       String.fromCharCode(parseInt(hex, 16)),
@@ -217,7 +217,7 @@ describe('matching', () => {
     '0',
   )
 
-  it('never takes a segment that turns into several, or into none, however often it is decoded', () => {
+  it('never accepts a segment that becomes several, or none, after any number of decodings', () => {
     fc.assert(
       fc.property(fc.array(piece, { minLength: 1, maxLength: 8 }), pieces => {
         const path = `${B}/${pieces.join('')}`
@@ -230,7 +230,7 @@ describe('matching', () => {
     )
   })
 
-  it('takes time in proportion to the length of the path, whatever is in it', () => {
+  it('takes time proportional to the length of the path, for every content', () => {
     const hostile = [
       '%25'.repeat(2700),
       `%${'25'.repeat(4000)}`,
@@ -240,11 +240,11 @@ describe('matching', () => {
     ]
     const started = performance.now()
     for (const text of hostile) matchRoute(ROUTES, `${B}/${text}`)
-    // Quadratic work would take hundreds of milliseconds on these.
+    // A quadratic algorithm would take hundreds of milliseconds.
     expect(performance.now() - started).toBeLessThan(100)
   })
 
-  it('prefers a fixed segment to a parameter, in whatever order they are configured', () => {
+  it('prefers a literal segment to a parameter, in every order of configuration', () => {
     const configs = [
       { name: 'one', path: '/w/{workspaceId}/files/{fileId}' },
       { name: 'recent', path: '/w/{workspaceId}/files/recent' },
@@ -256,7 +256,7 @@ describe('matching', () => {
     }
   })
 
-  it('takes only plain characters for a parameter that is copied to the upstream', () => {
+  it('accepts only unreserved characters in a parameter that is copied to the upstream', () => {
     const routes = compileRoutes([{ name: 'file', path: '/w/{workspaceId}/files/{fileId}' }])
     expect(matchRoute(routes, '/w/a/files/f_1.pdf~')?.parameters.get('fileId')).toBe('f_1.pdf~')
     for (const text of [
@@ -279,12 +279,12 @@ describe('matching', () => {
 })
 
 describe('the path at the upstream', () => {
-  it('holds the key’s own workspace, never the text that was asked for', () => {
+  it('contains the key’s own workspace, never the requested text', () => {
     const match = matchRoute(ROUTES, `${B}/ws_B/files`)
     expect(match && upstreamPathOf(match, 'ws_A')).toBe(`${B}/ws_A/files`)
   })
 
-  it('may be another one than the public path', () => {
+  it('may differ from the public path', () => {
     const [route] = compileRoutes([
       {
         name: 'file',

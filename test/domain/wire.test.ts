@@ -19,7 +19,7 @@ const OTHER_DIGEST = 'cd'.repeat(32)
 
 type Json = Record<string, unknown>
 
-/** What stands in Redis, with some of its fields changed (or left out: undefined). */
+/** An entry of Redis with some fields changed, or removed if undefined. */
 function tampered(changes: Json, record = exampleRecord()): string {
   const json = JSON.parse(encodeRecord(record, DIGEST, RECORD_KEY)) as Json
   return JSON.stringify({ ...json, ...changes })
@@ -54,7 +54,7 @@ const records: fc.Arbitrary<KeyRecord> = fc.record({
 })
 
 describe('a record on the wire', () => {
-  it('is read as it was written: nothing that decides is lost or changed', () => {
+  it('is decoded as it was encoded: no field that affects a decision is lost or changed', () => {
     fc.assert(
       fc.property(records, record => {
         const decoded = decodeRecord(encodeRecord(record, DIGEST, RECORD_KEY), DIGEST, [RECORD_KEY])
@@ -72,7 +72,7 @@ describe('a record on the wire', () => {
     )
   })
 
-  it('stands under the digest of the key, in JSON with its schema and ISO instants', () => {
+  it('is JSON with a schema version and ISO instants, stored under the digest of the key', () => {
     expect(redisKeyOf(DIGEST)).toBe(`postern:key:${DIGEST}`)
     const { description, suspendedAt, allowedCidrs, ...body } = toRecordJson(exampleRecord())
     expect([description, suspendedAt, allowedCidrs]).toEqual([null, null, []])
@@ -87,11 +87,11 @@ describe('a record on the wire', () => {
     })
   })
 
-  it('holds neither secret nor digest', () => {
+  it('contains neither secret nor digest', () => {
     expect(encodeRecord(exampleRecord(), DIGEST, RECORD_KEY)).not.toContain(DIGEST)
   })
 
-  it('has no MAC where there is no signing secret, and is then believed only where none is asked for', () => {
+  it('has no MAC without a signing secret, and is then accepted only if none is required', () => {
     const text = encodeRecord(exampleRecord(), DIGEST, null)
     expect(JSON.parse(text)).not.toHaveProperty('mac')
     expect(whyNot(text, null)).toBe('accepted')
@@ -99,7 +99,7 @@ describe('a record on the wire', () => {
     expect(whyNot(text, [])).toBe('bad_mac')
   })
 
-  it('is not written where nobody could read it', () => {
+  it('is not encoded if no reader could decode it', () => {
     for (const changes of [
       { workspaceId: '..' },
       { workspaceId: 'a/b' },
@@ -113,7 +113,7 @@ describe('a record on the wire', () => {
     }
   })
 
-  it('is believed under any of several signing secrets, so that they can be rotated', () => {
+  it('is accepted with any active signing secret, so that secrets can be rotated', () => {
     const text = encodeRecord(exampleRecord(), DIGEST, OTHER_RECORD_KEY)
     expect(whyNot(text, [RECORD_KEY, OTHER_RECORD_KEY])).toBe('accepted')
     expect(whyNot(text, [RECORD_KEY])).toBe('bad_mac')
@@ -128,23 +128,23 @@ describe('a release that knows only the first schema', () => {
   it.each<[string, Partial<KeyRecord>]>([
     ['suspended', { suspendedAtMs: NOW_MS }],
     ['restricted to networks', { allowedCidrs: ['192.0.2.0/24'] }],
-  ])('cannot overlook that a key is %s: the record is of a schema that it refuses', (_, changes) => {
+  ])('cannot overlook that a key is %s: it rejects the schema of the record', (_, changes) => {
     expect(schemaOf(changes)).toBe(2)
   })
 
-  it('reads every other record, and takes a revoked key for revoked whatever it was before', () => {
+  it('reads every other record, and sees a revoked key as revoked', () => {
     expect(schemaOf({})).toBe(1)
     expect(schemaOf({ description: 'for people' })).toBe(1)
     expect(schemaOf({ ...restrictions, revokedAtMs: NOW_MS })).toBe(1)
   })
 
-  it('wrote MACs that are good today', () => {
+  it('wrote MACs that are valid today', () => {
     const { mac } = JSON.parse(encodeRecord(exampleRecord(), DIGEST, RECORD_KEY)) as Json
     expect(mac).toBe('UzhNK4UI238UMKwhqfbKZQanuI_Fia4i8iAxPRlBodI')
   })
 })
 
-describe('whoever can write to Redis can grant nothing: the MAC is refused after a change of', () => {
+describe('write access to Redis makes no key valid: the MAC is invalid after a change of', () => {
   it.each([
     ['id', { id: 'key_other' }],
     ['workspaceId', { workspaceId: 'ws_B' }],
@@ -167,7 +167,7 @@ describe('whoever can write to Redis can grant nothing: the MAC is refused after
   const suspended = exampleRecord({ suspendedAtMs: NOW_MS })
   const restricted = exampleRecord({ allowedCidrs: ['192.0.2.0/24'] })
   it.each<[string, Json, KeyRecord]>([
-    ['suspendedAt, taken back', { suspendedAt: null }, suspended],
+    ['suspendedAt, set back to null', { suspendedAt: null }, suspended],
     ['suspendedAt, left out, in the first schema', { suspendedAt: undefined, v: 1 }, suspended],
     ['suspendedAt, added', { suspendedAt: '2026-11-20T09:00:00.000Z' }, exampleRecord()],
     ['allowedCidrs, emptied', { allowedCidrs: [] }, restricted],
@@ -178,16 +178,16 @@ describe('whoever can write to Redis can grant nothing: the MAC is refused after
     expect(whyNot(tampered(changes, record))).toBe('bad_mac')
   })
 
-  it('revokedAt, taken back', () => {
+  it('revokedAt, set back to null', () => {
     expect(whyNot(tampered({ revokedAt: null }, exampleRecord({ revokedAtMs: NOW_MS })))).toBe('bad_mac')
   })
 
-  it('the key that it stands under', () => {
+  it('the key under which it is stored', () => {
     const text = encodeRecord(exampleRecord(), DIGEST, RECORD_KEY)
     expect(decodeRecord(text, OTHER_DIGEST, [RECORD_KEY])).toEqual({ ok: false, why: 'bad_mac' })
   })
 
-  it('but not of what decides nothing: a name can be corrected by an older writer', () => {
+  it('but not of a field that affects no decision, such as the name', () => {
     expect(whyNot(tampered({ name: 'x', createdBy: 'y', rotatedFrom: 'z', replacedBy: 'k' }))).toBe(
       'accepted',
     )
@@ -195,16 +195,16 @@ describe('whoever can write to Redis can grant nothing: the MAC is refused after
 })
 
 describe('a reader', () => {
-  it('ignores fields that it does not know, so that an older one understands a newer writer', () => {
+  it('ignores unknown fields, so that an older reader understands a newer writer', () => {
     expect(whyNot(tampered({ region: 'eu', limits: { perMinute: 5 }, __proto: 1 }))).toBe('accepted')
   })
 
-  it.each([3, 0, '1', null, true, [1]])('refuses a schema that it does not know: %j', v => {
+  it.each([3, 0, '1', null, true, [1]])('rejects an unknown schema: %j', v => {
     expect(whyNot(tampered({ v }))).toBe('unknown_schema')
     expect(whyNot(tampered({ v }), null)).toBe('unknown_schema')
   })
 
-  it('takes a record of an own key service, which need not name a schema', () => {
+  it('accepts a record of another key service without a schema version', () => {
     expect(whyNot(tampered({ v: undefined, mac: undefined }), null)).toBe('accepted')
   })
 
@@ -212,18 +212,18 @@ describe('a reader', () => {
     ['no id', { id: undefined }],
     ['an empty id', { id: '' }],
     ['an id with a line break', { id: 'key_\r\nX: 1' }],
-    ['an id that is no text', { id: 5 }],
+    ['an id that is no string', { id: 5 }],
     ['no workspace', { workspaceId: undefined }],
     ['a workspace that is no segment', { workspaceId: 'a/b' }],
     ['a workspace that is a dot segment', { workspaceId: '..' }],
     ['several workspaces', { workspaceId: ['ws_A'] }],
     ['no scopes', { scopes: undefined }],
-    ['scopes that are a text', { scopes: 'files:read' }],
+    ['scopes that are a string', { scopes: 'files:read' }],
     ['a scope with a space', { scopes: ['files:read admin'] }],
     ['a scope with a quote', { scopes: ['a"'] }],
-    ['a scope that is no text', { scopes: [['files:read']] }],
+    ['a scope that is no string', { scopes: [['files:read']] }],
     ['too many scopes', { scopes: Array.from({ length: 65 }, (_, index) => `s${index}`) }],
-    ['a hint that is no text', { hint: 7 }],
+    ['a hint that is no string', { hint: 7 }],
     ['no expiry', { expiresAt: undefined }],
     ['an expiry of null', { expiresAt: null }],
     ['an expiry in numbers', { expiresAt: 4e12 }],
@@ -234,40 +234,40 @@ describe('a reader', () => {
     ['an expiry at hour 24', { expiresAt: '2027-01-01T24:00:00Z' }],
     ['a revocation that cannot be read', { revokedAt: 'yes' }],
     ['a revocation of true', { revokedAt: true }],
-    ['a revocation of an empty text', { revokedAt: '' }],
-    ['a suspension that cannot be read', { suspendedAt: 'yes' }],
-    ['networks that are a text', { allowedCidrs: '10.0.0.0/8' }],
-    ['a network that is none', { allowedCidrs: ['10.0.0.0/8', 'all'] }],
-    ['a network that is no text', { allowedCidrs: [10] }],
+    ['a revocation that is an empty string', { revokedAt: '' }],
+    ['an unreadable suspension', { suspendedAt: 'yes' }],
+    ['networks that are a string', { allowedCidrs: '10.0.0.0/8' }],
+    ['an invalid network', { allowedCidrs: ['10.0.0.0/8', 'all'] }],
+    ['a network that is not a string', { allowedCidrs: [10] }],
     ['too many networks', { allowedCidrs: Array.from({ length: 33 }, (_, index) => `10.0.0.${index}`) }],
     ['no version', { version: undefined }],
     ['a negative version', { version: -1 }],
     ['a version that is no whole number', { version: 1.5 }],
-    ['a version that is a text', { version: '1' }],
+    ['a version that is a string', { version: '1' }],
     ['a version beyond what a database can hold', { version: 2 ** 31 }],
-  ])('refuses a record with %s, even from a source that is trusted', (_, changes) => {
+  ])('rejects a record with %s, even from a trusted source', (_, changes) => {
     expect(whyNot(tampered(changes), null)).toBe('malformed')
     expect(whyNot(tampered(changes))).toBe('malformed')
   })
 
-  it('takes a record of another key service that leaves out what is not: a revocation, a hint', () => {
+  it('accepts a record of another key service without revocation and hint', () => {
     const decoded = decodeRecord(tampered({ revokedAt: undefined, hint: undefined }), DIGEST, null)
     expect(decoded).toMatchObject({ ok: true, grant: { revokedAtMs: null, hint: '' } })
   })
 
   it.each(['', ' ', 'null', '[]', '5', '"text"', '{', 'undefined', '[{"v":1}]', '\0'])(
-    'refuses what is no record at all: %j',
+    'rejects a text that is no record: %j',
     text => {
       expect(whyNot(text)).toBe('malformed')
     },
   )
 
-  it('refuses what is too large to have been written by us', () => {
+  it('rejects an entry that is longer than any record of the console', () => {
     expect(whyNot(tampered({ name: 'x'.repeat(20_000) }))).toBe('malformed')
     expect(whyNot('['.repeat(1_000_000))).toBe('malformed')
   })
 
-  it('answers something for every text, and never throws', () => {
+  it('returns a result for every text, and never throws', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), text => {
         expect(decodeRecord(text, DIGEST, [RECORD_KEY]).ok).toBe(false)
@@ -280,7 +280,7 @@ it('messages have one channel', () => {
   expect(CHANGES_CHANNEL).toBe('postern:keys:changed')
 })
 
-it('a digest is 64 lower-case hex digits and nothing else', () => {
+it('a digest is exactly 64 lower-case hex digits', () => {
   expect(isDigest(DIGEST)).toBe(true)
   for (const text of ['', DIGEST.slice(1), `${DIGEST}\n`, DIGEST.toUpperCase(), `${DIGEST.slice(1)}*`]) {
     expect(isDigest(text)).toBe(false)

@@ -5,7 +5,7 @@ import { jsonAnswer, rawAnswer } from '../support/recording-upstream.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 const BASE = '/api/v1/workspaces'
-/** Answers on one connection at a time: each is compared with the first. */
+/** Responses are compared one connection at a time, each with the first. */
 const BATCH = 100
 const PAIRS = 2_000
 let world: World
@@ -30,7 +30,7 @@ async function answersTo(targets: readonly string[], secret: string): Promise<st
   return answers.map(fingerprint)
 }
 
-test(`${PAIRS} pairs of an existing and a missing workspace have the same bytes, headers in the same order`, async () => {
+test(`${PAIRS} pairs of an existing and a missing workspace get the same bytes, with headers in the same order`, async () => {
   const targets = Array.from({ length: BATCH }, (_, index) => `${BASE}/${index % 2 === 0 ? 'ws_2' : 'ws_Z'}`)
   const seen = new Set<string>()
   for (let sent = 0; sent < 2 * PAIRS; sent += BATCH) {
@@ -40,7 +40,7 @@ test(`${PAIRS} pairs of an existing and a missing workspace have the same bytes,
   expect(world.upstream.requests).toEqual([])
 })
 
-test('a foreign workspace is the 404 whatever scope the key lacks, and whatever the query is', async () => {
+test('another workspace is the same 404 for every missing scope and every query', async () => {
   const targets = ['', '/files', '/files?limit=x', '/files?limit=5', '?x=1'].flatMap(more => [
     `${BASE}/ws_2${more}`,
     `${BASE}/ws_Z${more}`,
@@ -50,7 +50,7 @@ test('a foreign workspace is the 404 whatever scope the key lacks, and whatever 
     expect(new Set(await answersTo(targets, secret))).toEqual(new Set([nowhere]))
 })
 
-test('asking again, also after the workspace’s own key has asked, changes nothing: no answer is cached by path', async () => {
+test("repeated requests, also after the workspace's own key has used the path, change nothing: no response is cached by path", async () => {
   const owner = await world.issue({ workspaceId: 'ws_2' })
   const foreign = async () => (await answersTo([`${BASE}/ws_2`], key.secret))[0]
   const before = await foreign()
@@ -60,7 +60,7 @@ test('asking again, also after the workspace’s own key has asked, changes noth
   expect(after.status).toBe(401)
 })
 
-test('the upstream’s own 404 of a workspace that is gone says the same, to the one who may know of it', async () => {
+test("the upstream's own 404 of a deleted workspace looks the same to a key of that workspace", async () => {
   const linesOf = async (target: string) =>
     fingerprint(await exchange(world.gateway.urls.gateway, get(target, key.secret)))
       .split(/\r?\n/)
@@ -75,7 +75,7 @@ test('the upstream’s own 404 of a workspace that is gone says the same, to the
   }
 })
 
-test('nothing that a client sends beside the allow-list changes an answer: a cache in front can be poisoned with none', async () => {
+test('no header outside the allow-list changes a response, so a cache in front cannot be poisoned', async () => {
   const plain = fingerprint(await exchange(world.gateway.urls.gateway, get(`${BASE}/ws_2`, key.secret)))
   for (const line of [
     'X-Forwarded-Host: evil',
@@ -92,7 +92,7 @@ test('nothing that a client sends beside the allow-list changes an answer: a cac
   }
 })
 
-test('a rate limit tells nothing either: it is decided after the workspace, and a foreign one says nothing of it', async () => {
+test('rate limits reveal nothing: they apply after the workspace check, and not to another workspace', async () => {
   const policies = [{ name: 'few', per: 'workspace', requests: 3, windowSeconds: 60 }]
   const limited = await startPostern('gateway', {
     ...world.env,

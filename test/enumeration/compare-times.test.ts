@@ -2,18 +2,18 @@ import { describe, expect, it } from 'vitest'
 import { chance } from '../fuzz/mutate.ts'
 import {
   compare,
-  isToldApart,
+  DISTINCT_FROM,
+  isDistinguishable,
   type Kind,
-  leastNoticed,
+  leastDetectable,
   type TimedRequests,
-  TOLD_APART,
 } from './compare-times.ts'
 
 const SUBJECTS = 64
 
 /**
- * Times as a network gives them: a floor, a skewed body, rare long ones, a drift, and for each subject a little of its
- * own, as great as what is to be found.
+ * Times as on a network: a minimum, a skewed distribution, rare outliers, a drift, and a small offset of each subject
+ * that is as large as the difference to detect.
  */
 function timesLike(
   count: number,
@@ -38,30 +38,30 @@ function timesLike(
 }
 
 describe('two kinds of requests', () => {
-  it.each([1, 2, 3, 4])('that take alike are not told apart, however they drift: seed %i', seed => {
+  it.each([1, 2, 3, 4])('with equal times are not distinguished, in spite of drift: seed %i', seed => {
     const comparison = compare(timesLike(40_000, seed, time => time))
-    expect(isToldApart(comparison)).toBe(false)
+    expect(isDistinguishable(comparison)).toBe(false)
     expect(comparison.areaUnderCurve).toBeCloseTo(0.5, 1)
   })
 
   it.each<[string, (time: number, random: () => number) => number]>([
     ['always, by a few microseconds', time => time + 4000],
     ['seldom, by a millisecond', (time, random) => (random() < 0.02 ? time + 1e6 : time)],
-    ['never on the whole, but more widely', (time, random) => time + (random() - 0.5) * 150_000],
-  ])('of which one is slower %s are told apart', (_how, slower) => {
-    expect(isToldApart(compare(timesLike(40_000, 1, slower)))).toBe(true)
+    ['never on average, but with more variance', (time, random) => time + (random() - 0.5) * 150_000],
+  ])('of which one is slower %s are distinguished', (_how, slower) => {
+    expect(isDistinguishable(compare(timesLike(40_000, 1, slower)))).toBe(true)
   })
 
-  it('are held to what lots give: seldom beyond 3 deviations by chance, and as often beyond 1 as a normal figure is', () => {
+  it('follow the random assignment: rarely beyond 3 deviations by chance, and beyond 1 as often as a normal distribution', () => {
     const seeds = Array.from({ length: 100 }, (_, seed) => seed)
     const ranks = seeds.map(seed => compare(timesLike(1000, seed, time => time)).deviations.rank)
     expect(ranks.filter(rank => Math.abs(rank) > 3).length).toBeLessThanOrEqual(3)
     expect(ranks.filter(rank => Math.abs(rank) > 1).length).toBeGreaterThan(15)
     expect(ranks.filter(rank => Math.abs(rank) > 1).length).toBeLessThan(50)
-    expect(ranks.filter(rank => Math.abs(rank) > TOLD_APART)).toEqual([])
+    expect(ranks.filter(rank => Math.abs(rank) > DISTINCT_FROM)).toEqual([])
   })
 
-  it('that never differ have no deviation, and half of the curve', () => {
+  it('with constant times have no deviation, and half of the area under the curve', () => {
     const subjects = Uint16Array.from([0, 1, 2, 3, 0, 1, 2, 3])
     const nanoseconds = new Float64Array(8).fill(7)
     expect(compare({ subjects, nanoseconds, kindOf: [0, 1, 0, 1] })).toEqual({
@@ -71,8 +71,8 @@ describe('two kinds of requests', () => {
     })
   })
 
-  it('come with the least difference that would have been noticed', () => {
-    const least = leastNoticed(timesLike(40_000, 3, time => time))
+  it('come with the smallest difference that would have been detected', () => {
+    const least = leastDetectable(timesLike(40_000, 3, time => time))
     expect(least).toBeGreaterThan(10)
     expect(least).toBeLessThan(20_000)
   })

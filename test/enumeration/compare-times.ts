@@ -1,23 +1,23 @@
 /**
- * Requests of two kinds, and the question whether they can be told apart by how long their answers take.
+ * Decides whether requests of two kinds can be distinguished by their response times.
  *
- * Each request that is sent over and over, a subject here, differs a little from any other, in its bytes and in where
- * they lie in the client's memory, and a hundred thousand measurements show even that. So the lot decides of which kind
- * each subject is (which of the workspaces exist), and subjects are what is compared. If the server makes no difference
- * between the kinds, any other lot would have been as good: the difference between the means of both kinds then has, over
- * all lots, the mean 0 and a variance that is known exactly from the spread of the subjects, whatever the distribution of
- * times, however it drifts, and however one time hangs together with the next. What is reported is the difference in
- * units of that deviation. For 64 subjects beyond 5 comes up by chance once in 200,000 runs.
+ * Each request that is sent repeatedly, here called a subject, differs slightly from every other, in its bytes and in
+ * their location in the client's memory, and a hundred thousand measurements reveal even that. The kind of each subject
+ * (whether its workspace exists) is therefore drawn at random, and subjects are compared. If the server treats both
+ * kinds alike, every other assignment was equally likely: over all assignments, the difference between the means of both
+ * kinds has the mean 0 and a variance that follows exactly from the spread of the subjects, independent of the
+ * distribution of times, of drift, and of correlation between successive times. The result is that difference in units
+ * of its standard deviation. With 64 subjects, more than 5 occurs by chance once in 200,000 runs.
  *
- * Three scores look at three things: the rank of a time among all (is one kind slower? Its mean is the area under the ROC
- * curve, of whoever guesses the kind from one time), and whether it is among the slowest tenth and the slowest hundredth
- * (does one kind do something now and then that the other does not?).
+ * Three scores cover three questions: the rank of a time among all (is one kind slower? Its mean is the area under the
+ * ROC curve of a client that guesses the kind from one time), and whether it is among the slowest tenth and the slowest
+ * hundredth (does one kind occasionally do something that the other does not?).
  */
 export interface TimedRequests {
-  /** Which subject each request was. */
+  /** The subject of each request. */
   readonly subjects: Uint16Array
   readonly nanoseconds: Float64Array
-  /** Of each subject; both are of as many. */
+  /** The kind of each subject; both kinds have the same number. */
   readonly kindOf: readonly Kind[]
 }
 
@@ -25,9 +25,9 @@ export type Kind = 0 | 1
 
 export interface Comparison {
   readonly requests: number
-  /** Chance that a time of the second kind is longer than one of the first: 0.5 where they are alike. */
+  /** Probability that a time of the second kind is longer than one of the first: 0.5 if they are equal. */
   readonly areaUnderCurve: number
-  /** Per score, deviations from what the lot alone gives. */
+  /** For each score, the difference in standard deviations of a random assignment. */
   readonly deviations: {
     readonly rank: number
     readonly slowestTenth: number
@@ -35,8 +35,8 @@ export interface Comparison {
   }
 }
 
-/** Deviations from which on two kinds are told apart; for three scores, one false alarm in some 70,000 runs. */
-export const TOLD_APART = 5
+/** Threshold for distinguishing two kinds; with three scores, one false alarm in about 70,000 runs. */
+export const DISTINCT_FROM = 5
 
 export function compare(timed: TimedRequests): Comparison {
   const { nanoseconds } = timed
@@ -59,24 +59,24 @@ export function compare(timed: TimedRequests): Comparison {
   }
 }
 
-export function isToldApart({ deviations }: Comparison): boolean {
-  return Object.values(deviations).some(value => Math.abs(value) > TOLD_APART)
+export function isDistinguishable({ deviations }: Comparison): boolean {
+  return Object.values(deviations).some(value => Math.abs(value) > DISTINCT_FROM)
 }
 
-/** The least that one kind would have to be slower by, in nanoseconds, for these very times to be told apart. */
-export function leastNoticed({ subjects, nanoseconds, kindOf }: TimedRequests): number {
+/** The smallest delay of one kind, in nanoseconds, that these measurements would have detected. */
+export function leastDetectable({ subjects, nanoseconds, kindOf }: TimedRequests): number {
   const slower = (by: number) =>
     nanoseconds.map((time, index) => (kindOf[subjects[index] ?? 0] === 1 ? time + by : time))
   let [low, high] = [0, 1e8]
   while (high - low > 10) {
     const middle = (low + high) / 2
-    if (isToldApart(compare({ subjects, nanoseconds: slower(middle), kindOf }))) high = middle
+    if (isDistinguishable(compare({ subjects, nanoseconds: slower(middle), kindOf }))) high = middle
     else low = middle
   }
   return high
 }
 
-/** The mean score of the second kind less that of the first, and how far that is from what lots give. */
+/** The mean score of the second kind minus that of the first, also in standard deviations of a random assignment. */
 function deviation({ subjects, kindOf }: TimedRequests, scores: Float64Array) {
   const sums = kindOf.map(() => 0)
   const counts = kindOf.map(() => 0)
@@ -90,12 +90,12 @@ function deviation({ subjects, kindOf }: TimedRequests, scores: Float64Array) {
   const spread = means.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (means.length - 1)
   const difference =
     means.reduce((sum, one, subject) => sum + (kindOf[subject] === 1 ? one : -one), 0) / (means.length / 2)
-  // Over all lots that make two kinds of the same size out of N subjects (R. A. Fisher's randomisation).
+  // Over all assignments of N subjects to two kinds of the same size (R. A. Fisher's randomisation test).
   const variance = (4 * spread) / means.length
   return { difference, deviations: variance === 0 ? 0 : difference / Math.sqrt(variance) }
 }
 
-/** Rank from 1; equal times share the middle one of theirs. */
+/** Rank from 1; equal times share the mean of their ranks. */
 function rankOf(sorted: Float64Array, time: number): number {
   return (countBelow(sorted, time) + countBelow(sorted, time + SMALLEST_STEP) + 1) / 2
 }

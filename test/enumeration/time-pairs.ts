@@ -4,17 +4,17 @@ import type { Kind, TimedRequests } from './compare-times.ts'
 
 const WARM_UP_PAIRS = 500
 
-/** A request that is sent over and over, and its kind. They are made before, by the same code for both kinds. */
+/** A request that is sent repeatedly, and its kind. All are built in advance, by the same code for both kinds. */
 export interface Subject {
   readonly request: Buffer
   readonly kind: Kind
 }
 
 /**
- * Times requests of both kinds in pairs, one after the other over a few kept-alive connections, each pair on one of them,
- * which subjects and which kind first being drawn.
- * @param draw a whole number below its argument, each with equal chance
- * @param enough whether so many pairs will do
+ * Measures requests of both kinds in pairs, one after the other over a few keep-alive connections, each pair on one
+ * connection. Subjects and their order are drawn at random.
+ * @param draw a uniformly distributed integer below its argument
+ * @param enough whether this number of pairs is sufficient
  */
 export async function timePairs(
   url: string,
@@ -46,7 +46,7 @@ export async function timePairs(
   }
 }
 
-/** Gives each half of the names one kind, by lot. */
+/** Assigns a kind to each half of the names at random. */
 export function drawKinds(names: readonly string[], draw: (below: number) => number): Map<string, Kind> {
   const left = [...names]
   return new Map(
@@ -70,7 +70,7 @@ class TimedConnection {
       this.#text += chunk.toString('latin1')
       if (isWhole(this.#text)) this.#done(endNs)
     })
-    socket.on('close', () => this.#fail(new Error('The gateway closed a connection that was to be kept')))
+    socket.on('close', () => this.#fail(new Error('The gateway closed a keep-alive connection')))
     socket.on('error', () => {})
   }
 

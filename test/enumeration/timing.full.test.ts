@@ -2,16 +2,22 @@ import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { get } from '../support/raw-client.ts'
 import { startWorld, type World } from '../support/world.ts'
-import { type Comparison, compare, isToldApart, leastNoticed, type TimedRequests } from './compare-times.ts'
+import {
+  type Comparison,
+  compare,
+  isDistinguishable,
+  leastDetectable,
+  type TimedRequests,
+} from './compare-times.ts'
 import { drawKinds, type Subject, timePairs } from './time-pairs.ts'
 
-/** All of them by `npm run timing`; in an ordinary run as many as the time allows. */
+/** `npm run timing` measures all pairs; an ordinary run as many as fit into its time. */
 const PAIRS = 100_000
 const SECONDS = Number(process.env['TIMING_SECONDS'] ?? 20)
 const LEAST_PAIRS = 1000
 
 const NAMES = Array.from({ length: 64 }, (_, index) => `ws_${(0x1000 + index * 37).toString(16)}`)
-/** Which of them exist: the lot decides, so that nothing else of a name goes along with it. */
+/** Which of them exist is random, so that no other property of a name correlates with it. */
 const kinds = drawKinds(NAMES, below => randomInt(below))
 const exists = (name: string) => kinds.get(name) === 0
 
@@ -21,7 +27,7 @@ let secret: string
 beforeAll(async () => {
   world = await startWorld({ POSTERN_LOG_LEVEL: 'warn' })
   secret = (await world.issue()).secret
-  // They exist for the console, for Redis and for the gateway's memory, as much as a workspace can.
+  // They exist for the console, Redis and the gateway's memory.
   for (const workspaceId of NAMES.filter(exists)) {
     const key = await world.issue({ workspaceId })
     const url = `${world.gateway.urls.gateway}/api/v1/workspaces/${workspaceId}`
@@ -51,7 +57,7 @@ function print(what: string, { requests, areaUnderCurve, deviations }: Compariso
   )
 }
 
-test('nobody learns from the time of an answer whether another workspace exists', {
+test('response times do not reveal whether another workspace exists', {
   timeout: 3_600_000,
 }, async () => {
   const timed = await measure(
@@ -59,28 +65,30 @@ test('nobody learns from the time of an answer whether another workspace exists'
     SECONDS,
   )
   const comparison = compare(timed)
-  const least = `; ${(leastNoticed(timed) / 1000).toFixed(2)} µs more would have been noticed`
+  const least = `; ${(leastDetectable(timed) / 1000).toFixed(2)} µs more would have been detected`
   print('existing or not', comparison, least)
-  expect(isToldApart(comparison)).toBe(false)
+  expect(isDistinguishable(comparison)).toBe(false)
   expect(world.upstream.requests).toEqual([])
 })
 
-test('nor where a scope or a parameter could have been looked at first', { timeout: 3_600_000 }, async () => {
+test('nor whether a missing scope or an invalid parameter was checked first', {
+  timeout: 3_600_000,
+}, async () => {
   const timed = await measure(
     subjectsOf(name => `/api/v1/workspaces/${name}/files?limit=x`),
     SECONDS / 4,
   )
   const comparison = compare(timed)
   print('existing or not, with a wrong parameter', comparison)
-  expect(isToldApart(comparison)).toBe(false)
+  expect(isDistinguishable(comparison)).toBe(false)
 })
 
-test('and what does go another way, to the upstream, is told apart by the same figures', {
+test('the same statistics do distinguish requests that are forwarded to the upstream', {
   timeout: 3_600_000,
 }, async () => {
   const own = subjectsOf(name => `/api/v1/workspaces/${exists(name) ? name : 'ws_1'}`)
   const comparison = compare(await measure(own, SECONDS / 10))
   print('another workspace or the key’s own', comparison)
-  expect(isToldApart(comparison)).toBe(true)
+  expect(isDistinguishable(comparison)).toBe(true)
   expect(comparison.areaUnderCurve).toBeGreaterThan(0.6)
 })

@@ -2,16 +2,16 @@ import { gzipSync } from 'node:zlib'
 import { chance, mutate } from './mutate.ts'
 import { readAnswer } from './strict-answer.ts'
 
-/** What an upstream does with one request: bytes, in how many pieces, and then. */
+/** What an upstream does with one request: the bytes, how they are split, and what follows. */
 export interface AnswerPlan {
-  /** A character each. */
+  /** One character per byte. */
   readonly bytes: string
-  /** Lengths of the pieces that come before the last. */
+  /** Lengths of the pieces before the last. */
   readonly pieces: readonly number[]
   readonly after: 'keep' | 'end' | 'reset'
 }
 
-/** Stands wherever an upstream might name itself; no client may ever read it there. */
+/** Appears wherever an upstream might name itself; no client may ever receive it. */
 export const CANARY = 'canary.internal:10.99.0.7'
 
 const INSIDE = `Server: ${CANARY}\r\nX-Backend: ${CANARY}\r\nSet-Cookie: s=${CANARY}\r\n`
@@ -19,7 +19,7 @@ const JSON_TYPE = 'Content-Type: application/json\r\n'
 
 type Lawful = (name: string) => string | Buffer
 
-/** Lawful answers of all the kinds that are told apart; each holds the name of its own exchange where a body goes on. */
+/** Valid responses of every kind; each contains the name of its exchange where a body may continue. */
 const LAWFUL: readonly Lawful[] = [
   name => withLength('200 OK', `{"name":"${name}"}`, `${JSON_TYPE}ETag: "${name}"\r\n`),
   name => withLength('200 OK', `{"name":"${name}","pad":"${'x'.repeat(3000)}"}`, JSON_TYPE),
@@ -101,7 +101,7 @@ export function answerPlan(seed: number, name: string): AnswerPlan {
   const pick = (count: number) => Math.floor(random() * count)
   const lawful = LAWFUL[pick(LAWFUL.length)]?.(name) ?? ''
   const text = typeof lawful === 'string' ? lawful : lawful.toString('latin1')
-  // One in eight stays whole, so that the way of an honest answer is walked under the same load.
+  // One in eight stays unchanged, so that valid responses run under the same load.
   const mutated = pick(8) === 0 ? text : mutate(text, random, PIECES)
   const bytes = pick(5) === 0 ? mutated.slice(0, pick(mutated.length + 1)) : mutated
   const after = (['keep', 'keep', 'end', 'reset'] as const)[pick(4)] ?? 'keep'
@@ -109,8 +109,8 @@ export function answerPlan(seed: number, name: string): AnswerPlan {
 }
 
 /**
- * Where to part the bytes: never behind the end of an answer. What comes later than that is no longer part of it, and
- * of another request's answer if one has been asked meanwhile: an upstream that mixes its own answers is beyond help.
+ * Where to split the bytes: never after the end of a response. Later bytes no longer belong to it, and count as the
+ * response to the next request if there is one: an upstream that mixes its own responses cannot be protected.
  */
 function pieces(bytes: Buffer, random: () => number): number[] {
   let end = 0
@@ -129,7 +129,7 @@ function pieces(bytes: Buffer, random: () => number): number[] {
   return lengths
 }
 
-/** Where even the most careless reader can see the end of an answer that the strict one takes for none. */
+/** Where even the most lenient parser sees the end of a response that the strict one does not accept. */
 function firstBlankLine(bytes: Buffer, from: number): number {
   const at = bytes.toString('latin1', from).search(/\n\r?\n/)
   return at < 0 ? bytes.length : from + at + 1
@@ -151,7 +151,7 @@ function chunked(status: string, parts: readonly string[], headers: string): str
   return `HTTP/1.1 ${status}\r\n${headers}${INSIDE}Transfer-Encoding: chunked\r\n\r\n${chunks.join('')}\r\n`
 }
 
-/** With extensions and trailers, which end here. */
+/** With extensions and trailers, which the gateway drops. */
 function chunkedWithMore(name: string): string {
   return chunked('200 OK', [`"${name}"`], `${JSON_TYPE}Trailer: X-End\r\n`)
     .replace(`\r\n"${name}"`, `;a=b;c="d"\r\n"${name}"`)

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => fuzzer.stop())
 
-test('whatever bytes an upstream answers, a client gets its whole answer, a refusal of ours, or a visible end', {
+test('for any upstream bytes, a client gets a complete response, a denial of the gateway, or a visible end', {
   timeout: 3_600_000,
 }, async () => {
   const report = await fuzzer.run(RUNS, SEED)
@@ -18,6 +18,6 @@ test('whatever bytes an upstream answers, a client gets its whole answer, a refu
   process.stdout.write(`fuzz: ${report.sent} answers, seen ${outcomes}, breaches ${report.breaches.length}\n`)
   expect(report.breaches).toEqual([])
   expect(fuzzer.faults()).toEqual([])
-  // A run in which nothing passed, or nothing was refused or cut, would show nothing.
+  // A run in which nothing was forwarded, or nothing rejected or truncated, would prove nothing.
   for (const outcome of ['200', '502', 'cut']) expect(report.outcomes.get(outcome)).toBeGreaterThan(0)
 })

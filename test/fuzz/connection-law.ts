@@ -1,39 +1,39 @@
 import { type ConnectionPlan, type Piece, piecesOf, segmentsOf } from './connection-plans.ts'
 import type { Passed } from './fuzzed-connection.ts'
 
-/** So many requests of one connection may be unanswered (contract, section 2, check 0). */
+/** Maximum number of requests of one connection without a response (contract, section 2, check 0). */
 export const MAX_UNANSWERED = 8
-/** A program reads up to 64 KiB at a time, and has some such reads on their way when it stops. */
+/** A program reads up to 64 KiB at a time, and several such reads may be under way when it stops. */
 const READ_AHEAD_BYTES = 4 * 64 * 1024
 
 export interface SeenAnswer {
   readonly status: number
   /** Its `X-Request-Id`. */
   readonly id: string | null
-  /** Whether it says that the connection ends. */
+  /** Whether it announces the end of the connection. */
   readonly closes: boolean
 }
 
-/** What became of a connection, at the client and behind the listener. */
+/** What happened to a connection, at the client and behind the listener. */
 export interface SeenConnection {
-  /** Whole answers, interim ones aside. */
+  /** Complete responses, without interim ones. */
   readonly answers: readonly SeenAnswer[]
-  /** What follows the last whole answer, if that is not nothing. */
+  /** Bytes after the last complete response, if any. */
   readonly rest: string | null
   readonly ended: 'open' | 'closed' | 'reset'
-  /** Names of the requests that reached the upstream, or of the keys that were issued; each as often as it did. */
+  /** Names of requests that reached the upstream, or of keys that were issued, with repetitions. */
   readonly effects: readonly string[]
 }
 
-/** What the pieces demand, given the answers so far. */
+/** What the pieces require, given the responses so far. */
 export interface Course {
-  /** The pieces that are answered, in order, an element for each answer. */
+  /** The pieces that get a response, in order, one for each response. */
   readonly answered: readonly Piece[]
-  /** Nothing is read after the last of them. */
+  /** Nothing may be read after the last of them. */
   readonly ends: boolean
 }
 
-/** The model: who is answered, in which order, and where the connection ends. */
+/** The model: which requests get a response, in which order, and where the connection ends. */
 export function courseOf(pieces: readonly Piece[], answers: readonly SeenAnswer[]): Course {
   const answered: Piece[] = []
   for (const piece of pieces) {
@@ -48,15 +48,15 @@ export function courseOf(pieces: readonly Piece[], answers: readonly SeenAnswer[
   return { answered, ends: false }
 }
 
-/** A client that leaves, or no longer reads, is owed nothing. */
+/** A client that disconnects or stops reading need not get a response. */
 export function isExcused({ steps }: ConnectionPlan): boolean {
   return steps.some(step => step.do === 'destroy' || step.do === 'stay')
 }
 
 /**
- * Answers come in order, one for each request that is read; no byte after the end of a connection is read as a request.
- * @param id stands for `{id}`
- * @returns what is against the law
+ * Responses arrive in order, one for each request read; no byte after the end of a connection is read as a request.
+ * @param id replaces `{id}`
+ * @returns the violations
  */
 export function breachesOfConnection(plan: ConnectionPlan, id: string, seen: SeenConnection): string[] {
   const pieces = piecesOf(plan)
@@ -70,9 +70,9 @@ export function breachesOfConnection(plan: ConnectionPlan, id: string, seen: See
 }
 
 /**
- * Nothing is read beyond the end of a connection, nor much beyond what has been answered.
+ * Nothing is read after the end of a connection, nor much beyond what has been answered.
  * @param values of placeholders
- * @param answerBytes size of an answer to the piece that is repeated
+ * @param answerBytes size of a response to the repeated piece
  */
 export function breachesOfReading(
   plan: ConnectionPlan,

@@ -1,13 +1,13 @@
 import type { Piece, PieceMaker } from './connection-plans.ts'
 
 interface PieceKinds {
-  /** What a connection goes on after. */
+  /** Requests after which the connection stays open. */
   readonly lawful: readonly PieceMaker[]
-  /** What nothing is read after. */
+  /** Input after which nothing is read. */
   readonly ending: readonly PieceMaker[]
   /** The last request of a client that says so. */
   readonly last: PieceMaker
-  /** A head that never becomes whole. */
+  /** A head that stays incomplete. */
   readonly partial: PieceMaker
 }
 
@@ -16,7 +16,7 @@ const WORKSPACE = '/api/v1/workspaces/ws_1'
 interface Parts {
   readonly line?: string
   readonly lines?: readonly string[]
-  /** Stands for the line of the credential. */
+  /** Replaces the credential line. */
   readonly credential?: readonly string[]
   readonly body?: string
 }
@@ -31,7 +31,7 @@ function request(marker: string, parts: Parts): string {
   return [line, ...fields, '', parts.body ?? ''].join('\r\n')
 }
 
-/** Its answer carries its name, and the connection goes on. */
+/** Its response carries its name, and the connection stays open. */
 function lawful(statuses: readonly number[], parts: Parts, more: Partial<Piece> = {}): PieceMaker {
   return marker => ({
     text: request(marker, parts),
@@ -43,12 +43,12 @@ function lawful(statuses: readonly number[], parts: Parts, more: Partial<Piece> 
   })
 }
 
-/** The upstream does what the suffix of the name says. */
+/** The upstream acts on the suffix of the name. */
 function forwarded(suffix: string, parts: Parts = {}): PieceMaker {
   return marker => lawful([200], parts, { effect: 'forwarded' })(marker + suffix, () => 0)
 }
 
-/** The head is read, so that its answer carries its name; the connection ends. */
+/** The head is read, so that the response carries its name; the connection closes. */
 function ending(statuses: readonly number[], parts: (marker: string) => Parts): PieceMaker {
   return marker => ({
     text: request(marker, parts(marker)),
@@ -59,7 +59,7 @@ function ending(statuses: readonly number[], parts: (marker: string) => Parts): 
   })
 }
 
-/** Not a request: its answer may carry any id of its own. */
+/** Not a request: the response may carry any id. */
 function malformed(parts: (marker: string) => Parts, statuses: readonly number[] = [400]): PieceMaker {
   return marker => ({ text: request(marker, parts(marker)), statuses, after: 'end', marker })
 }
@@ -68,7 +68,7 @@ function broken(text: string, statuses: readonly number[] = [400]): PieceMaker {
   return () => ({ text, statuses, after: 'end' })
 }
 
-/** A lawful request that stands where none may be read. */
+/** A valid request at a place where none may be read. */
 function smuggled(marker: string): string {
   return request(`${marker}-smuggled`, {})
 }
@@ -165,13 +165,13 @@ export const GATEWAY_PIECES: PieceKinds = {
       { line: 'GET /api/v1/auth HTTP/1.0', lines: ['Connection: keep-alive'] },
       { after: 'as_answered' },
     ),
-    // A crowd of small ones in one segment.
+    // Many small requests in one segment.
     () => ({ text: TINY, statuses: [404], after: 'open', repeat: 60 }),
   ],
   ending: [
     ...upgrades,
     ...BROKEN,
-    // HTTP/0.9, which has no version in its line.
+    // HTTP/0.9, whose request line has no version.
     broken('GET /\r\n\r\n'),
     ...malformedHeads,
     ...severalSpaces,
@@ -180,7 +180,7 @@ export const GATEWAY_PIECES: PieceKinds = {
     ending([404], marker => withBody(marker, 'POST /nowhere HTTP/1.1')),
     ending([400], marker => inChunks(marker)),
     ending([404], marker => inChunks(marker, 'PUT /nowhere HTTP/1.1')),
-    // The body stays away, or is broken behind its beginning.
+    // The body is missing, or malformed after its beginning.
     ending([400], () => ({ lines: ['Content-Length: 100000'], body: 'abc' })),
     ending([400], () => ({ lines: ['Transfer-Encoding: chunked'], body: 'not a chunk\r\n' })),
     malformed(() => ({ lines: ['Expect: 100-continue'] })),
@@ -212,13 +212,13 @@ export const GATEWAY_PIECES: PieceKinds = {
   partial: partialHead,
 }
 
-/** The smallest request that is answered like any other. */
+/** The smallest request that gets an ordinary response. */
 export const TINY = 'GET / HTTP/1.1\r\nHost:x\r\n\r\n'
 
 const KEYS = '/admin/v1/workspaces/ws-{id}/keys'
 const TOKEN = ['Authorization: Bearer {token}']
 
-/** Issues a key of that name, where the console takes it for a request. */
+/** Issues a key of that name if the console reads it as a request. */
 function issuing(marker: string, lines: readonly string[] = []): Parts {
   return {
     line: `POST ${KEYS} HTTP/1.1`,
@@ -284,7 +284,7 @@ export const CONSOLE_PIECES: PieceKinds = {
     lawful([200, 404, 405], toConsole({ line: `HEAD ${KEYS} HTTP/1.1` }), { bodiless: true }),
     lawful([200, 302, 303, 401, 404], { line: 'GET / HTTP/1.1', credential: [] }),
     lawful([200, 302, 303, 404], { line: 'GET /sign-in HTTP/1.1', credential: [] }),
-    // The contract does not say whether these end the connection, so that the answer has to.
+    // The contract does not say whether these close the connection, so the response must.
     marker => ({ ...issuedNot(marker, '{"name":'), statuses: [400] }),
     marker => ({ ...issuedNot(marker, `"${'a'.repeat(70_000)}"`), statuses: [413] }),
     marker => ({

@@ -4,41 +4,41 @@ import { chance } from './mutate.ts'
 export type Listener = 'gateway' | 'console'
 
 /**
- * Bytes that belong together, and what RFC 9112 and the contract demand for them: mostly one request.
+ * Bytes that belong together, usually one request, and what RFC 9112 and the contract require for them.
  *
- * In `text` a character is a byte. `{id}` stands for the name of the connection; `{key}`, `{forged}` and `{token}` for
- * credentials; `{cut}` for a place where a segment ends; `{length}` for the length of what follows the first empty line.
- * `{chunk}` and `{/chunk}` make a chunk of what is between them.
+ * In `text` a character is a byte. `{id}` is the name of the connection; `{key}`, `{forged}` and `{token}` are
+ * credentials; `{cut}` is the end of a segment; `{length}` is the length of what follows the first empty line.
+ * `{chunk}` and `{/chunk}` enclose a chunk.
  */
 export interface Piece {
   readonly text: string
-  /** The answer has one of these statuses. */
+  /** The response has one of these statuses. */
   readonly statuses: readonly number[]
-  /** `as_answered`: whether the connection goes on is for the answer itself to say. */
+  /** `as_answered`: the response itself says whether the connection stays open. */
   readonly after: 'open' | 'end' | 'as_answered'
-  /** Name of the request, which it carries as `X-Request-Id`. */
+  /** Name of the request, sent as `X-Request-Id`. */
   readonly marker?: string
-  /** The answer must carry the marker; without it, it may carry any id that is not the name of another request. */
+  /** The response must carry the marker; otherwise any id except the name of another request. */
   readonly answeredByName?: true
-  /** What the request may do, under its marker: reach the upstream, or issue a key of that name. */
+  /** Permitted effect of the request, under its marker: reaching the upstream, or issuing a key of that name. */
   readonly effect?: 'forwarded' | 'issued'
-  /** An answer to HEAD has no body. */
+  /** A response to HEAD has no body. */
   readonly bodiless?: true
-  /** The client may have ended its side too early for an answer. */
+  /** The client may have ended its side too early for a response. */
   readonly optional?: true
-  /** So many times in a row. */
+  /** Number of repetitions. */
   readonly repeat?: number
 }
 
 export type Step =
   | { readonly do: 'send'; readonly pieces: readonly Piece[] }
-  /** Until all that was sent so far is answered. */
+  /** Waits for responses to everything sent so far. */
   | { readonly do: 'await_answers' }
   | { readonly do: 'stop_reading' | 'read' | 'read_slowly' }
-  /** The client ends its side and reads on. */
+  /** The client ends its side and keeps reading. */
   | { readonly do: 'half_close' }
   | { readonly do: 'destroy' }
-  /** The last step: the client neither ends nor sends nor changes how it reads. The listener has to end the connection. */
+  /** The last step: the client neither ends its side nor sends, and reads as before. The listener must close the connection. */
   | { readonly do: 'stay' }
 
 export interface ConnectionPlan {
@@ -51,17 +51,17 @@ export type Plan = readonly ConnectionPlan[]
 
 const PLACEHOLDER = /\{\/?[a-z]+\}/g
 
-/** In one plan. */
+/** Per plan. */
 export const MOST_CONNECTIONS = 3
 
-/** Same seed, same plan. */
+/** The same seed gives the same plan. */
 export function connectionsPlan(seed: number): Plan {
   const random = chance(seed)
   const count = random() < 0.7 ? 1 : 1 + Math.floor(random() * MOST_CONNECTIONS)
   return Array.from({ length: count }, () => connectionPlan(random))
 }
 
-/** The bytes of pieces, a segment each. @param values by the names of their placeholders */
+/** The bytes of pieces, in segments. @param values of the placeholders */
 export function segmentsOf(pieces: readonly Piece[], values: Readonly<Record<string, string>>): Buffer[] {
   const text = pieces.map(piece => render(piece.text, values).repeat(piece.repeat ?? 1)).join('')
   return text.split(CUT).map(segment => Buffer.from(segment, 'latin1'))
@@ -92,7 +92,7 @@ function connectionPlan(random: () => number): ConnectionPlan {
   const pieces = piecesFor(listener, random)
   const steps: Step[] = []
   while (pieces.length > 0) {
-    // Half of all segments hold everything that is left.
+    // Half of all segments contain everything that remains.
     const count = random() < 0.5 ? pieces.length : 1 + Math.floor(random() * pieces.length)
     steps.push({ do: 'send', pieces: pieces.splice(0, count) })
     const next = random()
@@ -113,7 +113,7 @@ function piecesFor(listener: Listener, random: () => number): Piece[] {
     return made === undefined ? [] : [cut(made, random)]
   }
   const length = random() < 0.15 ? 10 + Math.floor(random() * 30) : 1 + Math.floor(random() * 7)
-  // Most requests are lawful, so that what ends a connection stands behind some, and has some behind it.
+  // Most requests are valid, so that input that ends a connection has some before and after it.
   return Array.from({ length }, () => piece(random() < 0.75 ? kinds.lawful : kinds.ending)).flat()
 }
 
@@ -141,7 +141,7 @@ function ending(listener: Listener, random: () => number): Step[] {
 
 const FLOOD: Piece = { text: TINY, statuses: [404], after: 'open', repeat: 4_000 }
 
-/** Ends a segment at up to two places, none of them within a placeholder. */
+/** Ends a segment at up to two positions, none of them within a placeholder. */
 function cut(piece: Piece, random: () => number): Piece {
   if (random() < 0.6) return piece
   let { text } = piece

@@ -3,7 +3,7 @@ import { breachesBeside, describeBeside } from './beside.ts'
 import { ConnectionFuzzer } from './fuzz-connections.ts'
 import { keptConnections } from './kept-cases.ts'
 
-/** `npm run fuzz -- --kind connections --seconds 600` for a long one; a finding names its seed. */
+/** For a long run: `npm run fuzz -- --kind connections --seconds 600`. A finding names its seed. */
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 200)
 const SEED = Number(process.env['FUZZ_SEED'] ?? 1)
 let fuzzer: ConnectionFuzzer
@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => fuzzer.stop())
 
-describe('connections that once did harm', () => {
+describe('connections that caused defects in the past', () => {
   test.each(keptConnections)('%s', { timeout: 60_000 }, async (name, { plan }) => {
     await fuzzer.idle()
     await fuzzer.takeBeside()
@@ -25,7 +25,7 @@ describe('connections that once did harm', () => {
   })
 })
 
-test('on connections of all kinds, each request read is answered in order, nothing behind the end is read, memory is bounded, and others are served', {
+test('on connections of all kinds, requests are answered in order, nothing after the end is read, memory is bounded, and other clients are served', {
   timeout: 3_600_000,
 }, async () => {
   await fuzzer.idle()
@@ -36,7 +36,7 @@ test('on connections of all kinds, each request read is answered in order, nothi
   )
   expect(report.breaches).toEqual([])
   expect(fuzzer.faults()).toEqual([])
-  // A run in which nothing passed, or nothing was refused, would show nothing.
+  // A run in which nothing was forwarded or nothing rejected would prove nothing.
   for (const answer of ['gateway 200', 'gateway 400', 'console 201', 'console 400']) {
     expect(report.answers.get(answer)).toBeGreaterThan(0)
   }

@@ -8,12 +8,12 @@ import { StrictClient } from './strict-client.ts'
 
 export interface AnswerFuzzReport {
   readonly sent: number
-  /** Per status that a client read, `cut` where an answer visibly ended early. */
+  /** By status that a client received; `cut` if a response visibly ended early. */
   readonly outcomes: ReadonlyMap<string, number>
   readonly breaches: readonly AnswerBreach[]
 }
 
-/** With everything that shows it again, whatever becomes of the seeds. */
+/** With everything needed to reproduce it, independent of seeds. */
 export interface AnswerBreach {
   readonly seed: number
   readonly what: string
@@ -31,11 +31,11 @@ interface Exchange {
 export type ClientVersion = '1.0' | '1.1'
 
 const AT_ONCE = 16
-/** An answer that does not come is given up in this time, so that a run of many is short. */
+/** Timeout for a missing response, short because a run has many. */
 const PATIENCE_MS = 250
 const TARGET = '/api/v1/workspaces/ws_1'
 
-/** A gateway over an upstream whose answers are mutated; each exchange finds its own by its request id. */
+/** A gateway in front of an upstream with mutated responses; each exchange is found by its request id. */
 export class AnswerFuzzer {
   readonly world: World
   readonly #upstream: PlannedUpstream
@@ -54,7 +54,7 @@ export class AnswerFuzzer {
       POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: String(PATIENCE_MS),
       POSTERN_UPSTREAM_BODY_IDLE_TIMEOUT_MS: String(PATIENCE_MS),
       POSTERN_UPSTREAM_TOTAL_TIMEOUT_MS: '3000',
-      // Few, so that what one answer leaves behind on a connection meets the next request.
+      // Few connections, so that remains of one response would meet the next request.
       POSTERN_UPSTREAM_CONNECTIONS: String(2 * AT_ONCE),
       POSTERN_UPSTREAM_CIRCUIT_FAILURES: '1000000',
       POSTERN_LOG_LEVEL: 'warn',
@@ -81,7 +81,7 @@ export class AnswerFuzzer {
     return { sent: runs, outcomes, breaches }
   }
 
-  /** One answer, and after it, on the same connection if it is still there, an honest one that must come as it is. */
+  /** One response, and then a valid one on the same connection if it is still open, which must arrive unchanged. */
   async exchange(id: string, plan: AnswerPlan, version: ClientVersion): Promise<Exchange> {
     this.#upstream.plans.set(id, plan)
     const client = new StrictClient(this.world.gateway.urls.gateway)
@@ -96,7 +96,7 @@ export class AnswerFuzzer {
     }
   }
 
-  /** Whether the process lives and has had nothing to complain of. */
+  /** Whether the process is alive and has logged no error. */
   faults(): string[] {
     const { child, log } = this.world.gateway.process
     const complaints = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
@@ -107,7 +107,7 @@ export class AnswerFuzzer {
     await Promise.all([this.world.stop(), this.#upstream.stop()])
   }
 
-  /** A time-out may be the machine's doing: it is a finding where it comes each time. */
+  /** The machine may cause a timeout: it counts only if it repeats. */
   async #settle(id: string, plan: AnswerPlan, version: ClientVersion): Promise<Exchange> {
     let exchange = await this.exchange(id, plan, version)
     for (let again = 0; again < 2 && exchange.breach?.includes('504'); again++) {
@@ -144,7 +144,7 @@ export class AnswerFuzzer {
       read.head.status === 200 &&
       read.body.toString() === `"${CLEAN}${id}"`
     if (fine) return null
-    const before = this.#upstream.before.get(CLEAN + id) ?? 'none that came to the upstream'
+    const before = this.#upstream.before.get(CLEAN + id) ?? 'none that reached the upstream'
     const got = JSON.stringify(seen.bytes.toString('latin1'))
     return `the next request ${where} (the upstream’s carried before it: ${before}) got ${seen.ended} ${got}`
   }

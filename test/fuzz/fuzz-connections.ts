@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
-import { peakMegabytes } from '../support/memory-of.ts'
 import type { Listening } from '../support/postern-process.ts'
+import { peakMegabytes } from '../support/process-memory.ts'
 import { get, RawClient } from '../support/raw-client.ts'
 import { jsonAnswer } from '../support/recording-upstream.ts'
 import { scrapeOne } from '../support/scrape.ts'
@@ -31,22 +31,22 @@ import { shrink } from './shrink-plan.ts'
 export interface ConnectionBreach {
   readonly seed: number
   readonly what: readonly string[]
-  /** The smallest plan that was found to break the same law. */
+  /** The smallest plan found with the same violation. */
   readonly plan: Plan
 }
 
 export interface ConnectionFuzzReport {
   readonly plans: number
   readonly connections: number
-  /** Answers of each status, per listener. */
+  /** Responses by status, for each listener. */
   readonly answers: ReadonlyMap<string, number>
   readonly breaches: readonly ConnectionBreach[]
   readonly beside: Beside
 }
 
-/** Time for a head to arrive, and for answers to be read, at the gateway. */
+/** Timeouts of the gateway for heads and for reading responses. */
 const HEADERS_TIMEOUT_MS = 2_000
-/** Answers that fit into the kernels' buffers count as read: the connection is idle. */
+/** Responses that fit into kernel buffers count as read, so the connection is idle. */
 const KEEP_ALIVE_TIMEOUT_MS = 3_000
 const AT_ONCE = 8
 const SLOW_MS = 40
@@ -54,22 +54,22 @@ const HELD_MS = 1_000
 const BIG = `{"id":"ws_1","pad":"${'x'.repeat(300_000)}"}`
 const SAMPLE_MS = 100
 const REQUEST_ID = /^x-request-id: (.*)$/im
-/** Findings that are made smaller; more of them rarely tell more. */
+/** Number of findings that are shrunk; more rarely add information. */
 const MAX_SHRUNK = 3
-/** As the chart does by default. */
+/** The chart's default. */
 const HEAP_OPTION = `--max-old-space-size=${MAX_MEGABYTES / 2}`
 
-/** Connections of all kinds to a running gateway and console, with honest clients beside them. */
+/** Sends connections of all kinds to a running gateway and console, next to well-behaved clients. */
 export class ConnectionFuzzer {
   readonly world: World
   readonly #values: Readonly<Record<string, string>>
-  /** Bytes of the answer to `TINY`. */
+  /** Size of the response to `TINY`. */
   readonly #tinyAnswerBytes: number
   readonly #honest: Readonly<Record<Listener, HonestClient>>
   /** Names of the requests that reached the upstream, by connection. */
   readonly #arrived = new Map<string, string[]>()
   readonly #unanswered = new Map<string, number>()
-  /** Connections whose requests may still come. */
+  /** Connections whose requests may still arrive. */
   readonly #open = new Set<string>()
   #atUpstream: string[] = []
   #number = 0
@@ -97,7 +97,7 @@ export class ConnectionFuzzer {
     const world = await startWorld(
       {
         POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(HEADERS_TIMEOUT_MS),
-        // What is shed for lateness depends on the machine, and has a test of its own.
+        // Overload shedding depends on the machine and has its own test.
         POSTERN_GATEWAY_MAX_LOOP_DELAY_MS: '60000',
         POSTERN_GATEWAY_KEEP_ALIVE_TIMEOUT_MS: String(KEEP_ALIVE_TIMEOUT_MS),
         POSTERN_LOG_LEVEL: 'warn',
@@ -153,7 +153,7 @@ export class ConnectionFuzzer {
     return { plans: runs, connections, answers, breaches, beside }
   }
 
-  /** Holds the connections of a plan to the laws. @returns what is against them, none of it twice */
+  /** Checks the connections of a plan. @returns each violation once */
   async judge(
     plan: Plan,
     onAnswer: (plan: ConnectionPlan, answer: SeenConnection['answers'][number]) => void = () => {},
@@ -169,7 +169,7 @@ export class ConnectionFuzzer {
     return [...new Set(breaches.flat())]
   }
 
-  /** What was seen since this was last asked; it ends with a request of each honest client. */
+  /** Observations since the last call; waits for a request of each well-behaved client. */
   async takeBeside(): Promise<Beside> {
     await Promise.all(LISTENERS.map(listener => this.#honest[listener].served()))
     const beside = {
@@ -183,7 +183,7 @@ export class ConnectionFuzzer {
     return beside
   }
 
-  /** Whether both processes live and have had nothing to complain of. */
+  /** Whether both processes are alive and have logged no error. */
   faults(): string[] {
     return [this.world.gateway, this.world.console].flatMap(({ process: { child, log } }) => {
       const complaints = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
@@ -191,7 +191,7 @@ export class ConnectionFuzzer {
     })
   }
 
-  /** Nothing stays in flight, the honest requests aside. */
+  /** Waits until no request is in flight, except those of well-behaved clients. */
   async idle(): Promise<void> {
     await until('nothing is in flight', async () => (await this.#inFlight()) <= 1)
   }
@@ -211,16 +211,16 @@ export class ConnectionFuzzer {
     const run = connection.run()
     const most = isFlood(plan) ? this.#watch(connection, run, plan, values) : Promise.resolve([])
     const late = [...(await run), ...(await most)]
-    await until(`no request of ${id} is left at the upstream`, () => !this.#unanswered.has(id))
+    await until(`no request of ${id} remains at the upstream`, () => !this.#unanswered.has(id))
     const effects =
       plan.listener === 'gateway' ? (this.#arrived.get(id) ?? []) : await this.#keysOf(`ws-${id}`)
     this.#arrived.delete(id)
-    // An orderly close looks like a half-close: what was read of a connection that the client has left may still arrive.
+    // An orderly close looks like a half-close: requests of a disconnected client may still arrive.
     if (!plan.steps.some(step => step.do === 'destroy')) this.#open.delete(id)
     return { seen: { ...connection.seen, effects }, late }
   }
 
-  /** @returns the first breach of the bound of what is read */
+  /** @returns the first violation of the limit on bytes read */
   async #watch(
     connection: FuzzedConnection,
     run: Promise<unknown>,
@@ -243,7 +243,7 @@ export class ConnectionFuzzer {
   async #keysOf(workspaceId: string): Promise<string[]> {
     const { status, json } = await this.world.admin('GET', `/workspaces/${workspaceId}/keys?limit=200`)
     if (status !== 200) throw new Error(`The console answered ${status}`)
-    // Our own console: the contract of its answer is tested where it is made.
+    // The console's response is trusted here; test/control tests it.
     return (json['keys'] as { name: string }[]).map(({ name }) => name)
   }
 

@@ -14,7 +14,7 @@ import { type RecordPlan, recordPlan } from './record-plans.ts'
 export interface RecordFuzzReport {
   readonly sent: number
   readonly verdicts: ReadonlyMap<string, number>
-  /** Keys that the key service was asked for together with others. */
+  /** Keys that were looked up in batches. */
   readonly inBatches: number
   readonly breaches: readonly RecordBreach[]
 }
@@ -25,12 +25,12 @@ export interface RecordBreach {
   readonly plan: RecordPlan
 }
 
-/** More than the calls that a gateway makes at a time, so that some keys are asked for together. */
+/** More than a gateway's concurrent calls, so that some keys are looked up in batches. */
 const AT_ONCE = 32
-/** How long the key service may take; a run of many waits for it often. */
+/** Timeout of the key service, short because a run often waits for it. */
 const PATIENCE_MS = '250'
 
-/** A gateway between a Redis and a key service that both hold what they should not. */
+/** A gateway between a Redis and a key service that both hold invalid data. */
 export class RecordFuzzer {
   readonly #redis: RedisServer
   readonly #keyService: PlannedKeyService
@@ -56,7 +56,7 @@ export class RecordFuzzer {
       POSTERN_KEYS_USAGE_SECONDS: '0',
       POSTERN_LOG_LEVEL: 'error',
     })
-    await until('the gateway hears', async () => {
+    await until('the gateway is connected', async () => {
       const readiness = await fetch(`${gateway.urls.ops}/readyz`)
       return ((await readiness.json()) as { changes: string }).changes === 'connected'
     })
@@ -92,7 +92,7 @@ export class RecordFuzzer {
     if (plan.redis !== null)
       await this.#redis.admin.set(redisKeyOf(digest), Buffer.from(plan.redis, 'latin1'), 'EX', 60)
     let verdict = await this.#ask(key)
-    // That nobody knows may be the machine's doing: it is a finding where it comes each time.
+    // The machine may cause an unknown result: it counts only if it repeats.
     for (
       let again = 0;
       again < 2 && breachOfRecords(plan, verdict, nowMs) !== null && isUnknown(verdict);
@@ -124,7 +124,7 @@ export class RecordFuzzer {
   }
 }
 
-/** A key of the right form that only this run knows of. */
+/** A well-formed key that only this run uses. */
 export function keyNo(seed: number): string {
   const random = createHash('sha256').update(`of run ${seed}`).digest()
   return mintSecret('wsk_', random, importSigningSecret(SIGNING_SECRET)).reveal()

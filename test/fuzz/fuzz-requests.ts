@@ -28,16 +28,16 @@ export interface FuzzReport {
   readonly sent: number
   readonly statuses: ReadonlyMap<number, number>
   readonly upstreamRequests: number
-  /** Each breach of the law; the request id in it names the seed that shows it again. */
+  /** Violations; the request id in each names the seed that reproduces it. */
   readonly breaches: readonly string[]
 }
 
 const AT_ONCE = 16
 
 /**
- * Sends mutated requests, each on a connection of its own, and holds what the upstream saw to the law: nothing but a
- * GET on the key's own workspace in a form that the routes name, with allow-listed headers, and ours true; and no more
- * of them than were answered.
+ * Sends mutated requests, each on a new connection, and checks what the upstream received: only GET requests on the key's
+ * own workspace in a form of the routes, with allowed headers and correct identity headers, and no more of them than got
+ * a response.
  */
 export async function fuzzRequests(
   world: World,
@@ -81,13 +81,13 @@ function lawfulRequest(secret: string, seed: number): string {
     'Connection: close',
   ]
   const last = [`GET ${targets[seed % targets.length]} HTTP/1.1`, ...lines, '', ''].join('\r\n')
-  // Every third is the second of two on its connection: what ends the first must not become part of it.
+  // Every third request is the second of two on its connection, to detect remains of the first.
   if (seed % 3 !== 0) return last
   const first = ['GET /api/v1/workspaces/ws_1 HTTP/1.1', ...lines.slice(0, -1), '', ''].join('\r\n')
   return first + last
 }
 
-/** In one piece or two. What is no whole request is ended by the gateway's own deadline for heads. */
+/** Sends in one piece or two. The gateway's own timeout ends incomplete requests. */
 async function send(url: string, bytes: string, random: () => number) {
   const client = new RawClient(url)
   const cut = random() < 0.3 ? Math.floor(random() * bytes.length) : 0

@@ -7,26 +7,26 @@ import { courseOf, type SeenAnswer, type SeenConnection } from './connection-law
 import { type ConnectionPlan, type Piece, piecesOf, type Step, segmentsOf } from './connection-plans.ts'
 import { type Reading, readAnswer, valuesOf } from './strict-answer.ts'
 
-/** Longer than any time-out of the listeners in a fuzz; who waits longer waits in vain. */
+/** Longer than every timeout of the listeners under test. */
 export const PATIENCE_MS = 10_000
-/** Between two segments, so that they are read apart. */
+/** Pause between two segments, so that they are read separately. */
 const SEGMENT_PAUSE_MS = 2
 const SLOW_READ_PAUSE_MS = 10
-/** As much is written at a time; the count of what the kernel has taken is as exact as this. */
+/** Size of a write, and so the precision of the count of bytes that the kernel has accepted. */
 const WRITE_BYTES = 64 * 1024
 
 /** Bytes of a connection that have passed the kernels, at one moment. */
 export interface Passed {
-  /** From the client to the program that listens. */
+  /** From the client to the listening program. */
   readonly read: number
   /** From the program to its kernel, at most. */
   readonly answered: number
 }
 
-/** Follows the steps of one connection, and keeps what comes back. */
+/** Performs the steps of one connection and records the responses. */
 export class FuzzedConnection {
   readonly answers: SeenAnswer[] = []
-  /** Sizes of all that the client received. */
+  /** Sizes of all chunks that the client received. */
   received = 0
   readonly #plan: ConnectionPlan
   readonly #values: Readonly<Record<string, string>>
@@ -39,7 +39,7 @@ export class FuzzedConnection {
   #ended: SeenConnection['ended'] = 'open'
   #reads: 'all' | 'slowly' | 'nothing' = 'all'
   #wake = () => {}
-  /** What was sent so far has been written. */
+  /** Resolves when everything sent so far has been written. */
   #written: Promise<void> = Promise.resolve()
   readonly #late: string[] = []
 
@@ -72,7 +72,7 @@ export class FuzzedConnection {
     )
     if (!isConnected) return ['the connection was refused']
     const last = this.#plan.steps.at(-1)?.do
-    // Until it is accepted, no program holds it, as after it is closed.
+    // No program holds a connection before it is accepted, or after it is closed.
     if (last === 'stay')
       await until('the connection is accepted', async () => (await this.#ends())[1]?.isHeld)
     for (const step of this.#plan.steps) await this.#do(step)
@@ -92,13 +92,13 @@ export class FuzzedConnection {
     this.#socket.destroy()
   }
 
-  /** How much has passed, or null once the listener has ended its side: what it still reads then, it drops. */
+  /** Bytes passed so far, or null once the listener has ended its side: it discards what it still reads. */
   async passed(): Promise<Passed | null> {
     const written = this.#socket.bytesWritten - this.#socket.writableLength
     const { received } = this
     const [client, listener] = await this.#ends()
     if (client === null || listener === null || listener.isEnded) return null
-    // The table is newer than the counts, so that neither figure is too high by what came between.
+    // The table is newer than the counts, so that neither figure is too high.
     return {
       read: written - client.unsent - listener.unread,
       answered: received + client.unread + listener.unsent,
@@ -114,7 +114,7 @@ export class FuzzedConnection {
       case 'send':
         this.#sent.push(...step.pieces)
         this.#written = this.#written.then(() => this.#send(segmentsOf(step.pieces, this.#values)))
-        // Of a flood the kernel takes as much as it will, which may depend on the steps that follow.
+        // The kernel accepts only a part of a flood, and the next steps may depend on it.
         return isFlood(this.#plan) ? undefined : this.#written
       case 'await_answers':
         return this.#reads === 'nothing' ? undefined : this.#settled(false)
@@ -153,7 +153,7 @@ export class FuzzedConnection {
     else this.#socket.resume()
   }
 
-  /** Until all that was sent is answered, the connection has ended, or patience has. */
+  /** Waits until everything sent has a response, the connection has ended, or the deadline passes. */
   async #settled(atTheEnd: boolean): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#wake = () => {
@@ -163,7 +163,7 @@ export class FuzzedConnection {
       if (this.#ended !== 'open' || this.#broken !== null || isAnswered) resolve()
     }
     const patience = setTimeout(() => {
-      this.#late.push(`${this.answers.length} answers came in time, and no more`)
+      this.#late.push(`${this.answers.length} responses came within the deadline, and no more`)
       resolve()
     }, PATIENCE_MS)
     this.#wake()
@@ -173,9 +173,9 @@ export class FuzzedConnection {
 
   async #outstayed(): Promise<string[]> {
     const hasLeft = async () => (await this.#ends())[1]?.isHeld !== true
-    return until('the listener ends the connection', hasLeft, PATIENCE_MS).then(
+    return until('the listener closes the connection', hasLeft, PATIENCE_MS).then(
       () => [],
-      () => ['a connection that is not read does not end'],
+      () => ['a connection that is not read does not close'],
     )
   }
 
@@ -200,7 +200,7 @@ export class FuzzedConnection {
     this.#wake()
   }
 
-  /** Notes a whole answer. @returns where it ends, or null where there is none */
+  /** Records a complete response. @returns its end, or null if it is incomplete */
   #endOf(reading: Reading, start: number): number | null {
     const { head } = reading
     if (head === null || this.#rest.length === start) return null
@@ -222,7 +222,7 @@ export class FuzzedConnection {
   }
 }
 
-/** Whether it sends more than a kernel takes at once. */
+/** Whether it sends more than a kernel accepts at once. */
 export function isFlood(plan: ConnectionPlan): boolean {
   return piecesOf(plan).some(({ repeat = 1 }) => repeat >= 1000)
 }

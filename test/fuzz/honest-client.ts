@@ -9,10 +9,10 @@ export interface HonestFigures {
   readonly p99Ms: number
 }
 
-/** Nobody asks faster than this beside a fuzz, whose requests are the ones that count. */
+/** Limits the load of this client, because the fuzzed requests are the ones that count. */
 const PAUSE_MS = 5
 
-/** A client that sends one request after the other on one connection, and must get 200 each time. */
+/** Sends one request after the other on one connection and expects 200 each time. */
 export class HonestClient {
   readonly #url: string
   readonly #request: string
@@ -29,7 +29,7 @@ export class HonestClient {
     this.#stopped = this.#ask()
   }
 
-  /** Of the time since they were last taken. */
+  /** Figures since the last call. */
   take(): HonestFigures {
     const figures = { sent: this.#sent, failed: this.#failed, p99Ms: percentile(this.#tookMs, 0.99) }
     this.#sent = 0
@@ -38,7 +38,7 @@ export class HonestClient {
     return figures
   }
 
-  /** Waits for the next two answers, so that the request to the second was sent after now. */
+  /** Waits for the next two responses, so that the second request was sent after this call. */
   async served(): Promise<void> {
     for (let count = 0; count < 2; count++) {
       const { promise, resolve } = Promise.withResolvers<void>()

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { RawClient } from '../support/raw-client.ts'
 import { AnswerFuzzer } from './fuzz-answers.ts'
 import { isLawful } from './fuzz-requests.ts'
-import { keptAnswers, keptRequests } from './kept-cases.ts'
+import { keptRequests, keptResponses } from './kept-cases.ts'
 
 let fuzzer: AnswerFuzzer
 
@@ -11,15 +11,15 @@ beforeAll(async () => {
 })
 afterAll(() => fuzzer.stop())
 
-describe('answers of an upstream that were once passed on wrongly, or nearly', () => {
-  test.each(keptAnswers)('%s', async (name, kept) => {
+describe('upstream responses that were once forwarded wrongly, or nearly', () => {
+  test.each(keptResponses)('%s', async (name, kept) => {
     const { outcome, breach } = await fuzzer.exchange(name, kept, kept.client)
     expect({ outcome, breach }).toEqual({ outcome: kept.outcome, breach: null })
     expect(fuzzer.faults()).toEqual([])
   })
 })
 
-describe('requests that were once read wrongly, or nearly', () => {
+describe('requests that were once parsed wrongly, or nearly', () => {
   test.each(keptRequests)('%s', async (_name, kept) => {
     const { world } = fuzzer
     const { secret } = await world.issue()

@@ -29,34 +29,34 @@ function breach(given: string, seen: string, ended: 'open' | 'closed' | 'reset' 
   return breachOf(plan, { bytes: Buffer.from(seen, 'latin1'), ended })
 }
 
-/** Laws that nothing breaks would show nothing. */
-describe('the law of answers', () => {
-  test('a whole answer passes as it is', () => {
+/** A check that nothing violates would prove nothing. */
+describe('the check of responses', () => {
+  test('accepts a complete response unchanged', () => {
     expect(breach(WHOLE, WHOLE)).toBeNull()
     expect(breach(WHOLE, `${HEAD}Transfer-Encoding: chunked\r\n\r\n4\r\n"ab"\r\n0\r\n\r\n`)).toBeNull()
     expect(breach(`${HEAD}Transfer-Encoding: chunked\r\n\r\n4;a=\r\n"ab"\r\n0\r\n\r\n`, WHOLE)).toBeNull()
   })
 
   test.each<[string, string, string, ('open' | 'closed' | 'reset')?]>([
-    ['a cut answer that looks whole', `${HEAD}Content-Length: 9\r\n\r\n"ab"`, WHOLE],
-    ['an answer that only the close ended', `${HEAD}\r\n"ab"`, WHOLE],
+    ['a truncated response that looks complete', `${HEAD}Content-Length: 9\r\n\r\n"ab"`, WHOLE],
+    ['a response that only the close delimits', `${HEAD}\r\n"ab"`, WHOLE],
     ['another body', WHOLE, WHOLE.replace('ab', 'xx')],
     ['another status', WHOLE, WHOLE.replace('200', '201')],
     ['another type', WHOLE, WHOLE.replace('application/json', 'text/html')],
-    ['a field that may not pass', WHOLE, WHOLE.replace('\r\n\r\n', '\r\nServer: x\r\n\r\n')],
-    ['bytes behind the answer', WHOLE, `${WHOLE}x`],
+    ['a field outside the allow-list', WHOLE, WHOLE.replace('\r\n\r\n', '\r\nServer: x\r\n\r\n')],
+    ['bytes after the response', WHOLE, `${WHOLE}x`],
     ['no answer', WHOLE, '', 'closed'],
-    ['an answer that never ends', WHOLE, `${HEAD}Content-Length: 5\r\n\r\n"ab"`],
-    ['a whole answer that breaks off', WHOLE, `${HEAD}Content-Length: 4\r\n\r\n"a`, 'closed'],
+    ['a response that never ends', WHOLE, `${HEAD}Content-Length: 5\r\n\r\n"ab"`],
+    ['a complete response that is truncated', WHOLE, `${HEAD}Content-Length: 4\r\n\r\n"a`, 'closed'],
     [
-      'half an answer to HTTP/1.0, ended in order',
+      'half a response to HTTP/1.0, closed orderly',
       `${HEAD}Content-Length: 9\r\n\r\n"ab"`,
       `${HEAD}\r\n"ab"`,
       'closed',
     ],
-    ['a refusal in words that are not ours', WHOLE, 'HTTP/1.1 502 X\r\nContent-Length: 2\r\n\r\n{}'],
+    ['a denial with an unknown text', WHOLE, 'HTTP/1.1 502 X\r\nContent-Length: 2\r\n\r\n{}'],
     ['a length and a coding', WHOLE, `${HEAD}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n`],
-  ])('is broken by %s', (_name, given, seen, ended) => {
+  ])('rejects %s', (_name, given, seen, ended) => {
     expect(breach(given, seen, ended)).not.toBeNull()
   })
 
@@ -69,12 +69,12 @@ describe('the law of answers', () => {
     'HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n',
     'HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n',
-  ])('its reader takes no %j', bytes => {
+  ])('its parser rejects %j', bytes => {
     expect(readAnswer(Buffer.from(bytes, 'latin1')).kind).not.toBe('whole')
   })
 })
 
-describe('the law of requests', () => {
+describe('the check of requests', () => {
   const lawful = [
     'GET /api/v1/workspaces/ws_1 HTTP/1.1',
     'host: up',
@@ -84,7 +84,7 @@ describe('the law of requests', () => {
     '',
   ].join('\r\n')
 
-  test('is kept by what the gateway sends, and broken by anything else', () => {
+  test('accepts what the gateway sends, and rejects anything else', () => {
     expect(isLawful(lawful, 'wsk_secret')).toBe(true)
     for (const broken of [
       lawful.replace('ws_1 HTTP', 'ws_2 HTTP'),
@@ -97,7 +97,7 @@ describe('the law of requests', () => {
   })
 })
 
-describe('the law of records', () => {
+describe('the check of records', () => {
   const nowMs = Date.parse('2026-12-01T00:00:00Z')
   const truth = recordOf()
   const absent = 'HTTP/1.1 404 No\r\nContent-Length: 20\r\n\r\n{"code":"not_found"}'
@@ -108,7 +108,7 @@ describe('the law of records', () => {
     keyServiceHonest: false,
   })
 
-  test('nobody is granted what no source said, nor denied what none denied', () => {
+  test('rejects grants that no source gave, and denials that no source justifies', () => {
     const refused = (code: string) => ({ kind: 'refused', code }) as const
     expect(breachOfRecords(planOf(absent), refused('key_invalid'), nowMs)).toBeNull()
     expect(breachOfRecords(planOf(absent), { kind: 'granted', grant: {} }, nowMs)).not.toBeNull()
@@ -117,7 +117,7 @@ describe('the law of records', () => {
   })
 })
 
-describe('the law of connections', () => {
+describe('the check of connections', () => {
   const request = (name: string, more: Partial<Piece> = {}): Piece => ({
     text: `GET /${name} HTTP/1.1\r\nX-Request-Id: {id}-${name}\r\n\r\n`,
     statuses: [200],
@@ -143,32 +143,32 @@ describe('the law of connections', () => {
   const plan = planOf([request('a'), request('b'), refused, request('c')])
   const whole = seen([answer('c-a'), answer('c-b'), answer('own', 400)])
 
-  test('holds where each request read is answered in order, and nothing behind the end is', () => {
+  test('accepts responses in request order with nothing after the end', () => {
     expect(breachesOfConnection(plan, 'c', whole)).toEqual([])
   })
 
   test.each<[string, SeenConnection]>([
-    ['an answer that is missing', seen(whole.answers.slice(0, 2))],
-    ['answers in another order', seen([answer('c-b'), answer('c-a'), answer('own', 400)])],
-    ['an answer with the name of another', seen([answer('c-a'), answer('c-b'), answer('c-c', 400)])],
+    ['a missing response', seen(whole.answers.slice(0, 2))],
+    ['responses in another order', seen([answer('c-b'), answer('c-a'), answer('own', 400)])],
+    ['a response with the name of another', seen([answer('c-a'), answer('c-b'), answer('c-c', 400)])],
     ['another status', seen([answer('c-a'), answer('c-b', 502), answer('own', 400)])],
-    ['an answer behind the end', seen([...whole.answers, answer('c-c')])],
-    ['a request behind the end that is forwarded', { ...whole, effects: ['c-a', 'c-b', 'c-c'] }],
+    ['a response after the end', seen([...whole.answers, answer('c-c')])],
+    ['a forwarded request after the end', { ...whole, effects: ['c-a', 'c-b', 'c-c'] }],
     ['a request that is forwarded twice', { ...whole, effects: ['c-a', 'c-b', 'c-b'] }],
-    ['an answer to what was not forwarded', { ...whole, effects: ['c-a'] }],
-    ['half an answer', { ...whole, rest: 'HTTP/1.1 200' }],
-    ['a connection that stays open behind its end', { ...whole, ended: 'open' }],
-  ])('is broken by %s', (_name, broken) => {
+    ['a response to a request that was not forwarded', { ...whole, effects: ['c-a'] }],
+    ['half a response', { ...whole, rest: 'HTTP/1.1 200' }],
+    ['a connection that stays open after its end', { ...whole, ended: 'open' }],
+  ])('rejects %s', (_name, broken) => {
     expect(breachesOfConnection(plan, 'c', broken)).not.toEqual([])
   })
 
-  test('owes a client that leaves no answer, and reads nothing more for it', () => {
+  test('requires no response for a client that disconnects, and nothing more to be read from it', () => {
     const left = planOf([request('a'), refused, request('b')], { do: 'destroy' })
     expect(breachesOfConnection(left, 'c', seen([], { effects: ['c-a'] }))).toEqual([])
     expect(breachesOfConnection(left, 'c', seen([], { effects: ['c-a', 'c-b'] }))).not.toEqual([])
   })
 
-  test('owes a client that ends its side an answer, and then the end', () => {
+  test('requires a response, and then the close, for a client that half-closes', () => {
     const ended = planOf([request('a')], { do: 'half_close' })
     const one = seen([answer('c-a')], { effects: ['c-a'] })
     expect(breachesOfConnection(ended, 'c', one)).toEqual([])
@@ -176,7 +176,7 @@ describe('the law of connections', () => {
     expect(breachesOfConnection(ended, 'c', { ...one, answers: [] })).not.toEqual([])
   })
 
-  test('takes the word of an answer where the contract leaves open whether the connection ends', () => {
+  test('relies on the response where the contract leaves open whether the connection closes', () => {
     const open = planOf([request('a', { after: 'as_answered' }), request('b')])
     const first = { ...answer('c-a'), closes: true }
     expect(breachesOfConnection(open, 'c', seen([first], { effects: ['c-a'] }))).toEqual([])
@@ -184,7 +184,7 @@ describe('the law of connections', () => {
     expect(breachesOfConnection(open, 'c', seen([answer('c-a')], { effects: ['c-a'] }))).not.toEqual([])
   })
 
-  test('bounds what is read by what is answered, and by the end', () => {
+  test('limits bytes read by the responses and by the end', () => {
     const flood = { ...request('a'), repeat: 100_000 }
     const bytes = segmentsOf([flood], {}).reduce((sum, { length }) => sum + length, 0)
     const reading = (pieces: readonly Piece[], read: number, answered: number) =>
@@ -194,13 +194,13 @@ describe('the law of connections', () => {
     expect(reading([refused, flood], bytes, 100_000 * 100)).not.toEqual([])
   })
 
-  test('is tried with the same connections for the same seed', () => {
+  test('uses the same connections for the same seed', () => {
     expect(connectionsPlan(7)).toEqual(connectionsPlan(7))
     expect(connectionsPlan(7)).not.toEqual(connectionsPlan(8))
   })
 })
 
-describe('the law of what is beside connections', () => {
+describe('the check of side effects', () => {
   const figures = { sent: 9, failed: [], p99Ms: 1 }
   const beside: Beside = {
     honest: { gateway: figures, console: figures },
@@ -209,19 +209,19 @@ describe('the law of what is beside connections', () => {
     peakMegabytes: { gateway: 384, console: 384 },
   }
 
-  test('holds where honest requests are served, and what is taken has its bounds', () => {
+  test('accepts served requests and resources within their bounds', () => {
     expect(breachesBeside(beside, 2)).toEqual([])
   })
 
   test.each<[string, Partial<Beside>]>([
     [
-      'an honest request that fails',
+      'a failed request of a well-behaved client',
       { honest: { gateway: figures, console: { ...figures, failed: ['503'] } } },
     ],
-    ['a request that may not reach the upstream', { atUpstream: ['GET /'] }],
+    ['a request that must not reach the upstream', { atUpstream: ['GET /'] }],
     ['more than eight requests of a connection', { peakInFlight: 18 }],
     ['more memory than a pod has', { peakMegabytes: { gateway: 385, console: 1 } }],
-  ])('is broken by %s', (_name, broken) => {
+  ])('rejects %s', (_name, broken) => {
     expect(breachesBeside({ ...beside, ...broken }, 2)).toHaveLength(1)
   })
 })

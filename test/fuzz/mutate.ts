@@ -1,4 +1,4 @@
-/** A source of chance that can be run again: same seed, same run (mulberry32, by its published constants). */
+/** A reproducible random generator: the same seed gives the same run (mulberry32, by its published constants). */
 export function chance(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -64,7 +64,7 @@ const TOKENS = [
   '99999999999999999999',
 ]
 
-/** One to four changes: a byte deleted, replaced or doubled, a piece repeated or moved, a token put in. */
+/** One to four changes: a byte deleted, replaced or doubled, a part repeated or moved, a token inserted. */
 export function mutate(bytes: string, random: () => number, tokens: readonly string[] = TOKENS): string {
   const at = (text: string) => Math.floor(random() * (text.length + 1))
   let mutated = bytes

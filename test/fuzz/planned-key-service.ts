@@ -5,11 +5,11 @@ import type { RecordPlan } from './record-plans.ts'
 
 const LENGTH = /^content-length: (\d+)$/im
 
-/** A key service that says of each key what is planned for it, alone or among many. */
+/** A key service with a planned response for each key, alone or in a batch. */
 export class PlannedKeyService {
   /** By digest. */
   readonly plans = new Map<string, RecordPlan>()
-  /** Keys that were asked for together with others. */
+  /** Keys that were looked up in batches. */
   inBatches = 0
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -58,7 +58,7 @@ export class PlannedKeyService {
     else socket.write(bytes, 'latin1')
   }
 
-  /** What would have been said of each by itself; a key of which no whole JSON would have come is left out. */
+  /** The planned responses of the keys as one batch; keys without complete JSON are left out. */
   #batch(body: string): string {
     const { digests = [] } = JSON.parse(body) as { digests?: string[] }
     this.inBatches += digests.length
@@ -91,7 +91,7 @@ export class PlannedKeyService {
 
 const NOTHING = 'HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n{}'
 
-/** Where the first request in it ends, its body included; null while it does not. */
+/** Position after the first request and its body; null while it is incomplete. */
 function endOf(pending: string): number | null {
   const headEnd = pending.indexOf('\r\n\r\n')
   if (headEnd < 0) return null

@@ -6,12 +6,12 @@ const REQUEST_ID = /^x-request-id: (.*)$/im
 
 export const CLEAN = 'clean-'
 
-/** An upstream that answers each request as is planned for its id, and honestly where nothing is. It keeps no request. */
+/** An upstream with a planned response for each request id, and a valid one otherwise. It stores no request. */
 export class PlannedUpstream {
   readonly plans = new Map<string, AnswerPlan>()
-  /** How long the whole of a plan took, in ms. */
+  /** Duration of a whole plan, in ms. */
   readonly tookMs = new Map<string, number>()
-  /** What was answered on the same connection just before. */
+  /** The response before it on the same connection. */
   readonly before = new Map<string, string>()
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -72,7 +72,7 @@ async function play(plan: AnswerPlan, socket: Socket): Promise<void> {
   for (const length of plan.pieces) {
     socket.write(bytes.subarray(from, from + length))
     from += length
-    // Long enough for the piece to be read by itself, most of the time.
+    // Long enough for the piece to be read separately, in most cases.
     await new Promise(resolve => setTimeout(resolve, 1))
     if (socket.destroyed) return
   }

@@ -5,12 +5,12 @@ import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import { finalAnswer } from './answer-law.ts'
 import type { RecordPlan } from './record-plans.ts'
 
-/** What a client was told of its key: the answer of `GET /api/v1/auth`, or the code of a refusal. */
+/** The result of a key for a client: the response of `GET /api/v1/auth`, or the code of a denial. */
 export type Verdict =
   | { readonly kind: 'granted'; readonly grant: Record<string, unknown> }
   | { readonly kind: 'refused'; readonly code: string }
 
-/** As published: the reader is held to the contract, not to itself. */
+/** The published schema, so that the reader is checked against the contract rather than against itself. */
 const contract = parse(
   readFileSync(new URL('../../config/key-service-openapi.yaml', import.meta.url), 'utf8'),
 ) as {
@@ -23,18 +23,18 @@ const isRecord = ajv.compile({ $ref: 'key_service#/components/schemas/Record' })
 const NO_ANSWER: Verdict = { kind: 'refused', code: 'key_store_unavailable' }
 
 /**
- * Never a wrong grant, and never a wrong "no": what is told of a key is what a source said that may be believed.
- * @returns what is against the law, or null
+ * Never a wrong grant and never a wrong denial: the result for a key comes from a source that may be trusted.
+ * @returns the violation, or null
  */
 export function breachOfRecords(plan: RecordPlan, verdict: Verdict, nowMs: number): string | null {
   const sayings = plan.keyServiceHonest ? honestSayings(plan, nowMs) : keyServiceSayings(plan, nowMs)
-  const told = JSON.stringify(verdict)
-  return sayings.some(saying => JSON.stringify(saying) === told)
+  const result = JSON.stringify(verdict)
+  return sayings.some(saying => JSON.stringify(saying) === result)
     ? null
-    : `told ${told}, could be ${JSON.stringify(sayings)}`
+    : `result ${result}, expected one of ${JSON.stringify(sayings)}`
 }
 
-/** A record in Redis with a good MAC is the truth; what the key service says is; nothing else is anything. */
+/** Trusted sources: a record in Redis with a valid MAC, and the response of the key service. */
 function honestSayings(plan: RecordPlan, nowMs: number): Verdict[] {
   const { revokedAtMs, suspendedAtMs } = plan.truth
   const truth = verdictOn(
@@ -43,11 +43,11 @@ function honestSayings(plan: RecordPlan, nowMs: number): Verdict[] {
     nowMs,
   )
   const keyService = keyServiceSaying(plan, nowMs)
-  // A mutation of Redis may have left what decides as it was.
+  // A mutation in Redis may have left the relevant fields unchanged.
   return [truth, keyService]
 }
 
-/** A bare carriage return may be taken for a space, or for no answer at all (RFC 9112, section 2.2). */
+/** A bare carriage return may be read as a space or make the response invalid (RFC 9112, section 2.2). */
 function keyServiceSayings(plan: RecordPlan, nowMs: number): Verdict[] {
   const saying = keyServiceSaying(plan, nowMs)
   return /\r(?!\n)/.test(plan.keyService.bytes) ? [saying, NO_ANSWER] : [saying]
@@ -95,7 +95,7 @@ function verdictOn(
   return { kind: 'granted', grant }
 }
 
-/** A day and a time of day that exist. */
+/** Whether date and time exist. */
 function isDay(text: unknown): boolean {
   const ms = Date.parse(String(text))
   return !Number.isNaN(ms) && new Date(ms).toISOString().slice(0, 19) === String(text).slice(0, 19)

@@ -4,13 +4,13 @@ import { digestNo, OTHER_RECORD_KEY, RECORD_KEY, recordOf } from '../support/key
 import type { AnswerPlan } from './answer-plans.ts'
 import { chance, mutate } from './mutate.ts'
 
-/** What the stores hold of one key, against what is true of it. */
+/** What the stores hold for one key, and the truth about it. */
 export interface RecordPlan {
   readonly truth: KeyRecord
-  /** Under the key's name in Redis, a character each; null for nothing. */
+  /** Value in Redis, one character per byte; null for none. */
   readonly redis: string | null
   readonly keyService: AnswerPlan
-  /** Whether the key service is honest: then what it says decides whatever Redis holds. */
+  /** Whether the key service is honest: then its response decides, independent of Redis. */
   readonly keyServiceHonest: boolean
 }
 
@@ -70,7 +70,7 @@ const ANSWER_PIECES = [
 
 type Forge = (json: Record<string, unknown>, record: KeyRecord, digest: string) => unknown
 
-/** What somebody would write who may write to Redis, or a broken writer: well-formed, and not what was signed. */
+/** Well-formed records that were never signed, as a broken writer or an attacker with write access might store them. */
 const FORGERIES: readonly Forge[] = [
   json => ({ ...json, workspaceId: 'ws_2' }),
   json => ({ ...json, workspaceId: 'WS_1' }),
@@ -89,7 +89,7 @@ const FORGERIES: readonly Forge[] = [
   json => [json],
   () => null,
   () => JSON.parse(`${'['.repeat(4000)}${']'.repeat(4000)}`),
-  // Good records, and of another key, another installation, another workspace.
+  // Valid records of another key, another installation, another workspace.
   (_json, record) => JSON.parse(encodeRecord(record, digestNo(7), RECORD_KEY)),
   (_json, record, digest) => JSON.parse(encodeRecord(record, digest, OTHER_RECORD_KEY)),
   (json, record, digest) => ({
@@ -99,7 +99,7 @@ const FORGERIES: readonly Forge[] = [
   }),
 ]
 
-/** @param nowMs by the clock of the gateway that will judge */
+/** @param nowMs by the clock of the gateway under test */
 export function recordPlan(seed: number, digest: string, nowMs: number): RecordPlan {
   const random = chance(seed)
   const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)] as Item
@@ -154,7 +154,7 @@ function contractAnswer(status: number, body: string): string {
   return `HTTP/1.1 ${status} X\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n${bytes}`
 }
 
-/** A character for each byte of UTF-8. */
+/** One character for each byte of UTF-8. */
 function latin1(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1')
 }

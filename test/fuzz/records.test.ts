@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => fuzzer.stop())
 
-test('whatever stands in Redis, and whatever the key service answers, nobody is granted or denied a key wrongly', {
+test('no content of Redis and no response of the key service wrongly grants or denies a key', {
   timeout: 3_600_000,
 }, async () => {
   const report = await fuzzer.run(RUNS, SEED)
@@ -21,7 +21,7 @@ test('whatever stands in Redis, and whatever the key service answers, nobody is 
   expect(report.breaches).toEqual([])
   expect(fuzzer.faults()).toEqual([])
   expect(report.inBatches).toBeGreaterThan(0)
-  // A run in which one of these never came would show nothing.
+  // A run without one of these results would prove nothing.
   for (const verdict of [
     'granted',
     'key_invalid',

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startWorld, type World } from '../support/world.ts'
 import { fuzzRequests } from './fuzz-requests.ts'
 
-/** `FUZZ_RUNS=100000 FUZZ_SEED=1 npx vitest run test/fuzz` for a long one; a finding names its seed. */
+/** For a long run: `FUZZ_RUNS=100000 FUZZ_SEED=1 npx vitest run test/fuzz`. A finding names its seed. */
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 2000)
 const SEED = Number(process.env['FUZZ_SEED'] ?? 1)
 let world: World
@@ -15,13 +15,13 @@ beforeAll(async () => {
 })
 afterAll(() => world.stop())
 
-test('whatever bytes come, the upstream sees only lawful requests, and the gateway goes on', {
+test('for any client bytes, the upstream receives only valid requests, and the gateway keeps running', {
   timeout: 3_600_000,
 }, async () => {
   const { secret } = await world.issue()
   const report = await fuzzRequests(world, secret, RUNS, SEED)
   process.stdout.write(
-    `fuzz: ${report.sent} requests, ${report.upstreamRequests} reached the upstream, answers ${JSON.stringify([...report.statuses].sort())}, breaches ${report.breaches.length}\n`,
+    `fuzz: ${report.sent} requests, ${report.upstreamRequests} reached the upstream, responses ${JSON.stringify([...report.statuses].sort())}, breaches ${report.breaches.length}\n`,
   )
   expect(report.breaches).toEqual([])
   expect(report.statuses.get(500)).toBeUndefined()

@@ -16,7 +16,7 @@ repeated. Keep the bytes of a finding as a file in test/fuzz/kept.
 
 interface Part {
   readonly kind: string
-  /** @returns findings, each with all that shows it again */
+  /** @returns findings, each with everything needed to reproduce it */
   run(runs: number, seed: number): Promise<readonly unknown[]>
   stop(): Promise<void>
 }

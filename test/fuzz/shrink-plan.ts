@@ -3,8 +3,8 @@ import type { ConnectionPlan, Plan, Step } from './connection-plans.ts'
 const MAX_TRIES = 60
 
 /**
- * Takes away whatever a plan breaks the law without: connections, steps, pieces, and cuts.
- * @param breaks tries a plan
+ * Removes every connection, step, piece and cut that the violation does not need.
+ * @param breaks runs a plan
  */
 export async function shrink(plan: Plan, breaks: (plan: Plan) => Promise<boolean>): Promise<Plan> {
   let smallest = plan

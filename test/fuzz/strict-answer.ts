@@ -1,4 +1,4 @@
-/** Header fields as they came, in order. */
+/** Header fields as received, in order. */
 export type Fields = readonly (readonly [name: string, value: string])[]
 
 export interface AnswerHead {
@@ -7,37 +7,37 @@ export interface AnswerHead {
   readonly fields: Fields
 }
 
-/** What a reader makes of bytes that are an answer, or the beginning of one, or none. */
+/** Result of parsing bytes that may be a response, the beginning of one, or neither. */
 export type Reading =
   | { readonly kind: 'whole'; readonly head: AnswerHead; readonly body: Buffer; readonly end: number }
-  /** More bytes could complete it. `head` is null while the head itself is not whole. */
+  /** More bytes could complete it. `head` is null while the head is incomplete. */
   | { readonly kind: 'partial'; readonly head: AnswerHead | null; readonly body: Buffer }
-  /** Only the end of the connection ends the body. */
+  /** Only the end of the connection delimits the body. */
   | { readonly kind: 'until_close'; readonly head: AnswerHead; readonly body: Buffer }
-  /** No more bytes could make an answer of it. */
+  /** No further bytes could make it a response. */
   | { readonly kind: 'broken'; readonly why: string; readonly head: AnswerHead | null; readonly body: Buffer }
 
-/** A reason phrase is nobody's to read: what is in it, but for an end of line, makes no difference. */
+/** The reason phrase has no meaning: except for line ends, its content is ignored. */
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\n]*)?$/
 const FIELD_LINE =
   /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[\t ]*$/
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 const QUOTED = '"(?:[\\t \\x21\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\[\\t \\x21-\\x7e\\x80-\\xff])*"'
-/** An extension nobody knows is passed over (RFC 9112, section 7.1.1): one without its value hides no end of a line. */
+/** Unknown chunk extensions are ignored (RFC 9112, section 7.1.1). One without a value must not hide the end of a line. */
 const CHUNK_LINE = new RegExp(
   `^([0-9A-Fa-f]{1,16})(?:[\\t ]*;[\\t ]*${TOKEN}(?:[\\t ]*=[\\t ]*(?:${TOKEN}|${QUOTED})?)?)*$`,
 )
-/** Not in a trailer: RFC 9110, section 6.5.1. */
+/** Not allowed in a trailer (RFC 9110, section 6.5.1). */
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 const NOTHING = Buffer.alloc(0)
 
 /**
- * Reads one answer by the letter of RFC 9112, sharing no code with any parser that the gateway stands on: a second
- * opinion on where an answer ends. Interim answers are answers here.
+ * Parses one response strictly by RFC 9112, without sharing code with any parser that the gateway uses: a second
+ * opinion on where a response ends. Interim responses count as responses.
  */
 export function readAnswer(bytes: Buffer, start = 0): Reading {
   let from = start
-  // Empty lines before an answer are nobody's: readers skip them, as they do before a request.
+  // Empty lines before a response are skipped, as before a request.
   while (bytes.toString('latin1', from, from + 2) === '\r\n') from += 2
   const headEnd = bytes.indexOf('\r\n\r\n', from)
   const read = readHead(bytes.toString('latin1', from, headEnd < 0 ? bytes.length : headEnd), headEnd >= 0)
@@ -50,10 +50,10 @@ export function valuesOf(fields: Fields, name: string): string[] {
   return fields.filter(([other]) => other.toLowerCase() === name).map(([, value]) => value)
 }
 
-/** @returns what is wrong, or null where the head is not whole yet and nothing is wrong so far */
+/** @returns the error, or null if the head is incomplete and valid so far */
 function readHead(text: string, whole: boolean): AnswerHead | string | null {
   const lines = text.split('\r\n')
-  // The last line of a part may be half of one.
+  // The last line of an incomplete head may be truncated.
   if (!whole) lines.pop()
   const [statusLine, ...fieldLines] = lines
   if (statusLine === undefined) return null

@@ -4,7 +4,7 @@ import { readAnswer } from './strict-answer.ts'
 
 const PATIENCE_MS = 8_000
 
-/** A client connection that counts nothing as an answer but what a strict reader reads as one. */
+/** A client connection that accepts only responses that the strict parser accepts. */
 export class StrictClient {
   readonly #socket: Socket
   #bytes = Buffer.alloc(0)
@@ -28,7 +28,7 @@ export class StrictClient {
       })
   }
 
-  /** Waits for one whole answer, for bytes that can be none, or for the end. */
+  /** Waits for a complete response, for bytes that cannot become one, or for the end. */
   async ask(request: string): Promise<Seen> {
     this.#bytes = Buffer.alloc(0)
     this.#socket.write(request, 'latin1')

@@ -17,6 +17,7 @@ const EXPECTED: Readonly<
   key_expired: [401, 'key_expired', false],
   key_revoked: [401, 'key_revoked', false],
   key_suspended: [401, 'key_suspended', false],
+  address_not_allowed: [403, 'address_not_allowed', false],
   scope_missing: [403, 'scope_missing', false],
   unknown_route: [404, 'not_found', false],
   other_workspace: [404, 'not_found', false],
@@ -122,10 +123,11 @@ describe('challenges', () => {
     )
   })
 
-  it('are sent with 401 and 403 only, and Allow with 405 only', () => {
+  it('are sent with 401 and for a missing scope only, and Allow with 405 only', () => {
     for (const reason of REASONS) {
       const { status, headers } = errorResponseOf(denied(reason))
-      expect(headers['www-authenticate'] !== undefined, reason).toBe(status === 401 || status === 403)
+      const isChallenged = status === 401 || reason === 'scope_missing'
+      expect(headers['www-authenticate'] !== undefined, reason).toBe(isChallenged)
       expect(headers['allow'], reason).toBe(status === 405 ? 'GET' : undefined)
     }
   })

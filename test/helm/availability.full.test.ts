@@ -9,10 +9,10 @@ const POSTGRES = {
   secrets: { ...MINIMAL.secrets, database: { url: { existingSecret: 'db' } } },
 }
 
-describe.skipIf(!has(HELM))('a gateway of nothing but the required values', () => {
+describe.skipIf(!has(HELM))('a gateway with only the required values', () => {
   const spec = () => at(render(MINIMAL).get('Deployment'), 'spec')
 
-  it('is two pods, replaced so that never fewer than wanted are there', () => {
+  it('has two pods, and never fewer during an update', () => {
     expect(spec()).toMatchObject({
       replicas: 2,
       minReadySeconds: 5,
@@ -20,7 +20,7 @@ describe.skipIf(!has(HELM))('a gateway of nothing but the required values', () =
     })
   })
 
-  it('loses one pod at a time when nodes are emptied, and none that is broken holds that up', () => {
+  it('loses one pod at a time while nodes are drained, and a broken pod does not block the drain', () => {
     expect(at(render(MINIMAL).get('PodDisruptionBudget'), 'spec')).toMatchObject({
       maxUnavailable: 1,
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
@@ -28,7 +28,7 @@ describe.skipIf(!has(HELM))('a gateway of nothing but the required values', () =
     })
   })
 
-  it('is spread over zones and hosts, each version by itself', () => {
+  it('is spread over zones and hosts, for each version', () => {
     const spread = listAt(podOf(render(MINIMAL), 'gateway').spec, 'topologySpreadConstraints')
     expect(spread.map(({ topologyKey }) => topologyKey)).toEqual([
       'topology.kubernetes.io/zone',
@@ -43,7 +43,7 @@ describe.skipIf(!has(HELM))('a gateway of nothing but the required values', () =
     }
   })
 
-  it('comes without console, autoscaling, policies, monitors and routes', () => {
+  it('has no console, autoscaling, policies, monitors and routes', () => {
     const kinds = new Set(render(MINIMAL).objects.map(({ kind }) => kind))
     expect([...kinds].sort()).toEqual([
       'ConfigMap',
@@ -58,17 +58,17 @@ describe.skipIf(!has(HELM))('a gateway of nothing but the required values', () =
 })
 
 describe.skipIf(!has(HELM))('the spread', () => {
-  it('is wholly replaced by one’s own', () => {
+  it('is replaced by configured constraints', () => {
     const own = [{ maxSkew: 2, topologyKey: 'rack', whenUnsatisfiable: 'DoNotSchedule' }]
     const values = with_({ pod: { topologySpreadConstraints: own } })
     expect(podOf(render(values), 'gateway').spec['topologySpreadConstraints']).toEqual(own)
   })
 })
 
-describe.skipIf(!has(HELM))('a pod is given the time that its drain takes', () => {
+describe.skipIf(!has(HELM))('the grace period of a pod covers its drain', () => {
   it.each([
     ['by default', {}, 40],
-    ['after other times', { delayMs: 10_000, timeoutMs: 45_000 }, 60],
+    ['with other times', { delayMs: 10_000, timeoutMs: 45_000 }, 60],
     ['rounded up', { delayMs: 1, timeoutMs: 0 }, 6],
   ])('%s', (_, drain, seconds) => {
     const rendering = render({ ...MINIMAL, config: { ...MINIMAL.config, drain } })
@@ -84,7 +84,7 @@ describe.skipIf(!has(HELM))('a pod is given the time that its drain takes', () =
 describe.skipIf(!has(HELM))('autoscaling', () => {
   const autoscaling = { enabled: true, minReplicas: 3, maxReplicas: 9 }
 
-  it('sets the number of pods, which the deployment then leaves alone', () => {
+  it('sets the number of pods; the Deployment has no replicas', () => {
     const rendering = render(with_({ autoscaling }))
     expect(at(rendering.get('Deployment'), 'spec')).not.toHaveProperty('replicas')
     expect(rendering.get('HorizontalPodAutoscaler')).toMatchObject({
@@ -98,7 +98,7 @@ describe.skipIf(!has(HELM))('autoscaling', () => {
     })
   })
 
-  it('goes by processor time and by metrics of one’s own', () => {
+  it('uses CPU utilisation and configured metrics', () => {
     const spec = at(render({}, { files: ['everything-on.yaml'] }).get('HorizontalPodAutoscaler'), 'spec')
     expect(listAt(spec, 'metrics').map(({ type }) => type)).toEqual(['Resource', 'Pods'])
   })
@@ -111,15 +111,15 @@ describe.skipIf(!has(HELM))('autoscaling', () => {
 })
 
 describe.skipIf(!has(HELM))('one gateway alone', () => {
-  it('has no disruption budget, which would keep its node from ever being emptied', () => {
+  it('has no disruption budget, which would block the drain of its node', () => {
     expect(render(with_({ replicas: 1 })).all('PodDisruptionBudget')).toEqual([])
   })
 })
 
-describe.skipIf(!has(HELM))('a console over SQLite', () => {
+describe.skipIf(!has(HELM))('a console with SQLite', () => {
   const rendering = () => render({ ...MINIMAL, console: { enabled: true } })
 
-  it('is one pod that a StatefulSet never runs twice, on a volume that outlives the release', () => {
+  it('is one pod of a StatefulSet, with a volume that is kept on uninstall', () => {
     expect(at(rendering().get('StatefulSet'), 'spec')['replicas']).toBe(1)
     const claim = rendering().get('PersistentVolumeClaim')
     expect(claim).toMatchObject({
@@ -137,15 +137,15 @@ describe.skipIf(!has(HELM))('a console over SQLite', () => {
     })
   })
 
-  it('takes a volume of one’s own', () => {
+  it('can use an existing volume', () => {
     const values = { ...MINIMAL, console: { enabled: true, persistence: { existingClaim: 'mine' } } }
     expect(render(values).all('PersistentVolumeClaim')).toEqual([])
     expect(JSON.stringify(podOf(render(values), 'console').spec)).toContain('"claimName":"mine"')
   })
 })
 
-describe.skipIf(!has(HELM))('a console over PostgreSQL', () => {
-  it('is as many pods as wanted, with a disruption budget, and without a volume', () => {
+describe.skipIf(!has(HELM))('a console with PostgreSQL', () => {
+  it('has the configured number of pods, a disruption budget, and no volume', () => {
     const rendering = render({ ...POSTGRES, console: { enabled: true, replicas: 3 } })
     expect(at(rendering.get('Deployment', '-console'), 'spec')['replicas']).toBe(3)
     expect(rendering.all('StatefulSet')).toEqual([])

@@ -8,7 +8,7 @@ import { HELM, has, PYTHON } from '../support/tools.ts'
 
 const SIGNING_SECRET = randomBytes(32).toString('base64')
 
-/** What somebody would have put into the Secrets that the examples name. */
+/** Contents of the Secrets that the examples reference. */
 function contentsOf(file: string): string {
   if (file === 'keys.signingSecrets') return SIGNING_SECRET
   if (file === 'redis.url') return 'rediss://:pass@redis:6380'
@@ -24,30 +24,30 @@ function planesOf(file: string): Plane[] {
 }
 
 describe.skipIf(!has(HELM))('each example of values', () => {
-  it('says what it is an example of', () => {
+  it('begins with a description', () => {
     expect(CI_FILES).toHaveLength(8)
     for (const file of CI_FILES) expect(readCi(file)).toMatch(/^# .+\.$/m)
   })
 
-  it.each(CI_FILES)('%s passes the linter, which sees no warning in it', file => {
+  it.each(CI_FILES)('%s passes the linter without warnings', file => {
     const { ok, stdout, stderr } = runHelm(['lint', '--strict', CHART, '-f', `${CHART}ci/${file}`])
     expect(stdout + stderr).not.toMatch(/\[(?:WARNING|ERROR)\]/)
     expect(ok).toBe(true)
   })
 
-  it.each(CI_FILES)('%s renders objects of different names, all in the namespace of the release', file => {
+  it.each(CI_FILES)('%s renders objects with unique names, all in the namespace of the release', file => {
     const { objects, stderr } = render({}, { files: [file], args: ['--namespace', 'edge'] })
     const names = objects.map(object => `${textAt(object, 'kind')} ${textAt(object, 'metadata.name')}`)
     expect(names.length, stderr).toBeGreaterThan(5)
     expect(new Set(names).size).toBe(names.length)
     for (const object of objects) {
-      // Those of extraObjects are as their writer wrote them.
+      // extraObjects are rendered as written.
       const { namespace, labels } = at(object, 'metadata')
       if (labels !== undefined) expect(namespace).toBe('edge')
     }
   })
 
-  it.each(CI_FILES)('%s makes settings that the program starts with', file => {
+  it.each(CI_FILES)('%s renders settings that Postern accepts', file => {
     const planes = planesOf(file)
     expect(planes).not.toEqual([])
     for (const plane of planes) {
@@ -56,7 +56,7 @@ describe.skipIf(!has(HELM))('each example of values', () => {
     }
   })
 
-  it.each(CI_FILES)('%s gives each plane nothing of the other one’s', file => {
+  it.each(CI_FILES)('%s gives no plane settings of the other', file => {
     for (const plane of planesOf(file)) {
       const text = settingsText(render({}, { files: [file] }), plane)
       expect(text).not.toMatch(plane === 'gateway' ? /^(?:console|database):/m : /^(?:gateway|upstream):/m)
@@ -76,7 +76,7 @@ describe.skipIf(!has(HELM) || !has(PYTHON))(
       expect(schemaMistakes(objects, version)).toEqual([])
     })
 
-    it('and would refuse a field that it does not know', () => {
+    it('and rejects an unknown field', () => {
       const object = { apiVersion: 'v1', kind: 'Service', metadata: { name: 's' }, spec: { prots: [] } }
       expect(schemaMistakes([object], '1.30').join()).toContain('prots')
     })

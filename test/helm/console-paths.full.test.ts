@@ -9,7 +9,7 @@ const hosts = [{ host: 'keys.example.com' }]
 const parentRefs = [{ name: 'internal' }]
 const console = { enabled: true, ingress: { enabled: true, hosts }, httpRoute: { enabled: true, parentRefs } }
 
-/** Paths by which a console is reached that is set up whole. */
+/** Paths of a fully configured console. */
 async function pathsOfConsole(): Promise<string[]> {
   const paths: string[] = []
   const provider = { issuer: 'https://login.example.com', isPublicClient: true }

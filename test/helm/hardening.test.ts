@@ -8,7 +8,7 @@ const PODS = has(HELM)
   : []
 const named = PODS.map(pod => [`${pod.owner} (${pod.file})`, pod] as const)
 const NO_ROOM_FOR = ['hostNetwork', 'hostPID', 'hostIPC', 'hostUsers', 'shareProcessNamespace']
-/** What the restricted Pod Security level lets a volume be. */
+/** Volume types that the restricted Pod Security level allows. */
 const VOLUMES = [
   'configMap',
   'csi',
@@ -40,8 +40,8 @@ describe.skipIf(!has(HELM))('a pod passes the restricted Pod Security level', ()
   })
 })
 
-describe.skipIf(!has(HELM))('a pod is built as linters of charts want it', () => {
-  it.each(named)('%s asks for room and is bounded in memory', (_, { spec }) => {
+describe.skipIf(!has(HELM))('a pod passes the rules of chart linters', () => {
+  it.each(named)('%s has resource requests and a memory limit', (_, { spec }) => {
     for (const container of listAt(spec, 'containers')) {
       const { requests, limits } = at(container, 'resources')
       expect(requests).toMatchObject({ cpu: expect.any(String), memory: expect.any(String) })
@@ -49,7 +49,7 @@ describe.skipIf(!has(HELM))('a pod is built as linters of charts want it', () =>
     }
   })
 
-  it.each(named)('%s runs an image of a fixed name', (_, { spec }) => {
+  it.each(named)('%s runs a fixed image', (_, { spec }) => {
     for (const container of listAt(spec, 'containers')) {
       expect(textAt(container, 'image')).toMatch(/(?::\d[\w.-]*|@sha256:[0-9a-f]{64})$/)
     }
@@ -111,7 +111,7 @@ describe.skipIf(!has(HELM))('a pod is built as linters of charts want it', () =>
   })
 })
 
-describe.skipIf(!has(HELM))('on a platform that chooses the user itself', () => {
+describe.skipIf(!has(HELM))('on a platform that chooses the user', () => {
   const ANY_USER = { securityContext: { runAsUser: null, runAsGroup: null, fsGroup: null } }
 
   it.each([
@@ -128,7 +128,7 @@ describe.skipIf(!has(HELM))('on a platform that chooses the user itself', () => 
     expect(valueAt(secrets, 'projected.defaultMode')).toBe(0o444)
   })
 
-  it('otherwise only the pod’s own group reads them', () => {
+  it('otherwise only the pod’s group can read them', () => {
     const secrets = listAt(podOf(render(MINIMAL), 'gateway').spec, 'volumes').find(
       ({ name }) => name === 'secrets',
     )
@@ -137,14 +137,14 @@ describe.skipIf(!has(HELM))('on a platform that chooses the user itself', () => 
 })
 
 describe.skipIf(!has(HELM))('no secret leaves its Secret', () => {
-  it.each(named)('%s has none in its environment', (_, { spec }) => {
+  it.each(named)('%s has no secret in its environment', (_, { spec }) => {
     for (const container of listAt(spec, 'containers')) {
       const names = listAt(container, 'env').map(entry => textAt(entry, 'name'))
       expect(names.filter(name => /SECRET|TOKEN|PASSWORD|_URL/.test(name))).toEqual([])
     }
   })
 
-  it('what the chart makes stands in the Secret alone', () => {
+  it('generated secrets are only in the Secret', () => {
     const rendering = render({ ...MINIMAL, console: { enabled: true } })
     const made = Object.values(at(rendering.get('Secret'), 'data')).flatMap(value => [
       String(value),
@@ -155,7 +155,7 @@ describe.skipIf(!has(HELM))('no secret leaves its Secret', () => {
     expect(made.filter(secret => others.includes(secret))).toEqual([])
   })
 
-  it('the gateway is given no credential of the database and no admin token', () => {
+  it('the gateway gets no database credential and no admin token', () => {
     const rendering = render({}, { files: ['console-postgres.yaml'] })
     expect(Object.keys(mountedSecrets(rendering, 'gateway')).sort()).toEqual([
       'keyService.token',

@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.stop())
 
-/** The script of the test's pod, with the addresses that it has there. */
+/** Runs the script of the test pod with these addresses. */
 function runScript(env: Readonly<Record<string, string>> = {}): Promise<{ failed: boolean; output: string }> {
   const { gateway, console } = world
   const own = {
@@ -36,32 +36,32 @@ function runScript(env: Readonly<Record<string, string>> = {}): Promise<{ failed
 }
 
 describe('helm test', () => {
-  it('passes on a gateway and a console that run', async () => {
+  it('passes with a running gateway and console', async () => {
     const { failed, output } = await runScript()
     expect(output).not.toContain('FAILED')
     expect(output.match(/^ok: /gm)).toHaveLength(11)
     expect(failed).toBe(false)
   })
 
-  it('fails on another version than the chart’s, and says which', async () => {
+  it('fails if the image has another version than the chart, and names it', async () => {
     const { failed, output } = await runScript({ VERSION: '9.9.9' })
     expect(failed).toBe(true)
-    expect(output).toContain('FAILED: the image is of version 9.9.9 (it says 0.1.0)')
+    expect(output).toContain('FAILED: the image is of version 9.9.9 (it prints 0.1.0)')
   })
 
-  it('fails on a gateway that is not there, and says why', async () => {
+  it('fails if the gateway is unreachable, and says why', async () => {
     const { failed, output } = await runScript({ GATEWAY: 'http://127.0.0.1:1' })
     expect(failed).toBe(true)
-    expect(output).toContain('FAILED: the gateway refuses who brings no key (')
+    expect(output).toContain('FAILED: the gateway rejects requests without a key (')
   })
 
-  it('fails on what answers without a key', async () => {
+  it('fails if a server accepts requests without a key', async () => {
     const { failed, output } = await runScript({ GATEWAY: world.gateway.urls.ops })
     expect(failed).toBe(true)
     expect(output).toContain('FAILED: the public port has no metrics')
   })
 
-  it.skipIf(!has(HELM))('runs in a pod of the chart’s own image, which is gone once it has passed', () => {
+  it.skipIf(!has(HELM))('runs in a pod with Postern’s image, which is deleted once it has passed', () => {
     const rendering = render({ ...MINIMAL, console: { enabled: true } })
     const pod = rendering.get('Pod')
     const [container] = listAt(pod, 'spec.containers')

@@ -35,7 +35,7 @@ groups:
 const UNIT_TEST = 'rule_files: [rules.yaml]\ntests: []\n'
 const DASHBOARD = '{\n  "title": "Postern",\n  "legend": "{{pod}}"\n}\n'
 
-/** The chart with rules and a dashboard of the tests' own. */
+/** The chart with rules and a dashboard for the tests. */
 let chart = ''
 
 beforeAll(() => {
@@ -54,12 +54,12 @@ afterAll(() => rmSync(join(chart, '..'), { recursive: true, force: true }))
 const on = (monitoring: object, values: Values = MINIMAL, args: string[] = ['--api-versions', API]) =>
   render({ ...values, monitoring }, { chart, args: args.flatMap(arg => (arg === API ? kinds() : [arg])) })
 
-/** As a cluster with the Prometheus operator says it. */
+/** The API versions of a cluster with the Prometheus operator. */
 function kinds(): string[] {
   return [`${API},${API}/PodMonitor,${API}/ServiceMonitor,${API}/PrometheusRule`]
 }
 
-describe.skipIf(!has(HELM))('what an operator serves is made', () => {
+describe.skipIf(!has(HELM))('objects of operators are created', () => {
   const everything = {
     podMonitor: { enabled: true },
     prometheusRule: { enabled: true },
@@ -71,20 +71,20 @@ describe.skipIf(!has(HELM))('what an operator serves is made', () => {
       .filter(kind => /Monitor|Rule|GrafanaDashboard/.test(kind))
       .sort()
 
-  it('where the cluster has its kinds', () => {
+  it('if the cluster knows their kinds', () => {
     expect(made(everything, ['--api-versions', API])).toEqual(['PodMonitor', 'PrometheusRule'])
   })
 
-  it('not where it has not, so that an installation does not fail', () => {
+  it('not otherwise, so that the installation does not fail', () => {
     expect(made(everything, [])).toEqual([])
   })
 
-  it('where it is said to have them', () => {
+  it('if trustApis is set', () => {
     const trusted = { ...everything, trustApis: true }
     expect(made(trusted, [])).toEqual(['GrafanaDashboard', 'PodMonitor', 'PrometheusRule'])
   })
 
-  it('not unless asked for', () => {
+  it('only if enabled', () => {
     expect(made({ trustApis: true }, [])).toEqual([])
   })
 })
@@ -110,12 +110,12 @@ describe.skipIf(!has(HELM))('Prometheus', () => {
     }
   })
 
-  it('knows them by a job that the rules match, whatever the release is called', () => {
+  it('scrapes them under a job that the rules match, for every release name', () => {
     const rendering = on({ podMonitor: { enabled: true } }, { ...MINIMAL, fullnameOverride: 'edge' })
     expect(JSON.stringify(rendering.get('PodMonitor'))).toContain('"replacement":"postern-edge-gateway"')
   })
 
-  it('finds them by a headless Service of their own, where that is wanted', () => {
+  it('finds them by a headless Service if serviceMonitor is enabled', () => {
     const rendering = on({ serviceMonitor: { enabled: true } }, both)
     expect(rendering.all('PodMonitor')).toEqual([])
     for (const plane of ['gateway', 'console']) {
@@ -137,7 +137,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
   const rulesOf = (prometheusRule: object) =>
     groupsOf(prometheusRule).flatMap(group => listAt(group, 'rules'))
 
-  it('are those of the files, word for word', () => {
+  it('are exactly those of the files', () => {
     const [group, ...others] = groupsOf({})
     expect(others).toEqual([])
     expect(group).toMatchObject({ name: 'postern-test', interval: '30s' })
@@ -149,7 +149,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
     ])
   })
 
-  it('are left out by name', () => {
+  it('can be disabled by name', () => {
     expect(rulesOf({ disabled: ['PosternTwo'] }).map(({ alert }) => alert)).toEqual([
       undefined,
       'PosternOne',
@@ -157,7 +157,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
     ])
   })
 
-  it('are changed by name, and keep what is not named', () => {
+  it('can be overridden by name, and keep all other fields', () => {
     const overrides = { PosternOne: { for: '10m', expr: 'up == 2', labels: { severity: 'warning' } } }
     expect(rulesOf({ overrides })[1]).toEqual({
       alert: 'PosternOne',
@@ -171,7 +171,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
     })
   })
 
-  it('compare with other numbers where values say so, in each place and in no other', () => {
+  it('use configured thresholds, everywhere in the expression and in no other rule', () => {
     const thresholds = (chosen: object) => {
       const monitoring = { trustApis: true, prometheusRule: { enabled: true, thresholds: chosen } }
       const rule = render({ ...MINIMAL, monitoring }).get('PrometheusRule')
@@ -192,7 +192,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
     }
   })
 
-  it('carry one’s own labels, runbooks and further groups', () => {
+  it('have configured labels, runbooks and further groups', () => {
     const extra = { name: 'own', rules: [{ record: 'a:b:c', expr: '1' }] }
     const prometheusRule = {
       alertLabels: { team: 'edge' },
@@ -213,16 +213,16 @@ describe.skipIf(!has(HELM))('the rules', () => {
     expect(groupsOf(prometheusRule).at(-1)).toEqual(extra)
   })
 
-  it('count with the drain that is set', () => {
+  it('use the configured drain times', () => {
     const config = { ...MINIMAL.config, drain: { delayMs: 10_000, timeoutMs: 50_000 } }
     const rendering = on({ prometheusRule: { enabled: true } }, { ...MINIMAL, config })
     expect(JSON.stringify(rendering.get('PrometheusRule'))).toContain('"for":"60s"')
   })
 
-  it('cannot be named wrongly', () => {
+  it('cannot be configured under an unknown name', () => {
     const rendering = on({ prometheusRule: { disabled: ['PosternThree'] } })
     expect(rendering.stderr).toContain(
-      'names the alert PosternThree, which there is not: set one of PosternOne, PosternSlowDrain, PosternTwo',
+      'names the alert PosternThree, which does not exist: use one of PosternOne, PosternSlowDrain, PosternTwo',
     )
   })
 })
@@ -231,24 +231,24 @@ describe.skipIf(!has(HELM))('a dashboard', () => {
   const real = (dashboards: object, prometheusRule = {}) => {
     const monitoring = { dashboards: { enabled: true, ...dashboards }, prometheusRule }
     const map = render({ ...MINIMAL, monitoring }).get('ConfigMap', '-dashboard-gateway')
-    return JSON.parse(textAt(map, 'data', 'gateway.json')) as Board
+    return JSON.parse(textAt(map, 'data', 'gateway.json')) as Dashboard
   }
-  const linksOf = ({ links, panels }: Board) =>
+  const linksOf = ({ links, panels }: Dashboard) =>
     [...links, ...panels.flatMap(panel => panel.links ?? [])].flatMap(({ url }) => url ?? [])
-  const ours = JSON.parse(readFileSync(join(CHART, 'dashboards/gateway.json'), 'utf8')) as Board
-  const withoutLinks = ({ links: _, panels, templating, ...board }: Board) => ({
-    ...board,
+  const ours = JSON.parse(readFileSync(join(CHART, 'dashboards/gateway.json'), 'utf8')) as Dashboard
+  const withoutLinks = ({ links: _, panels, templating, ...dashboard }: Dashboard) => ({
+    ...dashboard,
     panels: panels.map(({ links: __, ...panel }) => panel),
     variables: templating.list.filter(({ name }) => !['runbooks', 'logs', 'traces'].includes(name)),
   })
 
-  it('leads to your runbooks, logs and traces', () => {
-    const board = real({
+  it('links to the configured runbooks, logs and traces', () => {
+    const dashboard = real({
       runbookUrl: 'https://wiki/{page}#{anchor}',
       logsUrl: 'https://logs/d/x',
       tracesUrl: 'https://traces/',
     })
-    const links = linksOf(board)
+    const links = linksOf(dashboard)
     expect(links).toEqual(
       expect.arrayContaining([
         'https://wiki/alerts.md',
@@ -258,8 +258,8 @@ describe.skipIf(!has(HELM))('a dashboard', () => {
       ]),
     )
     expect(links.length).toBe(linksOf(ours).length)
-    expect(JSON.stringify(board)).not.toMatch(/postern\.example|\$runbooks|\$logs|\$traces/)
-    expect(withoutLinks(board)).toEqual(withoutLinks(ours))
+    expect(JSON.stringify(dashboard)).not.toMatch(/postern\.example|\$runbooks|\$logs|\$traces/)
+    expect(withoutLinks(dashboard)).toEqual(withoutLinks(ours))
   })
 
   it.each([
@@ -273,14 +273,14 @@ describe.skipIf(!has(HELM))('a dashboard', () => {
     expect(linksOf(real({}, { runbookUrl }))).toEqual(expect.arrayContaining([all, one]))
   })
 
-  it('leads nowhere where nobody said where to', () => {
-    const board = real({})
-    expect(linksOf(board)).toEqual([])
-    expect(JSON.stringify(board)).not.toContain('postern.example')
-    expect(withoutLinks(board)).toEqual(withoutLinks(ours))
+  it('has no links without configured URLs', () => {
+    const dashboard = real({})
+    expect(linksOf(dashboard)).toEqual([])
+    expect(JSON.stringify(dashboard)).not.toContain('postern.example')
+    expect(withoutLinks(dashboard)).toEqual(withoutLinks(ours))
   })
 
-  it('is small enough for whoever keeps the last one applied in an annotation', () => {
+  it('is small enough for the last-applied annotation of kubectl', () => {
     for (const map of render({ ...MINIMAL, monitoring: { dashboards: { enabled: true } } }).all(
       'ConfigMap',
     )) {
@@ -289,19 +289,19 @@ describe.skipIf(!has(HELM))('a dashboard', () => {
   })
 
   it('is found by Grafana’s sidecar, in a folder of its own', () => {
-    const board = on({ dashboards: { enabled: true } }).get('ConfigMap', '-dashboard-gateway')
-    expect(at(board, 'metadata.labels')['grafana_dashboard']).toBe('1')
-    expect(at(board, 'metadata.annotations')).toEqual({ grafana_folder: 'Postern' })
-    expect(JSON.parse(textAt(board, 'data', 'gateway.json'))).toEqual({
+    const dashboard = on({ dashboards: { enabled: true } }).get('ConfigMap', '-dashboard-gateway')
+    expect(at(dashboard, 'metadata.labels')['grafana_dashboard']).toBe('1')
+    expect(at(dashboard, 'metadata.annotations')).toEqual({ grafana_folder: 'Postern' })
+    expect(JSON.parse(textAt(dashboard, 'data', 'gateway.json'))).toEqual({
       ...(JSON.parse(DASHBOARD) as object),
       links: [],
     })
   })
 
-  it('is known to the Grafana operator too', () => {
+  it('is an object of the Grafana operator, too', () => {
     const monitoring = { trustApis: true, dashboards: { enabled: true, grafanaOperator: { enabled: true } } }
-    const board = on(monitoring).get('GrafanaDashboard')
-    expect(at(board, 'spec')['configMapRef']).toEqual({
+    const dashboard = on(monitoring).get('GrafanaDashboard')
+    expect(at(dashboard, 'spec')['configMapRef']).toEqual({
       name: `${NAME}-dashboard-gateway`,
       key: 'gateway.json',
     })
@@ -314,7 +314,7 @@ interface ThresholdValues {
   }
 }
 
-interface Board {
+interface Dashboard {
   readonly links: readonly { readonly url?: string }[]
   readonly panels: readonly { readonly links?: readonly { readonly url?: string }[] }[]
   readonly templating: { readonly list: readonly { readonly name: string }[] }

@@ -19,12 +19,12 @@ function labelsOf(component: string): Record<string, string> {
   }
 }
 
-/** Rules as [ports, peers], of peers `anybody` where none is named. */
+/** Rules as [ports, peers]; `any peer` if a rule names no peer. */
 function rulesOf(rendering: Rendering, plane: Plane, direction: 'ingress' | 'egress'): [unknown, unknown][] {
   const policy = rendering.get('NetworkPolicy', `-${plane}`)
   return listAt(policy, `spec.${direction}`).map(rule => [
     listAt(rule, 'ports').map(({ port, protocol }) => (protocol === 'UDP' ? `${port}/udp` : port)),
-    rule[direction === 'ingress' ? 'from' : 'to'] ?? 'anybody',
+    rule[direction === 'ingress' ? 'from' : 'to'] ?? 'any peer',
   ])
 }
 
@@ -32,7 +32,7 @@ const egressOf = (values: Values, plane: Plane = 'gateway') =>
   rulesOf(render({ ...values, ...ON }), plane, 'egress').slice(1)
 
 describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
-  it('is not there unless asked for', () => {
+  it('is created only if enabled', () => {
     expect(render(MINIMAL).all('NetworkPolicy')).toEqual([])
   })
 
@@ -41,7 +41,7 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     expect(valueAt(policy, 'spec.policyTypes')).toEqual(['Ingress', 'Egress'])
   })
 
-  it('lets in who is named: callers to http, Prometheus to ops, the release’s own test to both', () => {
+  it('allows clients to http, Prometheus to ops, and the release’s test to both', () => {
     const ingress = [{ namespaceSelector: { matchLabels: { name: 'ingress' } } }]
     const values = { ...MINIMAL, networkPolicy: { enabled: true, gatewayFrom: ingress } }
     expect(rulesOf(render(values), 'gateway', 'ingress')).toEqual([
@@ -51,7 +51,7 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     ])
   })
 
-  it('lets the console reach the provider at which people sign in, and no gateway', () => {
+  it('allows the console, but no gateway, to reach the identity provider', () => {
     const to = [{ ipBlock: { cidr: '192.0.2.0/24' } }]
     const at = (issuer: string, identityProvider: object = {}) => ({
       ...MINIMAL,
@@ -63,13 +63,13 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
       networkPolicy: { enabled: true, identityProvider },
     })
     const egress = (values: Values, plane: Plane = 'console') => rulesOf(render(values), plane, 'egress')
-    expect(egress(at('https://login.example.com'))).toContainEqual([[443], 'anybody'])
+    expect(egress(at('https://login.example.com'))).toContainEqual([[443], 'any peer'])
     expect(egress(at('https://login.example.com:8443/realms/x', { to }))).toContainEqual([[8443], to])
     expect(egress(at('https://login.example.com', { to, ports: [3128] }))).toContainEqual([[3128], to])
     expect(egress(at('https://login.example.com', { to }), 'gateway')).not.toContainEqual([[443], to])
   })
 
-  it('lets only gateways reach the internal listener of the console, and only those who are named its public one', () => {
+  it('allows only gateways to reach the console’s internal listener, and only named peers its public one', () => {
     const people = [{ ipBlock: { cidr: '10.1.0.0/16' } }]
     const edge = [{ namespaceSelector: { matchLabels: { name: 'edge' } } }]
     const rules = (values: Values, networkPolicy: object) =>
@@ -96,16 +96,16 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     expect(rules(alone, {})).toEqual([[[8081], people], ops])
   })
 
-  it('lets out to names, Redis and the upstream, and to nothing else', () => {
+  it('allows egress to DNS, Redis and the upstream only', () => {
     const values = { ...MINIMAL, ...ON }
     expect(rulesOf(render(values), 'gateway', 'egress')).toEqual([
       [['53/udp', 53], [KUBE_SYSTEM]],
-      [[6379], 'anybody'],
-      [[8080], 'anybody'],
+      [[6379], 'any peer'],
+      [[8080], 'any peer'],
     ])
   })
 
-  it('lets the gateway reach this release’s console, on the port of its container', () => {
+  it('allows the gateway to reach this release’s console, on its container port', () => {
     const values = {
       ...MINIMAL,
       console: { enabled: true },
@@ -121,76 +121,76 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     ['http://[2001:db8::1]:81', 81],
     ['HTTPS://workspaces/base:9', 443],
   ])('reads the port of the upstream from %s', (url, port) => {
-    expect(egressOf({ ...MINIMAL, config: { upstream: { url } } }).at(-1)).toEqual([[port], 'anybody'])
+    expect(egressOf({ ...MINIMAL, config: { upstream: { url } } }).at(-1)).toEqual([[port], 'any peer'])
   })
 
-  it('reads the ports of the upstream’s servers where they are named', () => {
+  it('uses the ports of the upstream addresses', () => {
     const upstream = { url: 'http://workspaces', addresses: ['10.0.0.5:8081', '10.0.0.6:8082'] }
-    expect(egressOf({ ...MINIMAL, config: { upstream } }).at(-1)).toEqual([[8081, 8082], 'anybody'])
+    expect(egressOf({ ...MINIMAL, config: { upstream } }).at(-1)).toEqual([[8081, 8082], 'any peer'])
   })
 
-  it('reads the port of Redis where its address is no secret', () => {
+  it('uses the port of Redis if its address is no secret', () => {
     const config = { ...MINIMAL.config, redis: { url: 'rediss://redis:6380' } }
-    expect(egressOf({ config })[0]).toEqual([[6380], 'anybody'])
+    expect(egressOf({ config })[0]).toEqual([[6380], 'any peer'])
   })
 
-  it('lets the gateway reach a key service of one’s own', () => {
+  it('allows the gateway to reach a configured key service', () => {
     expect(rulesOf(render({}, { files: ['bring-your-own-keys.yaml'] }), 'gateway', 'egress').at(-1)).toEqual([
       [443],
-      'anybody',
+      'any peer',
     ])
   })
 
-  it('lets the console reach Redis and PostgreSQL, and not the upstream', () => {
+  it('allows the console to reach Redis and PostgreSQL, but not the upstream', () => {
     expect(rulesOf(render({}, { files: ['console-postgres.yaml'] }), 'console', 'egress')).toEqual([
       [['53/udp', 53], [KUBE_SYSTEM]],
-      [[6379], 'anybody'],
+      [[6379], 'any peer'],
       [[6432], [{ ipBlock: { cidr: '10.20.0.0/16' } }]],
     ])
   })
 
-  it('needs no way out to a database that is a file', () => {
-    expect(egressOf({ ...MINIMAL, console: { enabled: true } }, 'console')).toEqual([[[6379], 'anybody']])
+  it('has no database rule for SQLite', () => {
+    expect(egressOf({ ...MINIMAL, console: { enabled: true } }, 'console')).toEqual([[[6379], 'any peer']])
   })
 
-  it('lets the console reach whom it tells of keys', () => {
+  it('allows the console to reach the webhook receiver', () => {
     const config = { ...MINIMAL.config, console: { webhook: { url: 'https://hooks.example.com/x' } } }
     const secrets = { ...MINIMAL.secrets, console: { webhook: { secret: { existingSecret: 'hooks' } } } }
     const values = { ...MINIMAL, config, secrets, console: { enabled: true } }
-    expect(egressOf(values, 'console')).toContainEqual([[443], 'anybody'])
-    expect(egressOf(values)).not.toContainEqual([[443], 'anybody'])
+    expect(egressOf(values, 'console')).toContainEqual([[443], 'any peer'])
+    expect(egressOf(values)).not.toContainEqual([[443], 'any peer'])
   })
 
-  it('lets spans reach their collector', () => {
+  it('allows egress to the OpenTelemetry collector', () => {
     const tracing = { endpoint: 'http://collector:4318' }
     expect(egressOf({ ...MINIMAL, config: { ...MINIMAL.config, tracing } })).toContainEqual([
       [4318],
-      'anybody',
+      'any peer',
     ])
   })
 
-  it('lets reach Sentinels, and the servers that they name', () => {
+  it('allows egress to Sentinels and the servers they name', () => {
     const egress = rulesOf(render({}, { files: ['redis-sentinel.yaml'] }), 'gateway', 'egress')
-    expect(egress).toContainEqual([[6379], 'anybody'])
-    expect(egress).toContainEqual([[26_379], 'anybody'])
+    expect(egress).toContainEqual([[6379], 'any peer'])
+    expect(egress).toContainEqual([[26_379], 'any peer'])
   })
 
-  it('lets reach the nodes of a cluster', () => {
+  it('allows egress to the nodes of a cluster', () => {
     const egress = rulesOf(render({}, { files: ['redis-cluster-tls.yaml'] }), 'gateway', 'egress')
-    expect(egress).toContainEqual([[6380], 'anybody'])
+    expect(egress).toContainEqual([[6380], 'any peer'])
   })
 
-  it('names the identity provider and whatever else is added', () => {
+  it('has configured peers of the identity provider and extra rules', () => {
     const egress = rulesOf(render({}, { files: ['everything-on.yaml'] }), 'console', 'egress')
     expect(egress).toContainEqual([[443], [{ ipBlock: { cidr: '192.0.2.0/24' } }]])
     expect(egress).toContainEqual([[4318], [{ podSelector: { matchLabels: { app: 'collector' } } }]])
   })
 })
 
-describe.skipIf(!has(HELM))('ways in from outside', () => {
+describe.skipIf(!has(HELM))('access from outside', () => {
   const rendering = () => render({}, { files: ['everything-on.yaml'] })
 
-  it('the Service of a plane has one port, and that is not the one of probes and metrics', () => {
+  it('the Service of a plane has one port, not that of probes and metrics', () => {
     for (const service of rendering().all('Service')) {
       if (valueAt(service, 'metadata.annotations', 'helm.sh/hook') === 'test') continue
       const port = textAt(service, 'metadata.name').endsWith('-internal') ? 'internal' : 'http'
@@ -198,14 +198,14 @@ describe.skipIf(!has(HELM))('ways in from outside', () => {
     }
   })
 
-  it('what gateways ask of the console has a Service that stays inside, whatever the console’s own is', () => {
+  it('the internal listener has a ClusterIP Service, for every type of the console’s own Service', () => {
     const console = { enabled: true, service: { type: 'LoadBalancer' } }
     const internal = render({ ...MINIMAL, console }).get('Service', '-console-internal')
     expect(at(internal, 'spec')).toMatchObject({ type: 'ClusterIP' })
     expect(listAt(internal, 'spec.ports')).toMatchObject([{ port: 8082, targetPort: 'internal' }])
   })
 
-  it('a route leads to the Service of its own plane and to nothing else', () => {
+  it('a route leads only to the Service of its own plane', () => {
     for (const plane of ['gateway', 'console']) {
       const route = rendering().get('HTTPRoute', `-${plane}`)
       const backends = listAt(route, 'spec.rules').flatMap(rule => listAt(rule, 'backendRefs'))
@@ -228,7 +228,7 @@ describe.skipIf(!has(HELM))('ways in from outside', () => {
     })
   })
 
-  it('what gateways ask of the console is not routed to from outside, unless one says so', () => {
+  it('the internal listener has no route from outside, unless configured', () => {
     const OF_PEOPLE_AND_PROGRAMS = ['/', '/sign-in', '/sign-out', '/workspaces', '/assets', '/admin'].map(
       path => `"${path}"`,
     )

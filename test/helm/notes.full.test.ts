@@ -4,7 +4,7 @@ import { MINIMAL, mountedSecrets, NAME, render, type Values } from '../support/c
 import { textAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
-/** `helm template` prints no notes: a further object reads them out. */
+/** `helm template` prints no notes, so an extra object renders them. */
 const READER = `
 apiVersion: v1
 kind: ConfigMap
@@ -41,8 +41,8 @@ const QUIET = {
   gateway: { ingress: { enabled: true, hosts: [{ host: 'api.example.com' }] } },
 }
 
-describe.skipIf(!has(HELM))('the notes of an installation', () => {
-  it('say where the API is, how the first key is made, and how to test it', () => {
+describe.skipIf(!has(HELM))('the installation notes', () => {
+  it('say where the API is, how to issue the first key, and how to test the release', () => {
     const notes = notesOf({ ...MINIMAL, console: { enabled: true } })
     expect(notes).toContain(`http://${NAME}-gateway.default.svc:80/api/v1`)
     expect(notes).toContain(`exec statefulset/${NAME}-console -- `)
@@ -54,21 +54,21 @@ describe.skipIf(!has(HELM))('the notes of an installation', () => {
     expect(notes).toContain('helm -n default test acme')
   })
 
-  it('say where people sign in, and what the provider must know', () => {
+  it('say where users sign in, and the redirect URI for the provider', () => {
     const notes = notesOf(QUIET)
-    expect(notes).toContain('People sign in at https://keys.example.com; ')
+    expect(notes).toContain('Users sign in at https://keys.example.com. ')
     expect(notes).toContain('redirect URI https://keys.example.com/sign-in/callback\n')
     expect(notesOf({ ...MINIMAL, console: { enabled: true } })).not.toContain('redirect URI')
   })
 
-  it('speak of no console where there is none, and say that nobody issues keys', () => {
+  it('do not mention a console that is not installed, and say that no keys can be issued', () => {
     const notes = notesOf(MINIMAL)
-    expect(notes).not.toContain('The first key')
-    expect(notes).toContain('This release issues no keys')
+    expect(notes).not.toContain('Issue the first key')
+    expect(notes).toContain('This release cannot issue keys')
   })
 
-  it('have nothing to warn of where nothing is to be warned of', () => {
-    expect(notesOf(QUIET)).not.toContain('To be considered')
+  it('contain no warnings if there is no reason for one', () => {
+    expect(notesOf(QUIET)).not.toContain('Warnings')
   })
 
   it.each([
@@ -79,15 +79,15 @@ describe.skipIf(!has(HELM))('the notes of an installation', () => {
       'Set gateway.podDisruptionBudget.enabled',
     ],
     ['no Redis', { secrets: { ...QUIET.secrets, redis: {} } }, 'Set secrets.redis.url.existingSecret'],
-    ['no way in', { gateway: {} }, 'set gateway.httpRoute or gateway.ingress'],
-    ['a proxy that nobody believes', { config: MINIMAL.config }, 'set config.gateway.trustedProxies'],
+    ['no route from outside', { gateway: {} }, 'set gateway.httpRoute or gateway.ingress'],
+    ['an untrusted proxy', { config: MINIMAL.config }, 'set config.gateway.trustedProxies'],
     [
-      'a console that people have no way into',
+      'a console without sign-in',
       { config: MINIMAL.config },
-      'set config.console.publicUrl and config.console.oidc',
+      'Set config.console.publicUrl and config.console.oidc',
     ],
     [
-      'a proxy before the console that nobody believes',
+      'an untrusted proxy in front of the console',
       { console: { enabled: true, ingress: { enabled: true, hosts: [{ host: 'keys.example.com' }] } } },
       'set config.console.trustedProxies',
     ],
@@ -100,16 +100,16 @@ describe.skipIf(!has(HELM))('the notes of an installation', () => {
     ],
     ['SQLite', { secrets: { ...QUIET.secrets, database: {} } }, 'back it up'],
     [
-      'a monitor that could not be made',
+      'a monitor that could not be created',
       { monitoring: { podMonitor: { enabled: true } } },
-      'the cluster has no monitoring.coreos.com/v1/PodMonitor: nothing was made',
+      'the cluster does not know monitoring.coreos.com/v1/PodMonitor: the chart created no such object',
     ],
     [
       'alerts without runbooks',
       { monitoring: { prometheusRule: { enabled: true } } },
       'set monitoring.prometheusRule.runbookUrl',
     ],
-    ['secrets that the chart made', { secrets: MINIMAL.secrets }, 'Keep a copy'],
+    ['generated secrets', { secrets: MINIMAL.secrets }, 'Back it up'],
   ])('warn of %s', (_, values, sentence) => {
     expect(notesOf({ ...QUIET, ...values })).toContain(sentence)
   })

@@ -9,11 +9,11 @@ const pod = (more: object) => ({ ...MINIMAL, pod: more })
 const AUTOSCALING = { enabled: true }
 const OF_TLS = { existingSecret: 'internal-tls' }
 
-/** What is wrong, what is said of it, and, in that, what to set. */
+/** A contradiction, the values, and part of the error, which names what to set. */
 const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
-  ['nothing at all', {}, 'config.upstream.url is missing: set it to the address'],
+  ['no values', {}, 'config.upstream.url is missing: set it to the address'],
   [
-    'nobody who knows keys',
+    'no key service and no Redis',
     { config: MINIMAL.config },
     'set secrets.redis.url.existingSecret or config.redis.url',
   ],
@@ -29,7 +29,7 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     'set secrets.console.oidc.clientSecret.existingSecret',
   ],
   [
-    'a provider that nobody could be sent back from',
+    'a provider without a public URL to return to',
     { ...consoleOn(), config: { ...MINIMAL.config, console: { oidc: { issuer: 'https://login' } } } },
     'set config.console.oidc.clientId',
   ],
@@ -76,7 +76,7 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
         rules: [{ backendRefs: [{ name: 'acme-postern-console-internal', port: 8082 }] }],
       },
     }),
-    'leave backendRefs out',
+    'remove backendRefs',
   ],
   [
     'a signing secret in values',
@@ -86,7 +86,7 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   [
     'a password in an address',
     { config: { ...MINIMAL.config, redis: { url: 'redis://:hunter2@redis:6379' } } },
-    'config.redis.url holds a password, and values are no place for secrets',
+    'config.redis.url contains a password, and values must not contain secrets',
   ],
   [
     'a password in the query of an address',
@@ -109,12 +109,12 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   [
     'one secret in two places',
     config({ redis: { url: 'redis://redis' } }),
-    'secrets.redis.url and config.redis.url say the same thing twice: leave one of them out',
+    'secrets.redis.url and config.redis.url set the same setting: remove one of them',
   ],
   [
     'one secret in two files',
     config({ redis: { urlFile: '/vault/redis' } }),
-    'secrets.redis.url and config.redis.urlFile say the same thing twice',
+    'secrets.redis.url and config.redis.urlFile set the same setting',
   ],
   [
     'no signing secret, and none to be made',
@@ -134,7 +134,7 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   [
     'half of Sentinel',
     { config: { ...MINIMAL.config, redis: { sentinel: { name: 'mymaster' } } } },
-    'config.redis.sentinel wants both: set name',
+    'config.redis.sentinel is incomplete: set name',
   ],
   [
     'half a client certificate',
@@ -144,7 +144,7 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     },
     'set both below secrets.upstream.tls, or neither',
   ],
-  ['any port', config({ gateway: { port: 0 } }), 'config.gateway.port is 0, which takes any port: set'],
+  ['any port', config({ gateway: { port: 0 } }), 'config.gateway.port is 0, which means any free port: set'],
   [
     'one port twice',
     config({ ops: { port: 8080 } }),
@@ -153,12 +153,12 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   [
     'the loopback',
     config({ ops: { host: '127.0.0.1' } }),
-    'is not reachable from outside the pod: leave it out',
+    'is not reachable from outside the pod: remove it',
   ],
   [
-    'less time than the drain takes',
+    'a grace period shorter than the drain',
     pod({ terminationGracePeriodSeconds: 39 }),
-    'set at least 40 (config.drain.delayMs and timeoutMs, and 5 s), or null',
+    'set at least 40 (config.drain.delayMs, config.drain.timeoutMs and 5 s), or null',
   ],
   [
     'a mount over our own',
@@ -171,7 +171,7 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     'set another name',
   ],
   [
-    'a route that nobody serves',
+    'a route without a Gateway',
     gateway({ httpRoute: { enabled: true } }),
     'set gateway.httpRoute.parentRefs to your Gateway',
   ],
@@ -184,7 +184,7 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
         rules: [{ backendRefs: [{ name: 'a-ops' }] }],
       },
     }),
-    'probes and metrics are not for the outside, leave backendRefs out',
+    'probes and metrics must not be public, remove backendRefs',
   ],
   ['an Ingress without a host', gateway({ ingress: { enabled: true } }), 'set gateway.ingress.hosts'],
   [
@@ -203,33 +203,33 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     'set gateway.resources.requests.cpu',
   ],
   [
-    'two consoles over one file',
+    'two consoles with SQLite',
     consoleOn({ replicas: 2 }),
-    'set console.replicas to 1, or secrets.database.url.existingSecret to the address of a PostgreSQL',
+    'set console.replicas to 1, or secrets.database.url.existingSecret for PostgreSQL',
   ],
   [
     'a file that no volume holds',
     { ...consoleOn(), config: { ...MINIMAL.config, database: { url: 'sqlite:/tmp/keys.db' } } },
-    'would be lost: leave it out, or put it below /var/lib/postern/',
+    'would be lost: remove it, or use a path below /var/lib/postern/',
   ],
   [
     'two monitors of the same pods',
     { ...MINIMAL, monitoring: { podMonitor: { enabled: true }, serviceMonitor: { enabled: true } } },
-    'set one of them to enabled: false',
+    'set enabled: false on one of them',
   ],
   [
-    'boards for an operator that are not made',
+    'dashboards for an operator that are not made',
     { ...MINIMAL, monitoring: { dashboards: { grafanaOperator: { enabled: true } } } },
     'set monitoring.dashboards.enabled to true',
   ],
   [
-    'an alert that there is not',
+    'an unknown alert',
     { ...MINIMAL, monitoring: { prometheusRule: { overrides: { PosternNone: { for: '1m' } } } } },
-    'names the alert PosternNone, which there is not',
+    'names the alert PosternNone, which does not exist',
   ],
 ]
 
-describe.skipIf(!has(HELM))('values that contradict each other are refused with what to set', () => {
+describe.skipIf(!has(HELM))('values that contradict each other are rejected with what to set', () => {
   it.each(CONTRADICTIONS)('%s', (_, values, sentence) => {
     const { ok, stderr } = render(values)
     expect(ok).toBe(false)
@@ -247,45 +247,38 @@ describe.skipIf(!has(HELM))('values that contradict each other are refused with 
   })
 })
 
-/** What is wrong, and where. */
+/** An invalid value, the values, and the name in the error. */
 const UNKNOWN: readonly (readonly [string, Values, string])[] = [
-  ['a value that there is not', { replicaCount: 3 }, 'replicaCount'],
-  ['one of a plane', gateway({ replica: 3 }), 'replica'],
-  ['a setting that there is not', config({ keys: { ttl: 3 } }), 'ttl'],
-  ['a section of settings that there is not', config({ quotas: {} }), 'quotas'],
-  [
-    'a setting of a route that there is not',
-    config({ routes: { a: { path: '/a', methods: [] } } }),
-    'methods',
-  ],
-  ['a reference for what is no secret', { ...MINIMAL, secrets: { log: { level: {} } } }, 'log'],
+  ['an unknown value', { replicaCount: 3 }, 'replicaCount'],
+  ['an unknown value of a plane', gateway({ replica: 3 }), 'replica'],
+  ['an unknown setting', config({ keys: { ttl: 3 } }), 'ttl'],
+  ['an unknown section of settings', config({ quotas: {} }), 'quotas'],
+  ['an unknown setting of a route', config({ routes: { a: { path: '/a', methods: [] } } }), 'methods'],
+  ['a reference for a setting that is no secret', { ...MINIMAL, secrets: { log: { level: {} } } }, 'log'],
   ['a secret in place of a reference', { ...MINIMAL, secrets: { redis: { password: 'x' } } }, 'password'],
-  ['a text for a number', config({ gateway: { port: '8080' } }), 'port'],
+  ['a string for a number', config({ gateway: { port: '8080' } }), 'port'],
   ['a number beyond its bounds', config({ drain: { delayMs: 4_000_000 } }), 'delayMs'],
-  ['an address of another kind', config({ upstream: { url: 'ftp://workspaces' } }), 'url'],
+  ['an address with another scheme', config({ upstream: { url: 'ftp://workspaces' } }), 'url'],
   ['a password in the upstream’s address', config({ upstream: { url: 'http://a:b@workspaces' } }), 'url'],
-  ['a header that is none', config({ gateway: { requestHeaders: ['X Y'] } }), 'requestHeaders'],
-  ['a level that there is not', config({ log: { level: 'loud' } }), 'level'],
+  ['an invalid header name', config({ gateway: { requestHeaders: ['X Y'] } }), 'requestHeaders'],
+  ['an unknown log level', config({ log: { level: 'loud' } }), 'level'],
   ['the tag latest', { ...MINIMAL, image: { tag: 'latest' } }, 'tag'],
-  ['a digest that is none', { ...MINIMAL, image: { digest: 'abc' } }, 'digest'],
+  ['an invalid digest', { ...MINIMAL, image: { digest: 'abc' } }, 'digest'],
   ['a path for a probe', pod({ probes: { liveness: { path: '/' } } }), 'path'],
   ['no replicas', gateway({ replicas: 0 }), 'replicas'],
 ]
 
-describe.skipIf(!has(HELM))(
-  'values that there are not, or that are of another form, are refused by name',
-  () => {
-    it.each(UNKNOWN)('%s', (_, values, name) => {
-      const { ok, stderr } = render(values)
-      expect(ok).toBe(false)
-      expect(stderr).toMatch(/don't meet the specifications of the schema/)
-      expect(stderr).toContain(name)
-    })
-  },
-)
+describe.skipIf(!has(HELM))('unknown and invalid values are rejected by name', () => {
+  it.each(UNKNOWN)('%s', (_, values, name) => {
+    const { ok, stderr } = render(values)
+    expect(ok).toBe(false)
+    expect(stderr).toMatch(/don't meet the specifications of the schema/)
+    expect(stderr).toContain(name)
+  })
+})
 
 describe.skipIf(!has(HELM))('values that Helm itself adds', () => {
-  it('are taken: a parent chart’s switch and its globals', () => {
+  it('are accepted: the switch and the globals of a parent chart', () => {
     const { ok, stderr } = render({
       ...MINIMAL,
       enabled: true,
@@ -297,7 +290,7 @@ describe.skipIf(!has(HELM))('values that Helm itself adds', () => {
   })
 })
 
-it.skipIf(!has(HELM))('a Kubernetes that is too old is refused', () => {
+it.skipIf(!has(HELM))('an unsupported Kubernetes version is rejected', () => {
   const { ok, stderr } = render(MINIMAL, { args: ['--kube-version', '1.29.9'] })
   expect(ok).toBe(false)
   expect(stderr).toContain('>=1.30')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { MINIMAL, mountedSecrets, NAME, podOf, render, settingsOf, type Values } from '../support/chart.ts'
 import { at, textAt, valueAt } from '../support/manifests.ts'
-import { SEMI_SPACE_MIB } from '../support/start-words.ts'
+import { SEMI_SPACE_MIB } from '../support/start-arguments.ts'
 import { HELM, has } from '../support/tools.ts'
 
 function checksums(values: Values): { config: string; secret: unknown } {
@@ -15,7 +15,7 @@ const withConfig = (config: object) => ({
 })
 
 describe.skipIf(!has(HELM))('the settings file', () => {
-  it('is named to the program, and holds what was given and nothing else', () => {
+  it('is passed to the process, and contains only configured settings', () => {
     const rendering = render(MINIMAL)
     expect(settingsOf(rendering, 'gateway')).toEqual({
       upstream: { url: 'http://workspaces:8080' },
@@ -28,7 +28,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
     })
   })
 
-  it('keeps numbers, switches and texts as they are', () => {
+  it('keeps numbers, booleans and strings', () => {
     const gateway = { maxInFlight: 1_000_000, trustedProxies: ['10.0.0.0/8', '2001:db8::/32'] }
     const settings = settingsOf(
       render(withConfig({ gateway, keys: { prefix: 'yes_', staleSeconds: 0.5 } })),
@@ -38,7 +38,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
     expect(settings['keys']).toMatchObject({ prefix: 'yes_', staleSeconds: 0.5 })
   })
 
-  it('takes what one plane is given over what both are', () => {
+  it('prefers settings of a plane to common ones', () => {
     const values = {
       ...withConfig({ redis: { url: 'redis://redis', beats: true }, log: { level: 'warn' } }),
       secrets: {},
@@ -56,7 +56,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
     })
   })
 
-  it('tells the gateway where the console is, unless it is told otherwise', () => {
+  it('contains the console’s address for the gateway, unless another is configured', () => {
     const console = { enabled: true, internalService: { port: 8443 } }
     expect(settingsOf(render({ ...MINIMAL, console }), 'gateway')['keyService']).toEqual({
       url: `http://${NAME}-console-internal:8443`,
@@ -69,7 +69,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
     })
   })
 
-  it('gives the gateway an https address where the console’s internal listener has a certificate', () => {
+  it('contains an https address if the console’s internal listener has a certificate', () => {
     const rendering = render({}, { files: ['everything-on.yaml'] })
     const directory = '/etc/postern/secrets'
     expect(settingsOf(rendering, 'gateway')['keyService']).toEqual({
@@ -110,7 +110,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
     })
   })
 
-  it('names a file that was mounted by other means', () => {
+  it('can name a file that is mounted by other means', () => {
     const values = withConfig({ redis: { urlFile: '/vault/redis' } })
     expect(settingsOf(render({ ...values, secrets: {} }), 'gateway')['redis']).toEqual({
       urlFile: '/vault/redis',
@@ -118,7 +118,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
   })
 })
 
-describe.skipIf(!has(HELM))('pods are made anew', () => {
+describe.skipIf(!has(HELM))('pods are replaced', () => {
   it('when their settings change, and only then', () => {
     const before = checksums(MINIMAL).config
     expect(checksums(withConfig({ drain: { delayMs: 6000 } })).config).not.toBe(before)
@@ -126,17 +126,17 @@ describe.skipIf(!has(HELM))('pods are made anew', () => {
     expect(checksums({ ...MINIMAL, console: { config: { log: { level: 'warn' } } } }).config).toBe(before)
   })
 
-  it('when a secret that the chart made changes; of others it knows nothing', () => {
+  it('when a generated secret changes; the chart does not know the others', () => {
     expect(checksums(MINIMAL).secret).toMatch(/^[0-9a-f]{64}$/)
     const secrets = { ...MINIMAL.secrets, keys: { signingSecrets: { existingSecret: 'own' } } }
     expect(checksums({ ...MINIMAL, secrets }).secret).toBeUndefined()
   })
 })
 
-describe.skipIf(!has(HELM))('secrets that nobody names', () => {
+describe.skipIf(!has(HELM))('secrets without a reference', () => {
   const kept = { 'helm.sh/resource-policy': 'keep' }
 
-  it('are made once: a signing secret of 32 random bytes, and with a console the two tokens', () => {
+  it('are generated once: a signing secret of 32 random bytes and, with a console, the two tokens', () => {
     const alone = render(MINIMAL).get('Secret')
     expect(Object.keys(at(alone, 'data'))).toEqual(['keys-signing-secrets'])
     const both = render({ ...MINIMAL, console: { enabled: true } }).get('Secret')
@@ -151,7 +151,7 @@ describe.skipIf(!has(HELM))('secrets that nobody names', () => {
     expect(plain('key-service-token')).not.toBe(plain('console-admin-token'))
   })
 
-  it('outlive an upgrade and an uninstallation', () => {
+  it('are kept on upgrade and uninstall', () => {
     expect(at(render(MINIMAL).get('Secret'), 'metadata')['annotations']).toMatchObject(kept)
   })
 
@@ -162,7 +162,7 @@ describe.skipIf(!has(HELM))('secrets that nobody names', () => {
     }
   })
 
-  it('are not made where all are named, nor a signing secret for keys of another form', () => {
+  it('are not generated if all are referenced, nor is a signing secret for opaque keys', () => {
     expect(render({}, { files: ['console-postgres.yaml'] }).all('Secret')).toEqual([])
     expect(render({}, { files: ['bring-your-own-keys.yaml'] }).all('Secret')).toEqual([])
   })
@@ -183,7 +183,7 @@ describe.skipIf(!has(HELM))(
   },
 )
 
-/** Of a gateway under full load: resident, less what its heap has. */
+/** Resident memory of a gateway under full load, minus its heap. */
 const OUTSIDE_OF_THE_HEAP_MIB = 80
 
 describe.skipIf(!has(HELM))('the heap', () => {
@@ -197,14 +197,14 @@ describe.skipIf(!has(HELM))('the heap', () => {
       .filter(({ name }) => name === 'NODE_OPTIONS')
       .map(({ value }) => value)
 
-  it('is a part of the memory limit', () => {
+  it('limit is a share of the memory limit', () => {
     expect(optionsOf(MINIMAL)).toEqual(['--max-old-space-size-percentage=50'])
     expect(optionsOf({ ...MINIMAL, pod: { heapPercent: 60 } })).toEqual([
       '--max-old-space-size-percentage=60',
     ])
   })
 
-  it('leaves room for what lives for a request, and for what is not on it', () => {
+  it('limit leaves room for the young generation and for memory outside the heap', () => {
     const { limits } = valueAt(podOf(render(MINIMAL), 'gateway').spec, 'containers', '0', 'resources') as {
       limits: { memory: string }
     }
@@ -214,7 +214,7 @@ describe.skipIf(!has(HELM))('the heap', () => {
     expect(livesLongMib + 3 * SEMI_SPACE_MIB + OUTSIDE_OF_THE_HEAP_MIB).toBeLessThanOrEqual(limitMib)
   })
 
-  it('is left to Node without a limit, by null, and where the options are given', () => {
+  it('limit is Node’s default without a memory limit, with null, and with NODE_OPTIONS', () => {
     expect(optionsOf({ ...MINIMAL, gateway: { resources: { limits: null } } })).toEqual([])
     expect(optionsOf({ ...MINIMAL, pod: { heapPercent: null } })).toEqual([])
     const extraEnv = [{ name: 'NODE_OPTIONS', value: '--enable-source-maps' }]

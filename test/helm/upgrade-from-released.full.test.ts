@@ -16,7 +16,7 @@ const examples = versions.flatMap(version =>
     .map(file => [version, file.replace('.yaml', '')] as const),
 )
 
-/** What the API server refuses to change, by kind: an upgrade that tries fails half-way. */
+/** Immutable fields, by kind: an upgrade that changes them fails half-way. */
 const IMMUTABLE: Readonly<Record<string, readonly string[]>> = {
   Deployment: ['spec.selector'],
   StatefulSet: ['spec.selector', 'spec.serviceName', 'spec.podManagementPolicy', 'spec.volumeClaimTemplates'],
@@ -30,7 +30,7 @@ const IMMUTABLE: Readonly<Record<string, readonly string[]>> = {
   Secret: ['type', 'immutable'],
 }
 
-/** What somebody outside of the chart holds on to: Services' selectors and ports, names of keys in a Secret. */
+/** Fields that others depend on: selectors and ports of Services, names of keys in a Secret. */
 type AtLeast = (names: unknown[]) => unknown
 const exactly: AtLeast = names => names
 const RELIED_UPON: Readonly<Record<string, (object: Manifest, atLeast: AtLeast) => unknown>> = {
@@ -44,7 +44,7 @@ const RELIED_UPON: Readonly<Record<string, (object: Manifest, atLeast: AtLeast) 
   StatefulSet: podOf,
 }
 
-/** Names by which monitors, tests and people find a container, and the volume that keeps the console's data. */
+/** Names by which monitors, tests and operators find a container, and the volume with the console's data. */
 function podOf(object: Manifest, atLeast: AtLeast): unknown {
   return {
     containers: listAt(object, 'spec.template.spec.containers').map(container => ({
@@ -83,12 +83,12 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
       ({ kind }) => kind !== 'ConfigMap' || example !== 'everything-on',
     )
 
-    it('they are accepted, and no object is gone', () => {
+    it('they are accepted, and no object is removed', () => {
       const objects = now()
       expect(before.map(identityOf).filter(identity => !objects.has(identity))).toEqual([])
     })
 
-    it('nothing is changed that cannot be, or that somebody relies upon', () => {
+    it('no immutable field changes, and none that others depend on', () => {
       const objects = now()
       for (const old of before) {
         const kind = textAt(old, 'kind')
@@ -102,14 +102,14 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
         }
         const relied = RELIED_UPON[kind]
         if (relied !== undefined && same !== undefined) {
-          // A further port of a container is no change to those that there were.
+          // A further port of a container does not change the existing ones.
           const expected = relied(old, names => expect.arrayContaining(names))
           expect([identityOf(old), relied(same, exactly)]).toEqual([identityOf(old), expected])
         }
       }
     })
 
-    it('what the chart made by chance is kept, under the same names', () => {
+    it('generated secrets are kept, under the same names', () => {
       const objects = now()
       for (const old of before.filter(({ kind }) => kind === 'Secret')) {
         const same = objects.get(identityOf(old))

@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => cluster.stop())
 
-/** What Helm would apply, having asked the cluster what is there. */
+/** What Helm would apply, with the existing objects of the cluster. */
 async function upgrade(...flags: string[]): Promise<Manifest[]> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   const args = [
@@ -49,7 +49,7 @@ function checksumIn(objects: readonly Manifest[]): string {
 }
 
 describe.skipIf(!has(HELM))('an upgrade', () => {
-  it('keeps the secrets that the first installation made, so that every key stays good', async () => {
+  it('keeps the generated secrets, so that every key stays valid', async () => {
     cluster.secrets.clear()
     const first = await upgrade()
     cluster.secrets.set(SECRET, generatedIn(first))
@@ -58,7 +58,7 @@ describe.skipIf(!has(HELM))('an upgrade', () => {
     expect(checksumIn(second)).toBe(checksumIn(first))
   })
 
-  it('keeps what an operator has put there, and adds only what a new switch wants', async () => {
+  it('keeps entries of an operator, and adds only what a new option needs', async () => {
     cluster.secrets.set(SECRET, { 'keys-signing-secrets': base64('one,two') })
     const data = generatedIn(await upgrade('--set', 'console.enabled=true'))
     expect(data['keys-signing-secrets']).toBe(base64('one,two'))

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { V8_FLAGS } from '../support/start-words.ts'
+import { V8_FLAGS } from '../support/start-arguments.ts'
 
 const CHECKOUT = new URL('../../', import.meta.url)
 
@@ -13,7 +13,7 @@ function textOf(file: string): string {
   return readFileSync(new URL(file, CHECKOUT), 'utf8')
 }
 
-/** Stages of the Dockerfile, each its instructions; what stands before the first is a stage of its own. */
+/** Stages of the Dockerfile with their instructions; the part before the first stage counts as one. */
 const STAGES: readonly (readonly Instruction[])[] = stagesOf(textOf('Dockerfile'))
 
 function stagesOf(text: string): Instruction[][] {
@@ -34,7 +34,7 @@ function of(stage: readonly Instruction[], name: string): string[] {
 }
 
 describe('the image', () => {
-  it('is made in two stages, of Node 24 both, the second without a shell or a package manager', () => {
+  it('is built in two stages, both with Node 24, the second without shell or package manager', () => {
     expect(STAGES).toHaveLength(3)
     expect(of(args, 'ARG')).toEqual([
       expect.stringMatching(/^BUILD_IMAGE=node:24-/),
@@ -45,11 +45,11 @@ describe('the image', () => {
     expect(of(image, 'RUN')).toEqual([])
   })
 
-  it('runs as the user that the chart names, never as root', () => {
+  it('runs as the user that the chart sets, never as root', () => {
     expect(of(image, 'USER')).toEqual(['65532:65532'])
   })
 
-  it('starts the program itself, so that a signal reaches it, and takes the plane as its argument', () => {
+  it('starts the program directly, so that it receives signals, and takes the plane as its argument', () => {
     expect(of(image, 'ENTRYPOINT')).toEqual([
       `[${['/nodejs/bin/node', ...V8_FLAGS, '/app/dist/main.js'].map(word => `"${word}"`).join(', ')}]`,
     ])
@@ -57,7 +57,7 @@ describe('the image', () => {
     expect(of(image, 'HEALTHCHECK')).toEqual(['NONE'])
   })
 
-  it('holds what the lock file names for production, and a list of it', () => {
+  it('contains the production packages of the lock file, and a list of them', () => {
     const runs = of(build, 'RUN').join('\n')
     expect(runs).toMatch(
       /"npm", "ci"[\s\S]*"npm", "run", "build"[\s\S]*npm sbom .*--omit=dev[\s\S]*"npm", "prune", "--omit=dev"/,
@@ -65,7 +65,7 @@ describe('the image', () => {
     expect(of(image, 'COPY').join('\n')).toContain('/build/sbom.cdx.json')
   })
 
-  it('says what it is', () => {
+  it('has descriptive labels', () => {
     const labels = of(image, 'LABEL').join(' ')
     for (const name of ['title', 'description', 'licenses', 'version', 'revision']) {
       expect(labels).toMatch(new RegExp(`org\\.opencontainers\\.image\\.${name}="[^"]+"`))
@@ -74,12 +74,18 @@ describe('the image', () => {
     expect(of(image, 'ARG')).toContain(`VERSION=${version}`)
   })
 
-  it('brings no secret along: none of its arguments or variables is one', () => {
+  it('contains no secret in arguments or variables', () => {
     const names = [...of(build, 'ARG'), ...of(image, 'ARG'), ...of(image, 'ENV'), ...of(build, 'ENV')]
-    expect(names.map(word => word.split('=')[0])).toEqual(['REVISION', 'VERSION', 'REVISION', 'NODE_ENV'])
+    expect(names.map(word => word.split('=')[0])).toEqual([
+      'REVISION',
+      'VERSION',
+      'REVISION',
+      'NODE_ENV',
+      'POSTERN_CONSOLE_HOST',
+    ])
   })
 
-  it('opens the ports of the planes and of ops', () => {
+  it('exposes the ports of the planes and the ops port', () => {
     expect(of(image, 'EXPOSE')).toEqual(['8080 8081 8082 9090'])
   })
 })
@@ -91,7 +97,7 @@ describe('the build', () => {
     .filter(({ name, words }) => name === 'COPY' && !words.startsWith('--from'))
     .flatMap(({ words }) => words.split(' ').slice(0, -1))
 
-  it('copies files that are there, and that the ignore file lets through', () => {
+  it('copies files that exist and that .dockerignore allows', () => {
     expect(copied.length).toBeGreaterThan(5)
     for (const file of copied) {
       expect(existsSync(new URL(file, CHECKOUT)), file).toBe(true)
@@ -99,7 +105,7 @@ describe('the build', () => {
     }
   })
 
-  it('sees nothing else of the checkout: no tests, no history, no databases, no environment files', () => {
+  it('sees no other files of the checkout: no tests, history, databases or environment files', () => {
     expect(ignored).toContain('*')
     expect(allowed.filter(file => !copied.includes(file))).toEqual([])
     expect(readdirSync(CHECKOUT)).toContain('test')

@@ -13,7 +13,7 @@ const REVISION = '0123456789abcdef'
 const PROGRAM = '/app/dist/main.js'
 
 describe.skipIf(!canConfine())(
-  'what the image holds, on a read-only root as its own user (wants root and mount)',
+  "the image's files, on a read-only root as its own user (needs root and mount)",
   () => {
     let tree: ImageTree
     let redis: RedisServer
@@ -28,7 +28,7 @@ describe.skipIf(!canConfine())(
       tree.remove()
     })
 
-    /** Node's own words in the tree, run to their end. */
+    /** Runs Node in the tree until it exits. */
     function run(...args: string[]): Promise<{ code: unknown; output: string }> {
       const [program = '', ...words] = tree.launcher
       const { promise, resolve } = Promise.withResolvers<{ code: unknown; output: string }>()
@@ -42,7 +42,7 @@ describe.skipIf(!canConfine())(
       return promise
     }
 
-    it('can be written nowhere but in /tmp and the volume', async () => {
+    it('can be written only in /tmp and the volume', async () => {
       const tryIn = (place: string) => run('-e', `require('fs').writeFileSync('${place}/x', '')`)
       for (const place of ['/app', '/app/dist', '/nodejs/bin', '/', '/usr/lib']) {
         expect((await tryIn(place)).output).toMatch(/EROFS/)
@@ -51,20 +51,20 @@ describe.skipIf(!canConfine())(
       expect(await run('-e', free)).toEqual({ code: 0, output: '' })
     })
 
-    it('has no package that only development needs, and every one that the program needs', async () => {
+    it('has no development package, and every package that the program needs', async () => {
       const packages = readdirSync(join(tree.root, 'app/node_modules'))
       expect(packages).toContain('fastify')
       for (const name of ['vitest', 'typescript', 'node', 'fast-check']) expect(packages).not.toContain(name)
       expect(await run(PROGRAM, '--version')).toEqual({ code: 0, output: '0.1.0\n' })
     })
 
-    it('refuses wrong settings with their code', async () => {
+    it('rejects invalid settings with exit code 78', async () => {
       const { code, output } = await run(PROGRAM, 'gateway')
       expect(code).toBe(78)
       expect(output).toContain('upstream.url: is required')
     })
 
-    it('runs both planes, answers a request with a key that it issued, and ends in order', async () => {
+    it('runs both planes, serves a request with a key that it issued, and shuts down in order', async () => {
       const before = tree.files()
       const adminToken = randomBytes(24).toString('base64url')
       const shared = {
@@ -99,12 +99,12 @@ describe.skipIf(!canConfine())(
       const metrics = await (await fetch(`${gateway.urls.ops}/metrics`)).text()
       expect(metrics).toContain(`revision="${REVISION}"`)
 
-      // What no compiler brings along.
+      // Files that no compiler would copy.
       const page = await (await fetch(`${console.urls.console}/sign-in`)).text()
       const stylesheet = /assets[^"]*\.css/.exec(page)?.[0].replaceAll('&#x2F;', '/')
       expect((await fetch(`${console.urls.console}/${stylesheet}`)).status).toBe(200)
 
-      // As the notes of the chart say it: in the console's own image, with the token from a mounted file.
+      // As in the chart's notes: in the console's own image, with the token from a mounted file.
       writeFileSync(join(tree.data, 'token'), adminToken, { mode: 0o444 })
       const place = ['--url', console.urls.console, '--token-file', '/var/lib/postern/token']
       const words = ['--workspace', 'ws_1', '--scope', 'workspace:read', '--json']
@@ -124,7 +124,7 @@ describe.skipIf(!canConfine())(
       expect(tree.files()).toEqual(before)
     })
 
-    /** User and capabilities of a process, as the kernel says them. */
+    /** User and capabilities of a process, from /proc. */
     function rightsOf({ process: { child } }: Listening): unknown[] {
       const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
       return [/^Uid:\t(\d+)/m.exec(status)?.[1], /^CapEff:\t(\S+)/m.exec(status)?.[1]]

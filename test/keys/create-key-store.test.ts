@@ -18,13 +18,13 @@ const KEY = digestNo(1)
 const PASSWORD = 'the-password-of-the-gateway'
 const REVOKED = recordOf({ version: 2, revokedAtMs: Date.parse('2026-11-20T00:00:00Z') })
 
-/** For answers that do come: a busy machine takes its time. */
+/** Long timeout for responses that do arrive, also on a busy machine. */
 const PATIENT = { commandTimeoutMs: 30_000, keyServiceTimeoutMs: 30_000 }
 
 let server: RedisServer
 let keyService: ScriptedKeyService
 let console_: ConsoleDouble
-/** Of gateway and console: however busy the machine, no heartbeat is late and no record too old unless the test says so. */
+/** Clock of gateway and console: on a busy machine no heartbeat is late and no record too old unless the test says so. */
 let clock: ManualClock
 let metrics: Metrics
 let log: LogSpy
@@ -42,10 +42,10 @@ beforeEach(async () => {
   keyService = await ScriptedKeyService.start()
   clock = new ManualClock()
   console_ = new ConsoleDouble(server, clock)
-  console_.startBeating()
+  console_.startHeartbeats()
 })
 afterEach(async () => {
-  console_.stopBeating()
+  console_.stopHeartbeats()
   server.thaw()
   await running.stop()
   await keyService.stop()
@@ -73,13 +73,13 @@ async function versionOf(digest: string): Promise<number | string> {
   return lookup.kind === 'found' ? lookup.grant.version : lookup.kind
 }
 
-/** Both connections are up: neither waits for the other. */
+/** Waits until both connections are up. */
 async function connects(): Promise<void> {
   await until('the gateway is connected', () => running.health().changes === 'connected')
   await until('Redis is ok', () => running.health().redis === 'ok')
 }
 
-/** On a busy machine a single lookup may run into its timeout: what is promised is that the next ones do not. */
+/** On a busy machine a single lookup may time out; the next ones must not. */
 async function knows(digest: string, version: number | string, withinMs = 10_000): Promise<void> {
   await until(`the answer is ${version}`, async () => (await versionOf(digest)) === version, withinMs)
 }
@@ -88,13 +88,13 @@ function reconnects(): Promise<number> {
   return metricValue(metrics.redisReconnects)
 }
 
-/** Messages so far with that result. */
+/** Number of messages with that result so far. */
 function count(result: string): Promise<number> {
   return metricValue(metrics.invalidations, { result })
 }
 
 describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
-  test('is connected, and refuses a revoked key as soon as the change is announced', async () => {
+  test('is connected, and rejects a revoked key as soon as the change is announced', async () => {
     start()
     await console_.write(KEY, recordOf())
     await connects()
@@ -108,11 +108,11 @@ describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
     expect(log.text).not.toContain('NOPERM')
   })
 
-  test('serves from the key service where even SUBSCRIBE was forgotten, and does not hammer Redis', async () => {
+  test('uses the key service if even SUBSCRIBE is forbidden, and does not retry Redis in a loop', async () => {
     await server.addUser('gateway', 'reset', 'on', `>${PASSWORD}`, '+getrange', '~postern:key:*')
     keyService.records.set(KEY, recordOf())
     start()
-    await until('it is told', () => log.text.includes('NOPERM'))
+    await until('it is logged', () => log.text.includes('NOPERM'))
     expect(await versionOf(KEY)).toBe(1)
     expect(running.health()).toMatchObject({ redis: 'ok', changes: 'disconnected' })
     expect(await reconnects()).toBe(0)
@@ -120,7 +120,7 @@ describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
 })
 
 describe('a gateway that starts while Redis is down', () => {
-  test('waits for nothing, is served by the key service, and connects when Redis is there', async () => {
+  test('starts at once, uses the key service, and connects when Redis is up', async () => {
     await server.kill()
     keyService.records.set(KEY, recordOf())
     start()
@@ -132,15 +132,15 @@ describe('a gateway that starts while Redis is down', () => {
   })
 })
 
-describe('a subscription that breaks', () => {
-  test('loses no revocation: what was announced while nobody listened is refused afterwards', async () => {
+describe('a lost subscription', () => {
+  test('loses no revocation: a key revoked without a subscriber is rejected afterwards', async () => {
     start()
     await console_.write(KEY, recordOf())
     await connects()
     await knows(KEY, 1)
     await console_.write(KEY, REVOKED)
     keyService.records.set(KEY, REVOKED)
-    // In one transaction, so that the gateway cannot be back in between.
+    // In one transaction, so that the gateway cannot reconnect in between.
     const message = changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() })
     const kill = server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     expect((await kill.publish(CHANGES_CHANNEL, message).exec())?.[1]).toEqual([null, 0])
@@ -150,7 +150,7 @@ describe('a subscription that breaks', () => {
     expect(await versionOf(KEY)).toBe(2)
   })
 
-  test('again and again, in a burst of revocations, lets no revoked key through', async () => {
+  test('repeatedly during a burst of revocations lets no revoked key through', async () => {
     keyService.script = (_request, response) => answer(response, 503, '')
     start({ staleSeconds: 0 }) // Else a lookup that runs into its timeout may answer with what was good before.
     const digests = Array.from({ length: 300 }, (_, number) => digestNo(number))
@@ -169,21 +169,21 @@ describe('a subscription that breaks', () => {
     expect(await reconnects()).toBeGreaterThan(0)
   })
 
-  test('is made again when it is open but nothing arrives on it', async () => {
+  test('is replaced if its connection is open but no heartbeat arrives', async () => {
     start()
     await connects()
-    console_.stopBeating()
+    console_.stopHeartbeats()
     clock.advance(2_001)
-    await until('it is made again', async () => (await reconnects()) === 1)
+    await until('the connection is replaced', async () => (await reconnects()) === 1)
     expect(log.text).toContain('no valid heartbeat')
-    console_.startBeating()
+    console_.startHeartbeats()
     await connects()
-    await until('it is told', () => log.count('invalidation recovered') === 1)
+    await until('it is logged', () => log.count('invalidation recovered') === 1)
   })
 })
 
-describe('a flood of messages without a good MAC', () => {
-  test('costs the key service a bounded number of lookups, and no key its record', async () => {
+describe('a flood of messages without a valid MAC', () => {
+  test('causes a bounded number of lookups, and evicts no record', async () => {
     start()
     await connects()
     const digests = Array.from({ length: 50 }, (_, number) => digestNo(number))
@@ -210,7 +210,7 @@ describe('a flood of messages without a good MAC', () => {
 })
 
 describe('while signing secrets are rotated', () => {
-  test('a gateway that knows the new one before the console signs with it stays connected', async () => {
+  test('a gateway that has the new secret before the console signs with it stays connected', async () => {
     const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
     const [signing = ''] = config.keys.signingSecrets
     const other = Buffer.alloc(32, 8).toString('base64')
@@ -220,7 +220,7 @@ describe('while signing secrets are rotated', () => {
     expect(await count('unverified')).toBe(0)
   })
 
-  test('takes the new list while it runs: what it does not know yet counts as soon as it does', async () => {
+  test('a running gateway reloads the list and accepts messages signed with a new secret', async () => {
     const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
     const other = Buffer.alloc(32, 8).toString('base64')
     const prepares: PrepareReload<typeof config>[] = []
@@ -234,7 +234,7 @@ describe('while signing secrets are rotated', () => {
 })
 
 describe('a Redis that freezes', () => {
-  test('costs a new key the command timeout, and known keys are verified at the key service within 2 s', async () => {
+  test('delays a new key by the command timeout, and known keys are verified at the key service within 2 s', async () => {
     start({ commandTimeoutMs: 250 })
     await console_.write(KEY, recordOf())
     await connects()
@@ -252,7 +252,7 @@ describe('a Redis that freezes', () => {
 })
 
 describe('the use of keys', () => {
-  test('is told to the key service, at the latest when the gateway ends', async () => {
+  test('is reported to the key service, at the latest when the gateway stops', async () => {
     start({ usageSeconds: 60 })
     running.used('key_1')
     await running.stop()
@@ -261,7 +261,7 @@ describe('the use of keys', () => {
     expect(usedAtMs).toBe(Math.floor(clock.wallMs() / 60_000) * 60_000)
   })
 
-  test('is not told where 0 says so', async () => {
+  test('is not reported with usageSeconds 0', async () => {
     start({ usageSeconds: 0 })
     running.used('key_1')
     await running.stop()
@@ -270,8 +270,8 @@ describe('the use of keys', () => {
 })
 
 describe('a key service that sends no heartbeats', () => {
-  test('counts as connected while the subscription stands', async () => {
-    console_.stopBeating()
+  test('counts as connected while the subscription is open', async () => {
+    console_.stopHeartbeats()
     start({ beats: false })
     await connects()
     await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
@@ -281,7 +281,7 @@ describe('a key service that sends no heartbeats', () => {
 })
 
 describe('without Redis', () => {
-  test('a feed of the same process is received, and memory is trusted over it', async () => {
+  test('messages of the same process are received, and memory is trusted', async () => {
     startWith(keyStoreConfig({ keyServiceUrl: keyService.url, ...PATIENT }))
     keyService.records.set(KEY, recordOf())
     running.invalidations.subscribed()
@@ -295,7 +295,7 @@ describe('without Redis', () => {
     expect(running.health()).toEqual({ redis: 'off', changes: 'connected', keyService: 'on' })
   })
 
-  test('and without any feed it is disconnected, and verifies every key at the key service each second', async () => {
+  test('and without messages it is disconnected, and verifies every key at the key service each second', async () => {
     startWith(keyStoreConfig({ keyServiceUrl: keyService.url, ...PATIENT }))
     keyService.records.set(KEY, recordOf())
     await versionOf(KEY)
@@ -306,29 +306,29 @@ describe('without Redis', () => {
   })
 })
 
-test('no line of the log holds the password of Redis or the token of the key service', async () => {
+test('no log line contains the password of Redis or the token of the key service', async () => {
   keyService.script = (_request, response) => response.destroy()
   start({ password: 'another-password' })
   expect(await versionOf(KEY)).toBe('unknown')
-  await until('it is told', () => log.text.includes('WRONGPASS'))
+  await until('it is logged', () => log.text.includes('WRONGPASS'))
   expect(log.count('key service lookup failing')).toBe(1)
   expect(log.text).not.toMatch(new RegExp(`another-password|${KEY_SERVICE_TOKEN}|${KEY}`))
 })
 
-test('a key store that was stopped makes no connection any more', async () => {
+test('a stopped key store opens no connection', async () => {
   start()
   await connects()
   await running.stop()
   const clients = async () => String(await server.admin.call('CLIENT', 'LIST')).includes('user=gateway')
-  await until('its connections are gone', async () => !(await clients()))
+  await until('its connections are closed', async () => !(await clients()))
   // The server may have seen them end before this side did, and this side ends them one after the other.
-  await until('this side knows of the one', () => running.health().redis === 'down')
-  await until('and of the other', () => running.health().changes === 'disconnected')
+  await until('the closed reader is noticed', () => running.health().redis === 'down')
+  await until('the closed subscriber is noticed', () => running.health().changes === 'disconnected')
   expect(running.health()).toMatchObject({ redis: 'down', changes: 'disconnected' })
   expect(await versionOf(KEY)).toBe('unknown')
 })
 
-test('records and messages without a MAC pass only where keys are opaque and no signing secret is set', () => {
+test('records and messages without a MAC are accepted only if keys are opaque and no signing secret is set', () => {
   const signingSecrets = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)].map(secret => secret.toString('base64'))
   expect(verifyingKeysOf({ format: 'opaque', signingSecrets: [] })).toEqual({ records: null, messages: null })
   for (const format of ['opaque', 'signed'] as const) {

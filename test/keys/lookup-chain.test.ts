@@ -19,7 +19,7 @@ function version(lookup: unknown): number {
 }
 
 describe('while connected', () => {
-  test('a key that was looked up answers from memory, at once and without a promise', async () => {
+  test('a known key is returned from memory, at once and without a promise', async () => {
     const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
@@ -28,7 +28,7 @@ describe('while connected', () => {
     expect(world.keyService.asked).toBe(0)
   })
 
-  test('the key service is asked only where Redis does not know, or does not answer', async () => {
+  test('the key service is asked only if Redis has no record or fails', async () => {
     const world = connectedWorld()
     world.inKeyService.set(KEY, 1).set(OTHER, 1)
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'key_service' })
@@ -36,7 +36,7 @@ describe('while connected', () => {
     expect(await world.get(OTHER)).toMatchObject({ kind: 'found', tier: 'key_service' })
   })
 
-  test('a record is verified again when its time is over, however often it was read', async () => {
+  test('a record is verified again when its time to live is over, after any number of reads', async () => {
     const world = connectedWorld({ ttlMs: 30_000 })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
@@ -55,7 +55,7 @@ describe('while connected', () => {
     expect(world.redis.asked).toBe(2)
   })
 
-  test('a hot key does not expire on every replica at one moment: up to a tenth of its life is drawn off', async () => {
+  test('a busy key does not expire on every replica at one moment: jitter shortens its life by up to a tenth', async () => {
     const world = connectedWorld({ ttlMs: 30_000, random: () => 1 })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
@@ -67,7 +67,7 @@ describe('while connected', () => {
     expect(world.redis.asked).toBe(2)
   })
 
-  test('a revoked key is refused from the moment that its change arrives', async () => {
+  test('a revoked key is rejected from the moment that its change arrives', async () => {
     const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
@@ -77,7 +77,7 @@ describe('while connected', () => {
     expect(await metricValue(world.metrics.invalidations, { result: 'evicted' })).toBe(1)
   })
 
-  test('a Redis that lost a write is not believed: an older version than was announced is as good as none', async () => {
+  test('a Redis that lost a write is not trusted: a version older than the announced one is a miss', async () => {
     const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     world.inKeyService.set(KEY, 2)
@@ -85,7 +85,7 @@ describe('while connected', () => {
     expect(await world.get(KEY)).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
   })
 
-  test('a Redis that went back to an older version than this replica has seen is not believed', async () => {
+  test('a version from Redis older than the one in memory is not trusted', async () => {
     const world = connectedWorld({ ttlMs: 1_000 })
     world.inRedis.set(KEY, 3)
     world.inKeyService.set(KEY, 3)
@@ -95,7 +95,7 @@ describe('while connected', () => {
     expect(await world.get(KEY)).toMatchObject({ tier: 'key_service', grant: { version: 3 } })
   })
 
-  test('a key service that answers with an older version than was announced is not believed either', async () => {
+  test('a version from the key service older than the announced one is not trusted either', async () => {
     const world = connectedWorld()
     world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
@@ -103,8 +103,8 @@ describe('while connected', () => {
   })
 })
 
-describe('a key that nobody knows', () => {
-  test('is absent only on the word of the key service, and that word is remembered for a short time', async () => {
+describe('an unknown key', () => {
+  test('is absent only if the key service says so, and that is remembered for a short time', async () => {
     const world = connectedWorld({ absentTtlMs: 5_000 })
     expect(await world.get(KEY)).toEqual({ kind: 'absent', tier: 'key_service' })
     expect(world.keys.get(KEY)).toEqual({ kind: 'absent', tier: 'memory' })
@@ -113,22 +113,22 @@ describe('a key that nobody knows', () => {
     expect(world.keyService.asked).toBe(2)
   })
 
-  test('is not known, rather than absent, where the key service fails', async () => {
+  test('is unknown, not absent, if the key service fails', async () => {
     const world = connectedWorld()
     world.keyService.fails()
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('is not known, rather than absent, where only Redis could be asked', async () => {
+  test('is unknown, not absent, if there is only Redis', async () => {
     const world = connectedWorld({ tiers: ['redis'] })
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('is not known where nobody can be asked at all', async () => {
+  test('is unknown without any store', async () => {
     expect(await new KeyStoreWorld({ tiers: [] }).get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('works at once when it is issued, though its absence was remembered', async () => {
+  test('works at once when it is issued, although its absence was remembered', async () => {
     const world = connectedWorld()
     await world.get(KEY)
     world.inKeyService.set(KEY, 1)
@@ -136,7 +136,7 @@ describe('a key that nobody knows', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found' })
   })
 
-  test('is forgotten in every memory where the key service says that it is gone', async () => {
+  test('is removed from memory if the key service says that it no longer exists', async () => {
     const world = connectedWorld({ ttlMs: 1_000 })
     world.inKeyService.set(KEY, 1)
     await world.get(KEY)
@@ -150,7 +150,7 @@ describe('a key that nobody knows', () => {
 })
 
 describe('while disconnected', () => {
-  test('a record that was trusted is asked for at the key service before it is used again', async () => {
+  test('a trusted record is verified at the key service before it is used again', async () => {
     const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     world.inKeyService.set(KEY, 2)
@@ -159,7 +159,7 @@ describe('while disconnected', () => {
     expect(await world.get(KEY)).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
   })
 
-  test('what was verified is trusted for a second, and no longer', async () => {
+  test('a verified record is trusted for a second at most', async () => {
     const world = new KeyStoreWorld()
     world.inKeyService.set(KEY, 1)
     await world.get(KEY)
@@ -170,7 +170,7 @@ describe('while disconnected', () => {
     expect(world.keyService.asked).toBe(2)
   })
 
-  test('the absence of a key is remembered for a second, and no longer', async () => {
+  test('the absence of a key is remembered for a second at most', async () => {
     const world = new KeyStoreWorld({ absentTtlMs: 60_000 })
     await world.get(KEY)
     world.clock.advance(1_000)
@@ -180,7 +180,7 @@ describe('while disconnected', () => {
     expect(world.keyService.asked).toBe(2)
   })
 
-  test('Redis is asked only where the key service does not answer', async () => {
+  test('Redis is asked only if the key service does not respond', async () => {
     const world = new KeyStoreWorld()
     world.inRedis.set(KEY, 1)
     expect(await world.get(KEY)).toMatchObject({ kind: 'absent', tier: 'key_service' })
@@ -190,7 +190,7 @@ describe('while disconnected', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
   })
 
-  test('what was verified while disconnected is verified once more after the next connection', async () => {
+  test('a record verified while disconnected is verified again after the next connection', async () => {
     const world = new KeyStoreWorld()
     world.inKeyService.set(KEY, 1)
     await world.get(KEY)
@@ -199,7 +199,7 @@ describe('while disconnected', () => {
     expect(world.redis.asked).toBe(1)
   })
 
-  test('a process that was frozen trusts nothing on waking, before any timer of it has run', async () => {
+  test('a process that was frozen trusts no record when it resumes, before any timer has run', async () => {
     const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
@@ -208,8 +208,8 @@ describe('while disconnected', () => {
   })
 })
 
-describe('while disconnected, a key service that is slow', () => {
-  test('is asked anew by whoever comes more than a second later, so that the bound holds whatever its time-out', async () => {
+describe('while disconnected, a slow key service', () => {
+  test('is asked again for a request more than a second later, so that the bound holds with any timeout', async () => {
     const world = new KeyStoreWorld()
     world.inKeyService.set(KEY, 1)
     world.keyService.stalls()
@@ -226,7 +226,7 @@ describe('while disconnected, a key service that is slow', () => {
     expect([await early, await inTime, await late].map(version)).toEqual([1, 1, 2])
   })
 
-  test('and answers after more than a second vouches for that request alone', async () => {
+  test('that responds after more than a second decides only that request', async () => {
     const world = new KeyStoreWorld()
     world.inKeyService.set(KEY, 1)
     world.keyService.stalls()
@@ -240,8 +240,8 @@ describe('while disconnected, a key service that is slow', () => {
   })
 })
 
-describe('a change without a good MAC', () => {
-  test('never makes a key unavailable, whatever version it claims, and where no store answers neither', async () => {
+describe('a change without a valid MAC', () => {
+  test('never makes a key unavailable, with any version, also if no store responds', async () => {
     const world = connectedWorld({ staleMs: 0 })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
@@ -255,7 +255,7 @@ describe('a change without a good MAC', () => {
     expect(version(await world.get(KEY))).toBe(1)
   })
 
-  test('has the key looked up again, while requests are answered from memory', async () => {
+  test('causes a lookup of the key, while requests use memory', async () => {
     const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
@@ -271,7 +271,7 @@ describe('a change without a good MAC', () => {
     expect(world.redis.asked).toBe(2)
   })
 
-  test('does nothing for a key that is not held', async () => {
+  test('has no effect for a key that is not in memory', async () => {
     const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     world.forge(KEY, 1)
@@ -279,7 +279,7 @@ describe('a change without a good MAC', () => {
     expect([world.redis.asked, world.keyService.asked]).toEqual([0, 0])
   })
 
-  test('a flood of them, over many keys, costs a bounded number of lookups', async () => {
+  test('in a flood for many keys causes a bounded number of lookups', async () => {
     const world = connectedWorld()
     const digests = Array.from({ length: 100 }, (_, number) => digestNo(number))
     for (const digest of digests) world.inRedis.set(digest, 1)
@@ -291,7 +291,7 @@ describe('a change without a good MAC', () => {
     expect(world.redis.asked).toBe(100 + 20)
   })
 
-  test('does not have a lookup that is under way asked again, nor keep its answer from being used', async () => {
+  test('neither repeats a lookup in flight nor prevents the use of its result', async () => {
     const world = connectedWorld()
     world.inRedis.set(KEY, 1)
     world.redis.stalls()
@@ -305,7 +305,7 @@ describe('a change without a good MAC', () => {
 })
 
 describe('a genuine change that is replayed', () => {
-  test('to a gateway that has the newer record does not make it unavailable, though it never saw the message', async () => {
+  test('to a gateway with a newer record does not make the key unavailable', async () => {
     const world = connectedWorld({ staleMs: 0 })
     world.inRedis.set(KEY, 3)
     await world.get(KEY)
@@ -315,7 +315,7 @@ describe('a genuine change that is replayed', () => {
   })
 })
 
-test('keys that were verified at one moment while disconnected are not verified again at one moment', async () => {
+test('keys verified together while disconnected are not verified again at one moment', async () => {
   let drawn = 0
   const world = new KeyStoreWorld({ random: () => (drawn++ % 10) / 10 })
   const digests = Array.from({ length: 100 }, (_, number) => digestNo(number))
@@ -332,8 +332,8 @@ test('keys that were verified at one moment while disconnected are not verified 
   expect(world.keyService.asked).toBe(200)
 })
 
-describe('a key service that is behind what was announced', () => {
-  test('is not believed at first: it may read from a replica that lags', async () => {
+describe('a key service that is behind the announced version', () => {
+  test('is not trusted at first: it may read from a lagging replica', async () => {
     const world = connectedWorld({ tiers: ['key_service'] })
     world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
@@ -342,7 +342,7 @@ describe('a key service that is behind what was announced', () => {
     expect(version(await world.get(KEY))).toBe(2)
   })
 
-  test('nor where it told itself of what it knows no more', async () => {
+  test('is not trusted either if it announced a record that it no longer returns', async () => {
     const world = new KeyStoreWorld({ tiers: ['key_service'], staleMs: 0 })
     world.inKeyService.set(KEY, 2)
     await world.get(KEY)
@@ -351,7 +351,7 @@ describe('a key service that is behind what was announced', () => {
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('is believed after a minute: its database was restored from a backup, and there is no other truth', async () => {
+  test('is trusted after a minute: its database was restored from a backup', async () => {
     const world = connectedWorld({ tiers: ['key_service'] })
     world.inKeyService.set(KEY, 1)
     world.announce(KEY, 2)
@@ -361,7 +361,7 @@ describe('a key service that is behind what was announced', () => {
     expect(version(await world.get(KEY))).toBe(1)
   })
 
-  test('and a cache that is behind never is', async () => {
+  test('but a Redis that is behind is never trusted', async () => {
     const world = connectedWorld({ tiers: ['redis'] })
     world.inRedis.set(KEY, 1)
     world.announce(KEY, 2)
@@ -370,7 +370,7 @@ describe('a key service that is behind what was announced', () => {
   })
 })
 
-describe('while nobody answers', () => {
+describe('while no store responds', () => {
   async function verifiedThenSilent(staleMs: number): Promise<KeyStoreWorld> {
     const world = connectedWorld({ staleMs, ttlMs: 30_000 })
     world.inRedis.set(KEY, 1)
@@ -379,7 +379,7 @@ describe('while nobody answers', () => {
     return world
   }
 
-  test('a record that was good when last verified is used, up to its bound', async () => {
+  test('a record that was valid when last verified is used up to the stale limit', async () => {
     const world = await verifiedThenSilent(300_000)
     world.clock.advance(300_000)
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
@@ -388,7 +388,7 @@ describe('while nobody answers', () => {
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('to be used so does not lengthen the time', async () => {
+  test('that use does not extend the limit', async () => {
     const world = await verifiedThenSilent(10_000)
     for (let second = 0; second < 10; second++) {
       world.clock.advance(1_000)
@@ -398,19 +398,19 @@ describe('while nobody answers', () => {
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('a bound of 0 uses nothing', async () => {
+  test('with a limit of 0 no stale record is used', async () => {
     const world = await verifiedThenSilent(0)
     world.clock.advance(1_001)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('a record of which a change arrived is not used: no store can verify it', async () => {
+  test('a record for which a change arrived is not used: no store can verify it', async () => {
     const world = await verifiedThenSilent(300_000)
     world.announce(KEY, 2)
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('that there is no such key is never answered from an old memory', async () => {
+  test('an expired absence in memory is never used', async () => {
     const world = connectedWorld()
     await world.get(KEY)
     world.allFail()
@@ -418,7 +418,7 @@ describe('while nobody answers', () => {
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('a record is verified as soon as somebody answers again', async () => {
+  test('a record is verified as soon as a store responds again', async () => {
     const world = await verifiedThenSilent(300_000)
     world.clock.advance(60_000)
     await world.get(KEY)
@@ -427,7 +427,7 @@ describe('while nobody answers', () => {
     expect(version(await world.get(KEY))).toBe(2)
   })
 
-  test('a tier that throws, against its word, is one that fails', async () => {
+  test('a tier that throws, against its contract, counts as failed', async () => {
     const world = connectedWorld()
     world.redis.throws()
     world.keyService.throws()
@@ -435,11 +435,11 @@ describe('while nobody answers', () => {
   })
 })
 
-describe('with a breaker round each tier', () => {
+describe('with a circuit breaker for each tier', () => {
   const breaker = { failures: 3, openMs: 500 }
   const NOTHING_IS_LOST = { staleMs: 300_000, breaker }
 
-  test('a Redis and a key service that hang cost a few lookups their deadline; then what is stale comes at once', async () => {
+  test('if Redis and key service hang, a few lookups time out; then stale records are returned at once', async () => {
     const world = connectedWorld(NOTHING_IS_LOST)
     for (let number = 0; number < 10; number++) world.inRedis.set(digestNo(number), 1)
     for (let number = 0; number < 10; number++) await world.get(digestNo(number))
@@ -464,7 +464,7 @@ describe('with a breaker round each tier', () => {
     expect(await world.get(digestNo(99))).toEqual({ kind: 'unknown' })
   })
 
-  test('a stale bound of 0 holds: what comes at once then is that nobody can say', async () => {
+  test('with a stale limit of 0 the result is unknown, at once', async () => {
     const world = connectedWorld({ staleMs: 0, breaker })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
@@ -477,7 +477,7 @@ describe('with a breaker round each tier', () => {
     expect([world.redis.asked, world.keyService.asked]).toEqual([4, 3])
   })
 
-  test('the stale bound is counted from the last verification, and no probe in vain lengthens it', async () => {
+  test('the stale limit counts from the last verification, and a failed probe does not extend it', async () => {
     const world = connectedWorld({ staleMs: 10_000, breaker })
     world.inRedis.set(KEY, 1)
     await world.get(KEY)
@@ -491,7 +491,7 @@ describe('with a breaker round each tier', () => {
     expect(await world.get(KEY)).toEqual({ kind: 'unknown' })
   })
 
-  test('a probe finds out that Redis is back, and the next lookup is answered by it', async () => {
+  test('a probe detects that Redis is back, and the next lookup uses it', async () => {
     const world = connectedWorld(NOTHING_IS_LOST)
     world.redis.fails()
     for (let number = 10; number < 15; number++) {
@@ -506,7 +506,7 @@ describe('with a breaker round each tier', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
   })
 
-  test('while disconnected and the key service is skipped, what Redis says is trusted for a quarter of a second only', async () => {
+  test('while disconnected with the key service skipped, a record of Redis is trusted for 250 ms', async () => {
     const world = new KeyStoreWorld(NOTHING_IS_LOST)
     world.keyService.fails()
     world.inRedis.set(KEY, 1).set(OTHER, 1)
@@ -517,7 +517,7 @@ describe('with a breaker round each tier', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
     world.clock.advance(250)
     expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
-    // The key service is back, and knows of a revocation; the probe that finds that out is on its way.
+    // The key service is back with a revocation; the probe is in flight.
     world.keyService.answers()
     world.inKeyService.set(KEY, 2)
     world.clock.advance(1)
@@ -531,7 +531,7 @@ describe('with a breaker round each tier', () => {
 })
 
 describe('lookups at the same time', () => {
-  test('of one key are one question', async () => {
+  test('of one key share one lookup', async () => {
     const world = connectedWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
@@ -553,7 +553,7 @@ describe('lookups at the same time', () => {
     await first
   })
 
-  test('are bounded: beyond that a key is not known, and the bound frees itself', async () => {
+  test('are limited: beyond the limit the result is unknown, until lookups end', async () => {
     const world = connectedWorld({ maxInFlight: 1 })
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
@@ -567,7 +567,7 @@ describe('lookups at the same time', () => {
 })
 
 describe('a lookup that races a change', () => {
-  test('answers with what is true after the change, and never puts the older record into memory', async () => {
+  test('returns the record after the change, and never stores the older record', async () => {
     const world = connectedWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
@@ -580,7 +580,7 @@ describe('a lookup that races a change', () => {
     expect(version(world.keys.get(KEY))).toBe(2)
   })
 
-  test('is not waited for by whoever comes after the change', async () => {
+  test('is not joined by requests after the change', async () => {
     const world = connectedWorld()
     world.redis.stalls()
     const early = world.get(KEY)
@@ -593,7 +593,7 @@ describe('a lookup that races a change', () => {
     expect(version(world.keys.get(KEY))).toBe(2)
   })
 
-  test('does not remember an absence that was true before a key was issued', async () => {
+  test('does not store an absence from before the key was issued', async () => {
     const world = connectedWorld()
     world.keyService.stalls()
     const early = world.get(KEY)
@@ -605,7 +605,7 @@ describe('a lookup that races a change', () => {
     expect(version(await early)).toBe(1)
   })
 
-  test('begins again if the gateway was disconnected meanwhile, then at the key service', async () => {
+  test('starts again, at the key service, if the gateway was disconnected meanwhile', async () => {
     const world = connectedWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
@@ -616,7 +616,7 @@ describe('a lookup that races a change', () => {
     expect(await early).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
   })
 
-  test('uses an answer of the key service although the gateway was disconnected meanwhile, and keeps it as stale', async () => {
+  test('uses a result of the key service although the gateway was disconnected meanwhile, and stores it as stale', async () => {
     const world = connectedWorld()
     world.keyService.stalls()
     world.inKeyService.set(KEY, 1)
@@ -627,7 +627,7 @@ describe('a lookup that races a change', () => {
     world.keyService.release()
     expect(await early).toMatchObject({ tier: 'key_service', grant: { version: 1 } })
     expect(world.keyService.asked).toBe(1)
-    // It is no proof for the time since: asked again at once, and believed only for want of anybody.
+    // It may be outdated since: verified again at once, and used only if no store responds.
     expect(await world.get(KEY)).toMatchObject({ tier: 'key_service' })
     expect(world.keyService.asked).toBe(2)
     world.clock.advance(1_001)
@@ -635,7 +635,7 @@ describe('a lookup that races a change', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
   })
 
-  test('keeps the authority’s word for want of anybody, also where nobody has asked a second time', async () => {
+  test('keeps the result of the key service as stale, also without a second request', async () => {
     const world = connectedWorld()
     world.keyService.stalls()
     world.inKeyService.set(KEY, 1)
@@ -649,7 +649,7 @@ describe('a lookup that races a change', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
   })
 
-  test('is given up after three tries, as not known', async () => {
+  test('ends as unknown after three attempts', async () => {
     const world = connectedWorld()
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
@@ -664,7 +664,7 @@ describe('a lookup that races a change', () => {
   })
 })
 
-test('each lookup is counted once by what memory did for it', async () => {
+test('each lookup is counted once, by its result in memory', async () => {
   const world = connectedWorld()
   world.inRedis.set(KEY, 1)
   await world.get(KEY)

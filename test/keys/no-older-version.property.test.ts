@@ -8,7 +8,7 @@ import { KeyStoreWorld } from '../support/key-store-world.ts'
 import { settled } from '../support/until.ts'
 
 const PATIENCE_MS = 120_000
-/** A key service that lags for longer than this is believed again; that is another test's. */
+/** A key service that lags for longer than this is trusted again; another test covers that. */
 const LONGEST_RUN_MS = 59_000
 const metrics = createMetrics()
 const KEYS = [digestNo(1), digestNo(2)]
@@ -28,7 +28,7 @@ const key = fc.nat({ max: KEYS.length - 1 })
 const tier = fc.constantFrom<('redis' | 'keyService')[]>('redis', 'keyService')
 const is = <Word extends string>(word: Word) => fc.constant(word)
 const mode = fc.constantFrom('answers', 'fails', 'stalls')
-/** What ends an epoch is rarer than what can go wrong in one. */
+/** Events that end an epoch are rarer than failures within one. */
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 3,
@@ -64,11 +64,11 @@ const DENIED_AFTER_ANNOUNCEMENT: Step[] = [
 
 interface Outcome {
   readonly answer: Lookup
-  /** The least version that may be answered; 0 where no announcement of the key arrived before the lookup began. */
+  /** The lowest version that may be returned; 0 if no announcement of the key arrived before the lookup began. */
   readonly floor: number
 }
 
-/** One run: what was committed, what arrived, and each lookup with what had to be known when it began. */
+/** One run: committed versions, received messages, and for each lookup the version known when it began. */
 class Run {
   readonly world = new KeyStoreWorld({ metrics })
   readonly #committed = KEYS.map(() => 0)
@@ -136,7 +136,7 @@ class Run {
     if (step.reachesKeyService) this.world.inKeyService.set(digest, version)
   }
 
-  /** Whoever is not subscribed misses it. */
+  /** Without a subscription the message is lost. */
   #announce(key: number, version: number): void {
     if (at(this.#committed, key) === 0 || !this.#subscribed) return
     this.#announced[key] = Math.max(at(this.#announced, key), version)
@@ -190,7 +190,7 @@ test(
       }
     })
     await fc.assert(property, { numRuns: 300, examples: [[DENIED_AFTER_ANNOUNCEMENT]] })
-    // A property of which no run found anything would hold of everything.
+    // Without any found record the property would hold trivially.
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(50)
   },
   PATIENCE_MS,
@@ -208,7 +208,7 @@ test(
         run.take(next)
         await settled()
       }
-      // A change that did not arrive, and then a new beginning.
+      // A lost change, then a new subscription.
       world.invalidations.lost()
       for (const digest of KEYS) world.inRedis.set(digest, 100)
       for (const digest of KEYS) world.inKeyService.set(digest, 100)

@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest'
 import {
-  type HeldAnswer,
-  type HeldTrust,
+  type EntryTrust,
   type Knowledge,
+  type MemoryEntry,
   type Moment,
   mayJoin,
-  type StoreAnswer,
+  type StoreResult,
   type StoreTrust,
-  trustHeld,
+  trustEntry,
   trustStore,
 } from '../../src/keys/trust.ts'
 import { grantOf } from '../support/key-records.ts'
 
 const VERIFIED_AT_MS = 1_000_000
 const LIMITS = { ttlMs: 30_000, absentTtlMs: 5_000, staleMs: 300_000 }
-const HELD: HeldAnswer = {
+const HELD: MemoryEntry = {
   grant: grantOf({ version: 5 }),
   verifiedAtMs: VERIFIED_AT_MS,
   epoch: 7,
@@ -30,8 +30,8 @@ const away = { isConnected: false }
 const absent = { grant: null }
 const skipped = { keyServiceSkipped: true }
 
-describe('what memory holds', () => {
-  test.each<[string, Partial<HeldAnswer>, Moment, HeldTrust]>([
+describe('an entry of memory', () => {
+  test.each<[string, Partial<MemoryEntry>, Moment, EntryTrust]>([
     ['a record within its time to live', {}, later(29_999), 'fresh'],
     ['a record past its time to live', {}, later(30_000), 'stale'],
     ['a record whose jitter has ended its life', { jitter: 1 }, later(27_000), 'stale'],
@@ -52,15 +52,15 @@ describe('what memory holds', () => {
     ['an absence while disconnected, within a second', absent, later(1_000, away), 'fresh'],
     ['an absence while disconnected, after a second', absent, later(1_001, away), 'expired'],
   ])('%s', (_what, held, now, trust) => {
-    expect(trustHeld({ ...HELD, ...held }, now, LIMITS)).toBe(trust)
+    expect(trustEntry({ ...HELD, ...held }, now, LIMITS)).toBe(trust)
   })
 
   test('is never stale if no staleness is allowed', () => {
-    expect(trustHeld(HELD, later(30_000), { ...LIMITS, staleMs: 0 })).toBe('expired')
+    expect(trustEntry(HELD, later(30_000), { ...LIMITS, staleMs: 0 })).toBe('expired')
   })
 
   test('is never fresh with a time to live of 0', () => {
-    expect(trustHeld(HELD, later(0), { ...LIMITS, ttlMs: 0 })).toBe('stale')
+    expect(trustEntry(HELD, later(0), { ...LIMITS, ttlMs: 0 })).toBe('stale')
   })
 })
 
@@ -70,43 +70,43 @@ const justNow = (version: number) => ({ version, knownAtMs: NOW.nowMs })
 const aMinuteAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_000 })
 const longAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_001 })
 
-describe('what a store answers', () => {
-  const answer: StoreAnswer = { tier: 'redis', grant: grantOf({ version: 5 }), epoch: 7, isSuperseded: false }
+describe('the result of a store', () => {
+  const answer: StoreResult = { tier: 'redis', grant: grantOf({ version: 5 }), epoch: 7, isSuperseded: false }
   const keyService = { tier: 'key_service' } as const
   const denial = { ...keyService, grant: null }
 
-  test.each<[string, Partial<StoreAnswer>, Partial<Knowledge>, StoreTrust]>([
+  test.each<[string, Partial<StoreResult>, Partial<Knowledge>, StoreTrust]>([
     ['a record of Redis', {}, {}, 'fresh'],
     ['a record of the key service', keyService, {}, 'fresh'],
-    ['a denial by the key service', denial, {}, 'fresh'],
-    ['Redis, with the version that was announced', {}, { announced: justNow(5) }, 'fresh'],
-    ['Redis, behind what was announced', {}, { announced: justNow(6) }, 'outdated'],
-    ['Redis, behind what was announced long ago', {}, { announced: longAgo(6) }, 'outdated'],
-    ['Redis, behind what was held', {}, { held: longAgo(6) }, 'outdated'],
+    ['an absence from the key service', denial, {}, 'fresh'],
+    ['Redis, with the announced version', {}, { announced: justNow(5) }, 'fresh'],
+    ['Redis, behind a recent announcement', {}, { announced: justNow(6) }, 'outdated'],
+    ['Redis, behind an old announcement', {}, { announced: longAgo(6) }, 'outdated'],
+    ['Redis, behind the entry of memory', {}, { held: longAgo(6) }, 'outdated'],
     [
       'the key service, behind what was announced a minute ago',
       keyService,
       { announced: aMinuteAgo(6) },
       'outdated',
     ],
-    ['the key service, behind what was announced before', keyService, { announced: longAgo(6) }, 'fresh'],
-    ['the key service, behind what was held a minute ago', keyService, { held: aMinuteAgo(6) }, 'outdated'],
-    ['the key service, behind what was held before', keyService, { held: longAgo(6) }, 'fresh'],
-    ['a denial of what was announced a minute ago', denial, { announced: aMinuteAgo(1) }, 'outdated'],
-    ['a denial of what was announced before', denial, { announced: longAgo(1) }, 'fresh'],
-    ['a denial of what was held: the key service has the last word', denial, { held: justNow(5) }, 'fresh'],
+    ['the key service, behind an old announcement', keyService, { announced: longAgo(6) }, 'fresh'],
+    ['the key service, behind an entry a minute old', keyService, { held: aMinuteAgo(6) }, 'outdated'],
+    ['the key service, behind an old entry', keyService, { held: longAgo(6) }, 'fresh'],
+    ['an absence of a key announced a minute ago', denial, { announced: aMinuteAgo(1) }, 'outdated'],
+    ['an absence of a key announced long ago', denial, { announced: longAgo(1) }, 'fresh'],
+    ['an absence of a key in memory: the key service decides', denial, { held: justNow(5) }, 'fresh'],
     ['Redis, superseded', { isSuperseded: true }, {}, 'superseded'],
     ['the key service, superseded', { ...keyService, isSuperseded: true }, {}, 'superseded'],
-    ['a denial, superseded', { ...denial, isSuperseded: true }, {}, 'superseded'],
+    ['an absence, superseded', { ...denial, isSuperseded: true }, {}, 'superseded'],
     ['Redis, superseded and behind', { isSuperseded: true }, { announced: justNow(6) }, 'outdated'],
     ['Redis, asked in another epoch', { epoch: 6 }, {}, 'superseded'],
     ['the key service, asked in another epoch', { ...keyService, epoch: 6 }, {}, 'fresh'],
-    ['a denial, asked for in another epoch', { ...denial, epoch: 6 }, {}, 'fresh'],
+    ['an absence, asked for in another epoch', { ...denial, epoch: 6 }, {}, 'fresh'],
   ])('%s', (_what, change, known, trust) => {
     expect(trustStore({ ...answer, ...change }, NOW, { ...NOTHING, ...known })).toBe(trust)
   })
 
-  test('counts for the same whether the gateway is connected or not', () => {
+  test('is treated alike whether the gateway is connected or not', () => {
     expect(trustStore(answer, { ...NOW, ...away }, NOTHING)).toBe('fresh')
   })
 })

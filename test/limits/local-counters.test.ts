@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import type { RatePolicy } from '../../src/domain/rate-limit.ts'
-import { type Counter, LocalCounters } from '../../src/limits/local-counters.ts'
+import { LocalCounters, type RateCounter } from '../../src/limits/local-counters.ts'
 
 const MINUTE: RatePolicy = { name: 'minute', per: 'workspace', requests: 3, windowSeconds: 60 }
 const SECOND: RatePolicy = { name: 'second', per: 'key', requests: 1, windowSeconds: 1 }
 
-function counter(policy: RatePolicy, name = policy.name): Counter {
+function counter(policy: RatePolicy, name = policy.name): RateCounter {
   return { policy, name, requests: policy.requests }
 }
 
 describe('a window in memory', () => {
-  test('grants what is configured, says what is left, and refuses then', () => {
+  test('allows the configured number of requests, reports the remaining ones, then rejects', () => {
     const counters = new LocalCounters()
     const seen = [0, 10, 20, 30].map(nowMs => counters.count([counter(MINUTE)], nowMs)[0])
     expect(seen.map(count => [count?.exceeded, count?.remaining, count?.resetMs])).toEqual([
@@ -21,7 +21,7 @@ describe('a window in memory', () => {
     ])
   })
 
-  test('begins with its first request and ends when its time is over, not sooner and not later', () => {
+  test('begins with its first request and ends exactly after its length', () => {
     const counters = new LocalCounters()
     const ask = (nowMs: number) => counters.count([counter(SECOND)], nowMs)[0]?.exceeded
     expect([ask(500), ask(501), ask(1_499), ask(1_500), ask(2_499), ask(2_500)]).toEqual([
@@ -34,7 +34,7 @@ describe('a window in memory', () => {
     ])
   })
 
-  test('is not used up by what another policy refuses', () => {
+  test('is not used up by requests that another policy rejects', () => {
     const counters = new LocalCounters()
     const both = [counter(MINUTE), counter(SECOND)]
     counters.count(both, 0)
@@ -44,7 +44,7 @@ describe('a window in memory', () => {
     expect(counters.count(both, 1_000).map(({ remaining }) => remaining)).toEqual([1, 0])
   })
 
-  test('is forgotten where more callers ask than may be remembered: memory is bounded', () => {
+  test('is dropped beyond the maximum number of windows: memory is bounded', () => {
     const counters = new LocalCounters(1_000)
     for (let caller = 0; caller < 100_000; caller++) counters.count([counter(MINUTE, `ws_${caller}`)], caller)
     expect(counters.size).toBe(1_000)

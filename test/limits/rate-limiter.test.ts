@@ -19,13 +19,13 @@ const ROUTE = routeNamed('files')
 const FIRST = { route: ROUTE, grant: grantOf(exampleRecord({ id: 'key_1' })) }
 const SECOND = { route: ROUTE, grant: grantOf(exampleRecord({ id: 'key_2' })) }
 
-/** A Redis that counts, refuses, or does not answer, when a test says so. */
+/** A Redis double that counts, rejects or hangs, as the test sets. */
 class RedisDouble {
-  /** The name of each counter that it was asked for. */
-  readonly asked: string[] = []
-  remade = 0
+  /** The counter name of each received command. */
+  readonly commands: string[] = []
+  reconnects = 0
   isReady = true
-  mode: 'counts' | 'hangs' | 'refuses' | 'is a replica' = 'counts'
+  mode: 'counts' | 'hangs' | 'rejects' | 'is a replica' = 'counts'
   readonly #clock: ManualClock
   readonly #windows = new Map<string, { used: number; endMs: number }>()
   readonly #waiting: ((error: Error) => void)[] = []
@@ -34,8 +34,8 @@ class RedisDouble {
     this.#clock = clock
   }
 
-  remake(): void {
-    this.remade++
+  reconnect(): void {
+    this.reconnects++
   }
 
   writeTogether(): void {}
@@ -44,16 +44,16 @@ class RedisDouble {
     return {
       penalty: async counter => {
         const name = String(counter)
-        this.asked.push(name)
+        this.commands.push(name)
         if (this.mode === 'hangs') await new Promise((_, reject) => this.#waiting.push(reject))
-        if (this.mode === 'refuses') throw refusal('NOPERM no permissions')
+        if (this.mode === 'rejects') throw refusal('NOPERM no permissions')
         if (this.mode === 'is a replica') throw refusal('READONLY a replica takes no writes')
         return this.#count(name, windowSeconds * 1000)
       },
     }
   }
 
-  /** The deadline of the commands that wait is over. */
+  /** Lets all waiting commands time out. */
   timeOut(): void {
     for (const reject of this.#waiting.splice(0)) reject(new Error('Command timed out'))
   }
@@ -114,34 +114,34 @@ describe('while Redis counts', () => {
     expect(exceeded(await limiter.count(SECOND))).toContain('minute')
   })
 
-  test('what is exhausted is not asked for again before its window ends, and uses up nothing else', async () => {
+  test('an exhausted window causes no command until it ends, and uses up no other limit', async () => {
     const { limiter, redis, clock } = world()
     await limiter.count(FIRST)
     await limiter.count(FIRST)
-    const asked = redis.asked.length
+    const before = redis.commands.length
     for (let again = 0; again < 50; again++) {
       const counts = await limiter.count(FIRST)
       expect(counts.map(({ policy, resetMs }) => [policy.name, resetMs])).toEqual([['burst', 1_000]])
     }
-    expect(redis.asked).toHaveLength(asked)
+    expect(redis.commands).toHaveLength(before)
     clock.advance(999)
     expect(exceeded(await limiter.count(FIRST))).toEqual(['burst'])
     clock.advance(1)
     await limiter.count(FIRST)
-    expect(redis.asked.length).toBeGreaterThan(asked)
+    expect(redis.commands.length).toBeGreaterThan(before)
   })
 
-  test('each decision is counted once per policy that made it, in series that are there from the start', async () => {
+  test('each decision is counted once for each deciding policy, in series that exist from the start', async () => {
     const { limiter, metrics, decided } = world({ policies: [BURST] })
     expect((await metrics.limitDecisions.get()).values).toHaveLength(4)
-    for (let asked = 0; asked < 5; asked++) await limiter.count(FIRST)
+    for (let request = 0; request < 5; request++) await limiter.count(FIRST)
     expect(await decided({ policy: 'burst', outcome: 'allowed', backend: 'redis' })).toBe(2)
     expect(await decided({ policy: 'burst', outcome: 'limited', backend: 'redis' })).toBe(3)
   })
 })
 
-describe('while Redis does not answer', () => {
-  test('each gateway grants its part of a limit by itself, from the moment that the deadline is over', async () => {
+describe('while Redis does not reply', () => {
+  test('after the timeout each gateway applies its share of a limit', async () => {
     const { limiter, redis, decided } = world({ policies: [MINUTE], replicas: 3 })
     redis.mode = 'hangs'
     const waits = limiter.count(FIRST)
@@ -154,26 +154,26 @@ describe('while Redis does not answer', () => {
     expect(await decided({ policy: 'minute', outcome: 'limited', backend: 'local' })).toBe(1)
   })
 
-  test('after some time-outs in a row nobody waits for it: only a probe goes out, beside the request', async () => {
+  test('after several consecutive timeouts no request waits for Redis: only a probe is sent', async () => {
     const { limiter, redis, clock } = world({ policies: [MINUTE] })
     redis.mode = 'hangs'
-    for (let asked = 0; asked < 3; asked++) {
+    for (let request = 0; request < 3; request++) {
       const waits = limiter.count(FIRST)
       redis.timeOut()
       await waits
     }
-    for (let asked = 0; asked < 10; asked++) await limiter.count(FIRST)
-    expect(redis.asked).toHaveLength(3)
+    for (let request = 0; request < 10; request++) await limiter.count(FIRST)
+    expect(redis.commands).toHaveLength(3)
     clock.advance(500)
     await limiter.count(FIRST)
     await limiter.count(FIRST)
-    expect([redis.asked.length, redis.waiting]).toEqual([4, 1])
+    expect([redis.commands.length, redis.waiting]).toEqual([4, 1])
   })
 
-  test('it counts again as soon as a probe was answered', async () => {
+  test('Redis counts again as soon as a probe succeeds', async () => {
     const { limiter, redis, clock, decided, log } = world({ policies: [MINUTE] })
     redis.mode = 'hangs'
-    for (let asked = 0; asked < 3; asked++) {
+    for (let request = 0; request < 3; request++) {
       const waits = limiter.count(FIRST)
       redis.timeOut()
       await waits
@@ -190,35 +190,35 @@ describe('while Redis does not answer', () => {
     ])
   })
 
-  test('without any Redis there are no counters of one, and the limits hold all the same', async () => {
+  test('without Redis there are no Redis series, and the limits still apply', async () => {
     const { limiter, metrics, clock } = world({ policies: [MINUTE], redis: false })
     expect((await metrics.limitDecisions.get()).values.map(({ labels }) => labels['backend'])).toEqual([
       'local',
       'local',
     ])
-    for (let asked = 0; asked < 6; asked++) expect(exceeded(await limiter.count(FIRST))).toEqual([])
+    for (let request = 0; request < 6; request++) expect(exceeded(await limiter.count(FIRST))).toEqual([])
     expect(exceeded(await limiter.count(FIRST))).toEqual(['minute'])
     clock.advance(60_000)
     expect(exceeded(await limiter.count(FIRST))).toEqual([])
   })
 })
 
-describe('what Redis refuses', () => {
-  test('is counted here, and is no reason not to ask again: a right may be granted at any time', async () => {
+describe('a command that Redis rejects', () => {
+  test('is counted locally, and the next request asks Redis again: a permission may be granted at any time', async () => {
     const { limiter, redis, decided } = world({ policies: [MINUTE] })
-    redis.mode = 'refuses'
-    for (let asked = 0; asked < 5; asked++) expect(exceeded(await limiter.count(FIRST))).toEqual([])
+    redis.mode = 'rejects'
+    for (let request = 0; request < 5; request++) expect(exceeded(await limiter.count(FIRST))).toEqual([])
     redis.mode = 'counts'
     await limiter.count(SECOND)
     expect(await decided({ policy: 'minute', outcome: 'limited', backend: 'redis' })).toBe(0)
-    expect(redis.asked).toHaveLength(6)
-    expect(redis.remade).toBe(0)
+    expect(redis.commands).toHaveLength(6)
+    expect(redis.reconnects).toBe(0)
   })
 
-  test('as a replica, it refuses because it was a primary: the connection is made again, to whoever is one', async () => {
+  test('because it became a replica causes a reconnect, to the new primary', async () => {
     const { limiter, redis } = world({ policies: [MINUTE] })
     redis.mode = 'is a replica'
     await limiter.count(FIRST)
-    expect(redis.remade).toBe(1)
+    expect(redis.reconnects).toBe(1)
   })
 })

@@ -1,6 +1,6 @@
 import { type Pattern, parsePattern } from './pattern.ts'
 
-/** An input that grows in one place: the beginning gets it there, the end makes a match fail late. */
+/** An input with one repeated part: the start leads to it, the end makes the match fail late. */
 export interface Attack {
   readonly start: string
   readonly pump: string
@@ -17,22 +17,22 @@ const CANDIDATES = [
 ]
 
 /**
- * The inputs that an expression might be slow on: before each repetition in it one or two characters over and over, and
- * whatever the expression itself begins with, each with several ends. One character stands for all that every part of the
- * expression treats alike.
+ * Inputs on which an expression might be slow: one or two repeated characters before each repetition in it, and the
+ * expression's own beginning, each with several ends. One character stands for all that every part of the expression
+ * treats alike.
  */
 export function attacksOn(expression: RegExp): Attack[] {
   const { pattern, atoms } = parsePattern(expression.source)
   const flags = expression.flags.replace(/[gy]/g, '')
   const matchers = atoms.map(atom => new RegExp(`^(?:${atom})$`, flags))
   const signatureOf = (text: string) => matchers.map(matcher => (matcher.test(text) ? 1 : 0)).join('')
-  // The last of each kind: letters and not control characters.
+  // The last of each kind, so that letters are preferred to control characters.
   const kinds = new Map(CANDIDATES.map(text => [signatureOf(text), text]))
   const characters = [...kinds.values()]
   const atomTexts = matchers.map(matcher => characters.find(text => matcher.test(text)) ?? '')
 
   const breaking = characters.filter(text => !/[\w\s]/.test(text)).at(0) ?? '\u0000'
-  // With a first character that stops what begins at the beginning, too.
+  // Also with a first character that prevents a match at the start.
   const starts = new Set<string>(['', breaking])
   const bodies = new Set<string>()
   const whole = walk(pattern, '', (start, body) => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import * as answerSchemas from '../../src/cli/admin-answers.ts'
+import * as answerSchemas from '../../src/cli/admin/answers.ts'
 import * as configSchemas from '../../src/config/schema.ts'
 import * as adminSchemas from '../../src/control/admin-api/admin-schemas.ts'
 import { type Attack, attacksOn, textOf } from './attacks.ts'
@@ -9,25 +9,25 @@ import { type Growth, growthBeyondLinear } from './growth.ts'
 const { literals, constructors } = expressionsOfSource()
 const byText = new Map(literals.map(found => [`${found.path} ${found.expression}`, found]))
 
-test('every regular expression of the program reads any text in linear time', { timeout: 300_000 }, () => {
+test('every regular expression of the program takes linear time for any text', { timeout: 300_000 }, () => {
   expect(byText.size).toBeGreaterThan(50)
   const slow = new Map([...byText].map(([name, { expression }]) => [name, slowest(expression)]))
   expect([...slow].filter(([, worst]) => worst !== null)).toEqual([])
 })
 
-test('so does every pattern of a schema', { timeout: 60_000 }, () => {
+test('every pattern of a schema does so, too', { timeout: 60_000 }, () => {
   const patterns = [answerSchemas, configSchemas, adminSchemas].flatMap(schemas => patternsIn({ ...schemas }))
   expect(patterns.length).toBeGreaterThan(10)
   const slow = new Map(patterns.map(pattern => [String(pattern), slowest(pattern)]))
   expect([...slow].filter(([, worst]) => worst !== null)).toEqual([])
 })
 
-test('no expression is made of a text', () => {
+test('no regular expression is built from text', () => {
   expect(constructors).toEqual([])
 })
 
-describe('what looks must be able to find', () => {
-  test('expressions wherever they stand', () => {
+describe('the check finds', () => {
+  test('expressions in every syntactic position', () => {
     const text = [
       'const a: RegExp = /a+/g // /no/',
       'f(`x $' + '{b.replace(/c/, `$' + '{/d/u}`)} / 2 /`)',
@@ -51,18 +51,18 @@ describe('what looks must be able to find', () => {
     /^[^=]*=.*;.*;.*$/,
     /-----BEGIN X-----[\s\S]+?-----END X-----/g,
     /\p{Lu}+!/u,
-  ])('%s is slow', expression => {
+  ])('the slow expression %s', expression => {
     expect(slowest(expression)).not.toBe(null)
   })
 
   test.each([/^\s*/, /(?<!\/)\/+$/, /[^\s,=]+(?:\s*=\s*(?:"[^"]*"|[^\s,]*))?/g, /^[a-z]{1,99}:$/i])(
-    '%s is not',
+    'nothing in the fast expression %s',
     expression => expect(slowest(expression)).toBe(null),
   )
 })
 
 function slowest(expression: RegExp): (Attack & Growth) | null {
-  // All matches, where all are asked for.
+  // All matches, if the expression is global.
   const read = (text: string) => (expression.global ? text.replace(expression, '') : expression.exec(text))
   for (const attack of attacksOn(expression)) {
     const growth = growthBeyondLinear(read, length => textOf(attack, length))

@@ -13,7 +13,7 @@ export interface FoundExpression {
 
 export interface Expressions {
   readonly literals: readonly FoundExpression[]
-  /** Files that make expressions of texts, once for each. */
+  /** Files that build expressions from text, once each. */
   readonly constructors: readonly string[]
 }
 
@@ -44,7 +44,7 @@ export function expressionsIn(text: string): { literals: RegExp[]; constructors:
   return { literals, constructors }
 }
 
-/** Every `pattern` in a schema, and what stands in it: Ajv makes expressions of them. */
+/** Every `pattern` in a schema: Ajv compiles them to expressions. */
 export function patternsIn(schema: unknown): RegExp[] {
   const found: RegExp[] = []
   visit(schema, node => {

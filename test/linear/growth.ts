@@ -1,27 +1,27 @@
-/** Powers of two and, before them, lengths at which an exponential cost shows and can still be paid. */
+/** Powers of two, and before them lengths at which exponential cost is visible and still affordable. */
 const LENGTHS = [12, 18, 24, 512, 4096, 16_384]
-/** A linear pass over the longest of them takes less, most of them a tenth. */
+/** Above the time of a linear pass over the longest input, most of which take a tenth. */
 const SUSPICIOUS_MS = 1
 const RUNS = 5
 const FACTOR = 16
-/** Of so many times the length: 16 where the cost is linear, 256 where it is quadratic. */
+/** Factor for the longest input: 16 for linear cost, 256 for quadratic. */
 const MAX_RATIO = 100
 
-/** A judgement must be the same so many times: what disturbs one run of the machine does not disturb all. */
+/** Number of times a result must repeat, because disturbances of the machine do not affect all runs. */
 const JUDGEMENTS = 4
 
 export interface Growth {
   readonly length: number
   readonly ms: number
-  /** How much less a sixteenth of the length takes. */
+  /** Ratio of the times for a sixteenth of the length. */
   readonly ratio: number
 }
 
 /**
- * Times ever longer inputs, up to where it is plain that the cost is linear or that it is not. Only the quickest of several
- * runs counts: other work on the machine makes runs slower, never quicker.
- * @param text an input of about so many characters
- * @returns null where the cost grows as the length does
+ * Measures increasingly long inputs until the cost is clearly linear or clearly not. Only the fastest of several runs
+ * counts: other load makes runs slower, never faster.
+ * @param text an input of about the given number of characters
+ * @returns null if the cost grows linearly
  */
 export function growthBeyondLinear(
   read: (text: string) => unknown,
@@ -37,7 +37,7 @@ export function growthBeyondLinear(
   return null
 }
 
-/** @returns null as soon as one judgement finds the cost linear */
+/** @returns null as soon as one measurement finds linear cost */
 function confirmed(
   read: (text: string) => unknown,
   whole: string,
@@ -52,7 +52,7 @@ function confirmed(
   return growth
 }
 
-/** @param enoughMs no further runs are needed after one that is quicker */
+/** @param enoughMs no further runs are needed after a faster one */
 function quickest(read: (text: string) => unknown, text: string, enoughMs = 0): number {
   let best = Number.POSITIVE_INFINITY
   for (let run = 0; run < RUNS && best >= enoughMs; run++) {

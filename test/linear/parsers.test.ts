@@ -3,8 +3,8 @@ import cookie from '@fastify/cookie'
 import { parseTraceParent } from '@opentelemetry/core'
 import { fastify } from 'fastify'
 import { expect, test } from 'vitest'
-import { parseDuration } from '../../src/cli/duration.ts'
-import { plainText } from '../../src/cli/text.ts'
+import { parseDuration } from '../../src/cli/options/duration.ts'
+import { plainText } from '../../src/cli/output/text.ts'
 import { personOf } from '../../src/control/sign-in/claims.ts'
 import { localPath } from '../../src/control/sign-in/local-path.ts'
 import { decodeSignInAttempt } from '../../src/control/sign-in/sign-in-attempt.ts'
@@ -20,7 +20,7 @@ import { decodeRecord } from '../../src/domain/wire.ts'
 import { readBearerKey } from '../../src/gateway/bearer-key-scheme.ts'
 import { readHead } from '../../src/gateway/request-head.ts'
 import { requestIdOf } from '../../src/gateway/request-id.ts'
-import { readBatch, readSingle } from '../../src/keys/tiers/key-service/key-service-answers.ts'
+import { readBatch, readSingle } from '../../src/keys/tiers/key-service/key-service-responses.ts'
 import { traceIdOf } from '../../src/observability/tracing/tracing.ts'
 import { privateCacheControl } from '../../src/upstream/cache-control.ts'
 import { forwardedOf } from '../../src/upstream/forwarded.ts'
@@ -35,13 +35,13 @@ import { growthBeyondLinear } from './growth.ts'
 
 const app = fastify()
 await app.register(cookie)
-const judge = compileResponsePolicy(['Link', 'Content-Type', 'Cache-Control', 'Vary', 'ETag', 'Retry-After'])
-const judged = (headers: Record<string, string>) =>
-  judge(200, { 'content-type': 'application/json', ...headers })
+const policy = compileResponsePolicy(['Link', 'Content-Type', 'Cache-Control', 'Vary', 'ETag', 'Retry-After'])
+const policyResult = (headers: Record<string, string>) =>
+  policy(200, { 'content-type': 'application/json', ...headers })
 const times = { requestedAtMs: 0, nowMs: 0, wallMs: 0 }
 const fresh = (headers: Record<string, string>) =>
   freshnessOf({ 'cache-control': 'max-age=9', etag: '"7"', ...headers }, times)
-const keptAs = (etag: string) =>
+const cachedWith = (etag: string) =>
   toCachedResponse({
     upstream: { etag, 'last-modified': 'Thu, 01 Jan 1970 00:00:00 GMT' },
     passing: {},
@@ -50,7 +50,7 @@ const keptAs = (etag: string) =>
     requestedAtMs: 0,
     nowMs: 0,
   })
-const known = (etag: string, text: string) => matchesValidators({ 'if-none-match': text }, keptAs(etag))
+const known = (etag: string, text: string) => matchesValidators({ 'if-none-match': text }, cachedWith(etag))
 const head = (...rawHeaders: string[]) => readHead({ httpVersion: '1.1', url: '/', rawHeaders })
 const proxies = new BlockList()
 proxies.addAddress('127.0.0.1')
@@ -58,7 +58,7 @@ const signed = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] } as
 const opaque = { kind: 'opaque' } as const
 const digest = '0'.repeat(64)
 
-/** Everything that takes apart a text of a client, an upstream, Redis, a key service, a provider or a user. */
+/** Every function that parses text of a client, an upstream, Redis, a key service, a provider or a user. */
 const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Cache-Control of an upstream, made private': privateCacheControl,
   'Cache-Control of an upstream, for the cache': text => fresh({ 'cache-control': text }),
@@ -66,16 +66,16 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   Expires: text => fresh({ 'cache-control': 'public', expires: text }),
   'Date and Age': text => fresh({ date: text, age: text }),
   Vary: text => fresh({ vary: text }),
-  Link: text => judged({ link: text }),
-  'Content-Type': text => judged({ 'content-type': text }),
-  'Connection of an upstream': text => judged({ connection: text }),
-  'Retry-After': text => judge(503, { 'retry-after': text }),
+  Link: text => policyResult({ link: text }),
+  'Content-Type': text => policyResult({ 'content-type': text }),
+  'Connection of an upstream': text => policyResult({ connection: text }),
+  'Retry-After': text => policy(503, { 'retry-after': text }),
   'Content-Length and Transfer-Encoding of an upstream': text =>
     [{ 'content-length': text }, { 'transfer-encoding': text }].map(headers => isSoundHead(200, headers, 1)),
   'the body of a rejection': text => readRejection(Buffer.from(text), undefined),
   'If-None-Match': text => known('"7"', text),
   'If-None-Match, where the tag is long, too': text => known(text, text),
-  'If-Modified-Since': text => matchesValidators({ 'if-modified-since': text }, keptAs('"7"')),
+  'If-Modified-Since': text => matchesValidators({ 'if-modified-since': text }, cachedWith('"7"')),
   Host: text => head('Host', text),
   'Content-Length, Transfer-Encoding and Expect': text =>
     head('Host', 'h', 'Content-Length', text, 'Transfer-Encoding', text, 'Expect', text),
@@ -101,7 +101,12 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'the claims of a person': text =>
     personOf(
       { sub: text, name: text, workspaces: text, admin: text },
-      { workspacesClaim: 'workspaces', administratorClaim: 'admin', administratorValue: 'yes' },
+      {
+        workspacesClaim: 'workspaces',
+        administratorClaim: 'admin',
+        administratorValue: 'yes',
+        viewerValue: 'no',
+      },
     ),
   'a text in a terminal': plainText,
   'a record in Redis': text => decodeRecord(text, digest, null),
@@ -118,7 +123,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a span of time': parseDuration,
 }
 
-/** How texts begin that a parser goes on with. */
+/** Beginnings of text that a parser continues after. */
 const STARTS = ['', 'x', '"', '/', '<', '[', '{"a":', 'a="', 'Bearer wsk_', 'max-age=']
 const PUMPS = [
   ...[
@@ -187,7 +192,7 @@ test.each(Object.entries(PARSERS))('%s is read in linear time', (_name, parse) =
     try {
       parse(text)
     } catch {
-      // A refusal, in its own time.
+      // A rejection must be linear, too.
     }
   }
   const slow = STARTS.flatMap(start =>

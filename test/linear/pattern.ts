@@ -1,17 +1,17 @@
-/** A regular expression, taken apart as far as inputs for it are made of it. */
+/** A regular expression, parsed as far as needed to generate inputs for it. */
 export type Pattern =
   /** One character; `index` among all of the expression. */
   | { readonly kind: 'atom'; readonly index: number }
   | { readonly kind: 'sequence'; readonly parts: readonly Pattern[] }
   | { readonly kind: 'choice'; readonly options: readonly Pattern[] }
   | { readonly kind: 'repeat'; readonly body: Pattern; readonly min: number }
-  /** Takes no character: an anchor, or what is looked for ahead or behind. */
+  /** Consumes no character: an anchor, a lookahead or a lookbehind. */
   | { readonly kind: 'assertion'; readonly body: Pattern | null }
 
 const TOKEN =
   /(?<open>\((?:\?(?:[:=!]|<[=!]|<[A-Za-z]\w*>))?)|(?<close>\))|(?<or>\|)|(?<anchor>\^|\$|\\[bB])|(?<times>(?:[*+?]|\{\d+(?:,\d*)?\})\??)|(?<atom>\[(?:[^\]\\]|\\.)*\]|\\u\{[0-9a-f]+\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|\\[pP]\{\w+\}|\\[^\dk]|[^\\])/isuy
 
-/** @throws where it holds something that is not known here, such as a reference to a group */
+/** @throws for unsupported syntax, such as a back-reference */
 export function parsePattern(source: string): { pattern: Pattern; atoms: readonly string[] } {
   const atoms: string[] = []
   let at = 0

@@ -32,7 +32,7 @@ function seenWith(changes: Partial<RequestObservation>): RequestObservation {
   }
 }
 
-/** The line that is written. */
+/** Returns the written line. */
 function lineOf(seen: RequestObservation, end: RequestEnd): string {
   const lines: string[] = []
   new AccessLog(pino({ level: 'info' }, { write: () => {} }), { write: line => lines.push(line) }).write(
@@ -46,7 +46,7 @@ function entryOf(seen: RequestObservation, end: RequestEnd): Record<string, unkn
   return JSON.parse(lineOf(seen, end)) as Record<string, unknown>
 }
 
-test('a line for a request has the form that the logger itself would have given it', () => {
+test('a line for a request has the format of the logger', () => {
   const lines: string[] = []
   const stream = { write: (line: string) => lines.push(line) }
   const logger = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream)
@@ -75,7 +75,7 @@ test('a line for a request has the form that the logger itself would have given 
   expect(withoutTime(own)).toBe(withoutTime(library))
 })
 
-test('times are numbers of milliseconds, to the microsecond', () => {
+test('times are in milliseconds with three decimals', () => {
   const aDay = 86_400_000
   const time = fc.oneof(
     fc.double({ min: 0, max: 2, noNaN: true }),
@@ -98,7 +98,7 @@ test('times are numbers of milliseconds, to the microsecond', () => {
   )
 })
 
-test('no text of a client, a key service or an upstream breaks out of its field', () => {
+test('no text from a client, key service or upstream can break out of its field', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), fc.string(), fc.string(), (keyId, workspaceId, fault, route) => {
       const line = lineOf(seenWith({ keyId, workspaceId, fault, route }), END)
@@ -121,7 +121,7 @@ test('an aborted request has no status; a truncated response says so', () => {
   expect(entryOf(seenWith({ truncated: true }), END)).toMatchObject({ status: 200, truncated: true })
 })
 
-test('while the level is above info, no line for a request is written', () => {
+test('with a log level above info, no line for a request is written', () => {
   const lines: string[] = []
   const logger = pino({ level: 'warn' }, { write: () => {} })
   const log = new AccessLog(logger, { write: line => lines.push(line) })

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { has, PROMTOOL } from '../support/tools.ts'
-import { BOARDS } from './dashboards/boards.ts'
+import { DASHBOARDS } from './dashboards/dashboards.ts'
 import { ALERT_TEST_FILES, alerts, RULE_FILES, rules } from './rule-files.ts'
 
 interface TestFile {
@@ -18,8 +18,8 @@ const expectations = ALERT_TEST_FILES.flatMap(file =>
   (parse(readFileSync(file, 'utf8')) as TestFile).tests.flatMap(({ promql_expr_test }) => promql_expr_test),
 )
 
-describe.skipIf(!has(PROMTOOL))('by promtool’s word', () => {
-  test('the rules are sound', () => {
+describe.skipIf(!has(PROMTOOL))('according to promtool', () => {
+  test('the rules are valid', () => {
     const check = spawnSync('promtool', ['check', 'rules', ...RULE_FILES], { encoding: 'utf8' })
     expect(check.stdout + check.stderr).not.toMatch(/error|FAILED/)
     expect(check.status).toBe(0)
@@ -41,13 +41,13 @@ describe.skipIf(!has(PROMTOOL))('by promtool’s word', () => {
   )
 })
 
-test.each(names)('%s is tried in a case where it fires and in one where it stays quiet', name => {
+test.each(names)('%s has a test case in which it fires and one in which it does not', name => {
   const own = expectations.filter(({ expr }) => expr.includes(`alertname="${name}"`))
   expect(own.some(({ exp_samples }) => exp_samples.length > 0)).toBe(true)
   expect(own.some(({ exp_samples }) => exp_samples.length === 0)).toBe(true)
 })
 
-describe('whoever is woken is told what is wrong', () => {
+describe('an alert says what is wrong', () => {
   test.each(alerts.map(alert => [`${alert.alert} (${alert.labels['severity']})`, alert] as const))(
     '%s',
     (_, { alert, labels, annotations }) => {
@@ -58,17 +58,17 @@ describe('whoever is woken is told what is wrong', () => {
         'runbook_url',
         'summary',
       ])
-      // One sentence, the same whatever the figures are: it is what notifications are grouped by.
+      // One sentence without figures, because notifications are grouped by it.
       expect(annotations['summary']).toMatch(/^[A-Z][^{}]*[^.]\.$/)
       expect(annotations['summary']?.match(/\. /g)).toBeNull()
       if (alert !== 'PosternAbsent') expect(annotations['description']).toMatch(/\{\{ \$(value|labels)/)
-      const board = annotations['dashboard_url']?.replace('https://grafana.example/d/', '')
-      expect(BOARDS.map(({ uid }) => uid)).toContain(board)
+      const dashboard = annotations['dashboard_url']?.replace('https://grafana.example/d/', '')
+      expect(DASHBOARDS.map(({ uid }) => uid)).toContain(dashboard)
     },
   )
 })
 
-test('recorded names say of what, of which metric and how', () => {
+test('names of recording rules have level, metric and operation', () => {
   const recorded = rules.flatMap(({ record }) => (record === undefined ? [] : [record]))
   expect(recorded.filter(name => !/^job:postern_[a-z_]+:[a-z0-9_]+$/.test(name))).toEqual([])
 })

@@ -2,10 +2,10 @@ import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { partsOf } from './promql.ts'
 import { recordings } from './rule-files.ts'
 
-/** What every series has, from whoever scrapes it. */
+/** Labels that scraping adds to every series. */
 export const TARGET_LABELS: readonly string[] = ['cluster', 'namespace', 'job', 'pod', 'instance']
 
-/** What Prometheus itself makes, of which panels and rules speak. */
+/** Series of Prometheus itself that panels and rules use. */
 const OF_PROMETHEUS: readonly (readonly [string, readonly string[]])[] = [
   ['up', []],
   ['ALERTS', ['alertname', 'alertstate', 'severity']],
@@ -14,7 +14,7 @@ const OF_PROMETHEUS: readonly (readonly [string, readonly string[]])[] = [
 const OF_A_CONTAINER = ['container']
 const OF_AN_AUTOSCALER = ['horizontalpodautoscaler']
 
-/** What others export of our pods, by name: kube-state-metrics, and the kubelet's cAdvisor. None of it is ours. */
+/** Metrics of kube-state-metrics and cAdvisor about our pods, by name. */
 export const OF_KUBERNETES: readonly (readonly [string, readonly string[]])[] = [
   ['kube_pod_container_status_restarts_total', OF_A_CONTAINER],
   ['kube_pod_container_status_ready', OF_A_CONTAINER],
@@ -27,7 +27,7 @@ export const OF_KUBERNETES: readonly (readonly [string, readonly string[]])[] = 
   ['container_memory_working_set_bytes', OF_A_CONTAINER],
 ]
 
-/** Every name that may stand in a query, with the labels it has: what we export, what rules record. */
+/** Every name allowed in a query, with its labels: exported metrics and recording rules. */
 export const catalogue: ReadonlyMap<string, readonly string[]> = new Map([
   ...exported(),
   ...OF_PROMETHEUS,
@@ -40,7 +40,7 @@ export const catalogue: ReadonlyMap<string, readonly string[]> = new Map([
   }),
 ])
 
-/** Names of ours, without those that histograms make of theirs. */
+/** Names of our metrics, without the suffixed names of histograms. */
 export const ourMetrics: readonly string[] = createMetrics()
   .registry.getMetricsAsArray()
   .map(metric => metric.name)
@@ -51,7 +51,7 @@ type Entry = readonly [name: string, labels: readonly string[]]
 function exported(): Entry[] {
   const { registry } = createMetrics()
   return registry.getMetricsAsArray().flatMap(({ name }): Entry[] => {
-    // The library's type of a metric says nothing of its labels; a histogram alone has bounds.
+    // The library's types hide the labels; only a histogram has bounds.
     const metric = registry.getSingleMetric(name) as unknown as {
       labelNames: string[]
       upperBounds?: unknown

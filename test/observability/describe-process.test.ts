@@ -14,7 +14,7 @@ afterAll(() => certificates.remove())
 
 const { upstream, redis, keyService, console } = consoleConfig({})
 const DAY_SECONDS = 86_400
-/** What openssl was asked for when these were made. */
+/** Expiry that openssl was given for these certificates. */
 const IN_TWO_DAYS = Date.now() / 1000 + 2 * DAY_SECONDS
 
 async function expiries(planes: readonly string[], settings: object): Promise<Record<string, number>> {
@@ -24,10 +24,10 @@ async function expiries(planes: readonly string[], settings: object): Promise<Re
   return Object.fromEntries(values.map(({ labels, value }) => [labels['purpose'], value]))
 }
 
-describe('an operator sees when a certificate will expire', () => {
+describe('the expiry of a certificate is exposed', () => {
   const { caFile, clientCertFile: certFile, clientKeyFile: keyFile } = certificates
 
-  test('each that is configured, in seconds since the epoch, and no other', async () => {
+  test('for each configured one, in seconds since the epoch, and no other', async () => {
     const found = await expiries(['gateway'], {
       upstream: { ...upstream, tls: { caFile, certFile, keyFile } },
       redis: { ...redis, url: 'rediss://r:6380', caFile },
@@ -44,14 +44,14 @@ describe('an operator sees when a certificate will expire', () => {
     expect(await expiries(['gateway'], {})).toEqual({})
   })
 
-  test('whatever kind of Redis there is', async () => {
+  test('for every kind of Redis', async () => {
     const found = await expiries(['gateway'], {
       redis: { ...redis, sentinel: { name: 'p', urls: ['rediss://s'] }, caFile },
     })
     expect(Object.keys(found)).toEqual(['redis_ca'])
   })
 
-  test('the console has none of the upstream’s', async () => {
+  test('but the console exposes none of the upstream’s', async () => {
     const found = await expiries(['console'], {
       upstream: { ...upstream, tls: { caFile } },
       redis: { ...redis, url: 'rediss://r:6380', caFile },
@@ -60,7 +60,7 @@ describe('an operator sees when a certificate will expire', () => {
     expect(Object.keys(found).sort()).toEqual(['oidc_ca', 'redis_ca'])
   })
 
-  test('of a bundle of authorities the last one counts, of a chain that is shown the first', async () => {
+  test('as the last expiry of a bundle of authorities, and the first of a certificate chain', async () => {
     const bundle = join(temporaryDirectory(), 'bundle.pem')
     const first = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=old']
     execFileSync('openssl', [...first, '-keyout', '/dev/null', '-out', bundle], { stdio: 'ignore' })
@@ -72,14 +72,14 @@ describe('an operator sees when a certificate will expire', () => {
     expect(Math.abs((found['upstream_client'] ?? 0) - IN_TWO_DAYS + DAY_SECONDS)).toBeLessThan(120)
   })
 
-  test('a file that is no certificate shows nothing: where it is used it is complained of', async () => {
+  test('but not for an invalid file, which the part that uses it reports', async () => {
     for (const file of [keyFile, '/nowhere'])
       expect(await expiries(['gateway'], { upstream: { ...upstream, tls: { caFile: file } } })).toEqual({})
   })
 })
 
-describe('a process shows what it runs and nothing else', () => {
-  test('each part brings its own metrics, and they stand nowhere else', async () => {
+describe('a process exposes the metrics of its parts', () => {
+  test('and no others', async () => {
     const namesOf = async (...parts: Parameters<typeof createMetrics>[0] & object) =>
       (await createMetrics(parts).registry.getMetricsAsJSON()).map(metric => metric.name)
     const gateway = await namesOf('gateway', 'redis', 'changes')
@@ -103,7 +103,7 @@ describe('a process shows what it runs and nothing else', () => {
     expect(await namesOf('gateway')).not.toContain('postern_key_invalidation_connected')
   })
 
-  test('what is counted in a part that does not run is shown to nobody, and breaks nothing', async () => {
+  test('and counting in a part that does not run has no effect', async () => {
     const metrics = createMetrics(['gateway'])
     metrics.redisUp.set(1)
     metrics.keyOperations.inc({ operation: 'issue', outcome: 'ok' })

@@ -44,7 +44,7 @@ const scrape = async ({ urls }: Listening) => {
   const response = await fetch(`${urls.ops}/metrics`)
   return { type: response.headers.get('content-type'), text: await response.text() }
 }
-/** Names and labels of what is shown, without values and what stands behind them. */
+/** Names and labels of the exposed series, without values and exemplars. */
 const seriesOf = (text: string) =>
   new Set(
     text
@@ -54,7 +54,7 @@ const seriesOf = (text: string) =>
   )
 
 describe('with exemplars', () => {
-  test('a duration shows a trace in which such a request can be looked at, if it was recorded', async () => {
+  test('a duration has the trace id of a request, if its trace was recorded', async () => {
     const { type, text } = await scrape(gateway)
     expect(type).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8')
     expect(text).toMatch(/\n# EOF\n$/)
@@ -81,7 +81,7 @@ describe('with exemplars', () => {
           return found.length > 0 ? found : null
         })
         expect(exemplar?.labels).toEqual({ trace_id: RECORDED })
-        // Prometheus shows the exemplars of a scrape before its samples.
+        // Prometheus returns the exemplars of a scrape before its samples.
         const [series] = await until('it has the samples, too', async () => {
           const now = Date.now() / 1000
           const expr = 'sum(postern_http_requests_total{route="workspace",code="200"})'

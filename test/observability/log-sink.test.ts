@@ -2,7 +2,7 @@ import { Writable } from 'node:stream'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LogSink } from '../../src/observability/log-sink.ts'
 
-/** A reader that takes one write each time `take` is called. */
+/** A reader that accepts one write at each call of `take`. */
 class Reader extends Writable {
   readonly lines: string[] = []
   #take: (() => void) | null = null
@@ -33,13 +33,13 @@ function write(...lines: string[]): void {
   for (const line of lines) sink.write(`${line}\n`)
 }
 
-/** Until the batch of this turn of the event loop is written. */
+/** Waits until the batch of this turn of the event loop is written. */
 function turn(): Promise<void> {
   return new Promise(resolve => setImmediate(resolve))
 }
 
 describe('lines for a stalled reader', () => {
-  test('are buffered while there is room, and dropped and counted from then on', async () => {
+  test('are buffered while there is room, then dropped and counted', async () => {
     write('1234', '1234', '5', '6')
     await turn()
     expect([reader.writableLength, dropped]).toEqual([10, 2])
@@ -78,7 +78,7 @@ test('lines within one batch are written in one call', async () => {
   expect(reader.lines).toEqual(['1\n2\n3\n'])
 })
 
-test('a closed output ends nothing: later lines are dropped and counted', () => {
+test('a closed output does not end the process: later lines are dropped and counted', () => {
   reader.emit('error', new Error('EPIPE'))
   write('lost')
   expect([reader.writableLength, dropped]).toEqual([0, 1])
@@ -88,7 +88,7 @@ test('flush waits until all lines are written, but no longer than its deadline',
   write('1')
   const taken = sink.flush(60_000)
   reader.take()
-  // Node hands on what comes next, the empty write that was waited with, in a later turn.
+  // Node passes on the next write, the empty one of `flush`, in a later turn.
   await turn()
   reader.take()
   await taken

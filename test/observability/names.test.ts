@@ -2,12 +2,14 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { settings } from '../../src/config/settings.ts'
 import { catalogue, OF_KUBERNETES, ourMetrics, TARGET_LABELS } from './catalogue.ts'
-import { BOARDS, fileOf, textOf } from './dashboards/boards.ts'
+import { DASHBOARDS, fileOf, textOf } from './dashboards/dashboards.ts'
 import { partsOf } from './promql.ts'
 import { alerts, RUNBOOK_FILES, recordings, rules } from './rule-files.ts'
 
-const panels = BOARDS.flatMap(board =>
-  board.rows.flatMap(row => row.panels.map(panel => ({ ...panel, where: `${board.title} › ${row.title}` }))),
+const panels = DASHBOARDS.flatMap(dashboard =>
+  dashboard.rows.flatMap(row =>
+    row.panels.map(panel => ({ ...panel, where: `${dashboard.title} › ${row.title}` })),
+  ),
 )
 const queries = [
   ...rules.map(({ record, alert, expr }) => ({ where: record ?? alert ?? '', expr, legend: '' })),
@@ -24,7 +26,7 @@ const anchors = runbooks.flatMap(({ name, text }) =>
   [...text.matchAll(/^### (.+)$/gm)].map(([, heading = '']) => `${name}#${heading.toLowerCase()}`),
 )
 
-describe('exporter, rules and dashboards speak of the same things', () => {
+describe('metrics, rules and dashboards use the same names', () => {
   test.each(queries.map(query => [query.where, query]))('%s', (_, { expr, legend }) => {
     const { selectors, grouping } = partsOf(expr)
     expect(selectors.map(({ metric }) => metric).filter(name => !catalogue.has(name))).toEqual([])
@@ -37,7 +39,7 @@ describe('exporter, rules and dashboards speak of the same things', () => {
     expect([...grouping, ...shown].filter(label => !known.includes(label))).toEqual([])
   })
 
-  test('a legend shows only what its query groups by', () => {
+  test('a legend uses only labels by which its query groups', () => {
     const lost = panels.flatMap(({ title, queries: own }) =>
       own.filter(({ expr, legend }) => {
         const shown = [...legend.matchAll(/\{\{(.+?)\}\}/g)].map(([, label = '']) => label)
@@ -54,7 +56,7 @@ describe('exporter, rules and dashboards speak of the same things', () => {
     expect(ourMetrics.filter(name => !seen(name))).toEqual([])
   })
 
-  test('every metric of Kubernetes in the catalogue is used, and none is ours', () => {
+  test('every metric of Kubernetes in the catalogue is used, and is not one of Postern', () => {
     const names = OF_KUBERNETES.map(([name]) => name)
     expect(names.filter(name => !used.has(name) || name.startsWith('postern_'))).toEqual([])
   })
@@ -65,15 +67,17 @@ describe('exporter, rules and dashboards speak of the same things', () => {
 })
 
 describe('dashboards', () => {
-  test.each(BOARDS.map(board => [board.file, board] as const))(
+  test.each(DASHBOARDS.map(dashboard => [dashboard.file, dashboard] as const))(
     '%s.json is as described: npm run docs writes it',
-    (_, board) => {
-      expect(readFileSync(fileOf(board), 'utf8')).toBe(textOf(board))
+    (_, dashboard) => {
+      expect(readFileSync(fileOf(dashboard), 'utf8')).toBe(textOf(dashboard))
     },
   )
 
-  test.each(BOARDS.map(board => [board.file, JSON.parse(textOf(board)) as Dashboard] as const))(
-    '%s.json holds no data source of anybody’s, overlaps nowhere, and can be chosen by what is asked for',
+  test.each(
+    DASHBOARDS.map(dashboard => [dashboard.file, JSON.parse(textOf(dashboard)) as Dashboard] as const),
+  )(
+    '%s.json names no data source, has no overlapping panels, and has the expected variables',
     (_, { uid, panels: laid, templating, editable, schemaVersion }) => {
       expect([uid.startsWith('postern-'), editable, schemaVersion]).toEqual([true, false, 39])
       const names = templating.list.map(variable => variable.name)
@@ -94,7 +98,7 @@ describe('dashboards', () => {
     },
   )
 
-  test('no counter is drawn but by its rate, none over a window that is too short to be seen', () => {
+  test('counters are drawn only as rates, over windows that are long enough', () => {
     const counters = ourMetrics.filter(name => name.endsWith('_total'))
     for (const { expr } of panels.flatMap(({ queries: own }) => own)) {
       for (const name of counters.filter(counter => expr.includes(counter))) {

@@ -1,4 +1,4 @@
-/** A query taken apart as far as the tests need it; not a parser of PromQL. */
+/** The parts of a query that the tests need; not a full parser of PromQL. */
 export interface Selector {
   readonly metric: string
   /** Names of labels in its matchers. */
@@ -19,7 +19,7 @@ export function partsOf(expr: string): QueryParts {
   const grouping: string[] = []
   const selectors: Selector[] = []
   const rest = expr
-    // Texts first: a pattern may hold anything.
+    // Strings first, because they may contain any character.
     .replace(/"(?:[^"\\]|\\.)*"/g, '""')
     .replace(GROUPING, (_, labels: string) => {
       grouping.push(...labels.split(',').map(label => label.trim()))

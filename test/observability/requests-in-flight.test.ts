@@ -28,7 +28,7 @@ function found(workspaceId: string): Lookup {
   return { kind: 'found', grant, tier: 'memory' }
 }
 
-test('a request counts for its workspace from its lookup until its answer is handed over', () => {
+test('a request counts for its workspace from its lookup until Node has the whole response', () => {
   const counted = observer()
   const [one, other] = [counted.begin(request), counted.begin(request)]
   expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([2, 0])
@@ -41,7 +41,7 @@ test('a request counts for its workspace from its lookup until its answer is han
   expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([0, 0])
 })
 
-test('a request whose client left during its lookup is not counted for ever', () => {
+test('a request whose client disconnects during the lookup does not stay counted', () => {
   const counted = observer()
   const seen = counted.begin(request)
   counted.end(seen, response)

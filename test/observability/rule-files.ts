@@ -28,7 +28,7 @@ export const RUNBOOK_FILES: readonly string[] = filesIn(directory('../../helm/ru
 export const ALERT_TEST_FILES: readonly string[] = filesIn(directory('alerts'), '.test.yaml')
 
 export const rules: readonly Rule[] = RULE_FILES.flatMap(file => {
-  // promtool has the last word on their form.
+  // promtool checks their form.
   const { groups } = parse(readFileSync(file, 'utf8')) as { groups: { rules: Rule[] }[] }
   return groups.flatMap(group => group.rules)
 })

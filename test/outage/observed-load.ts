@@ -3,28 +3,28 @@ import type { Replica } from '../support/fleet.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
 import type { IssuedKey } from '../support/world.ts'
 
-/** As it came: `200`, or the code of the refusal. */
+/** One response: `200`, or the code of the denial. */
 export interface Seen {
   readonly key: string
   readonly replica: number
   readonly answer: string
-  /** When it was sent: since the epoch, ms. */
+  /** When the request was sent, in ms since the epoch. */
   readonly sentAtMs: number
   readonly tookMs: number
 }
 
-/** What stores were asked for. */
+/** Requests that the gateways sent to the stores. */
 export interface StoreRequests {
   readonly redis: number
   readonly keyService: number
 }
 
-/** Clients that ask one after another, at each gateway by itself, and write down what they saw. */
+/** Clients that send one request after another to each gateway and record the responses. */
 export class ObservedLoad {
   readonly seen: Seen[] = []
   readonly #replicas: readonly Replica[]
   readonly #pools: readonly Pool[]
-  /** Pieces that went out to the key service: a request each. */
+  /** Chunks sent to the key service: one per request. */
   #toKeyService = 0
 
   constructor(replicas: readonly Replica[]) {
@@ -56,7 +56,7 @@ export class ObservedLoad {
     return (await Promise.all(asked)).flat()
   }
 
-  /** A client with the warm keys and one with the cold ones at each gateway, each cold key once, until those are through. */
+  /** One client with warm keys and one with cold keys at each gateway; ends when each cold key has been used once. */
   async run(warm: readonly IssuedKey[], cold: readonly IssuedKey[], pauseMs: number): Promise<Seen[]> {
     const before = this.seen.length
     await Promise.all(this.#replicas.map((_, replica) => this.#runAt(replica, warm, cold, pauseMs)))
@@ -86,7 +86,7 @@ export class ObservedLoad {
     await asking
   }
 
-  /** Since they were started. */
+  /** Totals since the gateways started. */
   async storeRequests(): Promise<StoreRequests> {
     const scraped = await Promise.all(this.#replicas.map(({ urls }) => scrape(urls.ops)))
     const commands = scraped.map(metrics => sumOf(metrics, 'postern_redis_commands_total'))
@@ -99,7 +99,7 @@ export class ObservedLoad {
   }
 }
 
-/** The line of figures that stands at the end of each fault. */
+/** Prints the figures of one fault. */
 export function report(
   name: string,
   seen: readonly Seen[],
@@ -109,11 +109,11 @@ export function report(
   const wrong = wrongOf(seen).length
   const slow = slowOf(seen, more.slowMs).length
   process.stdout.write(
-    `\n${name}: ${seen.length} requests, ${wrong} wrong, ${failed} failed, ${slow} waited for a deadline; well again after ${Math.round(more.recoveredMs)} ms; asked of Redis ${more.stores.redis}, of the key service ${more.stores.keyService}\n`,
+    `\n${name}: ${seen.length} requests, ${wrong} wrong, ${failed} failed, ${slow} delayed by a timeout; recovered after ${Math.round(more.recoveredMs)} ms; requests to Redis ${more.stores.redis}, to the key service ${more.stores.keyService}\n`,
   )
 }
 
-/** Of keys that are all good: whatever says that one is not, or nothing at all. */
+/** For valid keys: responses that call a key invalid, and missing responses. */
 export function wrongOf(seen: readonly Seen[]): Seen[] {
   return seen.filter(({ answer }) => answer !== '200' && answer !== 'key_store_unavailable')
 }

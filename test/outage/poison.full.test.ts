@@ -14,30 +14,30 @@ const GOOD = Array.from({ length: 20 }, (_, number) => digestNo(number))
 const RECORD = encodeRecord(recordOf(), POISON, null)
 const ROUNDS = 10
 
-/** What a broken row of the key service may look like from here. */
+/** Forms in which a broken row of the key service may arrive. */
 const ROWS: [what: string, answer: (response: ServerResponse) => void][] = [
   ['a fault', response => answer(response, 500, '{"code":"internal_error"}')],
   ['nulls', response => answer(response, 200, RECORD.replace('"ws_1"', 'null'))],
   ['another type', response => answer(response, 200, RECORD.replace(/"scopes":\[[^\]]*\]/, '"scopes":7'))],
-  ['a schema of the future', response => answer(response, 200, RECORD.replace('"v":1', '"v":9'))],
+  ['an unknown schema version', response => answer(response, 200, RECORD.replace('"v":1', '"v":9'))],
   [
-    'a day that does not exist',
+    'an impossible date',
     response =>
       answer(response, 200, RECORD.replace(/"expiresAt":"[^"]*"/, '"expiresAt":"2026-02-31T00:00:00Z"')),
   ],
   ['a megabyte', response => answer(response, 200, `{"id":"${'x'.repeat(1_000_000)}"}`)],
-  ['half of its text', response => answer(response, 200, RECORD.slice(0, 40))],
+  ['a truncated record', response => answer(response, 200, RECORD.slice(0, 40))],
 ]
 
 test.each(ROWS)(
-  'a key of which the key service says %s is not known, and costs no other key anything',
+  'a key for which the key service returns %s is "unknown", and does not affect other keys',
   async (what, broken) => {
     const keyService = await ScriptedKeyService.start()
     keyService.script = (request, response) => {
       if (request.url?.endsWith(POISON) === true) broken(response)
       else keyService.byTheContract(request, response)
     }
-    // Without a time to live everything is asked for each time: no memory helps.
+    // With a TTL of 0 every request causes a lookup.
     const config = keyStoreConfig({
       keyServiceUrl: keyService.url,
       ttlSeconds: 0,
@@ -65,7 +65,7 @@ test.each(ROWS)(
     }
     const failed = others.filter(kind => kind !== 'found').length
     process.stdout.write(
-      `\nkey service poisoned by ${what}: ${others.length} lookups of other keys, ${failed} failed; ${poisoned.length} of the poisoned one, ${new Set(poisoned).size === 1 ? poisoned[0] : 'not all alike'}; asked of the key service ${keyService.requests.length}\n`,
+      `\nkey service poisoned by ${what}: ${others.length} lookups of other keys, ${failed} failed; ${poisoned.length} of the poisoned one, ${new Set(poisoned).size === 1 ? poisoned[0] : 'different results'}; requests to the key service ${keyService.requests.length}\n`,
     )
     expect(failed).toBe(0)
     expect(new Set(poisoned)).toEqual(new Set(['unknown']))

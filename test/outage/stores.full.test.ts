@@ -9,9 +9,9 @@ import { ObservedLoad, report, type Seen, slowOf, wrongOf } from './observed-loa
 
 const REDIS_TIMEOUT_MS = 400
 const KEY_SERVICE_TIMEOUT_MS = 700
-/** Whoever took so long has waited for the nearest deadline. */
+/** A request that took this long waited for the shortest timeout. */
 const SLOW_MS = REDIS_TIMEOUT_MS * 0.9
-/** `redis.circuit.failures` and `keyService.circuit.failures`, as they are by default. */
+/** Defaults of `redis.circuit.failures` and `keyService.circuit.failures`. */
 const FAILURES = 5
 const REPLICAS = 2
 const SETTINGS = {
@@ -34,12 +34,12 @@ interface Outage {
   readonly cold?: () => Promise<IssuedKey[]>
   readonly fault: () => unknown
   readonly mend: () => unknown
-  /** What `/readyz` says of the parts while it lasts. */
+  /** Expected `/readyz` during the fault. */
   readonly degraded?: Readonly<Record<string, string>>
   readonly pauseMs?: number
 }
 
-/** Breaks something under load, mends it, and prints what it cost. */
+/** Causes a fault under load, repairs it, and prints what it cost. */
 async function suffer(outage: Outage): Promise<Seen[]> {
   const { name, fault, mend, pauseMs = 15 } = outage
   await fleet.untilHealthy()
@@ -71,7 +71,7 @@ async function suffer(outage: Outage): Promise<Seen[]> {
   }
 }
 
-/** Green all the while, and with the name of what is not well. */
+/** `/readyz` stays 200 and names what is degraded. */
 async function untilDegraded(opsUrl: string, parts: Readonly<Record<string, string>>): Promise<void> {
   await until(`/readyz names ${JSON.stringify(parts)}`, async () => {
     const response = await fetch(`${opsUrl}/readyz`)
@@ -96,7 +96,7 @@ async function openTiers(): Promise<number> {
 }
 
 describe('Redis', () => {
-  test('refuses connections: every key is served, new ones by the key service', {
+  test('that refuses connections: every key is served, new ones by the key service', {
     timeout: 60_000,
   }, async () => {
     const seen = await suffer({
@@ -109,21 +109,23 @@ describe('Redis', () => {
     expectFewSlow(seen, FAILURES)
   })
 
-  test('is frozen: a few lookups wait for the deadline, and none after them', {
+  test('that is frozen delays a few lookups by the timeout, and none after those', {
     timeout: 60_000,
   }, async () => {
     const seen = await suffer({
       name: 'Redis frozen',
       fault: () => fleet.redis.freeze(),
       mend: () => fleet.redis.thaw(),
-      // Nobody asks it any more once nothing is heard from it: the key service says what is true.
+      // Without heartbeats, lookups skip Redis and go to the key service.
       degraded: { changes: 'disconnected', keyService: 'on' },
     })
     expect(failedOf(seen)).toEqual([])
     expectFewSlow(seen, FAILURES)
   })
 
-  test('is busy with one command for seconds: the same', { timeout: 60_000 }, async () => {
+  test('that is busy with one command for seconds delays a few lookups by the timeout, and none after those', {
+    timeout: 60_000,
+  }, async () => {
     let busy: Promise<unknown> = Promise.resolve()
     const script = `
       local function now() local time = redis.call('TIME'); return time[1] * 1000 + time[2] / 1000 end
@@ -141,12 +143,12 @@ describe('Redis', () => {
     expectFewSlow(seen, FAILURES)
   })
 
-  test('takes commands and answers none, while changes are heard: the breaker alone is what helps', {
+  test('that accepts commands without replying, while heartbeats still arrive: the circuit breaker opens', {
     timeout: 60_000,
   }, async () => {
     let opened = 0
     const seen = await suffer({
-      name: 'commands to Redis swallowed',
+      name: 'Redis without replies',
       fault: () => {
         for (const { toRedis } of fleet.replicas) toRedis.hold('forth', link => !link.isSubscriber)
       },
@@ -164,7 +166,9 @@ describe('Redis', () => {
     expect(opened).toBe(REPLICAS)
   })
 
-  test('has no place for another client: the same as if it were gone', { timeout: 60_000 }, async () => {
+  test('that rejects new clients (maxclients) is handled like one that is down', {
+    timeout: 60_000,
+  }, async () => {
     const { admin } = fleet.redis
     const seen = await suffer({
       name: 'Redis with maxclients reached',
@@ -179,7 +183,7 @@ describe('Redis', () => {
     expect(failedOf(seen)).toEqual([])
   })
 
-  test('evicts whatever it is given: keys that it does not know any more are not unknown', {
+  test('that evicts records does not make their keys unknown', {
     timeout: 60_000,
   }, async () => {
     const { admin } = fleet.redis
@@ -188,7 +192,7 @@ describe('Redis', () => {
       fault: async () => {
         await admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
         await admin.config('SET', 'maxmemory', '1mb')
-        await until('all is evicted', async () => (await admin.dbsize()) === 0)
+        await until('every record is evicted', async () => (await admin.dbsize()) === 0)
       },
       mend: async () => {
         await admin.config('SET', 'maxmemory', '0')
@@ -200,28 +204,28 @@ describe('Redis', () => {
 
   test.each([
     [
-      'for want of memory',
+      'because its memory is full',
       () => fleet.redis.admin.config('SET', 'maxmemory', '1'),
       () => fleet.redis.admin.config('SET', 'maxmemory', '0'),
     ],
     [
-      'while writing clients are paused',
+      'because writing clients are paused',
       () => fleet.redis.admin.call('CLIENT', 'PAUSE', '60000', 'WRITE'),
       () => fleet.redis.admin.call('CLIENT', 'UNPAUSE'),
     ],
     [
-      'because it was made the replica of somebody who is gone',
+      'because it is the replica of an unreachable server',
       () => fleet.redis.admin.call('REPLICAOF', '127.0.0.1', '1'),
       () => fleet.redis.admin.call('REPLICAOF', 'NO', 'ONE'),
     ],
   ])(
-    'takes no writes %s: it is read, and keys that were issued meanwhile work at once',
+    'that rejects writes %s is still read, and newly issued keys work at once',
     {
       timeout: 60_000,
     },
     async (why, fault, mend) => {
       const seen = await suffer({
-        name: `Redis takes no writes ${why}`,
+        name: `Redis rejects writes ${why}`,
         fault,
         mend,
         cold: () => fleet.issue(60),
@@ -230,7 +234,7 @@ describe('Redis', () => {
     },
   )
 
-  test('holds records that nobody can read: each costs a lookup at the key service, and no other key anything', {
+  test('with unreadable records: each costs a lookup at the key service, and other keys are unaffected', {
     timeout: 60_000,
   }, async () => {
     const { admin } = fleet.redis
@@ -248,7 +252,7 @@ describe('Redis', () => {
         const keys = await fleet.issue(30)
         for (const [index, { secret }] of keys.entries()) {
           const name = redisKeyOf(digestOf(secret))
-          const record = await until('the record is there', () => admin.get(name))
+          const record = await until('the record is in Redis', () => admin.get(name))
           await admin.set(name, corrupt[index % corrupt.length]?.(record) ?? '')
         }
         return keys
@@ -260,7 +264,7 @@ describe('Redis', () => {
     expect(failedOf(seen)).toEqual([])
   })
 
-  test('cuts those who hear too slowly, and loses what it had for them: no revocation is lost for that', {
+  test('that disconnects slow subscribers and drops their messages loses no revocation', {
     timeout: 60_000,
   }, async () => {
     const { admin } = fleet.redis
@@ -279,16 +283,16 @@ describe('Redis', () => {
         const load = new ObservedLoad(fleet.replicas)
         for (const key of keys) {
           await load.askAll([key])
-          // Far more at once than the 16 KiB that Redis keeps for each client beside the limit, and the change right behind it.
+          // Far more than the 16 KiB per client that Redis buffers in addition to the limit, followed by the change.
           const burst = admin.multi()
-          for (let beat = 0; beat < 1_000; beat++) {
+          for (let count = 0; count < 1_000; count++) {
             burst.publish('postern:keys:changed', JSON.stringify({ beat: 'burst', at: Date.now() }))
           }
           await burst.exec()
           await fleet.revoke(key)
           revoked.push(key)
           await until(
-            'every gateway refuses it',
+            'every gateway rejects the key',
             async () => {
               const answers = await load.askAll([key])
               return answers.every(({ answer }) => answer === 'key_revoked')
@@ -309,25 +313,25 @@ describe('Redis', () => {
 })
 
 describe('the key service', () => {
-  /** Keys that are in the database and nowhere else. */
+  /** Keys that are in the database and not in Redis. */
   async function unknownToRedis(count: number): Promise<IssuedKey[]> {
     const keys = await fleet.issue(count)
     for (const { secret } of keys) {
       const name = redisKeyOf(digestOf(secret))
-      await until('the record is there', async () => (await fleet.redis.admin.exists(name)) === 1)
+      await until('the record is in Redis', async () => (await fleet.redis.admin.exists(name)) === 1)
       await fleet.redis.admin.del(name)
     }
     return keys
   }
 
-  test('swallows what it is asked: known keys are served, of others it is said that nobody can tell, and soon at once', {
+  test('that does not respond: known keys are served, others get 503, soon without delay', {
     timeout: 60_000,
   }, async () => {
     const hidden = await unknownToRedis(60)
     const known = await fleet.issue(40)
     const mixed = hidden.flatMap((key, index) => [key, ...known.slice(index, index + 1)])
     const seen = await suffer({
-      name: 'key service black-holed',
+      name: 'key service without responses',
       cold: async () => mixed,
       fault: () => {
         for (const { toKeyService } of fleet.replicas) toKeyService.hold('forth')
@@ -343,7 +347,7 @@ describe('the key service', () => {
     expectFewSlow(seen, FAILURES)
   })
 
-  test('is frozen with all of the console: gateways are deaf, and serve from Redis what it knows', {
+  test('frozen together with the console: gateways are disconnected and serve the records in Redis', {
     timeout: 60_000,
   }, async () => {
     const seen = await suffer({
@@ -354,15 +358,15 @@ describe('the key service', () => {
       pauseMs: 25,
     })
     expect(failedOf(seen)).toEqual([])
-    // A lookup of a warm key and one of a cold one wait together, and fail at one moment.
+    // Lookups of a warm key and a cold one can wait together and fail together.
     expectFewSlow(seen, FAILURES * 2)
   })
 })
 
 describe.each([
-  { staleSeconds: 5, what: 'a key that was good is used for as long as it may be, and no longer' },
-  { staleSeconds: 0, what: 'no key is used that was not verified within the second' },
-])('both are gone, with a stale bound of $staleSeconds s', ({ staleSeconds, what }) => {
+  { staleSeconds: 5, what: 'a verified key is accepted until the stale limit, and no longer' },
+  { staleSeconds: 0, what: 'no key is accepted that was not verified within the last second' },
+])('Redis and the key service both down, with a stale limit of $staleSeconds s', ({ staleSeconds, what }) => {
   let own: Fleet
   beforeAll(async () => {
     own = await Fleet.start(1, {
@@ -374,12 +378,12 @@ describe.each([
   }, 60_000)
   afterAll(() => own.stop())
 
-  test(`${what}; an expiry holds all the while`, { timeout: 60_000 }, async () => {
+  test(`${what}; expiry always applies`, { timeout: 60_000 }, async () => {
     const [lasting, ending] = await own.issue(2)
     if (lasting === undefined || ending === undefined) throw new Error('Two keys were issued')
     const expiresAtMs = await own.endSoon(ending, 2)
     const load = new ObservedLoad(own.replicas)
-    await until('both are served', async () => {
+    await until('both keys are served', async () => {
       const answers = await load.askAll([lasting, ending])
       return answers.every(({ answer }) => answer === '200')
     })
@@ -415,12 +419,12 @@ describe.each([
     const of = (key: IssuedKey) => seen.filter(each => each.key === key.id)
     expect(wrongOf(of(lasting))).toEqual([])
     const served = of(lasting).filter(({ answer }) => answer === '200')
-    // Trusted for a second while deaf, which takes a second to notice; then stale for as long as may be.
+    // Trusted for up to a second while disconnected, which takes a second to notice; then stale up to the limit.
     const boundMs = Math.max(2, staleSeconds) * 1000
     expect(served.filter(({ sentAtMs }) => sentAtMs > goneAtMs + boundMs)).toEqual([])
     expect(served.some(({ sentAtMs }) => sentAtMs > goneAtMs + 3_000)).toBe(staleSeconds > 3)
     expect(of(lasting).at(-1)?.answer).toBe('key_store_unavailable')
-    // Of the other one: good until its expiry, then expired or not to be told, and never good.
+    // The other key is accepted until its expiry; afterwards it is expired or unavailable, and never accepted.
     const late = of(ending).filter(({ sentAtMs }) => sentAtMs >= expiresAtMs)
     expect(late.filter(({ answer }) => !['key_expired', 'key_store_unavailable'].includes(answer))).toEqual(
       [],

@@ -9,9 +9,9 @@ import { has, VARNISH } from '../support/tools.ts'
 import { type Temper, Varnish } from '../support/varnish.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
-/** What an upstream may say that a shared cache would take for leave to keep an answer. */
+/** Upstream header fields that a shared cache could take as permission to store a response. */
 const INVITATIONS: readonly (readonly [string, readonly string[]])[] = [
-  ['nothing of caching', []],
+  ['no cache fields', []],
   ['public', ['Cache-Control: public, max-age=3600']],
   ['s-maxage', ['Cache-Control: s-maxage=3600']],
   ['must-revalidate', ['Cache-Control: max-age=3600, must-revalidate']],
@@ -34,7 +34,7 @@ describe.skipIf(!has(VARNISH)).each<Temper>(['careful', 'greedy'])('behind a %s 
     await world.stop()
   })
 
-  /** In an order in which each would get what was kept of the one before. */
+  /** An order in which each request could get the stored response of the one before. */
   async function askAll(path: string, keys: readonly IssuedKey[]): Promise<(readonly [number, string])[]> {
     const [first, second] = keys.map(key => key.secret)
     const answers = []
@@ -47,7 +47,7 @@ describe.skipIf(!has(VARNISH)).each<Temper>(['careful', 'greedy'])('behind a %s 
   }
 
   test.each(INVITATIONS)(
-    'no answer is given to another key than it was made for, where the upstream says %s',
+    'no response is served to another key if the upstream sends %s',
     async (_, lines) => {
       const [own, other] = [`ws_${randomUUID()}`, `ws_${randomUUID()}`]
       const keys = [await world.issue({ workspaceId: own }), await world.issue({ workspaceId: other })]
@@ -60,9 +60,9 @@ describe.skipIf(!has(VARNISH)).each<Temper>(['careful', 'greedy'])('behind a %s 
         [200, own],
         [404, 'not_found'],
       ])
-      // What is the key's own was asked for each time.
+      // Responses about the key itself are requested every time.
       expect(world.upstream.requests).toHaveLength(2)
-      // One address, another answer for each.
+      // One URL, a different response for each key.
       expect(await askAll('/api/v1/auth', keys)).toEqual([
         [200, own],
         [200, other],
@@ -73,7 +73,7 @@ describe.skipIf(!has(VARNISH)).each<Temper>(['careful', 'greedy'])('behind a %s 
     },
   )
 
-  test('an address that looks like a file’s is none, and nothing of the refusal is kept', async () => {
+  test('a path that looks like a file is no route, and its rejection is not stored', async () => {
     const { secret } = await world.issue({ workspaceId: 'ws_1' })
     world.upstream.reset()
     for (const path of ['/files/x.css', '.css', '/x.js', ';x.css']) {
@@ -86,7 +86,7 @@ describe.skipIf(!has(VARNISH)).each<Temper>(['careful', 'greedy'])('behind a %s 
 })
 
 test.skipIf(!has(VARNISH))(
-  'a greedy Varnish would keep such answers, were they the upstream’s own',
+  'a greedy Varnish would store such responses if they came from the upstream directly',
   async () => {
     const directory = mkdtempSync(join(tmpdir(), 'postern-varnish-'))
     const upstream = await RecordingUpstream.start()

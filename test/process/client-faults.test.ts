@@ -8,7 +8,7 @@ import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 const WORKSPACE = '/api/v1/workspaces/ws_1'
 const FILES = `${WORKSPACE}/files?limit=9`
-/** Fewer than there are connections to the upstream: each has one to itself. */
+/** Fewer than the connections to the upstream, so that each request has its own. */
 const LEAVING = 100
 const RESETS = 1_000
 
@@ -48,50 +48,53 @@ async function expectServed(): Promise<void> {
 
 async function expectNoErrors(): Promise<void> {
   expect(await count('postern_http_requests_total', 'code="5')).toBe(0)
-  // A warning may be of Redis, which a busy machine keeps from answering in time; a fault of ours is an error.
+  // Warnings may come from Redis on a loaded machine; a defect in the gateway is logged as an error.
   expect(gateway.process.log.filter(line => Number(line['level']) >= 50)).toEqual([])
 }
 
-/** Everybody leaves; how long it takes until the upstream is rid of the last. */
+/** Disconnects all clients. @returns the time until the upstream requests are cancelled */
 async function leave(clients: readonly RawClient[], phase: string): Promise<void> {
   const endedBefore = world.upstream.ended
   const leftAtMs = performance.now()
-  // A connection that is only closed cannot be told from one that is half-closed and waits for its answer.
+  // A closed connection cannot be distinguished from a half-closed one that waits for its response.
   for (const client of clients) client.socket.resetAndDestroy()
-  await until('the upstream is rid of all', () => world.upstream.ended >= endedBefore + clients.length)
+  await until(
+    'the upstream connections are closed',
+    () => world.upstream.ended >= endedBefore + clients.length,
+  )
   const freedMs = Math.round(performance.now() - leftAtMs)
   world.upstream.hold = () => undefined
   world.upstream.answer = () => jsonAnswer(200, '{"id":"ws_1"}')
   await until(
-    'all are counted',
+    'all requests are counted',
     async () => (await count('postern_http_client_aborts_total', `phase="${phase}"`)) === clients.length,
   )
   await expectServed()
   process.stdout.write(
-    `${clients.length} clients that leave (${phase}): the upstream was rid of them after ${freedMs} ms, ` +
-      `upstream requests ${world.upstream.requests.length}, answers counted as failed 0\n`,
+    `${clients.length} clients that disconnect (${phase}): upstream requests cancelled after ${freedMs} ms, ` +
+      `upstream requests ${world.upstream.requests.length}, responses counted as failed 0\n`,
   )
   expect(world.upstream.requests.length).toBe(clients.length + 1)
 }
 
-test('clients that leave before the upstream answers take their requests with them, and are nobody’s failure', async () => {
+test('clients that disconnect before the upstream responds cancel their requests, and count as no failure', async () => {
   world.upstream.hold = () => new Promise(() => {})
   const clients = Array.from({ length: LEAVING }, () => ask(get(WORKSPACE, key.secret)))
-  await until('all are asked for', () => world.upstream.requests.length === LEAVING)
+  await until('every request has reached the upstream', () => world.upstream.requests.length === LEAVING)
   await leave(clients, 'waiting')
   await expectNoErrors()
 })
 
-test('clients that leave in the middle of an answer stop it, and are nobody’s failure', async () => {
+test('clients that disconnect during a response cancel it, and count as no failure', async () => {
   world.upstream.answer = () =>
     `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"${'x'.repeat(1000)}`
   const clients = Array.from({ length: LEAVING }, () => ask(get(WORKSPACE, key.secret)))
-  await until('all answers have begun', () => clients.every(client => client.received.length > 10))
+  await until('every response has begun', () => clients.every(client => client.received.length > 10))
   await leave(clients, 'streaming')
   await expectNoErrors()
 })
 
-test('connections that are reset in the middle of a head leave no trace but themselves', async () => {
+test('connections that are reset in the middle of a head leave nothing behind', async () => {
   const request = get(WORKSPACE, key.secret)
   for (let sent = 0; sent < RESETS; sent += 50) {
     const clients = Array.from({ length: 50 }, (_, index) =>
@@ -102,7 +105,7 @@ test('connections that are reset in the middle of a head leave no trace but them
         ({ socket }) =>
           new Promise<void>(resolve => {
             socket.once('close', resolve)
-            // Once it is connected and its bytes are out, it is reset and not closed.
+            // Reset instead of closed, once connected and the bytes are sent.
             if (socket.connecting) socket.once('connect', () => setImmediate(() => socket.resetAndDestroy()))
             else socket.resetAndDestroy()
           }),
@@ -111,13 +114,13 @@ test('connections that are reset in the middle of a head leave no trace but them
   }
   await expectServed()
   expect(world.upstream.requests).toHaveLength(1)
-  // Lines come in the order of what they tell: none was written before this one.
+  // The log is in order: no such line was written before this one.
   await gateway.process.logged(line => line['msg'] === 'request')
   expect(gateway.process.log.filter(line => line['msg'] === 'request')).toHaveLength(1)
   await expectNoErrors()
 })
 
-test('a head that comes byte by byte is read while its time lasts, and refused after it', async () => {
+test('a head that arrives byte by byte is accepted within the timeout and rejected after it', async () => {
   const prompt = new RawClient(gateway.urls.gateway)
   for (const byte of get(WORKSPACE, key.secret)) {
     prompt.send(byte)
@@ -136,7 +139,7 @@ test('a head that comes byte by byte is read while its time lasts, and refused a
   await expectServed()
 })
 
-test('a connection goes on after a refusal that left its bytes in order, and ends after one that did not', async () => {
+test('a connection stays open after a rejection with complete framing, and closes after one without', async () => {
   const client = new RawClient(gateway.urls.gateway)
   const refused: [string, number][] = [
     [get(WORKSPACE), 401],

@@ -12,10 +12,10 @@ import { startWorld, type World } from '../support/world.ts'
 const AUTH = '/api/v1/auth'
 const WORKSPACE = '/api/v1/workspaces/ws_1'
 const HOUR_S = 3600
-/** The shortest life that a key may have. */
+/** The shortest lifetime that a key may have. */
 const MINUTE_IN_DAYS = 1 / 1440
 
-/** A program whose wall clock a test sets while it runs. Its other clock, which only counts, is the machine's. */
+/** A program whose wall clock the test sets while it runs. Its monotonic clock is the machine's. */
 function steppedClock() {
   const file = `${temporaryDirectory()}/offset`
   const set = (offsetS: number) => writeFileSync(file, `${offsetS < 0 ? '' : '+'}${offsetS}s\n`)
@@ -37,7 +37,7 @@ async function world(): Promise<World> {
   return started
 }
 
-/** What libfaketime shares in memory bears the number of the process, which may come again, and outlives one that is killed. */
+/** libfaketime's shared memory is named after the process id, which may be reused, and survives a kill. */
 function stopAtEnd({ process: { child }, process: started }: Listening): void {
   onTestFinished(async () => {
     await started.stop()
@@ -48,12 +48,12 @@ function stopAtEnd({ process: { child }, process: started }: Listening): void {
 }
 
 describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
-  test('a key that has run out stays so, however far the clock is set back', async () => {
+  test('an expired key stays expired, however far the clock is set back', async () => {
     const { env, issue } = await world()
     const clock = steppedClock()
     const lasting = await issue()
     const short = await issue({ expiresInDays: MINUTE_IN_DAYS })
-    // By the gateway's clock most of its minute is over.
+    // By the gateway's clock most of the key's minute has passed.
     clock.set(54)
     const gateway = await startPostern('gateway', { ...env, ...clock.env })
     stopAtEnd(gateway)
@@ -62,14 +62,14 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
       return answer.status === 200 ? 200 : (JSON.parse(answer.body) as { code: string }).code
     }
     expect([await codeOf(short.secret), await codeOf(lasting.secret)]).toEqual([200, 200])
-    await until('the key has run out', async () => (await codeOf(short.secret)) === 'key_expired')
+    await until('the key has expired', async () => (await codeOf(short.secret)) === 'key_expired')
     for (const offsetS of [0, -300, -HOUR_S]) {
       clock.set(offsetS)
       expect([await codeOf(short.secret), await codeOf(lasting.secret)]).toEqual(['key_expired', 200])
     }
   })
 
-  test('a key runs out when the clock is set forward over its end', async () => {
+  test('a key expires when the clock is set forward past its expiry', async () => {
     const { env, issue } = await world()
     const clock = steppedClock()
     const gateway = await startPostern('gateway', { ...env, ...clock.env })
@@ -81,7 +81,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     expect(await codeOf()).toBe(401)
   })
 
-  test('an hour forth and back under load, no request fails, no deadline is missed, and the metric tells', {
+  test('setting it forth and back by an hour under load fails no request and no deadline, and the metric shows the skew', {
     timeout: 60_000,
   }, async () => {
     const { env, issue, upstream } = await world()
@@ -91,7 +91,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     stopAtEnd(gateway)
     const { secret } = await issue()
     const skew = () => scrapeOne(gateway.urls.ops, 'postern_clock_skew_seconds')
-    await until('it hears the console', async () => Math.abs(await skew()) < 1)
+    await until('it is connected to the console', async () => Math.abs(await skew()) < 1)
     const load = new KeepAliveLoad({
       clients: 8,
       target: () => gateway.urls.gateway,
@@ -110,7 +110,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
       })
       clock.set(offsetS)
       await load.reached(load.answered + 300)
-      // What waits is neither given up before its time nor after it, whatever the wall clock says.
+      // Pending requests time out neither early nor late, independent of the wall clock.
       release.resolve()
       expect((await held?.answers(1))?.[0]?.status).toBe(200)
       expect((await hanging?.answers(1))?.[0]?.status).toBe(504)
@@ -123,7 +123,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     expect({ wrong: load.wrong, failed: load.failed }).toEqual({ wrong: [], failed: [] })
   })
 
-  test('a console whose clock is set goes on: keys are issued and revoked, and every gateway hears of it', async () => {
+  test('a console whose clock is set keeps working: keys are issued and revoked, and every gateway is notified', async () => {
     const { env, redis } = await world()
     const clock = steppedClock()
     const console = await startPostern('console', {
@@ -152,7 +152,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
       clock.set(offsetS)
       const { key, secret } = await ask('/workspaces/ws_1/keys', '{"name":"a","scopes":["workspace:read"]}')
       expect(await statusOf(secret)).toBe(200)
-      await until('it is refused', async () => {
+      await until('the key is rejected', async () => {
         await ask(`/keys/${key.id}/revoke`)
         return (await statusOf(secret)) === 401
       })

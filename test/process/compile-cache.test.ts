@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writ
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, expect, test } from 'vitest'
-import { startWords } from '../support/start-words.ts'
+import { startArguments } from '../support/start-arguments.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
@@ -23,7 +23,7 @@ beforeEach(() => {
 })
 
 function start(...words: string[]) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [...startWords(checkout), ...words], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...startArguments(checkout), ...words], {
     cwd: checkout,
     env: { PATH: process.env['PATH'] },
     encoding: 'utf8',
@@ -37,15 +37,18 @@ function cached(): string[] {
     .map(entry => join(entry.parentPath, entry.name))
 }
 
-test('a start from sources keeps what it has compiled, and an edited source is compiled anew', () => {
-  expect(start('--help').stdout).toContain('the data plane')
-  expect(cached().length).toBeGreaterThan(100)
-  const program = join(checkout, 'src/cli/program.ts')
+test('a start from sources caches compiled code, and an edited source is compiled again', () => {
+  expect(start('gateway', '--help').stdout).toContain('the data plane')
+  expect(cached().length).toBeGreaterThan(60)
+  const program = join(checkout, 'src/cli/command-tree.ts')
   writeFileSync(program, readFileSync(program, 'utf8').replace('the data plane', 'the other plane'))
-  expect(start('--help')).toMatchObject({ status: 0, stdout: expect.stringContaining('the other plane') })
+  expect(start('gateway', '--help')).toMatchObject({
+    status: 0,
+    stdout: expect.stringContaining('the other plane'),
+  })
 })
 
-test('damaged files of it change nothing', () => {
+test('damaged cache files change nothing', () => {
   const expected = start('--help')
   for (const file of cached()) writeFileSync(file, readFileSync(file).fill(0xa5, 40))
   expect(start('--help')).toEqual(expected)
@@ -53,7 +56,7 @@ test('damaged files of it change nothing', () => {
   expect(start('--help')).toEqual(expected)
 })
 
-test('where it cannot be kept, the program starts all the same, and says nothing of it', () => {
+test('if the cache cannot be written, the program starts without a message', () => {
   const expected = start('--help')
   rmSync(cache, { recursive: true })
   writeFileSync(cache, 'a file in its place')

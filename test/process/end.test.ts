@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => world.stop())
 beforeEach(() => world.upstream.reset())
 
-/** An upstream whose answers begin, and end when the test says so. */
+/** An upstream whose responses begin at once and end when the test says so. */
 async function startStreams() {
   const open = new Map<string, ServerResponse>()
   const server = createServer((request, response) => {
@@ -40,7 +40,7 @@ async function startStreams() {
   return { open, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
-test('on SIGTERM a long answer that ends in time is whole, one that does not is cut at the deadline and does not look whole, and it exits 0', async () => {
+test('on SIGTERM a long response that ends in time is complete, one that does not is aborted at the deadline, and it exits 0', async () => {
   const { open, url } = await startStreams()
   const gateway = await startPostern('gateway', {
     ...world.env,
@@ -52,8 +52,10 @@ test('on SIGTERM a long answer that ends in time is whole, one that does not is 
     client.send(get(`${WORKSPACE}/files?limit=${limit}`, key.secret))
     return client
   })
-  if (ends === undefined || hangs === undefined) throw new Error('There are two clients')
-  await until('both have begun', () => [ends, hangs].every(client => client.received.includes('{"begin":1,')))
+  if (ends === undefined || hangs === undefined) throw new Error('There must be two clients')
+  await until('both responses have begun', () =>
+    [ends, hangs].every(client => client.received.includes('{"begin":1,')),
+  )
   gateway.process.child.kill('SIGTERM')
   await gateway.process.logged(line => line['msg'] === 'draining')
   open.get(`${WORKSPACE}/files?limit=1`)?.end('"end":1}')
@@ -66,7 +68,7 @@ test('on SIGTERM a long answer that ends in time is whole, one that does not is 
   expect(gateway.process.log.map(line => line['msg'])).toContain('drain timed out, closing connections')
 })
 
-test('what follows on a connection whose answer is its last is not begun: it can be asked elsewhere', async () => {
+test('requests pipelined after the last response of a connection are not started, so that they can be retried elsewhere', async () => {
   const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_DELAY_MS: '1000' })
   const client = new RawClient(gateway.urls.gateway)
   client.send(get(WORKSPACE, key.secret))
@@ -84,7 +86,7 @@ test.each([
   ['exception', 'thrown on purpose'],
   ['rejection', 'rejected on purpose'],
 ])(
-  'an %s that nobody caught ends it through the drain: requests are served to their end, and one line says why',
+  'an uncaught %s shuts it down through the drain: pending requests complete, and one log line gives the reason',
   async (kind, message) => {
     const faulty = [process.execPath, '--import', FAULTY, ENTRY]
     const env = { ...world.env, POSTERN_DRAIN_DELAY_MS: '1000', TEST_FAULT: kind }
@@ -93,13 +95,13 @@ test.each([
     world.upstream.hold = request => (request.includes('limit=9') ? release.promise : undefined)
     const waiting = new RawClient(gateway.urls.gateway)
     waiting.send(get(`${WORKSPACE}/files?limit=9`, key.secret))
-    await until('it waits for the upstream', () => world.upstream.requests.length === 1)
+    await until('the request is at the upstream', () => world.upstream.requests.length === 1)
 
     gateway.process.child.kill('SIGUSR2')
     await gateway.process.logged(line => line['msg'] === 'draining')
     expect((await fetch(`${gateway.urls.ops}/readyz`)).status).toBe(503)
     expect((await exchange(gateway.urls.gateway, get(WORKSPACE, key.secret))).status).toBe(200)
-    // One more on the way out changes nothing.
+    // A second fault during shutdown changes nothing.
     gateway.process.child.kill('SIGUSR2')
     release.resolve()
     expect((await waiting.answers(1)).map(answer => answer.status)).toEqual([200])
@@ -114,7 +116,7 @@ test.each([
   },
 )
 
-test('a console whose code throws where nobody catches ends in order as well', async () => {
+test('a console with an uncaught exception shuts down in order, too', async () => {
   const env = {
     ...Object.fromEntries(
       Object.entries(world.env).filter(([name]) => !/UPSTREAM|KEY_SERVICE_URL/.test(name)),
@@ -130,7 +132,7 @@ test('a console whose code throws where nobody catches ends in order as well', a
   })
 })
 
-test('SIGKILL loses what was in flight and nothing else, and the next process is ready at once', {
+test('SIGKILL loses the requests in flight and nothing else, and the next process is ready at once', {
   timeout: 60_000,
 }, async () => {
   const CLIENTS = 8
@@ -166,7 +168,7 @@ test('SIGKILL loses what was in flight and nothing else, and the next process is
   await gateway.process.stop()
 })
 
-/** What Redis holds, key by key. */
+/** The contents of Redis, key by key. */
 async function stored(): Promise<Record<string, string | null>> {
   const names = (await world.redis.admin.keys('*')).toSorted()
   return Object.fromEntries(

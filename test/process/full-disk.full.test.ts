@@ -9,7 +9,7 @@ import { makeSmallDisk } from '../support/small-disk.ts'
 const TOKEN = 'admin-token-of-the-full-disk'
 const FAILURES = 20
 
-test('a console whose disk is full refuses changes honestly and counts them, answers reads, and is well when there is room', {
+test('a console whose disk is full rejects and counts changes, serves reads, and recovers when there is space', {
   timeout: 60_000,
 }, async () => {
   const disk = makeSmallDisk()
@@ -73,7 +73,7 @@ test('a console whose disk is full refuses changes honestly and counts them, ans
   const entries = await reader.selectFrom('audit').select(['action', 'key_id']).execute()
   await close()
   process.stdout.write(
-    `full disk (${disk.kind}): ${FAILURES} changes refused, 0 of them half written, taken again after ${recoveredMs} ms\n`,
+    `full disk (${disk.kind}): ${FAILURES} changes rejected, 0 of them half written, accepted again after ${recoveredMs} ms\n`,
   )
   expect(rows).toEqual([{ integrity_check: 'ok' }])
   expect(keys.map(key => key.id).toSorted()).toEqual(issued.toSorted())

@@ -21,20 +21,20 @@ test.each([
   ['--max-old-space-size=512'],
   ['--max-old-space-size=100', '--max-semi-space-size=16'],
   ['--max_semi_space_size=8', '--max-old-space-size=300', '--max-semi-space-size=4'],
-])('the limit that %s %s sets is read from what V8 reports', (...options) => {
+])('the limit set by %s %s is derived from what V8 reports', (...options) => {
   const script = 'process.stdout.write(String(require("v8").getHeapStatistics().heap_size_limit))'
   const reported = Number(execFileSync(process.execPath, [...options, '-e', script], { encoding: 'utf8' }))
   const set = /--max-old-space-size=(\d+)/.exec(options.join(' '))?.[1]
   expect(oldGenerationLimit(reported, options.join(' '))).toBe(Number(set) * MEBIBYTE)
 })
 
-test('a limit that V8 divides by itself is taken as it is', () => {
+test('a limit that V8 divides itself is used as it is', () => {
   expect(oldGenerationLimit(100 * MEBIBYTE, '--max-heap-size=100')).toBe(100 * MEBIBYTE)
   expect(oldGenerationLimit(100 * MEBIBYTE, '')).toBe(100 * MEBIBYTE)
 })
 
-test('a gateway whose heap is nearly full serves one request at a time, refuses the others, and lives', async () => {
-  // What it needs to run at all is more than a tenth of this.
+test('a gateway whose heap is nearly full serves one request at a time, rejects the others, and survives', async () => {
+  // The program itself needs more than a tenth of this.
   const launcher = [process.execPath, '--max-old-space-size=128', ENTRY]
   const env = { ...world.env, POSTERN_GATEWAY_MAX_HEAP_PERCENT: '10' }
   const gateway = await startPostern('gateway', env, [], launcher)
@@ -44,8 +44,8 @@ test('a gateway whose heap is nearly full serves one request at a time, refuses 
   const first = new RawClient(gateway.urls.gateway)
   const other = new RawClient(gateway.urls.gateway)
   first.send(get(TARGET, key.secret))
-  await until('one is under way', () => world.upstream.requests.length > before)
-  await until('the others are refused', async () => {
+  await until('one request is at the upstream', () => world.upstream.requests.length > before)
+  await until('the others are rejected', async () => {
     const asked = new RawClient(gateway.urls.gateway)
     asked.send(get('/api/v1/auth', key.secret))
     const [answer] = await asked.answers(1)

@@ -6,7 +6,7 @@ import { scrape } from '../support/scrape.ts'
 /** Measured on Node 24: 144 MB as soon as it is ready, 105 MB after 25 seconds. */
 const LIMIT_BYTES = 200_000_000
 
-test('a gateway that is ready and idle holds at most half of the 384 MiB that its container gets', async () => {
+test('an idle gateway uses at most half of the 384 MiB that its container gets', async () => {
   const gateway = await startPostern('gateway', {
     POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
     POSTERN_REDIS_URL: 'redis://127.0.0.1:1',

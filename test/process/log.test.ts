@@ -50,45 +50,45 @@ function expectAllAnswered(): void {
   })
 }
 
-test('when nobody reads the log, requests go on, lines are dropped and counted, and it is said once somebody reads again', {
+test('if the log reader stalls, requests are served, lines are dropped and counted, and the log says so once it is read again', {
   timeout: 120_000,
 }, async () => {
   gateway.process.child.stdout?.pause()
   await untilDropped(1000)
-  // The rest of the room is what a few thousand lines take; from now on nothing more is kept.
+  // The rest of the buffer holds a few thousand lines; every later line is dropped.
   const before = await scrapeOne(gateway.urls.ops, 'process_resident_memory_bytes')
   await untilDropped(11_000)
   const after = await scrapeOne(gateway.urls.ops, 'process_resident_memory_bytes')
   await load.stop()
   const dropped = await scrapeOne(gateway.urls.ops, DROPPED)
-  report('nobody reads it', dropped)
+  report('the reader stalls', dropped)
   expectAllAnswered()
   expect(after - before).toBeLessThan(32 * 1024 * 1024)
 
   gateway.process.child.stdout?.resume()
   await until(
-    'all that was kept is read',
+    'all buffered lines have been read',
     () => gateway.process.log.filter(isRequest).length + dropped >= load.sent,
   )
   const { exitCode } = gateway.process.child
   gateway.process.child.kill('SIGTERM')
-  const told = await gateway.process.logged(line => line['dropped'] !== undefined)
-  expect([exitCode, told['dropped']]).toEqual([null, dropped])
+  const logged = await gateway.process.logged(line => line['dropped'] !== undefined)
+  expect([exitCode, logged['dropped']]).toEqual([null, dropped])
   expect((await gateway.process.exited).code).toBe(0)
   expect(gateway.process.log.filter(isRequest)).toHaveLength(load.sent - dropped)
 })
 
-test('when whoever read the log has left, requests go on, and the process ends in order', async () => {
+test('if the log reader has exited, requests are served, and the process shuts down in order', async () => {
   await load.reached(100)
   gateway.process.child.stdout?.destroy()
   await untilDropped(1000)
   await load.stop()
-  report('its reader has left', await scrapeOne(gateway.urls.ops, DROPPED))
+  report('the reader has exited', await scrapeOne(gateway.urls.ops, DROPPED))
   expectAllAnswered()
   expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
 })
 
-test.each([['openapi'], ['config print']])('`postern %s | head -1` is no fault', async command => {
+test.each([['openapi'], ['config print']])('`postern %s | head -1` exits without an error', async command => {
   const printing = new PosternProcess(command.split(' '), {})
   printing.child.stdout?.destroy()
   expect(await printing.exited).toMatchObject({ code: 141, stderr: '' })

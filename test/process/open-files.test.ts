@@ -16,17 +16,17 @@ const HONEST = 8
 const PATIENCE_MS = 2_000
 
 test.each([
-  ['as many as are wanted, where the limit is high enough or not known', null, 10_000, 128, 10_000],
-  ['as many as are wanted, where they fit', 20_000, 10_000, 128, 10_000],
-  ['what is left after the upstream’s and the process’s own', 1024, 10_000, 128, 832],
-  ['half, where each may need a connection to the upstream', 128, 10_000, 128, 32],
-  ['a few at least', 10, 10_000, 128, 8],
+  ['the configured number if the limit is high enough or unknown', null, 10_000, 128, 10_000],
+  ['the configured number if it fits', 20_000, 10_000, 128, 10_000],
+  ['the rest after the files of the upstream and the process', 1024, 10_000, 128, 832],
+  ['half if each may need an upstream connection', 128, 10_000, 128, 32],
+  ['a minimum of eight', 10, 10_000, 128, 8],
 ])('%s', (_, limit, wanted, upstream, fitting) => {
   expect(connectionsThatFit(limit, wanted, upstream)).toBe(fitting)
 })
 
 describe.skipIf(!has(PRLIMIT))(
-  `a gateway that may open ${OPEN_FILES} files, and ${CROWD} connections that say nothing`,
+  `a gateway limited to ${OPEN_FILES} open files, with ${CROWD} silent connections`,
   () => {
     let world: World
     beforeAll(async () => {
@@ -34,7 +34,7 @@ describe.skipIf(!has(PRLIMIT))(
     })
     afterAll(() => world.stop())
 
-    test('goes on serving who is connected, answers its probes, says what is wrong, and is well when they leave', {
+    test('keeps serving connected clients, answers probes, logs the problem, and recovers when they disconnect', {
       timeout: 60_000,
     }, async () => {
       const { secret } = await world.issue()
@@ -50,7 +50,7 @@ describe.skipIf(!has(PRLIMIT))(
 
       const crowd = new Crowd(urls.gateway)
       await crowd.fill(CROWD)
-      const told = await gateway.logged(line => String(line['msg']).startsWith('connection accept failing'))
+      const logged = await gateway.logged(line => String(line['msg']).startsWith('connection accept failing'))
       await load.reached(load.answered + 1_000)
       for (const path of ['/livez', '/readyz', '/metrics'])
         expect((await fetch(urls.ops + path)).status).toBe(200)
@@ -58,20 +58,20 @@ describe.skipIf(!has(PRLIMIT))(
 
       const leftAtMs = performance.now()
       crowd.leave()
-      await until('a newcomer is served', () => serves(urls.gateway, secret))
+      await until('a new client is served', () => serves(urls.gateway, secret))
       const recoveredMs = Math.round(performance.now() - leftAtMs)
       await load.stop()
       process.stdout.write(
         `out of files: ${load.sent} requests of ${HONEST} clients beside ${CROWD} connections, wrong ${load.wrong.length}, ` +
-          `failed ${load.failed.length}, ${openFiles} of ${OPEN_FILES} files open, newcomers served ${recoveredMs} ms after the crowd left\n`,
+          `failed ${load.failed.length}, ${openFiles} of ${OPEN_FILES} files open, new clients served ${recoveredMs} ms after the crowd disconnected\n`,
       )
       expect({ wrong: load.wrong, failed: load.failed }).toEqual({ wrong: [], failed: [] })
-      expect(told['reason']).toContain('reached; closing new connections')
+      expect(logged['reason']).toContain('reached; closing new connections')
       expect(gateway.log.filter(line => line['msg'] === 'connection accept failing').length).toBeLessThan(5)
       expect((await gateway.stop('SIGTERM')).code).toBe(0)
     })
 
-    test('is rid of those who never say anything by itself', { timeout: 60_000 }, async () => {
+    test('closes silent connections after the timeout by itself', { timeout: 60_000 }, async () => {
       const { secret } = await world.issue()
       const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ENTRY]
       const env = { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(PATIENCE_MS) }
@@ -79,14 +79,14 @@ describe.skipIf(!has(PRLIMIT))(
       const crowd = new Crowd(urls.gateway)
       await crowd.fill(CROWD)
       expect(await serves(urls.gateway, secret)).toBe(false)
-      await until('a newcomer is served', () => serves(urls.gateway, secret))
+      await until('a new client is served', () => serves(urls.gateway, secret))
       crowd.leave()
       await gateway.stop()
     })
   },
 )
 
-/** Connections that say nothing. */
+/** Connections that send nothing. */
 class Crowd {
   readonly #port: number
   readonly #sockets: Socket[] = []

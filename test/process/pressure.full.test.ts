@@ -33,7 +33,7 @@ function honestLoad(url: string): KeepAliveLoad {
   })
 }
 
-/** Asks, and reads nothing. */
+/** Sends a request and reads nothing. */
 function askAndStare(url: string, request: string): Socket {
   const { port } = new URL(url)
   const socket = connect(Number(port), '127.0.0.1').on('error', () => {})
@@ -42,7 +42,7 @@ function askAndStare(url: string, request: string): Socket {
   return socket
 }
 
-test(`with ${OLD_SPACE_MB} MB for what lives long, ${READERS} clients that take nothing of long answers keep no other from theirs`, {
+test(`with an old generation of ${OLD_SPACE_MB} MB, ${READERS} clients that do not read large responses do not affect other clients`, {
   timeout: 60_000,
 }, async () => {
   const long = jsonAnswer(200, `"${'x'.repeat(ANSWER_BYTES)}"`)
@@ -54,7 +54,10 @@ test(`with ${OLD_SPACE_MB} MB for what lives long, ${READERS} clients that take 
   const readers = Array.from({ length: READERS }, () =>
     askAndStare(gateway.urls.gateway, get(FILES, key.secret)),
   )
-  await until('all have asked', () => world.upstream.requests.length >= before + READERS)
+  await until(
+    'all requests have reached the upstream',
+    () => world.upstream.requests.length >= before + READERS,
+  )
   const load = honestLoad(gateway.urls.gateway)
   await load.reached(3_000)
   await load.stop()
@@ -65,17 +68,17 @@ test(`with ${OLD_SPACE_MB} MB for what lives long, ${READERS} clients that take 
   )
   for (const reader of readers) reader.destroy()
   process.stdout.write(
-    `small heap: ${load.sent} requests beside ${READERS} readers of ${ANSWER_BYTES} bytes who take none, wrong ${load.wrong.length}, ` +
+    `small heap: ${load.sent} requests beside ${READERS} readers of ${ANSWER_BYTES} bytes that read nothing, wrong ${load.wrong.length}, ` +
       `failed ${load.failed.length}; ${mb(heap)} of ${mb(limit)} MB of heap, ${mb(resident)} MB resident\n`,
   )
   expect({ wrong: load.wrong, failed: load.failed }).toEqual({ wrong: [], failed: [] })
-  // What the readers asked for is not in memory: it would not have found room.
+  // The responses are not in memory: they would not fit.
   expect(resident).toBeLessThan(READERS * ANSWER_BYTES)
   expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
   world.upstream.reset()
 })
 
-test('a scraper that hangs, and one that asks a hundred times a second, keep no request from its answer', {
+test('a stalled scraper, and one with a hundred scrapes a second, do not affect requests', {
   timeout: 60_000,
 }, async () => {
   const { ops, gateway } = world.gateway.urls
@@ -90,7 +93,7 @@ test('a scraper that hangs, and one that asks a hundred times a second, keep no 
     scrapes.push(
       fetch(`${ops}/metrics`)
         .then(answer => answer.text())
-        // Above 100 connections the ops listener closes new ones, which is the scraper's loss.
+        // Above 100 connections the ops listener closes new ones, which only affects the scraper.
         .then(
           () => void answered++,
           () => {},

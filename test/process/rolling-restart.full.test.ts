@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { HAPROXY, has } from '../support/tools.ts'
 import { startWorld, type World } from '../support/world.ts'
 
-/** More of them for a longer run: `ROLLING_RESTART_REQUESTS=1000000 npx vitest run test/process/rolling-restart.full.test.ts`. */
+/** For a longer run: `ROLLING_RESTART_REQUESTS=1000000 npx vitest run --mode full test/process/rolling-restart.full.test.ts`. */
 const REQUESTS = Number(process.env['ROLLING_RESTART_REQUESTS'] ?? 100_000)
 const REPLICAS = 3
 const CLIENTS = 32
@@ -19,7 +19,7 @@ const DRAIN_DELAY_MS = 1000
 interface Place {
   readonly env: Readonly<Record<string, string>>
   replica: Listening
-  /** What a directory of replicas would say: whether new connections should go there. */
+  /** Whether new connections may use it, as service discovery would say. */
   open: boolean
 }
 
@@ -63,7 +63,7 @@ afterAll(async () => {
   await world.stop()
 })
 
-/** Each answer names the workspace that the upstream was told, and the request that it answers. */
+/** Each response names the workspace in the forwarded request, and the request itself. */
 function answerWhatWasAsked(): void {
   world.upstream.reset()
   world.upstream.answer = request => {
@@ -73,7 +73,7 @@ function answerWhatWasAsked(): void {
   }
 }
 
-/** One after another, each is ended and started again while requests go on. */
+/** Stops and starts each replica in turn while requests continue. */
 async function restartAll(load: KeepAliveLoad, requests: number): Promise<number[]> {
   const awayMs: number[] = []
   for (const [index, place] of places.entries()) {
@@ -95,7 +95,7 @@ function report(what: string, load: KeepAliveLoad, tookMs: number, awayMs: reado
   const away = awayMs.map(ms => `${(ms / 1000).toFixed(1)} s`).join(', ')
   process.stdout.write(
     `rolling restart, ${what}: ${load.sent} requests in ${(tookMs / 1000).toFixed(1)} s on ${load.connections} connections, ` +
-      `wrong ${load.wrong.length}, failed ${load.failed.length}; told to close ${load.toldToClose}, closed untold ${load.closedUntold}; replicas away for ${away} (drain delay ` +
+      `wrong ${load.wrong.length}, failed ${load.failed.length}; closed with notice ${load.announcedCloses}, without notice ${load.unannouncedCloses}; replicas down for ${away} (drain delay ` +
       `${DRAIN_DELAY_MS} ms in it); ` +
       `upstream requests ${world.upstream.requests.length}\n`,
   )
@@ -105,12 +105,12 @@ function expectNothingLost(loads: readonly KeepAliveLoad[]): void {
   for (const { wrong, failed } of loads) {
     expect({ wrong: wrong.slice(0, 5), failed: failed.slice(0, 5) }).toEqual({ wrong: [], failed: [] })
   }
-  // One request in is one request out.
+  // Every client request is exactly one upstream request.
   expect(world.upstream.requests.length).toBe(loads.reduce((sum, load) => sum + load.sent, 0))
 }
 
 describe.skipIf(!has(HAPROXY))('behind HAProxy', () => {
-  test('three replicas are ended and started again one after another, and not one request fails', {
+  test('three replicas are restarted one after another without a failed request', {
     timeout: 180_000,
   }, async () => {
     answerWhatWasAsked()
@@ -130,7 +130,7 @@ describe.skipIf(!has(HAPROXY))('behind HAProxy', () => {
   })
 })
 
-test('clients that keep a connection to a replica are told that it ends, and lose nothing', {
+test('replicas announce the end of a connection to its client, and no request is lost', {
   timeout: 180_000,
 }, async () => {
   answerWhatWasAsked()
@@ -142,15 +142,15 @@ test('clients that keep a connection to a replica are told that it ends, and los
   const requests = REQUESTS / 5
   const startedAtMs = performance.now()
   const busy = new KeepAliveLoad({ clients: CLIENTS / 2, target, ask })
-  // Who asks seldom is told as well, as long as the delay is longer than the time between two requests.
+  // Slow clients get the announcement, too, if the drain delay is longer than the time between two requests.
   const leisurely = new KeepAliveLoad({ clients: CLIENTS / 2, target, ask, pauseMs: DRAIN_DELAY_MS / 2 })
   const awayMs = await restartAll(busy, requests)
   await leisurely.stop()
   report('busy clients of each replica', busy, performance.now() - startedAtMs, awayMs)
-  report('clients that ask now and then', leisurely, performance.now() - startedAtMs, awayMs)
+  report('occasional clients', leisurely, performance.now() - startedAtMs, awayMs)
   expectNothingLost([busy, leisurely])
   for (const load of [busy, leisurely]) {
-    expect(load.closedUntold).toBe(0)
-    expect(load.toldToClose).toBeGreaterThanOrEqual(CLIENTS / 2)
+    expect(load.unannouncedCloses).toBe(0)
+    expect(load.announcedCloses).toBeGreaterThanOrEqual(CLIENTS / 2)
   }
 })

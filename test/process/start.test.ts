@@ -28,10 +28,10 @@ async function readiness(opsUrl: string): Promise<Readiness> {
   return { code: answer.status, says: (await answer.json()) as Record<string, unknown> }
 }
 
-/** Milliseconds until `/readyz` says so. */
+/** Milliseconds until `/readyz` fulfils the condition. */
 async function recovery(opsUrl: string, wanted: (says: Record<string, unknown>) => boolean): Promise<number> {
   const startedAtMs = performance.now()
-  await until('it is said to be well', async () => wanted((await readiness(opsUrl)).says), 20_000)
+  await until('/readyz reports recovery', async () => wanted((await readiness(opsUrl)).says), 20_000)
   return Math.round(performance.now() - startedAtMs)
 }
 
@@ -43,7 +43,7 @@ async function issue(consoleUrl: string): Promise<Response> {
   })
 }
 
-test('a gateway that starts while Redis, key service and upstream are away is ready, says what is missing, and is well when they come', {
+test('a gateway that starts while Redis, key service and upstream are down is ready, names what is missing, and recovers', {
   timeout: 60_000,
 }, async () => {
   const ports = { redis: await freePort(), console: await freePort(), upstream: await freePort() }
@@ -79,12 +79,12 @@ test('a gateway that starts while Redis, key service and upstream are away is re
   const { secret } = (await (await issue(console.urls.console)).json()) as { secret: string }
   const answer = await exchange(gateway.urls.gateway, get('/api/v1/workspaces/ws_1', secret))
   process.stdout.write(
-    `gateway started with nothing there: well ${tookMs} ms after the last came; wrong 0, upstream requests ${upstream.requests.length}\n`,
+    `gateway started while all else was down: recovered ${tookMs} ms after the last start; wrong 0, upstream requests ${upstream.requests.length}\n`,
   )
   expect([answer.status, upstream.requests.length]).toEqual([200, 1])
 })
 
-test('a gateway that listens on a name of several addresses has its limits wherever it is reached', async () => {
+test('a gateway that listens on a name with several addresses applies its limits on each of them', async () => {
   const gateway = await startPostern('gateway', {
     ...shared,
     POSTERN_GATEWAY_HOST: 'localhost',
@@ -105,7 +105,7 @@ test('a gateway that listens on a name of several addresses has its limits where
   expect(reached).toEqual(reached.map(() => [431, 'request_too_large']))
 })
 
-test('a console that starts while Redis is away issues keys, says what is missing, and announces when it comes', {
+test('a console that starts while Redis is down issues keys, names what is missing, and announces keys once Redis is up', {
   timeout: 60_000,
 }, async () => {
   const port = await freePort()
@@ -127,14 +127,14 @@ test('a console that starts while Redis is away issues keys, says what is missin
   await until('the key is in Redis', async () => (await redis.admin.keys('postern:key:*')).length === 1)
 })
 
-describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is away when it starts', () => {
+describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is down when it starts', () => {
   let server: PostgresServer
   beforeAll(async () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
 
-  /** @returns settings, and where its ops port will be */
+  /** @returns settings, and the URL of the ops port */
   async function settings(databaseUrl: string) {
     const ops = await freePort()
     const env = {
@@ -159,7 +159,7 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is away when it star
     return { url: url.href, port, real }
   }
 
-  test('waits for it, lives, is not ready, says what it waits for, and serves when it comes', {
+  test('waits, stays alive and unready, logs what it waits for, and serves once the database is up', {
     timeout: 60_000,
   }, async () => {
     const { url, port, real } = await elsewhere()
@@ -176,22 +176,22 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is away when it star
     const tookMs = await recovery(opsUrl, says => says['status'] === 'ready' && says['database'] === 'ok')
     const listening = await console.logged(line => line['msg'] === 'listening')
     expect((await issue(String(listening['console']))).status).toBe(201)
-    process.stdout.write(`console started without PostgreSQL: ready ${tookMs} ms after it came\n`)
+    process.stdout.write(`console started without PostgreSQL: ready ${tookMs} ms after it started\n`)
     expect((await console.stop('SIGTERM')).code).toBe(0)
   })
 
-  test('ends at once, in order, when it is told to while it waits', async () => {
+  test('exits at once, in order, on SIGTERM while it waits', async () => {
     const { env } = await settings((await elsewhere()).url)
     const console = new PosternProcess(['console'], env)
     await console.logged(line => line['msg'] === 'waiting for the database')
     expect(await console.stop('SIGTERM')).toMatchObject({ code: 0, stderr: '' })
   })
 
-  test('does not wait for what is wrong with the setting: a refused password, a database that does not exist', async () => {
+  test('does not wait if the setting is wrong: a rejected password, a database that does not exist', async () => {
     const refused = new URL(await server.database())
     refused.password = 'hunter2'
     const absent = new URL(await server.database())
-    absent.pathname = '/nobody_made_this'
+    absent.pathname = '/missing_database'
     for (const url of [refused, absent]) {
       const { env } = await settings(url.href)
       const exit = await runPostern(['console'], env)

@@ -12,10 +12,10 @@ beforeAll(async () => {
 })
 afterAll(() => group.stop())
 
-/** As many as are sure to lie on all nodes. */
+/** Enough keys to be spread over all nodes. */
 const KEYS = Array.from({ length: 60 }, (_, number) => redisKeyOf(String(number).padStart(64, '0')))
 
-/** What the first lookups come to, where one node alone is named. */
+/** Results of the first lookups, with only one node configured. */
 async function firstLookUps() {
   const urls = group.place.cluster.urls.slice(0, 1)
   const { redis } = keyStoreConfig({ place: { ...group.place, cluster: { urls } }, ...GATEWAY_USER })
@@ -28,12 +28,12 @@ async function firstLookUps() {
   return await Promise.allSettled(KEYS.map(key => connection.client.getrange(key, 0, 1)))
 }
 
-test('a connection to a cluster is ready once each node can be asked', async () => {
+test('a connection to a cluster is ready once each node accepts commands', async () => {
   const outcomes = await firstLookUps()
   expect(outcomes.filter(({ status }) => status === 'rejected')).toEqual([])
 })
 
-test('a node that is frozen keeps nobody from the others', async () => {
+test('a frozen node does not block the others', async () => {
   const [, frozen] = group.servers
   frozen?.freeze()
   onTestFinished(() => frozen?.thaw())

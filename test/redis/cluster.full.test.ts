@@ -6,7 +6,7 @@ import { Fleet } from '../support/redis-fleet.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
 
-/** While the key service answers, whatever happens to Redis. */
+/** The bound while the key service responds, for every failure of Redis. */
 const BOUND_MS = 2_000
 const KEYS = 60
 
@@ -17,7 +17,7 @@ afterEach(() => {
 
 async function issueMany(fleet: Fleet, count = KEYS) {
   const keys = await Promise.all(Array.from({ length: count }, () => fleet.issue()))
-  for (const { digest } of keys) await fleet.allJudge(digest, 'good')
+  for (const { digest } of keys) await fleet.untilVerdict(digest, 'good')
   return keys
 }
 
@@ -25,7 +25,7 @@ function keysOf(history: readonly { digest: string }[]): string[] {
   return history.map(({ digest }) => digest)
 }
 
-/** How many do this there. */
+/** Number of clients of this kind on the server. */
 async function clientsOf(server: RedisServer, command: string): Promise<number> {
   const list = String(await server.admin.call('CLIENT', 'LIST'))
   return list.split('\n').filter(line => line.includes(` cmd=${command} `)).length
@@ -41,7 +41,7 @@ describe.each([
   })
   afterAll(() => group.stop())
 
-  test('no revoked key is accepted beyond the bound, lookups are answered all the while, and all goes on by itself', {
+  test('no revoked key is accepted beyond the bound, lookups keep working, and everything recovers by itself', {
     timeout: 120_000,
   }, async () => {
     const fleet = await Fleet.start(group)
@@ -58,28 +58,28 @@ describe.each([
       revokedAtMs.set(digest, (await fleet.revoke(id)).atMs)
       if (revokedAtMs.size === 25) await failedOver
     }
-    await fleet.hears()
+    await fleet.untilConnected()
     await until('changes of all slots are announced', async () => {
       const told = await Promise.all(keys.slice(0, KEYS - 10).map(({ id }) => fleet.revoke(id)))
       return told.every(({ announced }) => announced)
     })
-    await fleet.hears()
+    await fleet.untilConnected()
     const recoveredMs = performance.now() - struckAtMs
     for (const { id, digest } of keys.slice(KEYS - 10)) {
       const { announced, atMs } = await fleet.revoke(id)
       expect(announced).toBe(true)
       revokedAtMs.set(digest, atMs)
     }
-    for (const { digest } of keys) await fleet.allJudge(digest, 'revoked', BOUND_MS)
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'revoked', BOUND_MS)
     await history.end()
     const wrong = history.acceptedAfter(BOUND_MS, revokedAtMs)
     process.stdout.write(
-      `Cluster, a primary ${what}: every change announced and heard after ${Math.round(recoveredMs)} ms; ` +
+      `Cluster, a primary ${what}: every change announced and received after ${Math.round(recoveredMs)} ms; ` +
         `${history.answers.length} answers, ${wrong.length} wrong, ${history.count('unknown')} without an answer; ` +
         `longest time that a revoked key was accepted ${Math.round(history.worstLagMs(revokedAtMs))} ms\n`,
     )
     expect(wrong).toEqual([])
-    // A lookup during which the connection came and went three times is given up; on a busy machine that may be one.
+    // A lookup ends as unknown if the gateway reconnects three times meanwhile; a busy machine may cause one.
     expect(history.count('unknown')).toBeLessThan(history.answers.length / 100)
     expect(history.count('absent')).toBe(0)
     expect(
@@ -95,7 +95,7 @@ describe('in a cluster', () => {
   })
   afterAll(() => group.stop())
 
-  test('a slot that moves to another node is followed there, and no key is asked for at the key service', async () => {
+  test('a moved slot is followed, and no lookup goes to the key service', async () => {
     const fleet = await Fleet.start(group, {
       keyService: false,
       gateways: 1,
@@ -108,14 +108,14 @@ describe('in a cluster', () => {
     const ids = await Promise.all([from, to].map(server => server?.admin.call('CLUSTER', 'MYID')))
     await to?.admin.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[0]))
     await from.admin.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[1]))
-    // In between there is nothing to fear either: -ASK leads to the new node.
+    // During the move -ASK leads to the new node.
     await from.admin.call('MIGRATE', '127.0.0.1', String(to?.port), redisKeyOf(digest), 0, 5_000)
     for (const server of [to, from])
       await server?.admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(ids[1]))
     const [replica] = fleet.replicas
-    expect(await replica?.judge(digest)).toBe('good')
+    expect(await replica?.verdict(digest)).toBe('good')
     expect(await fleet.revoke(id)).toMatchObject({ announced: true })
-    await fleet.allJudge(digest, 'revoked', 1_000)
+    await fleet.untilVerdict(digest, 'revoked', 1_000)
   })
 
   test('a gateway whose subscribed node dies subscribes to another one', { timeout: 60_000 }, async () => {
@@ -130,8 +130,8 @@ describe('in a cluster', () => {
       await node.revive()
       await group.readmit(node)
     })
-    await until('it is deaf', () => replica?.hears === false)
-    await until('it hears again', () => replica?.hears)
+    await until('the gateway is disconnected', () => replica?.isConnected === false)
+    await until('the gateway is connected again', () => replica?.isConnected)
     expect(await replica?.reconnects()).toBeLessThan(20)
   })
 
@@ -149,10 +149,10 @@ describe('in a cluster', () => {
       await node.revive()
       await group.readmit(node)
     })
-    await fleet.hears()
+    await fleet.untilConnected()
     for (let time = 0; time < 20; time++) {
       for (const { digest } of keys) {
-        const verdicts = await Promise.all(fleet.replicas.map(replica => replica.judge(digest)))
+        const verdicts = await Promise.all(fleet.replicas.map(replica => replica.verdict(digest)))
         expect(verdicts).toEqual(['good', 'good', 'good'])
       }
     }
@@ -169,18 +169,18 @@ describe('in a cluster', () => {
     expect(lost.length).toBeGreaterThan(0)
   })
 
-  test('Redis is tried again until there is one, and a gateway is served by the key service until then', {
+  test('Redis is retried until it is up, and the gateway uses the key service until then', {
     timeout: 60_000,
   }, async () => {
     const fleet = await Fleet.start(group, { gateways: 1 })
     const [{ digest } = { digest: '' }] = await issueMany(fleet, 1)
     for (const server of group.servers) await server.kill()
     const [replica] = fleet.replicas
-    await until('it is deaf', () => replica?.hears === false)
-    expect(await replica?.judge(digest)).toBe('good')
+    await until('the gateway is disconnected', () => replica?.isConnected === false)
+    expect(await replica?.verdict(digest)).toBe('good')
     for (const server of group.servers) await server.revive()
     for (const server of group.servers) await group.readmit(server)
-    await fleet.hears()
-    await until('it is found again', async () => (await replica?.judge(digest)) === 'good')
+    await fleet.untilConnected()
+    await until('it is found again', async () => (await replica?.verdict(digest)) === 'good')
   })
 })

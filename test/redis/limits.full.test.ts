@@ -21,7 +21,7 @@ const POLICIES: Config['limits']['policies'] = [
 ]
 const ROUTE = routeNamed('files')
 
-/** A caller of its own for each test: they share the counters. */
+/** A different workspace for each test, because tests share the counters. */
 let callers = 0
 function caller(key = 'a') {
   const workspaceId = `ws_${key === 'a' ? ++callers : callers}`
@@ -63,7 +63,7 @@ describe.each([
   })
   afterAll(() => group.stop())
 
-  test('gateways count together: of a burst at all of them no request more passes than the limit says', async () => {
+  test('gateways count together: of a burst at all of them no more requests are allowed than the limit', async () => {
     const gateways = await Promise.all([startGateway(group), startGateway(group), startGateway(group)])
     const [one, other] = [caller(), caller('b')]
     const asked = Array.from({ length: 300 }, (_unused, index) =>
@@ -72,13 +72,13 @@ describe.each([
     const answers = await Promise.all(asked)
     const passed = answers.filter(counts => counts?.every(count => !count.exceeded))
     expect(passed.length).toBeLessThanOrEqual(100)
-    // A request that the one policy refuses may have been counted by the other, where both went out at once.
+    // A request that one policy rejects may have been counted by the other, because both commands are sent together.
     expect(passed.length).toBeGreaterThanOrEqual(80)
     expect(await group.refused()).toEqual([])
     for (const { log } of gateways) expect(log.lines).toEqual([])
   })
 
-  test('a counter ends with its window, whoever counted last', async () => {
+  test('a counter ends with its window, after any number of requests', async () => {
     const gateway = await startGateway(group)
     const who = caller()
     const [first] = await gateway.limits.count(who)
@@ -89,7 +89,7 @@ describe.each([
     expect(second?.resetMs).toBeGreaterThan(0)
   })
 
-  test('the rights are enough for counters alone: a key’s record cannot be written with them', async () => {
+  test('the permissions suffice only for counters: they do not allow writing a record', async () => {
     const gateway = await startGateway(group)
     expect(gateway.health()).toBe('shared')
     for (const server of group.servers) {
@@ -104,7 +104,7 @@ describe.each([
     }
   })
 
-  test('none of them is too many: without it each gateway counts by itself, and says so', {
+  test('each permission is needed: without it gateways count locally and log it', {
     timeout: 60_000,
   }, async () => {
     const gateway = await startGateway(group)
@@ -119,7 +119,7 @@ describe.each([
         await gateway.limits.count(caller())
         return (await group.refused()).some(refusal => refusal.startsWith(right.replace('*', '')))
       }
-      await until(`something is refused without ${right}`, refused)
+      await until(`a command is rejected without ${right}`, refused)
     }
     expect(gateway.log.count('redis rate limits failing')).toBeGreaterThan(0)
     await grant(group)

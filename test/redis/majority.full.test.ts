@@ -10,23 +10,23 @@ function later(endpoint: Endpoint): Promise<Endpoint> {
   return new Promise(resolve => setImmediate(() => resolve(endpoint)))
 }
 
-describe('of what Sentinels say', () => {
-  test('the word of one that answers first counts no more than that of another', async () => {
+describe('of the replies of Sentinels', () => {
+  test('the first one counts no more than any other', async () => {
     expect(await majorityOf([Promise.resolve(PAST), later(PRESENT), later(PRESENT)])).toEqual(PRESENT)
   })
 
-  test('the majority is enough: nobody waits for one that says nothing', async () => {
+  test('a majority is enough: a silent Sentinel delays nothing', async () => {
     expect(await majorityOf([NEVER, later(PRESENT), later(PRESENT)])).toEqual(PRESENT)
   })
 
-  test('the most frequent word is taken where too few answer for a majority', async () => {
+  test('the most frequent one is used if there is no majority', async () => {
     const failed = () => Promise.reject<Endpoint>(new Error('refused'))
     expect(await majorityOf([failed(), failed(), later(PRESENT)])).toEqual(PRESENT)
     const five = [failed(), failed(), Promise.resolve(PAST), later(PRESENT), later(PRESENT)]
     expect(await majorityOf(five)).toEqual(PRESENT)
   })
 
-  test('none means that there is no primary, and why', async () => {
+  test('if there is none, the error gives the reason', async () => {
     const failed = () => Promise.reject<Endpoint>(new Error('connect ECONNREFUSED'))
     await expect(majorityOf([failed(), failed()])).rejects.toThrow(/^No Sentinel names.*ECONNREFUSED$/)
   })

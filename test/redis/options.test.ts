@@ -24,18 +24,18 @@ function accessOf(changes: Partial<RedisSettings>) {
 }
 
 describe('the address of a single Redis', () => {
-  test('may hold user, password and database', async () => {
+  test('may contain user, password and database', async () => {
     const url = 'redis://a%20user:pass%2Fword@redis.internal:6380/2'
     expect(accessOf({ url })).toEqual({ username: 'a user', password: 'pass/word', db: 2, tls: null })
     expect(await findServer(settingsOf({ url }))()).toEqual({ host: 'redis.internal', port: 6380 })
   })
 
-  test('yields to the settings for user and password', () => {
+  test('is overridden by the settings for user and password', () => {
     const login = { username: 'gateway', password: 'secret' }
     expect(accessOf({ url: 'redis://a:b@redis', ...login })).toMatchObject(login)
   })
 
-  test('may hold a password with a percent sign in it that nobody encoded', () => {
+  test('may contain a password with an unencoded percent sign', () => {
     expect(accessOf({ url: 'redis://:100%zz@redis' })).toMatchObject({ password: '100%zz' })
   })
 
@@ -46,7 +46,7 @@ describe('the address of a single Redis', () => {
     expect(await findServer(settingsOf({ url }))()).toEqual(server)
   })
 
-  test('cannot override how the connection behaves', () => {
+  test('cannot override options of the connection', () => {
     const settings = settingsOf({ url: 'redis://redis?commandTimeout=99999&enableOfflineQueue=true' })
     expect(safeOptions(settings, serverAccess(settings))).toMatchObject({
       commandTimeout: 100,
@@ -56,7 +56,7 @@ describe('the address of a single Redis', () => {
 })
 
 describe('TLS', () => {
-  test('is verified, against the given authority where there is one', () => {
+  test('is verified, against the configured authority if there is one', () => {
     const { certFile: caFile, keyFile } = certificates
     const ca = readFileSync(caFile, 'utf8')
     expect(accessOf({ url: 'rediss://redis.internal', caFile }).tls).toEqual({ ca })
@@ -65,7 +65,7 @@ describe('TLS', () => {
     expect(accessOf({ url: 'redis://redis.internal', caFile }).tls).toBeNull()
   })
 
-  test('is spoken to Sentinels and nodes, and to what is learnt from them, where their addresses say rediss:', () => {
+  test('is used for Sentinels, nodes and the servers they name if their addresses have the scheme rediss:', () => {
     const sentinel = { name: 'primary', urls: ['rediss://a', 'rediss://b'] }
     expect(accessOf({ sentinel }).tls).toEqual({})
     expect(sentinelAccess(settingsOf({ sentinel })).tls).toEqual({})
@@ -73,21 +73,21 @@ describe('TLS', () => {
     expect(accessOf({ cluster: { urls: ['a:6379'] } }).tls).toBeNull()
   })
 
-  test('asks for the name that was configured, also where the address behind it is known already', () => {
+  test('expects the configured name in the certificate, also for a resolved address', () => {
     expect(servernameOf({ host: 'redis.internal', port: 1 })).toBe('redis.internal')
     expect(servernameOf({ host: '10.0.0.1', port: 1, servername: 'redis.internal' })).toBe('redis.internal')
     expect(servernameOf({ host: '10.0.0.1', port: 1 })).toBeUndefined()
   })
 })
 
-test('Sentinels have users and passwords of their own', () => {
+test('Sentinels have their own user and password', () => {
   const sentinel = { name: 'primary', urls: ['a'], username: 'watcher', password: 'of the watcher' }
   const settings = settingsOf({ sentinel, username: 'gateway', password: 'of the gateway' })
   expect(sentinelAccess(settings)).toMatchObject({ username: 'watcher', password: 'of the watcher' })
   expect(serverAccess(settings)).toMatchObject({ username: 'gateway', password: 'of the gateway' })
 })
 
-test('a lost Redis is tried again within 50 ms to a second, for ever, and not by all replicas at once', () => {
+test('a lost Redis is retried within 50 ms to a second, without limit, and not by all replicas at once', () => {
   for (const attempt of [1, 2, 5, 10, 1_000, 1e9]) {
     expect(retryDelayMs(attempt, () => 0)).toBe(50)
     expect(retryDelayMs(attempt, () => 1)).toBeLessThanOrEqual(1_000)
@@ -96,7 +96,7 @@ test('a lost Redis is tried again within 50 ms to a second, for ever, and not by
   expect(retryDelayMs(1, () => 1)).toBe(100)
 })
 
-test('in a cluster each connection that hears or publishes goes to another node than the one before', async () => {
+test('in a cluster each connection that subscribes or publishes uses another node than the one before', async () => {
   const urls = ['a:1', 'b:2', 'c:3']
   const known = [
     { host: 'd', port: 4 },

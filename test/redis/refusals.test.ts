@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 
 const KEY = digestNo(1)
 
-/** As a server says it in trouble. */
+/** Error replies of a failing server. */
 const REFUSALS = [
   '-LOADING Redis is loading the dataset in memory',
   '-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to "no".',
@@ -41,7 +41,7 @@ async function startRedis(reply: Reply, place: (redis: ScriptedRedis) => Place) 
     ttlSeconds: 0,
   })
   onTestFinished(() => replica.running.stop())
-  await until('it hears', () => replica.hears)
+  await until('the gateway is connected', () => replica.isConnected)
   await until('it reads', () => replica.running.health().redis === 'ok')
   return { replica, keyService }
 }

@@ -15,7 +15,7 @@ import { GATEWAY_USER, SENTINEL_USER } from '../support/redis-users.ts'
 import { until } from '../support/until.ts'
 
 const RENEWED = 'the-password-that-was-renewed'
-/** Enough to be spread over every node of a cluster. */
+/** Enough keys to be spread over every node of a cluster. */
 const KEYS = Array.from({ length: 30 }, (_, index) => redisKeyOf(hash('sha256', String(index), 'hex')))
 
 interface Started {
@@ -45,7 +45,7 @@ describe.each([
   }, 60_000)
   afterAll(() => group?.stop())
 
-  test('is used for each connection that is made from then on, wherever it leads', async () => {
+  test('is used for every new connection, to every server', async () => {
     const prepared: PrepareReload<RedisSettings>[] = []
     const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER })
     const client = createCommandClient(redis, prepare => void prepared.push(prepare))
@@ -62,7 +62,7 @@ describe.each([
       for (const prepare of prepared) prepare({ ...redis, password: RENEWED, sentinel })()
       await renew(group.servers, GATEWAY_USER)
       await renew(sentinels, SENTINEL_USER)
-      // Who is connected stays so.
+      // Open connections stay open.
       expect(await readAll()).toBe(true)
       let killed = 0
       for (const server of group.servers) {
@@ -76,7 +76,7 @@ describe.each([
   }, 60_000)
 })
 
-/** Takes the old password from a user and gives them the new one. */
+/** Replaces the password of a user. */
 async function renew(
   servers: readonly RedisServer[],
   { username, password }: { username: string; password: string },

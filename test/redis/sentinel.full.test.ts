@@ -22,7 +22,7 @@ import { GATEWAY_USER } from '../support/redis-users.ts'
 import { ScriptedRedis } from '../support/scripted-redis.ts'
 import { until } from '../support/until.ts'
 
-/** While the key service answers, whatever happens to Redis. */
+/** The bound while the key service responds, for every failure of Redis. */
 const BOUND_MS = 2_000
 const KEYS = 60
 
@@ -41,11 +41,11 @@ afterEach(() => {
   for (const spy of printed) expect(spy).not.toHaveBeenCalled()
 })
 
-/** A gateway of a test's own, over a console and a key service that do what the test says. */
+/** A separate gateway, with a console and a key service that the test controls. */
 async function startReplica(changes: ConfigChanges = {}): Promise<Replica> {
   const replica = new Replica({ place: group.place, ...GATEWAY_USER, ...changes })
   onTestFinished(() => replica.running.stop())
-  await until('it hears', () => replica.hears)
+  await until('the gateway is connected', () => replica.isConnected)
   await until('it reads', () => replica.running.health().redis === 'ok')
   return replica
 }
@@ -59,12 +59,12 @@ describe.each([
   ['dies', (primary: RedisServer) => primary.kill()],
   ['freezes', (primary: RedisServer) => primary.freeze()],
 ] as const)('while a primary %s and another takes its place', (what, strike) => {
-  test('no revoked key is accepted beyond the bound, lookups are answered all the while, and all goes on by itself', {
+  test('no revoked key is accepted beyond the bound, lookups keep working, and everything recovers by itself', {
     timeout: 120_000,
   }, async () => {
     const fleet = await Fleet.start(group)
     const keys = await Promise.all(Array.from({ length: KEYS }, () => fleet.issue()))
-    for (const { digest } of keys) await fleet.allJudge(digest, 'good')
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'good')
     await group.replicated()
     const primary = await group.primary()
     const history = new History(
@@ -74,84 +74,84 @@ describe.each([
 
     const struckAtMs = performance.now()
     await strike(primary)
-    const hearsAfterMs = fleet.replicas.map(async replica => {
-      await until('it is noticed', () => !replica.hears)
-      await until('it hears again', () => replica.hears, 60_000)
+    const reconnectedAfterMs = fleet.replicas.map(async replica => {
+      await until('it is noticed', () => !replica.isConnected)
+      await until('the gateway is connected again', () => replica.isConnected, 60_000)
       return performance.now() - struckAtMs
     })
     const promotedAfterMs = group.failedOver(primary).then(() => performance.now() - struckAtMs)
     const revokedAtMs = new Map<string, number>()
     const untold: string[] = []
-    // From before anybody notices until after all is well.
+    // From before the failure is noticed until after the recovery.
     for (const { id, digest } of keys.slice(0, KEYS - 10)) {
       const { announced, atMs } = await fleet.revoke(id)
       revokedAtMs.set(digest, atMs)
       if (!announced) untold.push(digest)
-      if (revokedAtMs.size === 30) await Promise.all(hearsAfterMs)
+      if (revokedAtMs.size === 30) await Promise.all(reconnectedAfterMs)
     }
-    const recoveredMs = await Promise.all(hearsAfterMs)
-    await fleet.hears()
+    const recoveredMs = await Promise.all(reconnectedAfterMs)
+    await fleet.untilConnected()
     for (const { id, digest } of keys.slice(KEYS - 10)) {
       const { announced, atMs } = await fleet.revoke(id)
       expect(announced).toBe(true)
       revokedAtMs.set(digest, atMs)
     }
-    for (const { digest } of keys) await fleet.allJudge(digest, 'revoked', BOUND_MS)
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'revoked', BOUND_MS)
     await history.end()
 
     const worstMs = history.worstLagMs(revokedAtMs)
     const wrong = history.acceptedAfter(BOUND_MS, revokedAtMs)
     process.stdout.write(
       `Sentinel, the primary ${what}: another one after ${Math.round(await promotedAfterMs)} ms, ` +
-        `heard again after ${recoveredMs.map(Math.round).join(', ')} ms; ` +
+        `connected again after ${recoveredMs.map(Math.round).join(', ')} ms; ` +
         `${history.answers.length} answers, ${wrong.length} wrong, ${history.count('unknown')} without an answer; ` +
         `longest time that a revoked key was accepted ${Math.round(worstMs)} ms\n`,
     )
     expect(untold.length).toBeGreaterThan(0)
-    // What Sentinels take to agree is theirs; the rest is ours.
+    // The time for agreement belongs to the Sentinels; the rest is Postern's.
     expect(Math.max(...recoveredMs) - (await promotedAfterMs)).toBeLessThan(5_000)
     expect(wrong).toEqual([])
-    // A lookup during which the connection came and went three times is given up; on a busy machine that may be one.
+    // A lookup ends as unknown if the gateway reconnects three times meanwhile; a busy machine may cause one.
     expect(history.count('unknown')).toBeLessThan(history.answers.length / 100)
     expect(history.count('absent')).toBe(0)
-    // Each attempt is one a second at the most, once it has failed for a while.
+    // After a while there is at most one attempt a second.
     expect(await reconnectsOf(fleet)).toBeLessThan(100)
   })
 })
 
-describe('a primary that was replaced while it was frozen, and wakes up', () => {
-  test('still holds the key as good, and no gateway believes it', { timeout: 120_000 }, async () => {
+describe('a primary that was replaced while frozen, and resumes', () => {
+  test('still has the key as active, and no gateway trusts it', { timeout: 120_000 }, async () => {
     const digest = digestNo(1)
     const revoked = recordOf({ version: 2, revokedAtMs: Date.parse('2026-11-20T00:00:00Z') })
     const old = await group.primary()
     const oldConsole = new ConsoleDouble(old)
     await oldConsole.write(digest, recordOf())
     await group.replicated()
-    oldConsole.startBeating()
-    // Nobody but Redis could say, and nothing is remembered: what is read there is what is answered.
+    oldConsole.startHeartbeats()
+    // There is only Redis, and memory is off: every lookup reads Redis.
     const replica = await startReplica({ staleSeconds: 0, ttlSeconds: 0 })
-    expect(await replica.judge(digest)).toBe('good')
+    expect(await replica.verdict(digest)).toBe('good')
 
     old.freeze()
-    oldConsole.stopBeating()
-    await until('it is deaf', () => !replica.hears)
+    oldConsole.stopHeartbeats()
+    await until('the gateway is disconnected', () => !replica.isConnected)
     await group.failedOver(old)
     const next = await group.primary()
     const nextConsole = new ConsoleDouble(next)
-    // Revoked while the gateway is deaf: it will never hear of it.
+    // Revoked while the gateway is disconnected: it never receives the message.
     await nextConsole.write(digest, revoked)
-    nextConsole.startBeating()
+    nextConsole.startHeartbeats()
     old.thaw()
-    await until('it hears again', () => replica.hears)
+    await until('the gateway is connected again', () => replica.isConnected)
     const verdicts = new Set<string>()
-    await until('Redis answers', async () => verdicts.add(await replica.judge(digest)).has('revoked'))
+    await until('Redis replies', async () => verdicts.add(await replica.verdict(digest)).has('revoked'))
 
     const held = decodeRecord((await old.admin.get(redisKeyOf(digest))) ?? '', digest, [RECORD_KEY])
     expect(held).toMatchObject({ ok: true, grant: { version: 1, revokedAtMs: null } })
     expect((await old.admin.role())[0]).toBe('master')
-    for (let time = 0; time < 100; time++) verdicts.add(await replica.judge(digest))
-    nextConsole.stopBeating()
-    // "unknown" is 503: so long as it was connected to the old one.
+    for (let time = 0; time < 100; time++) verdicts.add(await replica.verdict(digest))
+    nextConsole.stopHeartbeats()
+    // "unknown" is 503, while it is connected to the old primary.
     expect([...verdicts].filter(verdict => verdict !== 'unknown')).toEqual(['revoked'])
     expect(await replica.answersOf('redis')).toBeGreaterThan(100)
   })
@@ -161,13 +161,13 @@ describe('a revocation that a primary had no time to copy before it died', () =>
   async function loseRevocation() {
     const fleet = await Fleet.start(group, { gatewaySettings: { ttlSeconds: 0 } })
     const { id, digest } = await fleet.issue()
-    await fleet.allJudge(digest, 'good')
+    await fleet.untilVerdict(digest, 'good')
     await group.replicated()
     const [primary, replica] = [await group.primary(), await group.replica()]
     replica.freeze()
     await primary.admin.call('CLIENT', 'KILL', 'TYPE', 'replica')
     expect(await fleet.revoke(id)).toMatchObject({ announced: true })
-    // Asked while it is frozen, so answered before it is the primary, to whom the console tells again what it lacks.
+    // Sent while it is frozen, so processed before it is primary and the console repeats its changes.
     const held = replica.admin.get(redisKeyOf(digest))
     await primary.kill()
     replica.thaw()
@@ -176,18 +176,18 @@ describe('a revocation that a primary had no time to copy before it died', () =>
       grant: { version: 1, revokedAtMs: null },
     })
     await group.failedOver(primary)
-    await fleet.hears()
+    await fleet.untilConnected()
     return { fleet, digest }
   }
 
-  test('is remembered by every gateway that heard it, and the old record is replaced', {
+  test('is remembered by every gateway that received it, and the old record is replaced', {
     timeout: 60_000,
   }, async () => {
     const { fleet, digest } = await loseRevocation()
     const verdicts = new Set<string>()
     const next = await group.primary()
     await until('the record is the new one', async () => {
-      for (const replica of fleet.replicas) verdicts.add(await replica.judge(digest))
+      for (const replica of fleet.replicas) verdicts.add(await replica.verdict(digest))
       const held = decodeRecord((await next.admin.get(redisKeyOf(digest))) ?? '', digest, [RECORD_KEY])
       return held.ok && held.grant.version === 2
     })
@@ -195,15 +195,15 @@ describe('a revocation that a primary had no time to copy before it died', () =>
     expect(verdicts).not.toContain('good')
   })
 
-  // The console tells Redis again what changed of late, before it beats on a connection that is new.
-  test('is refused by a gateway that was started since, too', { timeout: 60_000 }, async () => {
+  // The console writes recent changes again before it sends heartbeats on a new connection.
+  test('is rejected by a gateway that was started since, too', { timeout: 60_000 }, async () => {
     const lost = await loseRevocation()
     const fresh = await startReplica()
-    expect(await fresh.judge(lost.digest)).toBe('revoked')
+    expect(await fresh.verdict(lost.digest)).toBe('revoked')
   })
 })
 
-test('a primary that is cut off from its replica takes no change for announced, set up as docs/redis.md says', {
+test('a primary without its replica accepts no change, if set up as docs/redis.md says', {
   timeout: 60_000,
 }, async () => {
   const [primary, replica] = [await group.primary(), await group.replica()]
@@ -212,42 +212,42 @@ test('a primary that is cut off from its replica takes no change for announced, 
   await primary.admin.config('SET', 'min-replicas-to-write', '1')
   onTestFinished(async () => void (await primary.admin.config('SET', 'min-replicas-to-write', '0')))
   const { id, digest } = await fleet.issue()
-  await fleet.allJudge(digest, 'good')
+  await fleet.untilVerdict(digest, 'good')
   replica.freeze()
   await until('a change is not announced', async () => {
     const probe = await fleet.issue()
     return !(await fleet.revoke(probe.id)).announced
   })
   expect(await fleet.revoke(id)).toMatchObject({ announced: false })
-  await fleet.allJudge(digest, 'revoked', BOUND_MS)
+  await fleet.untilVerdict(digest, 'revoked', BOUND_MS)
   replica.thaw()
   await until('it is announced', async () => (await fleet.revoke(id)).announced)
-  await fleet.hears()
+  await fleet.untilConnected()
 })
 
 describe('the Sentinels', () => {
-  test('are believed as most of them say: one that was cut off may name a primary of the past', async () => {
+  test('are followed by majority: a partitioned one may name an old primary', async () => {
     const { username, password, ...sentinel } = group.place.sentinel
     const liar = await ScriptedRedis.start(command => (command[0] === 'SENTINEL' ? ['127.0.0.1', '1'] : 'OK'))
     onTestFinished(() => liar.stop())
     const [first = '', second = ''] = sentinel.urls
     const place = { ...group.place, sentinel: { ...sentinel, urls: [liar.address, first, second] } }
     const beats = new ConsoleDouble(await group.primary())
-    beats.startBeating()
-    onTestFinished(() => beats.stopBeating())
+    beats.startHeartbeats()
+    onTestFinished(() => beats.stopHeartbeats())
     const replica = await startReplica({ place })
     expect(await replica.reconnects()).toBe(0)
     expect(liar.commands).toContainEqual(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', sentinel.name])
   })
 
-  test('may be gone but for one', async () => {
+  test('may be down except for one', async () => {
     const [dead, frozen, alive] = group.sentinels
     const gone = await freePort()
     const urls = [`127.0.0.1:${gone}`, `127.0.0.1:${frozen?.port}`, `127.0.0.1:${alive?.port}`]
     expect(dead).toBeDefined()
     const beats = new ConsoleDouble(await group.primary())
-    beats.startBeating()
-    onTestFinished(() => beats.stopBeating())
+    beats.startHeartbeats()
+    onTestFinished(() => beats.stopHeartbeats())
     frozen?.freeze()
     onTestFinished(() => frozen?.thaw())
     await startReplica({ place: { ...group.place, sentinel: { ...group.place.sentinel, urls } } })
@@ -259,7 +259,7 @@ describe('the Sentinels', () => {
       { name: 'another' },
       /no Sentinel names the primary.*watches no primary/i,
     ],
-    ['refuse the password', { password: 'a-wrong-password' }, /WRONGPASS/],
+    ['reject the password', { password: 'a-wrong-password' }, /WRONGPASS/],
   ])(
     'that %s are asked for ever, a line in the log says why, and none says a password',
     async (_, change, reason) => {
@@ -270,7 +270,7 @@ describe('the Sentinels', () => {
       expect(replica.log.text).toMatch(reason)
       expect(replica.log.text).not.toContain('a-wrong-password')
       expect(replica.log.count('redis subscriber failing')).toBe(1)
-      expect(await replica.judge(digestNo(1))).toBe('unknown')
+      expect(await replica.verdict(digestNo(1))).toBe('unknown')
     },
   )
 })

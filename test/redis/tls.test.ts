@@ -27,7 +27,7 @@ interface Encrypted {
   stop(): Promise<void>
 }
 
-/** Files of a certificate for 127.0.0.1, in the words of redis.conf. */
+/** Files of a certificate for 127.0.0.1, as options of redis.conf. */
 function tlsLines(port: number): string[] {
   const directory = dirname(certificates.caFile)
   const files = ['cert-file server.pem', 'key-file server.key', 'ca-cert-file ca.pem']
@@ -71,7 +71,7 @@ async function startCluster(): Promise<Encrypted> {
   const settings = asFlags([...tlsLines(port), ...lines, 'tls-cluster yes'])
   const server = await RedisServer.start({ settings })
   await server.admin.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383)
-  await until('the cluster is in order', async () =>
+  await until('the cluster is healthy', async () =>
     String(await server.admin.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
   )
   const place = { ...NOWHERE, cluster: { urls: [`rediss://127.0.0.1:${port}`] } }
@@ -88,11 +88,11 @@ describe.each([
   beforeAll(async () => {
     redis = await start()
     beats = new ConsoleDouble(redis.server)
-    beats.startBeating()
+    beats.startHeartbeats()
     await beats.write(KEY, recordOf())
   })
   afterAll(async () => {
-    beats.stopBeating()
+    beats.stopHeartbeats()
     await redis.stop()
   })
 
@@ -105,15 +105,15 @@ describe.each([
     return { running, log }
   }
 
-  test('is read and heard where its authority is the one that is configured', async () => {
+  test('can be read and subscribed to if the configured authority issued its certificate', async () => {
     const { running } = startGateway(certificates.caFile)
-    await until('changes are heard', () => running.health().changes === 'connected')
-    await until('Redis answers', async () => (await running.keyStore.get(KEY)).kind === 'found')
+    await until('the gateway is connected', () => running.health().changes === 'connected')
+    await until('Redis replies', async () => (await running.keyStore.get(KEY)).kind === 'found')
   })
 
-  test('is not believed where the authority is another one, and the log says why', async () => {
+  test('is rejected if another authority issued its certificate, and the log says why', async () => {
     const { running, log } = startGateway()
-    await until('it is told', () => log.text.includes('self-signed certificate in certificate chain'))
+    await until('it is logged', () => log.text.includes('self-signed certificate in certificate chain'))
     expect(await running.keyStore.get(KEY)).toEqual({ kind: 'unknown' })
     expect(running.health()).toMatchObject({ redis: 'down', changes: 'disconnected' })
   })

@@ -25,12 +25,12 @@ describe.each([
   })
   afterAll(() => group.stop())
 
-  test('gateways find the keys that a console issues, and refuse those that it revokes', async () => {
+  test('gateways accept keys that the console issues, and reject those that it revokes', async () => {
     const fleet = await Fleet.start(group, { keyService: false })
     const keys = await Promise.all(Array.from({ length: 20 }, () => fleet.issue()))
-    for (const { digest } of keys) await fleet.allJudge(digest, 'good')
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'good')
     for (const { id } of keys) expect(await fleet.revoke(id)).toMatchObject({ announced: true })
-    for (const { digest } of keys) await fleet.allJudge(digest, 'revoked', 1_000)
+    for (const { digest } of keys) await fleet.untilVerdict(digest, 'revoked', 1_000)
     expect(await group.refused()).toEqual([])
     for (const { log } of fleet.replicas) expect(log.lines).toEqual([])
     expect(fleet.console.log.filter(line => Number(line['level']) > 30)).toEqual([])
@@ -40,13 +40,13 @@ describe.each([
     ['gateway', GATEWAY_USER, GATEWAY_RIGHTS],
     ['console', CONSOLE_USER, CONSOLE_RIGHTS],
   ] as const)(
-    'none of the rights of the %s is too many: without it something is refused',
+    'each permission of the %s is needed: without it a command is rejected',
     {
       timeout: 120_000,
     },
     async (_plane, user, rights) => {
       for (const right of rights[group.kind]) {
-        // Of these one is the floor of all others, and one is needed when a replica takes a primary's place.
+        // One of these is the base of all others, and one is needed when a replica replaces a primary.
         if (right === '-@all' || right === '+readwrite') continue
         const others = rights[group.kind].filter(other => other !== right)
         for (const server of group.servers) await addUser(server, user, others)
@@ -55,8 +55,8 @@ describe.each([
           await issue()
           return (await group.refused()).some(refusal => refusal.startsWith(right.replace('*', '')))
         }
-        // Some are used only when the nodes are asked for anew, at one of them by chance.
-        await until(`something is refused without ${right}`, lacked, 60_000)
+        // Some are used only when the topology is refreshed, at a random node.
+        await until(`a command is rejected without ${right}`, lacked, 60_000)
         await stop()
         for (const server of group.servers) {
           await addUser(server, user, rights[group.kind])
@@ -66,7 +66,7 @@ describe.each([
     },
   )
 
-  /** One console and one gateway, of which neither need get far. */
+  /** One console and one gateway, which need not become ready. */
   async function startPlanes() {
     const { place } = group
     const console = await startConsole({ redis: { ...place, ...CONSOLE_USER } })
@@ -75,7 +75,7 @@ describe.each([
       async issue() {
         const request = { name: 'of a test', scopes: ['workspace:read'] }
         const { body } = await console.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)
-        await replica.judge(digestOf(body.secret))
+        await replica.verdict(digestOf(body.secret))
       },
       async stop() {
         await Promise.all([console.stop(), replica.running.stop()])

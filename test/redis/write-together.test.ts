@@ -23,7 +23,7 @@ beforeEach(async () => {
 })
 afterEach(() => connection.stop())
 
-/** How often Redis had something to read so far, whoever wrote it. */
+/** How many reads Redis has processed so far. */
 async function readsOfRedis(): Promise<number> {
   return Number(/total_reads_processed:(\d+)/.exec(await server.admin.info('stats'))?.[1])
 }
@@ -37,7 +37,7 @@ function ask(keys: readonly string[]): Promise<(string | null)[]> {
   )
 }
 
-/** What Redis had to read for these, without what was asked to know it. */
+/** Reads that these commands caused, without those of the measurement. */
 async function readsFor(keys: readonly string[]): Promise<number> {
   const before = await readsOfRedis()
   await ask(keys)
@@ -46,21 +46,21 @@ async function readsFor(keys: readonly string[]): Promise<number> {
 
 const keysOf = (count: number) => Array.from({ length: count }, (_, number) => `key:${number}`)
 
-test('what is asked in one turn of the event loop reaches Redis at once', async () => {
+test('commands of one turn of the event loop reach Redis together', async () => {
   expect(await readsFor(keysOf(10))).toBe(1)
 })
 
-test('each gets the answer to what it asked', async () => {
+test('each command gets its own reply', async () => {
   await server.admin.mset({ 'key:0': 'zero', 'key:2': 'two' })
   expect(await ask(keysOf(4))).toEqual(['zero', null, 'two', null])
 })
 
-test('what is asked later waits for nothing', async () => {
+test('a later command is not delayed', async () => {
   await ask(keysOf(3))
   expect(await readsFor(keysOf(1))).toBe(1)
 })
 
-test('more than a packet takes does not wait for the end of the turn', () => {
+test('a full packet is sent before the end of the turn', () => {
   const { client } = connection
   const longest = Math.max(
     ...keysOf(200).map(key => {
@@ -73,7 +73,7 @@ test('more than a packet takes does not wait for the end of the turn', () => {
   expect(longest).toBeLessThan(2_000)
 })
 
-test('a connection that is lost while something is held back fails what was asked, and comes back', async () => {
+test('commands fail if the connection is lost before they are sent, and it reconnects', async () => {
   connection.writeTogether()
   const asked = connection.client.get('key:0')
   connection.client.stream.destroy()

@@ -1,6 +1,6 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Fleet, type Replica } from '../support/fleet.ts'
+import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { quantile } from './history.ts'
@@ -12,29 +12,36 @@ beforeAll(async () => {
 })
 afterAll(() => fleet.stop())
 
-async function statusAt({ urls }: Replica, { secret }: IssuedKey): Promise<number> {
+async function answerAt({ urls }: Replica, { secret }: IssuedKey) {
   const headers = { authorization: `Bearer ${secret}` }
   const { statusCode, body } = await request(`${urls.gateway}/api/v1/auth`, { headers })
-  await body.dump()
-  return statusCode
+  return { status: statusCode, json: (await body.json()) as Record<string, unknown> }
 }
 
-/** A key that every one of these has in memory. */
+async function statusAt(replica: Replica, key: IssuedKey): Promise<number> {
+  return (await answerAt(replica, key)).status
+}
+
+async function codeAt(replica: Replica, key: IssuedKey): Promise<unknown> {
+  return (await answerAt(replica, key)).json['code']
+}
+
+/** Issues a key that all these replicas have in memory. */
 async function issueKnown(replicas: readonly Replica[]): Promise<IssuedKey> {
   const [key] = await fleet.issue(1)
-  if (key === undefined) throw new Error('One key was asked for')
+  if (key === undefined) throw new Error('The console issued no key')
   for (const replica of replicas) expect(await statusAt(replica, key)).toBe(200)
   return key
 }
 
 async function untilAllConfirm(): Promise<void> {
-  await until('all three confirm', async () => {
+  await until('all three gateways confirm', async () => {
     const [key] = await fleet.issue(1)
     return key !== undefined && (await fleet.revokeAndWait(key)).confirmed === 3
   })
 }
 
-test('when the console says that all have confirmed, each refuses the key at the very next request', async () => {
+test('once the console reports that all gateways have confirmed, each rejects the key at its next request', async () => {
   await untilAllConfirm()
   const tookMs: number[] = []
   for (let round = 0; round < 50; round++) {
@@ -52,16 +59,39 @@ test('when the console says that all have confirmed, each refuses the key at the
       ),
     ),
   )
-  process.stdout.write(`revocation, answered once all three confirmed: 50 keys, p50/p99 ${p50}/${p99} ms\n`)
+  process.stdout.write(`revocation confirmed by all three gateways: 50 keys, p50/p99 ${p50}/${p99} ms\n`)
 })
 
-test('a gateway that hears nothing is counted as one that asks for each key', async () => {
-  const [deaf, ...others] = fleet.replicas
-  if (deaf === undefined) throw new Error('A fleet has replicas')
+test.each<Ending>(['suspend', 'shorten'])(
+  'when all gateways have confirmed, each rejects the key from then on: %s',
+  async ending => {
+    await untilAllConfirm()
+    for (let round = 0; round < 10; round++) {
+      const key = await issueKnown(fleet.replicas)
+      const { gateways, committedAtMs } = await fleet.end(key, ending, true)
+      expect(gateways).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+      await until('the expiry is over', async () => Date.now() > committedAtMs)
+      for (const replica of fleet.replicas) expect(await codeAt(replica, key)).toBe(REFUSED_AS[ending])
+    }
+  },
+)
+
+test('when all gateways have confirmed that a key is resumed, each accepts it at the next request', async () => {
   await untilAllConfirm()
-  deaf.toRedis.hold('back')
+  const key = await issueKnown(fleet.replicas)
+  await fleet.end(key, 'suspend', true)
+  for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(401)
+  expect(await fleet.resumeAndWait(key)).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+  for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(200)
+})
+
+test('a gateway without a subscription is counted as verifying each key', async () => {
+  const [disconnected, ...others] = fleet.replicas
+  if (disconnected === undefined) throw new Error('The fleet has no replicas')
+  await untilAllConfirm()
+  disconnected.toRedis.hold('back')
   try {
-    await until('it is known to be deaf', async () => {
+    await until('the console counts it as disconnected', async () => {
       const gateways = await fleet.revokeAndWait(await issueKnown(others))
       return gateways.confirmed === 2 && gateways.verifying === 1
     })
@@ -69,14 +99,14 @@ test('a gateway that hears nothing is counted as one that asks for each key', as
     await fleet.revokeAndWait(key)
     for (const replica of others) expect(await statusAt(replica, key)).toBe(401)
   } finally {
-    deaf.toRedis.resume()
+    disconnected.toRedis.resume()
   }
   await fleet.untilHealthy()
 })
 
-test('a gateway that is frozen is named, and the others are not waited for longer than it takes', async () => {
+test('a frozen gateway is reported as silent, and the others confirm without delay', async () => {
   const [frozen, ...others] = fleet.replicas
-  if (frozen === undefined) throw new Error('A fleet has replicas')
+  if (frozen === undefined) throw new Error('The fleet has no replicas')
   await untilAllConfirm()
   frozen.process.child.kill('SIGSTOP')
   try {

@@ -1,54 +1,59 @@
-/** One request and its answer, as a client saw them. Times are of one clock, in ms since the epoch. */
+/** One request and its response as a client saw them. All times are from one clock, in ms since the epoch. */
 export interface Sample {
   readonly key: string
   readonly replica: number
-  /** When it was written to the connection. */
+  /** When the request was written to the connection. */
   readonly sentAtMs: number
   readonly answeredAtMs: number
-  /** 0 where there was no answer. */
+  /** 0 if there was no response. */
   readonly status: number
-  /** The `code` of a refusal; '' where there is none. */
+  /** The `code` of a denial; '' if there is none. */
   readonly code: string
 }
 
 export interface Revocation {
-  /** When the console was asked for it: no key may be refused as revoked before. */
+  /** When the revocation was requested: no earlier request may be rejected as revoked. */
   readonly askedAtMs: number
-  /** When it was true, at the earliest: what the record itself says. */
+  /** The earliest time at which it was in effect, from the record. */
   readonly committedAtMs: number
 }
 
 export interface History {
+  /** The code with which the keys are refused from then on; `key_revoked` if left out. */
+  readonly refusedAs?: string
   readonly replicas: number
   readonly samples: readonly Sample[]
-  /** By key. */
+  /** By key id. */
   readonly revocations: ReadonlyMap<string, Revocation>
 }
 
 export type Violation =
-  /** A request sent later than the bound after the revocation was accepted. */
+  /** A request sent after the bound was accepted. */
   | { readonly kind: 'accepted_late'; readonly lateByMs: number; readonly sample: Sample }
-  /** A replica that had refused the key accepted it again. */
+  /** A replica that had rejected the key accepted it again. */
   | { readonly kind: 'accepted_again'; readonly sample: Sample }
-  /** A good key was refused; or one before anybody asked for its revocation. */
+  /** A valid key was rejected, or one whose revocation had not been requested. */
   | { readonly kind: 'refused_wrongly'; readonly sample: Sample }
-  /** A revoked key was refused as something else: what should have been 503 passed for knowledge. */
+  /** A revoked key was rejected with another reason: an unknown state was reported as knowledge. */
   | { readonly kind: 'refused_for_another_reason'; readonly sample: Sample }
-  /** No answer, or one that is neither acceptance nor refusal. */
+  /** No response, or one that neither accepts nor rejects. */
   | { readonly kind: 'failed'; readonly sample: Sample }
-  /** Nobody asked after the bound, so that nothing is shown. */
+  /** No request was sent after the bound, so that nothing is proven. */
   | { readonly kind: 'not_shown'; readonly key: string; readonly replica: number }
 
-/** Everything in a history that the promise on revocation forbids. */
+/** Every violation of the revocation guarantee in a history. */
 export function findViolations(history: History, boundMs: number): Violation[] {
   return [...violationsOfSamples(history, boundMs), ...notShown(history, boundMs)]
 }
 
-function* violationsOfSamples({ samples, revocations }: History, boundMs: number): Iterable<Violation> {
-  /** By key and replica: when it was first known to the client that this replica refuses it. */
+function* violationsOfSamples(
+  { samples, revocations, refusedAs }: History,
+  boundMs: number,
+): Iterable<Violation> {
+  /** By key and replica: when the client first received a rejection. */
   const refusedAtMs = new Map<string, number>()
   for (const sample of samples.toSorted((a, b) => a.answeredAtMs - b.answeredAtMs)) {
-    if (!isRefusal(sample)) continue
+    if (!isRefusal(sample, refusedAs)) continue
     const pair = pairOf(sample.key, sample.replica)
     if (!refusedAtMs.has(pair)) refusedAtMs.set(pair, sample.answeredAtMs)
   }
@@ -63,7 +68,7 @@ function* violationsOfSamples({ samples, revocations }: History, boundMs: number
     } else if (sample.status !== 401) yield { kind: 'failed', sample }
     else if (revocation === undefined || sample.answeredAtMs < revocation.askedAtMs) {
       yield { kind: 'refused_wrongly', sample }
-    } else if (!isRefusal(sample)) yield { kind: 'refused_for_another_reason', sample }
+    } else if (!isRefusal(sample, refusedAs)) yield { kind: 'refused_for_another_reason', sample }
   }
 }
 
@@ -81,21 +86,21 @@ function* notShown({ samples, revocations, replicas }: History, boundMs: number)
 }
 
 export interface Lags {
-  /** From the revocation to the first answer that refuses the key. */
+  /** From the revocation to the first response that rejects the key. */
   readonly firstRefusalMs: readonly number[]
-  /** From the revocation to the sending of the last request that was accepted; 0 where none was. */
+  /** From the revocation to the last accepted request; 0 if there was none. */
   readonly lastAcceptanceMs: readonly number[]
 }
 
-/** One entry per revoked key, ascending; of one replica, or of all. */
-export function lagsOf({ samples, revocations }: History, replica?: number): Lags {
+/** One entry per revoked key, ascending, for one replica or all. */
+export function lagsOf({ samples, revocations, refusedAs }: History, replica?: number): Lags {
   const firstRefusal = new Map<string, number>()
   const lastAcceptance = new Map<string, number>()
   for (const sample of samples) {
     const revocation = revocations.get(sample.key)
     if (revocation === undefined || (replica !== undefined && sample.replica !== replica)) continue
     const pair = pairOf(sample.key, sample.replica)
-    if (isRefusal(sample)) {
+    if (isRefusal(sample, refusedAs)) {
       const lagMs = sample.answeredAtMs - revocation.committedAtMs
       firstRefusal.set(pair, Math.min(lagMs, firstRefusal.get(pair) ?? Number.POSITIVE_INFINITY))
     } else if (isAcceptance(sample)) {
@@ -107,7 +112,7 @@ export function lagsOf({ samples, revocations }: History, replica?: number): Lag
   return { firstRefusalMs: ascending(firstRefusal), lastAcceptanceMs: ascending(lastAcceptance) }
 }
 
-/** @param ascending sorted; the share of 1 is its greatest value */
+/** @param ascending sorted values; a share of 1 gives the greatest */
 export function quantile(ascending: readonly number[], share: number): number {
   return ascending[Math.max(0, Math.ceil(ascending.length * share) - 1)] ?? Number.NaN
 }
@@ -116,8 +121,8 @@ function isAcceptance({ status }: Sample): boolean {
   return status === 200
 }
 
-function isRefusal({ status, code }: Sample): boolean {
-  return status === 401 && code === 'key_revoked'
+function isRefusal({ status, code }: Sample, refusedAs = 'key_revoked'): boolean {
+  return status === 401 && code === refusedAs
 }
 
 function pairOf(key: string, replica: number): string {

@@ -8,7 +8,7 @@ const TICK_MS = 10
 const MAX_TICK_MS = 40
 const MAX_OPEN = 1_000
 
-/** Clients of all replicas, who write down each request with its answer. */
+/** Clients of all replicas that record each request with its response. */
 export class Load {
   readonly samples: Sample[] = []
   readonly #pools: readonly Pool[]
@@ -23,7 +23,7 @@ export class Load {
     return [...this.#pools.keys()]
   }
 
-  /** One request. What is not answered is written down too. */
+  /** Sends one request and records it, also if there is no response. */
   ask(key: IssuedKey, replica: number): Promise<Sample> {
     const { promise, resolve } = Promise.withResolvers<Sample>()
     const pool = this.#pools[replica]
@@ -46,7 +46,7 @@ export class Load {
     return Promise.all(this.replicas.map(replica => this.ask(key, replica)))
   }
 
-  /** Asks with each key at each replica, round and round, at so many requests a second in all, until `stop`. */
+  /** Sends requests with each key to each replica in turn, at the given total rate, until `stop`. */
   keepAsking(keys: readonly IssuedKey[], perSecond: number): void {
     this.#stopped = false
     this.#rounds = this.#goRound(keys, perSecond)
@@ -61,7 +61,7 @@ export class Load {
     await Promise.all(this.#pools.map(pool => pool.destroy()))
   }
 
-  /** Behind its time it does not make up for it: a machine that is busy has not to be made busier. */
+  /** Requests missed during a stall are not made up for: that would add load to a machine that is already busy. */
   async #goRound(keys: readonly IssuedKey[], perSecond: number): Promise<void> {
     const open = new Set<Promise<unknown>>()
     let lastMs = performance.now()
@@ -82,7 +82,7 @@ export class Load {
   }
 }
 
-/** Takes the time where bytes are written, not where a request began to wait for a connection. */
+/** Records when the bytes are written, not when the request began to wait for a connection. */
 class Answer implements Dispatcher.DispatchHandler {
   readonly #done: (answer: Omit<Sample, 'key' | 'replica'>) => void
   #sentAtMs = Date.now()

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
-import { Fleet, type Replica } from '../support/fleet.ts'
+import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
 import { changeMessage } from '../support/messages.ts'
-import { scrape, scrapeOne } from '../support/scrape.ts'
+import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
 import type { TcpProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
@@ -11,17 +11,18 @@ import { lagsOf, quantile } from './history.ts'
 import { run } from './scenario.ts'
 import { describeThousandKeys } from './thousand-keys.ts'
 
-const HEARING_BOUND_MS = 1_000
-const DEAF_BOUND_MS = 2_000
+const TARGET_MS = 100
+const CONNECTED_BOUND_MS = 1_000
+const DISCONNECTED_BOUND_MS = 2_000
 const FROZEN_MS = 3_000
-const FEW = { boundMs: DEAF_BOUND_MS, keys: 40, revocationsPerSecond: 40 }
+const FEW = { boundMs: DISCONNECTED_BOUND_MS, keys: 40, revocationsPerSecond: 40 }
 const LAG = 'postern_key_invalidation_lag_seconds'
 const CONNECTED = 'postern_key_invalidation_connected'
 
 let fleet: Fleet
 let good: readonly IssuedKey[]
 
-/** On a machine that is shared each may take its time. */
+/** Allowance for a shared machine. */
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
 
 describe('a revoked key', () => {
@@ -31,30 +32,39 @@ describe('a revoked key', () => {
   })
   afterAll(() => fleet.stop())
 
-  test('every replica refuses a revoked key within 100 ms, as a rule, and a second at most', async () => {
+  test.each<[string, Ending]>([
+    ['revoked key', 'revoke'],
+    ['suspended key', 'suspend'],
+    ['key whose expiry was shortened', 'shorten'],
+  ])('every replica rejects a %s, usually within 100 ms and always within a second', async (name, ending) => {
     const before = await lags()
-    const { history } = await run(fleet, good, {
-      name: 'all well',
-      boundMs: HEARING_BOUND_MS,
+    const { history, boundMs } = await run(fleet, good, {
+      name: `all well, ${name}`,
+      refusedAs: REFUSED_AS[ending],
+      revoke: key => fleet.end(key, ending),
+      boundMs: CONNECTED_BOUND_MS,
       keys: 200,
       revocationsPerSecond: 60,
     })
-    // The target is 100 ms, and printed is what was reached; machines that test share their cores.
-    expect(quantile(lagsOf(history).firstRefusalMs, 0.99)).toBeLessThan(HEARING_BOUND_MS)
+    // `run` holds every request to the bound of a second; half of the keys must meet the target.
+    const starvedMs = boundMs - CONNECTED_BOUND_MS
+    expect(quantile(lagsOf(history).lastAcceptanceMs, 0.5)).toBeLessThan(TARGET_MS + starvedMs)
     for (const [replica, after] of (await lags()).entries()) {
-      const heard = after.count - (before[replica]?.count ?? 0)
-      expect(heard).toBeGreaterThanOrEqual(400) // Issued and revoked, each at least once.
-      expect((after.sum - (before[replica]?.sum ?? 0)) / heard).toBeLessThan(1)
+      const received = after.received - (before[replica]?.received ?? 0)
+      expect(received).toBeGreaterThanOrEqual(400) // Each key is issued and revoked.
+      // A replica measures the lag of a change only while it is connected, which a loaded machine may interrupt.
+      const measured = after.count - (before[replica]?.count ?? 0)
+      expect((after.sum - (before[replica]?.sum ?? 0)) / measured).toBeLessThan(boundMs / 1000)
     }
   })
 
-  test('a subscription that is cut again and again in a burst of 2,000 changes loses none of them', async () => {
+  test('a subscription that closes repeatedly during a burst of 2,000 changes loses none of them', async () => {
     const others = await fleet.issue(1_700)
     let burst: Promise<void> = Promise.resolve()
     const before = await reconnects()
     await run(fleet, good, {
       name: 'subscription cut in a burst of 2,000',
-      boundMs: DEAF_BOUND_MS,
+      boundMs: DISCONNECTED_BOUND_MS,
       keys: 300,
       revocationsPerSecond: 100,
       fault: () => {
@@ -68,8 +78,8 @@ describe('a revoked key', () => {
     for (const count of cut) expect(count).toBeGreaterThan(0)
   })
 
-  describe('a lookup that was under way when a key was revoked', () => {
-    test('brings its older answer from Redis too late', () =>
+  describe('a lookup in flight when its key is revoked', () => {
+    test('cannot restore the older record from Redis', () =>
       race(
         'lookup in Redis races',
         3,
@@ -78,10 +88,10 @@ describe('a revoked key', () => {
         async () => {},
       ))
 
-    test('brings its older answer from the key service too late', () =>
+    test('cannot restore the older record from the key service', () =>
       race(
         'lookup at the key service races',
-        1, // The others may find it in Redis by then: the first lookup has filled it.
+        1, // The others may find the record in Redis, where the first lookup has restored it.
         ({ toKeyService }) => toKeyService,
         () => true,
         async digest => {
@@ -89,7 +99,7 @@ describe('a revoked key', () => {
         },
       ))
 
-    /** Each key is looked up again, and revoked while the answer is on its way. */
+    /** Each key is looked up again, and revoked while the response is in transit. */
     async function race(
       name: string,
       atLeast: number,
@@ -107,8 +117,8 @@ describe('a revoked key', () => {
         for (const way of ways) way.hold('back', which)
         try {
           await prepare(digest)
-          await haveLookedUpAgain(digest)
-          await until('the answers are on their way', areHeld)
+          await triggerLookup(digest)
+          await until('the responses are in transit', areHeld)
           const revoked = await fleet.revoke(key)
           if (areHeld()) raced++
           return revoked
@@ -118,9 +128,9 @@ describe('a revoked key', () => {
       }
       await run(fleet, good, {
         name,
-        boundMs: HEARING_BOUND_MS,
+        boundMs: CONNECTED_BOUND_MS,
         keys: 30,
-        revocationsPerSecond: 5, // Fewer than the lookups that a gateway makes over messages without a MAC.
+        revocationsPerSecond: 5, // Below the rate limit for lookups caused by messages without a MAC.
         revoke: key => {
           const revoked = last.then(() => raceOne(key))
           last = revoked.catch(() => {})
@@ -131,23 +141,23 @@ describe('a revoked key', () => {
     }
   })
 
-  describe('while the key service answers, the bound is two seconds, with', () => {
-    test('a subscription whose messages are lost without a word, on one replica', async () => {
-      const deaf = fleet.replicas[0]
-      const lost = new Set([...(deaf?.toRedis.links ?? [])].filter(link => link.isSubscriber))
+  describe('while the key service is up, the bound is two seconds if', () => {
+    test('one replica silently loses the messages of its subscription', async () => {
+      const disconnected = fleet.replicas[0]
+      const lost = new Set([...(disconnected?.toRedis.links ?? [])].filter(link => link.isSubscriber))
       expect(lost.size).toBe(1)
       await run(fleet, good, {
         ...FEW,
         name: 'silent loss of one subscription',
         fault: async () => {
-          deaf?.toRedis.hold('back', link => lost.has(link))
+          disconnected?.toRedis.hold('back', link => lost.has(link))
         },
-        meanwhile: () => untilConnected([1, 1, 1]), // It has noticed, and subscribed anew, with nothing mended.
-        mend: () => deaf?.toRedis.resume(),
+        meanwhile: () => untilConnected([1, 1, 1]), // The replica has resubscribed, although the fault persists.
+        mend: () => disconnected?.toRedis.resume(),
       })
     })
 
-    test('Redis stopped, and back without anything that it knew', async () => {
+    test('Redis stops and restarts without its data', async () => {
       await run(fleet, good, {
         ...FEW,
         name: 'Redis stopped',
@@ -161,7 +171,7 @@ describe('a revoked key', () => {
       await untilConnected([1, 1, 1])
     })
 
-    test('Redis frozen, with all connections open', async () => {
+    test('Redis freezes with all connections open', async () => {
       await run(fleet, good, {
         ...FEW,
         name: 'Redis frozen',
@@ -171,7 +181,7 @@ describe('a revoked key', () => {
       })
     })
 
-    test('only the console is cut off from Redis: replicas know that they are deaf, and count nothing as lag that they did not trust', async () => {
+    test('only the console loses Redis: replicas are disconnected, and do not count the time as invalidation lag', async () => {
       const before = await Promise.all(fleet.replicas.map(({ urls }) => scrape(urls.ops)))
       await run(fleet, good, {
         ...FEW,
@@ -186,12 +196,12 @@ describe('a revoked key', () => {
         },
         mend: () => fleet.consoleToRedis.resume(),
       })
-      await until('all hear again', async () => !(await connected()).includes(0))
+      await until('all replicas are connected again', async () => !(await connected()).includes(0))
       for (const [replica, { urls }] of fleet.replicas.entries()) {
         const now = await scrape(urls.ops)
         const grownBy = (child: string) => (now.get(child) ?? 0) - (before[replica]?.get(child) ?? 0)
         expect(grownBy(`${LAG}_count`) - grownBy(`${LAG}_bucket{le="1"}`)).toBe(0)
-        // They have verified the keys by then, and hold the record that is announced.
+        // By then they have verified the keys, and hold the announced record.
         const received = ['evicted', 'current'].map(result =>
           grownBy(`postern_key_invalidations_total{result="${result}"}`),
         )
@@ -199,7 +209,7 @@ describe('a revoked key', () => {
       }
     })
 
-    test('Redis stopped, and a key service that takes 300 ms for each answer', async () => {
+    test('Redis stops and the key service takes 300 ms for each response', async () => {
       await run(fleet, good, {
         ...FEW,
         name: 'slow key service, Redis stopped',
@@ -214,7 +224,7 @@ describe('a revoked key', () => {
       })
     })
 
-    test('a gateway that was frozen trusts nothing on waking', async () => {
+    test('a frozen gateway resumes: it trusts nothing in memory', async () => {
       const frozen = fleet.replicas[0]?.process.child
       await run(fleet, good, {
         ...FEW,
@@ -227,7 +237,7 @@ describe('a revoked key', () => {
       })
     })
 
-    test('what the console announces comes 1.5 s late, also after subscribing anew', async () => {
+    test('announcements arrive 1.5 s late, also after resubscribing', async () => {
       await run(fleet, good, {
         ...FEW,
         name: 'announcements 1.5 s late',
@@ -235,7 +245,7 @@ describe('a revoked key', () => {
           fleet.consoleToRedis.delayMs.forth = 1_500
           await untilConnected([0, 0, 0])
           const before = await reconnects()
-          await until('all have subscribed anew', async () =>
+          await until('all replicas have resubscribed', async () =>
             (await reconnects()).every((count, replica) => count > (before[replica] ?? 0)),
           )
         },
@@ -248,16 +258,16 @@ describe('a revoked key', () => {
   })
 })
 
-// In this file, so that it does not run beside what is measured above.
+// In this file, so that it does not run concurrently with the measurements above.
 describeThousandKeys()
 
 /** A change without a MAC: each gateway that holds the key looks it up again. */
-async function haveLookedUpAgain(digest: string): Promise<void> {
+async function triggerLookup(digest: string): Promise<void> {
   const message = changeMessage({ digest, version: 1, atMs: Date.now() }, null)
   await fleet.redis.admin.publish(CHANGES_CHANNEL, message)
 }
 
-/** A few at a time. @param after called with the number of each that is done */
+/** Revokes eight keys at a time. @param after called with the index of each revoked key */
 async function revokeAll(keys: readonly IssuedKey[], after: (index: number) => Promise<void>): Promise<void> {
   const rest = keys.entries()
   await Promise.all(
@@ -270,11 +280,12 @@ async function revokeAll(keys: readonly IssuedKey[], after: (index: number) => P
   )
 }
 
-function lags(): Promise<{ count: number; sum: number }[]> {
+function lags(): Promise<{ received: number; count: number; sum: number }[]> {
   return Promise.all(
     fleet.replicas.map(async ({ urls }) => {
       const metrics = await scrape(urls.ops)
-      return { count: metrics.get(`${LAG}_count`) ?? 0, sum: metrics.get(`${LAG}_sum`) ?? 0 }
+      const received = sumOf(metrics, 'postern_key_invalidations_total')
+      return { received, count: metrics.get(`${LAG}_count`) ?? 0, sum: metrics.get(`${LAG}_sum`) ?? 0 }
     }),
   )
 }
@@ -289,5 +300,5 @@ function connected(): Promise<number[]> {
 }
 
 async function untilConnected(expected: readonly number[]): Promise<void> {
-  await until(`the gauges say ${expected}`, async () => String(await connected()) === String(expected))
+  await until(`the gauges are ${expected}`, async () => String(await connected()) === String(expected))
 }

@@ -42,7 +42,7 @@ function startReloader() {
 }
 
 describe('a part of a process that registers for reloads', () => {
-  test('gets what changed, and is not called when nothing did', async () => {
+  test('receives changes, and is not called without one', async () => {
     const { reloader, change, tokens, onReload, log } = startReloader()
     reloader.onReload(onReload)
     await reloader.checkFiles()
@@ -54,7 +54,7 @@ describe('a part of a process that registers for reloads', () => {
     expect(log).toMatchObject([{ msg: 'settings reloaded', changed: ['keyService.token'] }])
   })
 
-  test('late, while the process is being built, gets what changed before', async () => {
+  test('late, while the process is being built, receives earlier changes', async () => {
     const { reloader, change, tokens, onReload } = startReloader()
     change('second-token-of-the-tests')
     await reloader.checkFiles()
@@ -62,7 +62,7 @@ describe('a part of a process that registers for reloads', () => {
     expect(tokens).toEqual(['second-token-of-the-tests'])
   })
 
-  test('keeps its settings if another part cannot use the new ones, and gets the next that all can use', async () => {
+  test('keeps its settings if another part rejects the new ones, and receives the next valid ones', async () => {
     const { reloader, change, tokens, onReload, log, isGood } = startReloader()
     reloader.onReload(onReload)
     reloader.onReload(({ keyService }) => {
@@ -78,12 +78,12 @@ describe('a part of a process that registers for reloads', () => {
     expect([tokens, await isGood()]).toEqual([['third-token-of-the-tests'], 1])
   })
 
-  test('is not told again and again of a file that stays broken', async () => {
+  test('does not reload a file again while it stays invalid', async () => {
     const { reloader, change, log, isGood } = startReloader()
     change('two\nlines')
     for (let look = 0; look < 3; look++) await reloader.checkFiles()
     expect([log.length, await isGood()]).toEqual([1, 0])
-    // Put back as it was, it is read again: nobody has to change it into something else.
+    // After the old content is restored, the file is read again.
     change('first-token-of-the-tests')
     await reloader.checkFiles()
     expect(await isGood()).toBe(1)

@@ -11,8 +11,8 @@ export interface AdminAnswer {
 const PATIENCE_MS = 10_000
 
 /**
- * A POST to the admin API on a connection of its own, so that none is left open when all is quiet.
- * @returns null where there was no answer: what it would have changed is then unknown
+ * Sends a POST to the admin API on a new connection, so that no idle connection remains.
+ * @returns null if there was no response, so that it is unknown whether the change was made
  */
 export function adminCall(world: World, path: string, body?: unknown): Promise<AdminAnswer | null> {
   const { promise, resolve } = Promise.withResolvers<AdminAnswer | null>()

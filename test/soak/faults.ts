@@ -10,7 +10,7 @@ export interface Fault {
 
 const HALF_OPEN = 100
 
-/** What breaks one after the other while the load goes on. Each can be healed without anybody restarting the gateway. */
+/** Faults that occur one after the other under load. The gateway recovers from each without a restart. */
 export function faultsOf(world: World, upstream: MoodyUpstream): Fault[] {
   const moods: Mood[] = ['slow', 'silent', 'resetting', 'cutting', 'garbage', 'failing']
   const nothing = () => {}

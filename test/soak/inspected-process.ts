@@ -1,14 +1,14 @@
 import { readdirSync, readlinkSync } from 'node:fs'
 import { until } from '../support/until.ts'
 
-/** What a process holds, after its garbage is gone. Bytes, and numbers of things. */
+/** What a process holds after garbage collection: bytes and counts. */
 export interface Holdings {
   readonly heapBytes: number
   readonly residentBytes: number
-  /** Open file descriptors, and how many of them are sockets. */
+  /** Open file descriptors, and the sockets among them. */
   readonly descriptors: number
   readonly sockets: number
-  /** Timers that are alive, those included that keep no process alive. */
+  /** Live timers, including those that do not keep the process alive. */
   readonly timers: number
 }
 
@@ -21,10 +21,10 @@ interface Evaluated {
   readonly result: { readonly objectId?: string; readonly value?: unknown }
 }
 
-/** The prototype of all timers; the one that shows it is gone before they are counted. */
+/** Evaluates to the prototype of all timers; the timer that reveals it is cleared before the count. */
 const TIMER = 'Object.getPrototypeOf((timer => (clearTimeout(timer), timer))(setTimeout(() => {}, 0)))'
 
-/** A process of ours that was started with an inspector, asked from outside: nothing in it is made for this. */
+/** A process started with the inspector and measured from outside, without any code in it for the measurement. */
 export class InspectedProcess {
   readonly #pid: number
   readonly #socket: WebSocket
@@ -57,7 +57,7 @@ export class InspectedProcess {
 
   async measure(): Promise<Holdings> {
     const timers = await this.countTimers()
-    // The second round collects what the first one's finalisers let go.
+    // The second collection frees what finalisers of the first one released.
     for (const _ of [1, 2, 3]) await this.#ask('HeapProfiler.collectGarbage')
     const memory = (await this.#evaluate('process.memoryUsage()', true)).value as NodeJS.MemoryUsage
     return {
@@ -68,14 +68,14 @@ export class InspectedProcess {
     }
   }
 
-  /** Of the inspector's own connections there is one, always. */
+  /** Excludes the one connection of the inspector itself. */
   descriptors(): { descriptors: number; sockets: number } {
     const folder = `/proc/${this.#pid}/fd`
     const targets = readdirSync(folder).map(name => {
       try {
         return readlinkSync(`${folder}/${name}`)
       } catch {
-        return '' // Closed meanwhile.
+        return '' // Closed in the meantime.
       }
     })
     return {
@@ -96,7 +96,7 @@ export class InspectedProcess {
     })) as { objects: { objectId: string } }
     const { result } = (await this.#ask('Runtime.callFunctionOn', {
       objectId: objects.objectId,
-      // One that has fired or was cleared is only waiting to be collected.
+      // A timer that has fired or was cleared is only waiting for garbage collection.
       functionDeclaration: 'function () { return this.filter(timer => !timer._destroyed).length }',
       returnByValue: true,
     })) as Evaluated

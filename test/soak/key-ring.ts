@@ -12,11 +12,11 @@ export interface HeldKey {
 const WORKSPACES = 8
 const LIVE = 40
 const REVOKED = 200
-/** By then every replica must refuse a revoked key, whatever broke: it was deaf for a second, then used a stale record for one. */
+/** By then every replica must reject a revoked key, even during a fault: one second until it counts as disconnected, then one of stale records. */
 export const STALE_SECONDS = 1
 const REFUSED_AFTER_MS = 5_000
 
-/** Keys as people make and revoke them all the time, and what is known for sure of each. */
+/** Issues and revokes keys continuously, and tracks the certain state of each. */
 export class KeyRing {
   readonly #world: World
   readonly #live: HeldKey[] = []
@@ -31,7 +31,7 @@ export class KeyRing {
     return this.#revocations
   }
 
-  /** One key more, and where there are enough of them, one less. What fails leaves a key of which nothing is known. */
+  /** Issues a key and, if there are enough, revokes one. After a failed call the state of its key is unknown. */
   async turnOver(): Promise<void> {
     const workspaceId = `ws_soak_${Math.floor(Math.random() * WORKSPACES)}`
     const key = { name: 'soak', scopes: ALL_SCOPES }
@@ -55,13 +55,13 @@ export class KeyRing {
     return this.#live.includes(key)
   }
 
-  /** One that must be refused by now. */
+  /** A key that must be rejected by now. */
   anyRevoked(): HeldKey | undefined {
     const longAgo = this.#revoked.filter(({ atMs }) => performance.now() - atMs > REFUSED_AFTER_MS)
     return longAgo[Math.floor(Math.random() * longAgo.length)]?.key
   }
 
-  /** Well formed and signed, and never issued. */
+  /** A well-formed, signed key that was never issued. */
   unissued(): string {
     const [secret = ''] = (this.#world.env['POSTERN_KEYS_SIGNING_SECRETS'] ?? '').split(',')
     return mintSecret('wsk_', randomBytes(32), importSigningSecret(Buffer.from(secret, 'base64'))).reveal()

@@ -3,29 +3,29 @@ import { Pool } from 'undici'
 import type { HeldKey, KeyRing } from './key-ring.ts'
 import { type Asked, judge } from './verdict.ts'
 
-export interface Tally {
+export interface Totals {
   sent: number
   right: number
-  /** Honest failures while something was broken, and while nothing was. */
+  /** Failures that are allowed during a fault, and such failures without a fault. */
   failed: number
   failedUnexcused: number
-  /** The client left, or its connection ended before the answer did. */
+  /** The client disconnected, or the connection ended before the response did. */
   cut: number
   readonly wrong: string[]
 }
 
 const CONNECTIONS = 24
-/** What is asked with a key that may be revoked while it is answered. */
+/** Requests with a key that may be revoked before the response. */
 const OF_LIVE_KEY: ReadonlySet<Asked['kind']> = new Set(['own', 'self', 'foreign', 'bad_query'])
 const PAUSE_MS = 2
 
-/** Clients of all kinds that ask without end, and write down every answer that is not the right one. */
+/** Clients of all kinds that send requests continuously and record every wrong response. */
 export class MixedLoad {
-  readonly tally: Tally = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
+  readonly totals: Totals = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
   readonly #url: string
   readonly #keys: KeyRing
   readonly #pool: Pool
-  /** Whether something is broken, or was a moment ago. */
+  /** Whether a fault is active, or was a moment ago. */
   readonly #excused: () => boolean
   readonly #clients: Promise<void>[]
   #running = true
@@ -57,7 +57,7 @@ export class MixedLoad {
   async #askOnce(random: number): Promise<void> {
     const key = this.#keys.anyLive()
     if (key === undefined) return
-    const requestId = `q${this.tally.sent++}`
+    const requestId = `q${this.totals.sent++}`
     const { secret, target, asked } = this.#choose(random, key, requestId)
     const excused = this.#excused()
     try {
@@ -69,17 +69,17 @@ export class MixedLoad {
       const body = await response.body.text()
       this.#note(judge(asked, { status: response.statusCode, body }), asked, key, excused)
     } catch {
-      this.tally.cut++
+      this.totals.cut++
     }
   }
 
   #note(verdict: ReturnType<typeof judge>, asked: Asked, key: HeldKey, excused: boolean): void {
-    // Who was revoked meanwhile has nothing to expect any more.
+    // The key was revoked in the meantime: no response is expected.
     const revokedMeanwhile = OF_LIVE_KEY.has(asked.kind) && !this.#keys.isLive(key)
-    if (verdict.kind === 'right' || revokedMeanwhile) this.tally.right++
-    else if (verdict.kind === 'wrong') this.tally.wrong.push(`${asked.kind}: ${verdict.why}`)
-    else if (excused || this.#excused()) this.tally.failed++
-    else this.tally.failedUnexcused++
+    if (verdict.kind === 'right' || revokedMeanwhile) this.totals.right++
+    else if (verdict.kind === 'wrong') this.totals.wrong.push(`${asked.kind}: ${verdict.why}`)
+    else if (excused || this.#excused()) this.totals.failed++
+    else this.totals.failedUnexcused++
   }
 
   #choose(random: number, key: HeldKey, requestId: string): { secret: string; target: string; asked: Asked } {
@@ -101,7 +101,7 @@ export class MixedLoad {
     return { secret, target, asked: { kind: 'own', workspaceId, requestId } }
   }
 
-  /** Asks, and is gone at any moment of the answer. */
+  /** Sends a request and disconnects at a random moment. */
   #leaveEarly(): Promise<void> {
     const key = this.#keys.anyLive()
     const target = `/api/v1/workspaces/${key?.workspaceId}`
@@ -119,13 +119,13 @@ export class MixedLoad {
   }
 
   async #touch(bytes: string, leaveAfterMs: number): Promise<void> {
-    this.tally.sent++
+    this.totals.sent++
     const { hostname, port } = new URL(this.#url)
     const socket = connect({ host: hostname, port: Number(port) })
     socket.on('error', () => {})
     socket.write(bytes)
     await new Promise(resolve => setTimeout(resolve, leaveAfterMs))
     socket.resetAndDestroy()
-    this.tally.cut++
+    this.totals.cut++
   }
 }

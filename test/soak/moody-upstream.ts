@@ -6,8 +6,8 @@ export type Mood = 'well' | 'slow' | 'silent' | 'resetting' | 'cutting' | 'garba
 const SLOW_MS = 150
 
 /**
- * An upstream that says in each answer whose request it was, so that no answer can pass for another, and that can be
- * told to misbehave in one way at a time. It keeps nothing of what it was asked.
+ * An upstream that names the request in each response, so that a response to the wrong client is detected, and that can
+ * misbehave in one way at a time. It stores no request.
  */
 export class MoodyUpstream {
   mood: Mood = 'well'
@@ -30,13 +30,13 @@ export class MoodyUpstream {
     return `http://127.0.0.1:${this.#port}`
   }
 
-  /** All connections break, and none is taken any more. */
+  /** Closes all connections and accepts no new ones. */
   async stop(): Promise<void> {
     for (const socket of this.#sockets) socket.resetAndDestroy()
     await new Promise(resolve => this.#server.close(resolve))
   }
 
-  /** On the same port. */
+  /** Listens on the same port again. */
   async comeBack(): Promise<void> {
     this.#server = createServer(socket => this.#serve(socket))
     await this.#listen()
@@ -90,7 +90,7 @@ export class MoodyUpstream {
   }
 }
 
-/** Whose request it was, as far as the gateway said. Every fourth answer comes in chunks. */
+/** Names the request as the gateway forwarded it. Every fourth response is chunked. */
 function honestAnswer(head: string): string {
   const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'im').exec(head)?.[1]?.trim() ?? ''
   const request = field('x-request-id')

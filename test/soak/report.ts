@@ -4,7 +4,7 @@ import type { SoakReport } from './soak.ts'
 export function reportLines(report: SoakReport): string[] {
   const { sent, right, failed, failedUnexcused, cut, wrong, revocations, faults, upstreamRequests } = report
   return [
-    `soak: ${sent} requests, ${wrong.length} wrong answers, ${right} right, ${failed} failed while something was broken, ${failedUnexcused} while nothing was, ${cut} cut off or left`,
+    `soak: ${sent} requests, ${wrong.length} wrong answers, ${right} right, ${failed} failed during a fault, ${failedUnexcused} without a fault, ${cut} disconnected`,
     `soak: ${faults} faults, ${revocations} revocations, ${upstreamRequests} requests to the upstream`,
     ...holdingsLines('gateway', report.gateway),
     ...holdingsLines('console', report.console),
@@ -14,25 +14,25 @@ export function reportLines(report: SoakReport): string[] {
 }
 
 /**
- * Pages that were once needed stay with the allocators: resident memory comes back to a plateau, not to a figure. This is
- * as much as it moves between runs; a leak of a kilobyte in a hundred requests passes it within minutes.
+ * Allocators keep pages that were needed once, so resident memory returns to a plateau, not to a figure. This is the
+ * variation between runs; a leak of a kilobyte in a hundred requests exceeds it within minutes.
  */
 const RESIDENT_SHARE = 0.15
 
-/** A connection that is just made anew, a command on its way with its deadline: against the thousands that came and went. */
+/** Connections being reopened and pending commands with their deadlines, negligible against thousands of requests. */
 const UNDER_WAY = 2
 
 /**
- * A gateway remembers the version of each change that it heard, so that no older record is believed again; so many of
- * them that a soak does not reach the bound. This is what one takes, as measured over 5,000.
+ * A gateway remembers the version of each change it received, so that it never accepts an older record. A soak stays
+ * below the limit of that list. Memory of one entry, measured over 5,000.
  */
 const REMEMBERED_CHANGE_BYTES = 512
 
 /**
- * What is not back to what it was: connections and timers to before the first request, memory to after the warm-up or at
- * half-time, whichever was more. Compiled code comes and goes by as much as half a megabyte for a long time; what leaks
- * in the first half leaks in the second.
- * @param heapShare by which the heap may have grown
+ * Reports what has not been released: connections and timers are compared with the state before the first request,
+ * memory with that after the warm-up or at half-time, whichever is greater. Compiled code varies by half a megabyte for
+ * a long time; a leak in the first half continues in the second.
+ * @param heapShare allowed growth of the heap
  */
 export function growthOf(report: SoakReport, heapShare: number): string[] {
   const remembered = report.revocationsSinceHalf * REMEMBERED_CHANGE_BYTES

@@ -3,7 +3,7 @@ import { growthOf, reportLines } from './report.ts'
 import { soak } from './soak.ts'
 
 const MINUTE_MS = 60_000
-/** Of the heap after garbage is gone, against what it was before. */
+/** Allowed growth of the heap after garbage collection. */
 const HEAP_SHARE = 0.02
 
 const { values } = parseArgs({

@@ -5,39 +5,39 @@ import { startWorld, type World } from '../support/world.ts'
 import { type Fault, faultsOf } from './faults.ts'
 import { type Holdings, InspectedProcess } from './inspected-process.ts'
 import { KeyRing, STALE_SECONDS } from './key-ring.ts'
-import { MixedLoad, type Tally } from './mixed-load.ts'
+import { MixedLoad, type Totals } from './mixed-load.ts'
 import { MoodyUpstream } from './moody-upstream.ts'
 
 /** Before the first request, after the warm-up, at half-time and at the end. */
 export type Stages = Readonly<Record<'fresh' | 'warm' | 'half' | 'end', Holdings>>
 
-export interface SoakReport extends Tally {
+export interface SoakReport extends Totals {
   readonly revocations: number
   readonly revocationsSinceHalf: number
   readonly faults: number
   readonly upstreamRequests: number
   readonly gateway: Stages
   readonly console: Stages
-  /** Lines of either log that tell of a fault of our own. */
+  /** Log lines of gateway or console that report a defect of their own. */
   readonly complaints: readonly string[]
 }
 
-/** A fault is felt a little longer than it lasts: a circuit opens again, a channel is heard again. */
+/** Effects outlast a fault: a circuit breaker is still open, a channel reconnects. */
 const EXCUSED_MS = 3_000
 const TURN_OVER_MS = 40
-/** Connections that nobody uses are closed within this time by whoever holds them. */
+/** Idle connections are closed within this time by either side. */
 const QUIET_MS = 30_000
 
 export interface SoakTimes {
-  /** As long as that before memory is first measured: what is compiled and cached is then there. */
+  /** Load before the first memory measurement, so that code is compiled and caches are filled. */
   readonly warmUpMs: number
   readonly soakMs: number
-  /** How long a fault lasts, and how long nothing is broken before the next. */
+  /** Duration of a fault, and of the time between faults. */
   readonly faultMs: number
   readonly calmMs: number
 }
 
-/** Mixed load with one fault after the other against real processes. */
+/** Mixed load and one fault after the other against real processes. */
 export async function soak(times: SoakTimes, tell: (text: string) => void = () => {}): Promise<SoakReport> {
   const world = await SoakWorld.start()
   try {
@@ -50,7 +50,7 @@ export async function soak(times: SoakTimes, tell: (text: string) => void = () =
     await world.live(times.soakMs / 2, times, tell)
     const end = await world.measure()
     return {
-      ...world.tally,
+      ...world.totals,
       ...world.figures(),
       revocationsSinceHalf: world.figures().revocations - revocationsAtHalf,
       gateway: { fresh: fresh.gateway, warm: warm.gateway, half: half.gateway, end: end.gateway },
@@ -63,14 +63,14 @@ export async function soak(times: SoakTimes, tell: (text: string) => void = () =
 }
 
 class SoakWorld {
-  readonly tally: Tally = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
+  readonly totals: Totals = { sent: 0, right: 0, failed: 0, failedUnexcused: 0, cut: 0, wrong: [] }
   readonly #world: World
   readonly #upstream: MoodyUpstream
   readonly #keys: KeyRing
   readonly #faults: readonly Fault[]
   readonly #gateway: InspectedProcess
   readonly #console: InspectedProcess
-  /** Between gateway and console, where connections are kept for as long as the console allows. */
+  /** Between gateway and console, where connections stay open as long as the console allows. */
   readonly #toKeyService: TcpProxy
   #idle: Record<'gateway' | 'console', Holdings> | null = null
   #excusedUntilMs = 0
@@ -110,7 +110,7 @@ class SoakWorld {
         POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '2000',
         POSTERN_KEYS_STALE_SECONDS: String(STALE_SECONDS),
         POSTERN_KEYS_MEMORY_TTL_SECONDS: '2',
-        // Full from the warm-up on.
+        // The cache is full after the warm-up.
         POSTERN_KEYS_MEMORY_MAX_ENTRIES: '200',
         POSTERN_KEYS_USAGE_SECONDS: '1',
       },
@@ -122,7 +122,7 @@ class SoakWorld {
     return new SoakWorld({ world, upstream, toKeyService, gateway, console })
   }
 
-  /** Load and faults for a time. At its end nothing is broken and nobody asks any more. */
+  /** Runs load and faults for a time. At its end no fault is active and no client sends requests. */
   async live(forMs: number, times: SoakTimes, tell: (text: string) => void): Promise<void> {
     const endMs = performance.now() + forMs
     const load = new MixedLoad(this.#world.gateway.urls.gateway, this.#keys, () => this.#isExcused())
@@ -131,9 +131,9 @@ class SoakWorld {
     await turnOver
     await load.stop()
     for (const name of ['sent', 'right', 'failed', 'failedUnexcused', 'cut'] as const) {
-      this.tally[name] += load.tally[name]
+      this.totals[name] += load.totals[name]
     }
-    this.tally.wrong.push(...load.tally.wrong)
+    this.totals.wrong.push(...load.totals.wrong)
   }
 
   async measure(): Promise<Record<'gateway' | 'console', Holdings>> {
@@ -143,7 +143,7 @@ class SoakWorld {
     return measured
   }
 
-  /** Until what was made for requests is given back, or had time enough: what is still held then is for the report. */
+  /** Waits until resources for requests are released. The report shows what is still held at the deadline. */
   async #quiet(idle: Record<'gateway' | 'console', Holdings>): Promise<void> {
     const haveNoMore = async () => {
       this.#toKeyService.cut()

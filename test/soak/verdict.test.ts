@@ -7,8 +7,8 @@ import { type Asked, judge } from './verdict.ts'
 const own: Asked = { kind: 'own', workspaceId: 'ws_1', requestId: 'q1' }
 const refusal = (code: string) => JSON.stringify({ code, error: 'x' })
 
-/** A law that nothing breaks would show nothing. */
-describe('an answer under faults', () => {
+/** A check that nothing violates would prove nothing. */
+describe('a response under faults', () => {
   test.each<[Asked, number, string]>([
     [own, 200, '{"workspace":"ws_1","request":"q1"}'],
     [{ kind: 'self', workspaceId: 'ws_1' }, 200, '{"workspaceId":"ws_1"}'],
@@ -24,7 +24,7 @@ describe('an answer under faults', () => {
     [own, 503, refusal('key_store_unavailable')],
     [own, 504, refusal('upstream_timeout')],
     [{ kind: 'revoked' }, 503, refusal('key_store_unavailable')],
-  ])('is an honest failure: %j %i', (asked, status, body) => {
+  ])('is an allowed failure: %j %i', (asked, status, body) => {
     expect(judge(asked, { status, body }).kind).toBe('failed')
   })
 
@@ -44,7 +44,7 @@ describe('an answer under faults', () => {
   })
 })
 
-test('what is not given back is named', () => {
+test('resources that are not released are reported', () => {
   const held: Holdings = { heapBytes: 100, residentBytes: 100, descriptors: 9, sockets: 3, timers: 2 }
   const report = (end: Partial<Holdings>) => {
     const stages = { fresh: held, warm: held, half: held, end: { ...held, ...end } }

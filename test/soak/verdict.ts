@@ -1,4 +1,4 @@
-/** What a client sent, as far as it decides what may be answered. */
+/** What a client sent, as far as it determines the allowed responses. */
 export type Asked =
   | { readonly kind: 'own'; readonly workspaceId: string; readonly requestId: string }
   | { readonly kind: 'self'; readonly workspaceId: string }
@@ -10,19 +10,19 @@ export type Asked =
 
 export interface Answered {
   readonly status: number
-  /** Whole, as its framing said; text. */
+  /** The complete body as text. */
   readonly body: string
 }
 
 export type Verdict =
   | { readonly kind: 'right' }
-  /** An honest "not now". */
+  /** A failure that is allowed during a fault. */
   | { readonly kind: 'failed'; readonly why: string }
   | { readonly kind: 'wrong'; readonly why: string }
 
 const RIGHT: Verdict = { kind: 'right' }
 
-/** What nothing that breaks may change: a refusal that must come, whatever stores and upstream do. */
+/** Rejections that must not depend on stores or upstream. */
 const REFUSALS: Readonly<Record<'foreign' | 'forged' | 'unissued' | 'revoked' | 'bad_query', string>> = {
   foreign: '404 not_found',
   forged: '401 key_invalid',
@@ -31,10 +31,10 @@ const REFUSALS: Readonly<Record<'foreign' | 'forged' | 'unissued' | 'revoked' | 
   bad_query: '400 invalid_request',
 }
 
-/** The law of the soak: whatever is broken, nobody gets what is another's, is let in wrongly, or is told "no" wrongly. */
+/** During any fault no client gets another client's data, access it should not have, or a wrong rejection. */
 export function judge(asked: Asked, { status, body }: Answered): Verdict {
   const json = parse(body)
-  if (json === null) return wrong(`${status} with a body that is not whole: ${body.slice(0, 80)}`)
+  if (json === null) return wrong(`${status} with an incomplete body: ${body.slice(0, 80)}`)
   const said = status === 200 ? '200' : `${status} ${String(json['code'])}`
   switch (asked.kind) {
     case 'own':
@@ -48,7 +48,7 @@ export function judge(asked: Asked, { status, body }: Answered): Verdict {
   }
 }
 
-/** Only a 5xx that names what was not there is no answer at all; a 500 would be a fault of ours. */
+/** Only a 5xx with the code of an unavailable part is allowed; a 500 would be a defect of the gateway. */
 function unlessHonest(status: number, said: string): Verdict {
   return [502, 503, 504].includes(status) ? { kind: 'failed', why: said } : wrong(said)
 }

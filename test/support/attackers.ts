@@ -1,16 +1,16 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
-/** Many connections of people who mean no good. */
+/** Opens many hostile connections to one server. */
 export class Attackers {
   closed = 0
-  /** Answers that any of them got, by the first line. */
+  /** Responses received on all connections, counted by their status line. */
   readonly answers = new Map<string, number>()
   readonly #port: number
   readonly #sockets = new Set<Socket>()
-  #drip: NodeJS.Timeout | null = null
+  #dripTimer: NodeJS.Timeout | null = null
 
-  /** @param url of what is attacked */
+  /** @param url of the server under attack */
   constructor(url: string) {
     this.#port = Number(new URL(url).port)
   }
@@ -19,26 +19,28 @@ export class Attackers {
     return this.#sockets.size
   }
 
-  /** Each connects and says this much; it resolves when all are connected, or were turned away. */
-  async come(count: number, opening = ''): Promise<void> {
-    for (let come = 0; come < count; come += 500) {
-      await Promise.all(Array.from({ length: Math.min(500, count - come) }, () => this.#come(opening)))
+  /** Opens the connections and sends the opening bytes on each. Resolves when each is connected or was closed. */
+  async connect(count: number, opening = ''): Promise<void> {
+    for (let opened = 0; opened < count; opened += 500) {
+      await Promise.all(
+        Array.from({ length: Math.min(500, count - opened) }, () => this.#connectOne(opening)),
+      )
     }
   }
 
-  /** From now on each says one byte more at a time. */
-  drip(byte: string, everyMs: number): void {
-    this.#drip = setInterval(() => {
+  /** Sends one byte on each connection, again and again. */
+  sendRepeatedly(byte: string, everyMs: number): void {
+    this.#dripTimer = setInterval(() => {
       for (const socket of this.#sockets) socket.write(byte)
     }, everyMs)
   }
 
-  leave(): void {
-    if (this.#drip !== null) clearInterval(this.#drip)
+  disconnect(): void {
+    if (this.#dripTimer !== null) clearInterval(this.#dripTimer)
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
-  async #come(opening: string): Promise<void> {
+  async #connectOne(opening: string): Promise<void> {
     const socket = connect(this.#port, '127.0.0.1').on('error', () => {})
     this.#sockets.add(socket)
     socket.on('close', () => {

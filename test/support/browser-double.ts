@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 
 export interface Visit {
-  /** Of the last page, after every redirect. */
+  /** Address of the last page, after every redirect. */
   readonly url: string
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** Every address on the way, this one too. */
+  /** Every address visited, the last one included. */
   readonly way: readonly string[]
 }
 
@@ -18,8 +18,8 @@ interface Cookie {
 const MAX_REDIRECTS = 12
 
 /**
- * What a browser does of what signing in needs: cookies by host, redirects, forms; with as many consoles behind one
- * address as there are. Without any, the address is one that listens.
+ * The parts of a browser that sign-in needs: cookies by host, redirects, forms. Requests go to the given consoles in
+ * turn, or over the network if there are none.
  */
 export class BrowserDouble {
   readonly origin: string
@@ -32,7 +32,7 @@ export class BrowserDouble {
     this.#consoles = consoles
   }
 
-  /** @param until stops where an address on the way begins so, before going there */
+  /** @param until stops before following a redirect to an address that starts with this */
   async visit(path: string, until?: string): Promise<Visit> {
     let url = new URL(path, this.origin)
     const way = [url.href]
@@ -47,7 +47,7 @@ export class BrowserDouble {
     throw new Error(`More than ${MAX_REDIRECTS} redirects: ${way.join(' ')}`)
   }
 
-  /** Sends a form of the page it is on, as the browser would. */
+  /** Submits a form from the current page, as a browser would. */
   async post(path: string, fields: Readonly<Record<string, string>>, headers = {}): Promise<Visit> {
     const payload = new URLSearchParams(fields).toString()
     const own = { origin: this.origin, 'sec-fetch-site': 'same-origin' }
@@ -55,7 +55,7 @@ export class BrowserDouble {
     return this.ask('POST', new URL(path, this.origin).href, { ...own, ...type, ...headers }, payload)
   }
 
-  /** One request, with the cookies that belong to it. */
+  /** Sends one request with the cookies of its host. */
   async ask(
     method: 'GET' | 'POST',
     href: string,
@@ -73,13 +73,13 @@ export class BrowserDouble {
     return { ...answer, url: url.href, way: [url.href] }
   }
 
-  /** Where the first link of a page leads to that begins so. */
+  /** Target of the first link on a page that starts with the given text. */
   static linkIn({ text }: Visit, start: string): string {
     const links = [...text.matchAll(/href="([^"]*)"/g)].map(([, href = '']) => unescaped(href))
     return links.find(href => href.startsWith(start)) ?? ''
   }
 
-  /** The token of the form on a page. */
+  /** CSRF token of the form on a page. */
   static csrfTokenIn({ text }: Visit): string {
     return /name="_csrf" value="([^"]*)"/.exec(text)?.[1] ?? ''
   }
@@ -94,13 +94,13 @@ export class BrowserDouble {
 
   async #inject(method: 'GET' | 'POST', url: URL, headers: Record<string, string>, payload?: string) {
     const app = this.#consoles[this.#turn++ % this.#consoles.length]
-    if (app === undefined) throw new Error('There is no console')
+    if (app === undefined) throw new Error('This browser has no console to send requests to')
     const body = payload === undefined ? {} : { payload }
     const response = await app.inject({ method, url: url.pathname + url.search, headers, ...body })
     const cookies = [response.headers['set-cookie'] ?? []].flat()
     return {
       status: response.statusCode,
-      // Fastify's are texts, but for the cookies, which are taken apart above.
+      // Fastify's header values are strings, except for the cookies, which are read above.
       headers: response.headers as Record<string, string>,
       text: response.payload,
       cookies,

@@ -9,7 +9,7 @@ import {
 } from 'playwright-core'
 import type { ConsoleSite } from './console-site.ts'
 
-/** Debian's, without anything that would ask the network for more than a page. */
+/** Debian's Chromium, without features that use the network for anything but the page. */
 const FLAGS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -21,10 +21,10 @@ const FLAGS = [
 ]
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** Starting pages takes its time where others work on the same two cores; nothing waits for so long where all is well. */
+/** Pages start slowly on two shared cores. The limit is far above the usual time. */
 export const BROWSER_TEST = { timeout: 120_000 }
 
-/** A real Chromium, in which pages that were left are kept for going back, as people's browsers keep them. */
+/** A real Chromium with its back/forward cache enabled, as users have it. */
 export function launchBrowser(): Promise<Browser> {
   return chromium.launch({
     executablePath: '/usr/bin/chromium',
@@ -36,19 +36,19 @@ export function launchBrowser(): Promise<Browser> {
 export interface Visitor {
   readonly context: BrowserContext
   readonly page: Page
-  /** What the browser complained of: violations of the policy, errors of scripts. */
+  /** Violations of the content security policy and script errors. */
   readonly complaints: string[]
   close(): Promise<void>
 }
 
-/** Somebody with a browser of their own: no cookies, no history. */
+/** Opens a browser context of its own: no cookies, no history. */
 export async function visitor(browser: Browser, options: BrowserContextOptions = {}): Promise<Visitor> {
   const context = await browser.newContext({
     viewport: { width: 1180, height: 820 },
     reducedMotion: 'reduce',
     ...options,
   })
-  // Shorter than a test may take, so that it is this that says what was waited for.
+  // Shorter than the test's own limit, so that the error names what the page waited for.
   context.setDefaultTimeout(BROWSER_TEST.timeout / 3)
   const complaints: string[] = []
   context.on('weberror', error => complaints.push(error.error().message))
@@ -59,7 +59,7 @@ export async function visitor(browser: Browser, options: BrowserContextOptions =
   return { context, page: await context.newPage(), complaints, close: () => context.close() }
 }
 
-/** Signs in at the provider, which asks nothing, and goes where somebody wanted to. */
+/** Signs in at the provider, which asks for no password, and follows the redirect to the page. */
 export async function signIn({ page }: Visitor, { origin }: ConsoleSite, path = '/'): Promise<void> {
   await page.goto(origin + path)
   await page.getByRole('link', { name: 'Sign in with your account' }).click()
@@ -74,7 +74,7 @@ interface AxeResults {
   }[]
 }
 
-/** What axe-core finds that keeps people from using a page: serious and critical, each with where. */
+/** Serious and critical accessibility violations that axe-core finds, each with its element. */
 export async function barriersOf(page: Page): Promise<string[]> {
   await page.evaluate(AXE)
   const { violations } = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })')
@@ -83,12 +83,12 @@ export async function barriersOf(page: Page): Promise<string[]> {
     .flatMap(({ id, nodes }) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))
 }
 
-/** By how many pixels a page is wider than its window. */
+/** Horizontal overflow in pixels. */
 export function overflowOf(page: Page): Promise<number> {
   return page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 }
 
-/** The whole page, in a form that takes a quarter of what PNG would. */
+/** Screenshot of the whole page as JPEG, a quarter of the size of PNG. */
 export async function pictureOf(page: Page): Promise<Buffer> {
   const session = await page.context().newCDPSession(page)
   const options = { format: 'webp', quality: 85, captureBeyondViewport: true } as const

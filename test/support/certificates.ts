@@ -5,18 +5,18 @@ import { join } from 'node:path'
 
 export interface Certificates {
   readonly caFile: string
-  /** For 127.0.0.1 and localhost, by that authority. */
+  /** For 127.0.0.1 and localhost, signed by that authority. */
   readonly server: { readonly cert: Buffer; readonly key: Buffer }
-  /** For another name, by the same authority. */
+  /** For another name, signed by the same authority. */
   readonly misnamed: { readonly cert: Buffer; readonly key: Buffer }
-  /** For the right names, until yesterday. */
+  /** For the right names, expired yesterday. */
   readonly expired: { readonly cert: Buffer; readonly key: Buffer }
   readonly clientCertFile: string
   readonly clientKeyFile: string
   remove(): void
 }
 
-/** An authority of the test's own, and what it signed. */
+/** Creates a certificate authority for the test, and certificates signed by it. */
 export function makeCertificates(days = 2): Certificates {
   const directory = mkdtempSync(join(tmpdir(), 'postern-tls-'))
   const path = (name: string) => join(directory, name)
@@ -37,7 +37,7 @@ export function makeCertificates(days = 2): Certificates {
     '-out',
     'ca.pem',
   )
-  // In two steps: `openssl req` alone signs for no day that is over.
+  // In two steps: `openssl req` alone cannot set a validity that has already ended.
   const sign = (name: string, names: string, validity = lasting) => {
     const wish = ['-subj', `/CN=${name}`, '-addext', `subjectAltName=${names}`]
     openssl('req', '-new', ...newKey, ...wish, '-keyout', `${name}.key`, '-out', `${name}.csr`)

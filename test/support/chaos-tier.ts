@@ -1,21 +1,21 @@
-import type { KeyTier, StoreName, TierAnswer } from '../../src/keys/key-store.ts'
+import type { KeyTier, StoreName, TierResult } from '../../src/keys/key-store.ts'
 
 export interface Asked {
   readonly digest: string
   /** Answers this one question; without an answer, with what the tier would have said when it was asked. */
-  answer(answer?: TierAnswer): void
+  answer(answer?: TierResult): void
 }
 
 /** A tier that answers, fails or stalls on demand. */
 export class ChaosTier implements KeyTier {
   readonly name: StoreName
-  /** Questions that wait, oldest first. */
+  /** Stalled lookups, oldest first. */
   readonly waiting: Asked[] = []
   asked = 0
   #mode: 'answer' | 'fail' | 'throw' | 'stall' = 'answer'
-  readonly #content: (digest: string) => TierAnswer
+  readonly #content: (digest: string) => TierResult
 
-  constructor(name: StoreName, content: (digest: string) => TierAnswer) {
+  constructor(name: StoreName, content: (digest: string) => TierResult) {
     this.name = name
     this.#content = content
   }
@@ -28,7 +28,7 @@ export class ChaosTier implements KeyTier {
     this.#mode = 'fail'
   }
 
-  /** What no tier should do. */
+  /** Breaks the contract of a tier, which must not throw. */
   throws(): void {
     this.#mode = 'throw'
   }
@@ -37,9 +37,9 @@ export class ChaosTier implements KeyTier {
     this.#mode = 'stall'
   }
 
-  async get(digest: string): Promise<TierAnswer> {
+  async get(digest: string): Promise<TierResult> {
     this.asked++
-    if (this.#mode === 'throw') throw new Error('A tier that breaks its word')
+    if (this.#mode === 'throw') throw new Error('This tier throws on purpose')
     if (this.#mode === 'fail') return outOfOrder()
     const content = this.#content(digest)
     if (this.#mode === 'answer') return content
@@ -49,13 +49,13 @@ export class ChaosTier implements KeyTier {
   }
 
   /** Lets the oldest question that waits be answered. */
-  release(answer?: TierAnswer): void {
+  release(answer?: TierResult): void {
     const next = this.waiting.shift()
-    if (next === undefined) throw new Error(`Nobody waits for ${this.name}`)
+    if (next === undefined) throw new Error(`No lookup is pending in ${this.name}`)
     next.answer(answer)
   }
 }
 
-export function outOfOrder(): TierAnswer {
+export function outOfOrder(): TierResult {
   return { kind: 'failed', error: new Error('Out of order'), why: 'unreachable' }
 }

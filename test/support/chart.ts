@@ -10,17 +10,17 @@ import { at, listAt, type Manifest, textAt } from './manifests.ts'
 
 export const CHART = fileURLToPath(new URL('../../helm/', import.meta.url))
 export const RELEASE = 'acme'
-/** Name of what the chart makes in this release. */
+/** Name of the chart's objects in this release. */
 export const NAME = `${RELEASE}-postern`
 const SECRETS = '/etc/postern/secrets'
 
-/** The least of values, beside which a test gives its own. */
+/** The smallest valid values, to which a test adds its own. */
 export const MINIMAL = {
   config: { upstream: { url: 'http://workspaces:8080' } },
   secrets: { redis: { url: { existingSecret: 'postern-redis' } } },
 }
 
-/** The examples of `ci/`. */
+/** The example values in `ci/`. */
 export const CI_FILES: readonly string[] = readdirSync(join(CHART, 'ci')).sort()
 
 export type Values = Readonly<Record<string, unknown>>
@@ -29,13 +29,13 @@ export interface Rendering {
   readonly ok: boolean
   readonly stderr: string
   readonly objects: readonly Manifest[]
-  /** The one object of a kind, by the end of its name. @throws where there is none or more than one */
+  /** The one object of a kind whose name has this ending. @throws if there is none, or more than one */
   get(kind: string, nameEnd?: string): Manifest
   all(kind: string): readonly Manifest[]
 }
 
 export interface RenderOptions {
-  /** Names below `ci/`. */
+  /** Names of files in `ci/`. */
   readonly files?: readonly string[]
   readonly args?: readonly string[]
   readonly chart?: string
@@ -44,7 +44,7 @@ export interface RenderOptions {
 
 const rendered = new Map<string, Rendering>()
 
-/** What `helm template` makes of values, each set of them once. */
+/** Output of `helm template`, cached by values. */
 export function render(values: Values = {}, options: RenderOptions = {}): Rendering {
   const key = JSON.stringify([values, options])
   const known = rendered.get(key) ?? renderAnew(values, options)
@@ -62,7 +62,7 @@ function renderAnew(
     stringify(values),
     helm,
   )
-  // Helm's templates print JSON objects; a document that is empty is none.
+  // Helm prints a JSON document for each template; empty ones are skipped.
   const objects = ok
     ? parseAllDocuments(stdout)
         .map(document => document.toJS() as Manifest | null)
@@ -73,7 +73,7 @@ function renderAnew(
     const found = all(kind).filter(object => textAt(object, 'metadata.name').endsWith(nameEnd))
     const [only] = found
     if (only === undefined || found.length > 1) {
-      throw new Error(`${found.length} objects of the kind ${kind} and the name …${nameEnd}\n${stderr}`)
+      throw new Error(`${found.length} objects of kind ${kind} with a name ending in ${nameEnd}\n${stderr}`)
     }
     return only
   }
@@ -93,7 +93,7 @@ export function runHelm(
   return { ok: status === 0, stdout, stderr }
 }
 
-/** Pods of a rendering by what makes them: the planes' and the test's. */
+/** Pods of a rendering, each with the object that owns it. */
 export function podsOf(rendering: Rendering): { owner: string; metadata: Manifest; spec: Manifest }[] {
   return rendering.objects.flatMap(object => {
     const owner = `${textAt(object, 'kind')} ${textAt(object, 'metadata.name')}`
@@ -104,10 +104,10 @@ export function podsOf(rendering: Rendering): { owner: string; metadata: Manifes
   })
 }
 
-/** The pod of a plane. */
+/** The pod of the gateway or the console. */
 export function podOf(rendering: Rendering, plane: Plane): { metadata: Manifest; spec: Manifest } {
   const pod = podsOf(rendering).find(({ owner }) => owner.endsWith(`-${plane}`))
-  if (pod === undefined) throw new Error(`There is no pod of the ${plane}\n${rendering.stderr}`)
+  if (pod === undefined) throw new Error(`The rendering has no pod for the ${plane}\n${rendering.stderr}`)
   return pod
 }
 
@@ -119,7 +119,7 @@ export function settingsOf(rendering: Rendering, plane: Plane): Manifest {
   return parse(settingsText(rendering, plane)) as Manifest
 }
 
-/** Files that a plane finds in its directory of secrets, and where each comes from: `postern-redis/redis-url`. */
+/** Files in a plane's directory of secrets, each with its source, such as `postern-redis/redis-url`. */
 export function mountedSecrets(rendering: Rendering, plane: Plane): Record<string, string> {
   const volume = listAt(podOf(rendering, plane).spec, 'volumes').find(({ name }) => name === 'secrets')
   if (volume === undefined) return {}
@@ -135,7 +135,7 @@ export function mountedSecrets(rendering: Rendering, plane: Plane): Record<strin
 }
 
 /**
- * The program reads what the chart renders for a plane: the settings file, beside the files that the pod has mounted.
+ * Loads the settings that the chart renders for a plane, with the files that the pod mounts.
  * @param contents of the mounted files, by name
  */
 export function loadRendered(

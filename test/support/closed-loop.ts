@@ -9,20 +9,20 @@ export interface Caller {
 export interface LoadFigures {
   readonly answers: number
   readonly seconds: number
-  /** How many answers of each status. */
+  /** Number of responses by status. */
   readonly statuses: ReadonlyMap<number, number>
-  /** Milliseconds within which 99 of 100 accepted requests (200) were answered. */
+  /** 99th percentile of the latency of accepted requests (200), in milliseconds. */
   readonly p99Ms: number
-  /** The longest of all of these, the first fifth among them. */
+  /** The longest of them, warm-up included. */
   readonly longestMs: number
 }
 
 /**
- * Clients that send the next request as soon as they have an answer, whatever it says: no client could be ruder on one
- * connection. Answers are told apart by their bytes alone, so that the load costs less than what it loads.
- * @param options.callers one for each connection in turn
- * @param options.accepted ends once so many answers were 200; the first fifth of them is not measured: what begins at one
- * moment comes in one burst, which no load does
+ * Clients that send the next request as soon as they have a response, without any pause or back-off. Responses are
+ * recognised by their first bytes, so that the load costs less than the server under test.
+ * @param options.callers one for each connection, in turn
+ * @param options.accepted stops after so many 200 responses; the first fifth is warm-up and not measured, because all
+ * connections start at the same moment
  */
 export async function loadClosed(
   url: string,

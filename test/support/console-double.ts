@@ -5,13 +5,13 @@ import { RECORD_KEY } from './key-records.ts'
 import { changeMessage, heartbeatMessage } from './messages.ts'
 import type { RedisServer } from './redis-server.ts'
 
-const BEAT_EVERY_MS = 50
+const HEARTBEAT_EVERY_MS = 50
 
-/** What a console does in Redis: records, announcements, beats. */
+/** Writes to Redis what a console writes: records, announcements, heartbeats. */
 export class ConsoleDouble {
   readonly #server: RedisServer
   readonly #clock: Clock
-  #beats: NodeJS.Timeout | undefined
+  #timer: NodeJS.Timeout | undefined
   #sentMs = 0
 
   constructor(server: RedisServer, clock: Clock = systemClock) {
@@ -19,20 +19,20 @@ export class ConsoleDouble {
     this.#clock = clock
   }
 
-  startBeating(): void {
-    this.#beats ??= setInterval(() => void this.#publish(this.#beat()), BEAT_EVERY_MS)
+  startHeartbeats(): void {
+    this.#timer ??= setInterval(() => void this.#publish(this.#heartbeat()), HEARTBEAT_EVERY_MS)
   }
 
-  stopBeating(): void {
-    clearInterval(this.#beats)
-    this.#beats = undefined
+  stopHeartbeats(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 
   async write(digest: string, record: KeyRecord): Promise<void> {
     await this.#server.admin.set(redisKeyOf(digest), encodeRecord(record, digest, RECORD_KEY))
   }
 
-  /** @returns how many heard it */
+  /** @returns the number of subscribers that received it */
   async announce(digest: string, version: number): Promise<number> {
     return await this.#publish(changeMessage({ digest, version, atMs: this.#clock.wallMs() }))
   }
@@ -41,9 +41,9 @@ export class ConsoleDouble {
     await this.#publish(text)
   }
 
-  #beat(): string {
+  #heartbeat(): string {
     const now = this.#clock.monotonicMs()
-    // Where a test holds its clock, a heartbeat is still no copy of the last one.
+    // If the test holds the clock still, a heartbeat must still differ from the one before.
     this.#sentMs = Math.max(this.#sentMs + 1, Math.floor(now))
     return heartbeatMessage({ sender: 'double', monotonicMs: this.#sentMs, atMs: this.#clock.wallMs() })
   }

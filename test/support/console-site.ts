@@ -21,11 +21,11 @@ export interface ConsoleSiteOptions {
   /** The port of a proxy before the console; default: none. */
   readonly publicPort?: number
   readonly announcer?: Announcer
-  /** Address of a webhook. */
+  /** URL of a webhook. */
   readonly webhookUrl?: string
 }
 
-/** A real console that listens, with a real provider at which whoever comes is signed in; both in this process. */
+/** A real console that listens, and a real provider that signs every visitor in. Both run in this process. */
 export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   const { clock = REAL, gatewayUrl = GATEWAY_URL, redisUrl, announcer, webhookUrl } = options
   const port = await freePort()
@@ -74,16 +74,16 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   return {
     origin,
     port,
-    /** Where gateways look keys up. */
+    /** Where gateways look up keys. */
     internal,
     provider,
-    /** Signs in without the provider, which knows nothing of a clock that a test has set. */
+    /** Signs in without the provider, which does not know the test's clock. */
     signInUrl: origin + link.path,
-    /** Issues a key as a program does. */
+    /** Issues a key through the admin API. */
     async issue(key: { name: string; scopes?: string[]; expiresInDays?: number }, workspaceId = 'ws_1') {
       const asked = { scopes: ['files:read', 'workspace:read'], ...key }
       const response = await ask(ADMIN_TOKEN, `${origin}/admin/v1/workspaces/${workspaceId}/keys`, asked)
-      // Our own console: the contract of its answer is tested where it is made.
+      // The console's response is trusted here; test/control tests it.
       const answer = (await response.json()) as { key: { id: string; hint: string }; secret: string }
       return { ...answer.key, secret: answer.secret }
     },
@@ -105,10 +105,10 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     },
     suspend: (id: string) => ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/suspend`, {}),
     revoke: (id: string) => ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/revoke`, {}),
-    /** What gateways report. @param used key ids, each with ms since the epoch */
+    /** Reports usage as a gateway does. @param used key ids with ms since the epoch */
     noteUse: (used: Record<string, number>) =>
       ask(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, { used }),
-    /** A gateway that says what it has applied. */
+    /** A gateway that confirms changes. */
     confirm: (name: string, confirmed: { digest: string; version: number }[] = []) =>
       ask(KEY_SERVICE_TOKEN, `${internal}/internal/v1/confirmations`, {
         gateway: { id: name, name },

@@ -6,7 +6,7 @@ import type { Config } from '../../src/config/schema.ts'
 import type { ConsoleParts } from '../../src/control/console-context.ts'
 import { type Console, createConsole } from '../../src/control/create-console.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
-import type { AdminAnswer } from './admin-answer.ts'
+import type { AdminAnswer } from './admin-response.ts'
 import { defaultConfig } from './default-config.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
 
@@ -18,7 +18,7 @@ export const KEY_SERVICE_TOKEN = 'key-service-token-of-the-tests'
 export interface ConsoleOptions {
   readonly databaseUrl?: string
   readonly redisUrl?: string
-  /** In place of the address, where it takes more to say which Redis. */
+  /** Replaces `url` if the topology needs more than an address. */
   readonly redis?: Partial<Config['redis']>
   readonly adminToken?: string | null
   readonly internal?: Partial<Config['console']['internal']>
@@ -29,7 +29,7 @@ export interface ConsoleOptions {
   readonly parts?: Partial<ConsoleParts>
 }
 
-/** A real console over a real database, with what it logged; stopped when the running test ends. */
+/** A real console over a real database, with its log. It stops when the running test ends. */
 export async function startConsole(options: ConsoleOptions = {}) {
   const log: Record<string, unknown>[] = []
   const logger = pino({ level: 'debug' }, { write: line => void log.push(JSON.parse(line)) })
@@ -39,7 +39,7 @@ export async function startConsole(options: ConsoleOptions = {}) {
   const console = await createConsole({ config, metrics, logger, clock, randomBytes, ...options.parts })
   console.start()
   onTestFinished(() => console.stop())
-  return { console, log, metrics, ask: asker(console), ...console }
+  return { console, log, metrics, ask: requester(console), ...console }
 }
 
 export type RunningConsole = Awaited<ReturnType<typeof startConsole>>
@@ -51,8 +51,8 @@ export interface Answer {
   readonly text: string
 }
 
-/** Asks as a program with the admin token does, or below `/internal` as a gateway, unless a test says otherwise. */
-function asker({ app, internal }: Console) {
+/** Sends requests with the admin token, or below `/internal` with the gateways' token, unless a test sets headers. */
+function requester({ app, internal }: Console) {
   return async (
     method: 'GET' | 'HEAD' | 'POST' | 'PATCH',
     url: string,
@@ -98,12 +98,14 @@ export function consoleConfig({
       ...(adminToken === null ? {} : { adminToken }),
       trustedProxies: [],
       signInsPerMinute: 1000,
+      failedTokensPerMinute: 1000,
       session: { idleSeconds: 3600, absoluteSeconds: 43_200, maxPerPerson: 20 },
       ...signIn,
       oidc: {
         scopes: ['profile'],
         workspacesClaim: 'workspaces',
         administratorValue: 'true',
+        viewerValue: 'viewer',
         timeoutMs: 1000,
         ...signIn?.oidc,
       },
@@ -134,7 +136,7 @@ export function consoleConfig({
     drain: { delayMs: 0, timeoutMs: 1000 },
     reload: { everySeconds: 0 },
     metrics: { workspaces: [], exemplars: false },
-    // The schema's union of levels has no static type so far.
+    // The schema's union of levels has no static type.
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug' },
     scopes: { 'workspace:read': 'See the workspace', 'files:read': 'List its files' },

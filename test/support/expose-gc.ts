@@ -3,5 +3,5 @@ import { runInNewContext } from 'node:vm'
 
 setFlagsFromString('--expose-gc')
 
-/** Collects what nobody holds any more: all of it, or only what is young. */
+/** Collects garbage: all of it, or the young generation alone. */
 export const collectGarbage: (options?: { type: 'minor' }) => void = runInNewContext('gc')

@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { stringify } from 'yaml'
 import type { Manifest } from './manifests.ts'
 
-/** As much of Kubernetes' API as Helm asks when it renders: what there is, and Secrets by name. */
+/** The part of the Kubernetes API that Helm uses when it renders: discovery, and Secrets by name. */
 export class FakeCluster {
-  /** Data of each Secret, by name. */
+  /** Data of each Secret by name. */
   readonly secrets = new Map<string, Manifest>()
   readonly #server: Server
   readonly #directory = mkdtempSync(join(tmpdir(), 'postern-cluster-'))
@@ -28,7 +28,7 @@ export class FakeCluster {
     cluster.#server.listen(0, '127.0.0.1')
     await once(cluster.#server, 'listening')
     const address = cluster.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('A TCP listener has a port')
+    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
     const named = { name: 'fake' }
     const server = `http://127.0.0.1:${address.port}`
     const config = {

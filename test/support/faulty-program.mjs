@@ -1,4 +1,4 @@
-// For `node --import`: a fault that nobody catches, when the test says so by a signal. The program has no such thing itself.
+// For `node --import`: throws an uncaught error or rejection when the test sends a signal.
 process.on('SIGUSR2', () => {
   if (process.env['TEST_FAULT'] === 'rejection') void Promise.reject(new Error('rejected on purpose'))
   else

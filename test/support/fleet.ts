@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
-import type { AnsweredGateways } from './admin-answer.ts'
+import type { AdminAnswer, GatewaysResponse } from './admin-response.ts'
 import { type Listening, startPostern } from './postern-process.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer } from './redis-server.ts'
@@ -12,7 +12,7 @@ import { TcpProxy } from './tcp-proxy.ts'
 import { until } from './until.ts'
 import { ALL_SCOPES, type IssuedKey } from './world.ts'
 
-/** A gateway, and the ways on which it hears and asks. */
+/** A gateway, and the proxies on its connections to Redis and the key service. */
 export interface Replica extends Listening {
   readonly toRedis: TcpProxy
   readonly toKeyService: TcpProxy
@@ -20,16 +20,31 @@ export interface Replica extends Listening {
 
 export interface Revoked {
   readonly askedAtMs: number
-  /** As the record says: before the commit, by a little. */
+  /** From the record: shortly before the commit. */
   readonly committedAtMs: number
   readonly announced: boolean
 }
 
+export type Ending = 'revoke' | 'suspend' | 'shorten'
+
+/** The codes with which keys are refused afterwards. */
+export const REFUSED_AS: Readonly<Record<Ending, string>> = {
+  revoke: 'key_revoked',
+  suspend: 'key_suspended',
+  shorten: 'key_expired',
+}
+
+export interface Ended extends Revoked {
+  readonly gateways: GatewaysResponse
+}
+
+/** Of a key whose expiry is shortened. */
+const EXPIRES_IN_MS = 500
 const RECOVERY_MS = 20_000
-/** Measured is the way from the commit on: the disk of a machine that is shared may take a second for it. */
+/** In memory, because on a shared disk one commit can take a second and the tests measure the time after it. */
 const DATABASES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
-/** Redis, console and gateways as processes, with a proxy on each way between them. */
+/** Redis, console and gateways as processes, with a proxy on each connection between them. */
 export class Fleet {
   readonly redis: RedisServer
   readonly console: Listening
@@ -107,11 +122,11 @@ export class Fleet {
     return fleet
   }
 
-  /** Every replica hears and reads Redis, and the console announces. */
+  /** Waits until every replica is connected to Redis and the console announces changes. */
   async untilHealthy(): Promise<void> {
     for (const { urls } of this.replicas) {
       await until(
-        'the gateway hears',
+        'the gateway is connected',
         async () => {
           const { changes, redis } = await readiness(urls.ops)
           return changes === 'connected' && redis === 'ok'
@@ -127,7 +142,7 @@ export class Fleet {
   async issue(count: number): Promise<IssuedKey[]> {
     return Promise.all(
       Array.from({ length: count }, async () => {
-        const body = { name: 'of a fleet', scopes: ALL_SCOPES }
+        const body = { name: 'fleet test key', scopes: ALL_SCOPES }
         const { key, secret } = await this.#post('/workspaces/ws_1/keys', 201, body)
         return { id: String((key as { id: string }).id), secret: String(secret) }
       }),
@@ -141,13 +156,34 @@ export class Fleet {
     return { askedAtMs, committedAtMs: Date.parse(revokedAt), announced: announced === true }
   }
 
-  /** Revokes a key, and waits until every gateway has confirmed, or a second. */
-  async revokeAndWait({ id }: IssuedKey): Promise<AnsweredGateways> {
-    // What the console answers is tested where it is made.
-    return (await this.#post(`/keys/${id}/revoke?wait=1`, 200))['gateways'] as AnsweredGateways
+  /** Ends the use of a key in one of the ways that the guarantee covers. */
+  async end({ id }: IssuedKey, ending: Ending, mustWait = false): Promise<Ended> {
+    const askedAtMs = Date.now()
+    const wait = mustWait ? '?wait=1' : ''
+    const expiresAt = new Date(askedAtMs + EXPIRES_IN_MS).toISOString()
+    const response =
+      ending === 'shorten'
+        ? await this.#edit(`/keys/${id}${wait}`, { expiresAt })
+        : await this.#post(`/keys/${id}/${ending}${wait}`, 200)
+    const { committedAt, announced, gateways, key } = response as unknown as AdminAnswer
+    // A shortened key is good until its expiry, however early the change is known.
+    const dueAtMs = ending === 'shorten' ? Date.parse(key.expiresAt) : 0
+    const committedAtMs = Math.max(Date.parse(committedAt), dueAtMs)
+    return { askedAtMs, committedAtMs, announced, gateways }
   }
 
-  /** Rotates a key so that the old one ends in so many seconds. @returns when: since the epoch, ms */
+  async resumeAndWait({ id }: IssuedKey): Promise<GatewaysResponse> {
+    // As below.
+    return (await this.#post(`/keys/${id}/resume?wait=1`, 200))['gateways'] as GatewaysResponse
+  }
+
+  /** Revokes a key; the console responds when every gateway has confirmed, or after a second. */
+  async revokeAndWait({ id }: IssuedKey): Promise<GatewaysResponse> {
+    // The console's response is trusted here; test/control tests it.
+    return (await this.#post(`/keys/${id}/revoke?wait=1`, 200))['gateways'] as GatewaysResponse
+  }
+
+  /** Rotates a key with a grace period. @returns the end of the old key, in ms since the epoch */
   async endSoon({ id }: IssuedKey, seconds: number): Promise<number> {
     const { replaced } = await this.#post(`/keys/${id}/rotate`, 201, { overlapSeconds: seconds })
     return Date.parse((replaced as { expiresAt: string }).expiresAt)
@@ -158,12 +194,27 @@ export class Fleet {
     await this.#close()
   }
 
-  async #post(path: string, expected: number, body?: unknown): Promise<Record<string, unknown>> {
+  #post(path: string, expected: number, body?: unknown): Promise<Record<string, unknown>> {
+    return this.#ask('POST', path, expected, body)
+  }
+
+  /** A key that was only issued. */
+  #edit(path: string, body: unknown): Promise<Record<string, unknown>> {
+    return this.#ask('PATCH', path, 200, body, { 'if-match': '"1"' })
+  }
+
+  async #ask(
+    method: 'POST' | 'PATCH',
+    path: string,
+    expected: number,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Record<string, unknown>> {
     const json = body === undefined ? {} : { 'content-type': 'application/json' }
     const answer = await this.#admin.request({
-      method: 'POST',
+      method,
       path: `/admin/v1${path}`,
-      headers: { authorization: `Bearer ${this.#adminToken}`, ...json },
+      headers: { authorization: `Bearer ${this.#adminToken}`, ...json, ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await answer.body.text()

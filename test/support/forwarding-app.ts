@@ -76,12 +76,12 @@ export interface ForwardingApp {
 
 export interface ForwardingOptions extends Partial<UpstreamDeps> {
   readonly shareAnswers?: boolean
-  /** Whether the key is of whichever workspace is asked for. */
+  /** Permits every workspace. */
   readonly anyWorkspace?: boolean
   readonly refuse?: Refuse
 }
 
-/** The least that forwards: a permit made by the real decision, and refusals as plain as can be. */
+/** The smallest server that forwards: permits come from the real decision, denials are plain JSON. */
 export async function startForwardingApp(
   url: string,
   settings: Partial<UpstreamSettings> = {},
@@ -130,6 +130,7 @@ export async function startForwardingApp(
       match,
       query,
       nowMs: 0,
+      clientAddress: '127.0.0.1',
     })
     if (verdict.kind === 'denied') return refuse(request, verdict)
     requests.push(request)
@@ -149,7 +150,7 @@ const refusePlainly: Refuse = ({ response }, { reason, retryAfterSeconds }) => {
   response.end(JSON.stringify({ code: reason, error: 'Refused' }))
 }
 
-/** The value of one series; 0 where there is none. */
+/** The value of one series; 0 if it does not exist. */
 export async function metricValue(
   metrics: Metrics,
   name: string,

@@ -2,12 +2,12 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** Below what Linux gives to outgoing connections and to whoever asks for any port: those would take it meanwhile. */
+/** Below Linux's ephemeral range, whose ports other programs would take in between. */
 const FIRST_PORT = 10_000
 const AFTER_LAST_PORT = 32_000
 const TRIES = 50
 
-/** A port of 127.0.0.1 on which nobody listened a moment ago. */
+/** Finds a port of 127.0.0.1 that is currently free. */
 export async function freePort(): Promise<number> {
   for (let tried = 0; tried < TRIES; tried++) {
     const port = randomInt(FIRST_PORT, AFTER_LAST_PORT)
@@ -21,7 +21,7 @@ async function isFree(port: number): Promise<boolean> {
   try {
     await once(server, 'listening')
   } catch {
-    return false // Somebody has it.
+    return false // Another program uses it.
   }
   await new Promise(resolve => server.close(resolve))
   return true

@@ -1,16 +1,16 @@
 import { connect, type Socket } from 'node:net'
 
-/** How much a slow reader takes at a time, and how often. */
+/** Bytes that a slow reader reads at a time, and the interval. */
 const SIP_BYTES = 4 * 1024
 const SIP_EVERY_MS = 50
 const AGAIN_AFTER_MS = 100
 
 /**
- * Clients that hold on to what they get: they send a request, read its answer as slowly as bytes can be read, and ask
- * again when it has ended, whatever it said, or when their connection was cut.
+ * Clients that hold connections as long as they can: they send a request, read the response a few bytes at a time, and
+ * start over when it has ended or their connection was closed.
  */
 export class GreedyClients {
-  /** How many of their requests were refused, and how many of their connections cut. */
+  /** Rejected requests, and connections that the gateway closed. */
   refused = 0
   cut = 0
   readonly #port: number
@@ -19,34 +19,34 @@ export class GreedyClients {
   readonly #sips: NodeJS.Timeout
   #ended = false
 
-  /** @param url of what they ask */
+  /** @param url of the server */
   constructor(url: string, request: string) {
     this.#port = Number(new URL(url).port)
     this.#request = request
     this.#sips = setInterval(() => this.#sip(), SIP_EVERY_MS)
   }
 
-  come(count: number): void {
-    for (let come = 0; come < count; come++) this.#come()
+  connect(count: number): void {
+    for (let opened = 0; opened < count; opened++) this.#connect()
   }
 
-  leave(): void {
+  disconnect(): void {
     this.#ended = true
     clearInterval(this.#sips)
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
-  #come(): void {
+  #connect(): void {
     if (this.#ended) return
     const socket = connect(this.#port, '127.0.0.1').on('error', () => {})
-    // Bytes are read only when there is a sip.
+    // Reads only in #sip.
     socket.on('readable', () => {})
     this.#sockets.add(socket)
     socket.write(this.#request)
     socket.on('close', () => {
       this.#sockets.delete(socket)
       this.cut++
-      setTimeout(() => this.#come(), AGAIN_AFTER_MS)
+      setTimeout(() => this.#connect(), AGAIN_AFTER_MS)
     })
   }
 

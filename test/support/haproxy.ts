@@ -7,11 +7,11 @@ import { until } from './until.ts'
 
 export interface Backend {
   readonly port: number
-  /** Where `/readyz` is asked for. */
+  /** Port that serves `/readyz`. */
   readonly opsPort: number
 }
 
-/** Debian's HAProxy before replicas that it asks whether they are ready. It repeats nothing, so that it hides nothing. */
+/** Debian's HAProxy in front of replicas, with readiness checks. It does not retry, so that no failure is hidden. */
 export class Haproxy {
   readonly url: string
   readonly #process: ChildProcess

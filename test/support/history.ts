@@ -9,7 +9,7 @@ export interface Answer {
 
 const ASK_EVERY_MS = 4
 
-/** Asks every gateway for one key after the other, all the time, and remembers what was said when. */
+/** Looks one key after the other up in every gateway, continuously, and records each verdict with its time. */
 export class History {
   readonly answers: Answer[] = []
   readonly #timers: NodeJS.Timeout[] = []
@@ -29,7 +29,7 @@ export class History {
 
   async #ask(replica: Replica, index: number, digest: string): Promise<void> {
     const beganAtMs = performance.now()
-    const verdict = await replica.judge(digest)
+    const verdict = await replica.verdict(digest)
     this.answers.push({ replica: index, digest, beganAtMs, verdict })
   }
 
@@ -38,7 +38,7 @@ export class History {
     await Promise.all(this.#open)
   }
 
-  /** Answers to lookups that began later than the bound after the revocation, and said "good" all the same. */
+  /** Lookups that began later than the bound after the revocation and still returned "good". */
   acceptedAfter(boundMs: number, revokedAtMs: ReadonlyMap<string, number>): Answer[] {
     return this.answers.filter(({ digest, beganAtMs, verdict }) => {
       const atMs = revokedAtMs.get(digest)
@@ -46,7 +46,7 @@ export class History {
     })
   }
 
-  /** The longest that a revoked key was accepted for. */
+  /** The longest time for which a revoked key was accepted, in ms. */
   worstLagMs(revokedAtMs: ReadonlyMap<string, number>): number {
     const lags = this.answers.map(({ digest, beganAtMs, verdict }) =>
       verdict === 'good' ? beganAtMs - (revokedAtMs.get(digest) ?? Number.POSITIVE_INFINITY) : 0,

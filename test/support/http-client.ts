@@ -6,13 +6,13 @@ export interface Answer {
   readonly status: number
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
-  /** Whether the body came to the end that its framing announced. */
+  /** Whether the body arrived in full, as its framing announced. */
   readonly complete: boolean
   readonly text: string
   readonly socket: Socket
 }
 
-/** One request through Node's own client, on a connection of its own unless an agent is given. */
+/** Sends one request with Node's own client, on a new connection unless an agent is given. */
 export async function get(
   port: number,
   path: string,
@@ -45,11 +45,11 @@ export async function get(
 
 export interface RawAnswer {
   readonly text: string
-  /** How the connection ended: in order, or reset. */
+  /** How the connection ended: orderly, or by a reset. */
   readonly ended: 'closed' | 'reset'
 }
 
-/** Sends exact bytes, and gives back exact bytes up to the end of the connection. */
+/** Sends exact bytes, and returns the exact bytes received until the connection ends. */
 export async function exchangeRaw(port: number, bytes: string): Promise<RawAnswer> {
   const socket = connect(port, '127.0.0.1')
   const chunks: Buffer[] = []

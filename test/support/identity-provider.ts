@@ -15,15 +15,15 @@ export interface IdToken {
 
 export interface IdentityProviderOptions {
   readonly redirectUri: string
-  /** Whether claims stand in the id token; where not, they are at the userinfo endpoint alone, as is usual. */
+  /** Whether claims are in the id token. If not, only the userinfo endpoint returns them, as most providers do. */
   readonly claimsInIdToken?: boolean
   readonly publicClient?: boolean
-  /** Speaks https with this certificate. */
+  /** Serves https with this certificate. */
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer }
   readonly authentication?: 'client_secret_basic' | 'client_secret_post'
 }
 
-/** A real OpenID provider, at which whoever comes is `person` without being asked; and which can be made to misbehave. */
+/** A real OpenID provider that signs every visitor in as `person`. A test can make it misbehave. */
 export class IdentityProvider {
   readonly issuer: string
   readonly isPublicClient: boolean
@@ -31,16 +31,16 @@ export class IdentityProvider {
   readonly #provider: Provider
   readonly #key: { readonly kid: string; readonly pem: string }
 
-  /** Who comes. */
+  /** The user whom the provider signs in. */
   person: AccountClaims = { sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] }
-  /** Whether the person says no, once they are there. */
+  /** Whether the user denies consent. */
   denies = false
-  /** Changes an id token, which is then signed anew, or with another key. */
+  /** Changes an id token before it is signed, or signs it with another key. */
   tamper: ((token: IdToken) => void) | null = null
   signsWithOtherKey = false
-  /** Holds every request back. */
+  /** Delays every request until it resolves. */
   hold: Promise<void> | null = null
-  /** Answers in its place. */
+  /** Responds in place of the provider. */
   answer: ((request: IncomingMessage, response: ServerResponse) => boolean) | null = null
   readonly requests: string[] = []
 
@@ -113,11 +113,11 @@ export class IdentityProvider {
     else this.#provider.callback()(request, response)
   }
 
-  /** Signs in and consents, without a page. */
+  /** Signs in and consents without a page. */
   async #interact(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { prompt, params, session } = await this.#provider.interactionDetails(request, response)
     if (this.denies) {
-      const denied = { error: 'access_denied', error_description: 'the person said no' }
+      const denied = { error: 'access_denied', error_description: 'the user denied consent' }
       return this.#provider.interactionFinished(request, response, denied)
     }
     if (prompt.name === 'login') {

@@ -14,12 +14,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
-/** The user of the image. */
+/** The user that the image runs as. */
 export const USER = 65532
-/** What the image's base has of the system: the C library and what it loads. */
+/** System files of the base image: the C library and what it loads. */
 const SYSTEM = ['lib', 'lib64', 'usr/lib']
 
-/** Mounts the tree so that nothing of it can be written but /tmp and the volume, and runs Node in it as the image's user. */
+/** Mounts the tree read-only except for /tmp and the volume, and runs Node in it as the image's user. */
 const CONFINE = `
 set -e
 root=$1 node=$2 data=$3 tmp=$4; shift 4
@@ -38,7 +38,7 @@ mount --bind "$tmp" "$root/tmp"
 exec /usr/sbin/chroot --userspec=${USER}:${USER} --groups= "$root" /nodejs/bin/node "$@"
 `
 
-/** Whether this machine lets us mount: as root, and not within a container that forbids it. */
+/** Whether this machine allows mounts: as root, and not in a container that forbids them. */
 export function canConfine(): boolean {
   return (
     process.getuid?.() === 0 &&
@@ -46,7 +46,7 @@ export function canConfine(): boolean {
   )
 }
 
-/** The files of the image, made as its Dockerfile makes them: production packages from the lock file, and what tsc built. */
+/** The files of the image, made as its Dockerfile makes them: production packages from the lock file, and the output of tsc. */
 export class ImageTree {
   readonly #directory = mkdtempSync(join(tmpdir(), 'postern-image-'))
   readonly root = join(this.#directory, 'root')
@@ -78,13 +78,13 @@ export class ImageTree {
     writeFileSync(join(app, 'dist/REVISION'), `${revision}\n`)
   }
 
-  /** Words that run Node in the tree; what follows are its own. */
+  /** Command line that runs Node in the tree; its arguments follow. */
   get launcher(): readonly string[] {
     const shell = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', CONFINE, 'confine']
     return [...shell, this.root, process.execPath, this.data, this.tmp]
   }
 
-  /** Every file of the tree but those of the system below it. */
+  /** Every file of the tree, except those of the base image. */
   files(): string[] {
     return readdirSync(this.root, { recursive: true, encoding: 'utf8' }).sort()
   }

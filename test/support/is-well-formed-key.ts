@@ -1,6 +1,6 @@
 import { hasKeyForm, hasKeyMac, type KeyFormat } from '../../src/domain/key/secret.ts'
 
-/** All that a key which nobody has seen before is checked for, in the order in which it is. */
+/** Every check that a key passes before its first lookup, in order. */
 export function isWellFormedKey(key: string, format: KeyFormat): boolean {
   return hasKeyForm(key, format) && hasKeyMac(key, format)
 }

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** One request, and the body that must come back with 200. */
+/** One request, and the body expected with 200. */
 export interface Question {
   readonly bytes: string
   readonly expected: string
@@ -9,31 +9,31 @@ export interface Question {
 
 export interface LoadParts {
   readonly clients: number
-  /** Where the next connection goes. */
+  /** Address for the next connection. */
   readonly target: () => string
   readonly ask: () => Question
-  /** The longest time between an answer and the next request of a client (ms). */
+  /** Maximum pause between a response and the client's next request, in ms. */
   readonly pauseMs?: number
-  /** Whether there is anybody to connect to; else clients wait. */
+  /** Whether a server is running; if not, clients wait. */
   readonly mayConnect?: () => boolean
 }
 
 const ANSWER_DEADLINE_MS = 20_000
 
 /**
- * Clients that each keep one connection, ask the next thing as soon as the last is answered, and make a new connection
- * when they were told that the old one ends. They repeat nothing: whatever is not answered counts as failed.
+ * Clients that each keep one connection, send the next request as soon as they have a response, and reconnect when the
+ * server announces that it closes the connection. They never retry: a request without a response counts as failed.
  */
 export class KeepAliveLoad {
   sent = 0
   answered = 0
   connections = 0
-  /** Connections at present. */
+  /** Open connections. */
   connected = 0
-  /** Connections that ended with an answer that said so. */
-  toldToClose = 0
-  /** Connections that ended while nothing was owed, without a word. */
-  closedUntold = 0
+  /** Connections that ended after a response with `Connection: close`. */
+  announcedCloses = 0
+  /** Idle connections that the server closed without announcing it. */
+  unannouncedCloses = 0
   readonly failed: string[] = []
   readonly wrong: string[] = []
   readonly #parts: LoadParts
@@ -46,7 +46,7 @@ export class KeepAliveLoad {
     this.#ended = Promise.all(Array.from({ length: parts.clients }, () => this.#client()))
   }
 
-  /** Resolves when so many requests in all have been answered or have failed. */
+  /** Resolves when so many requests have completed or failed. */
   async reached(requests: number): Promise<void> {
     while (this.answered + this.failed.length < requests) {
       const { promise, resolve } = Promise.withResolvers<void>()
@@ -55,7 +55,7 @@ export class KeepAliveLoad {
     }
   }
 
-  /** What was asked is still answered. */
+  /** Waits for pending responses. */
   async stop(): Promise<void> {
     this.#running = false
     await this.#ended
@@ -75,8 +75,8 @@ export class KeepAliveLoad {
       } catch (error) {
         this.failed.push(String(error))
       }
-      if (connection.wasTold) this.toldToClose++
-      else if (this.#running) this.closedUntold++
+      if (connection.isClosing) this.announcedCloses++
+      else if (this.#running) this.unannouncedCloses++
       connection.destroy()
       this.connected--
       this.#asked()
@@ -102,9 +102,9 @@ interface Answered {
   readonly body: string
 }
 
-/** As much of HTTP as a fast client needs of a gateway: answers have a Content-Length. */
+/** The part of HTTP that a fast client needs: responses have a Content-Length. */
 class Connection {
-  wasTold = false
+  isClosing = false
   readonly #socket: Socket
   #received = ''
   #owed: PromiseWithResolvers<Answered> | null = null
@@ -113,14 +113,14 @@ class Connection {
   constructor(url: string) {
     const { hostname, port } = new URL(url)
     this.#socket = connect({ host: hostname, port: Number(port), noDelay: true })
-    this.#socket.setTimeout(ANSWER_DEADLINE_MS, () => this.#end(new Error('no answer in time')))
+    this.#socket.setTimeout(ANSWER_DEADLINE_MS, () => this.#end(new Error('no response within the deadline')))
     this.#socket.on('data', chunk => this.#onData(chunk.toString('latin1')))
     this.#socket.on('error', error => this.#end(error))
-    this.#socket.on('close', () => this.#end(new Error('closed without an answer')))
+    this.#socket.on('close', () => this.#end(new Error('closed without a response')))
   }
 
   get isClosed(): boolean {
-    return this.#closed || this.wasTold
+    return this.#closed || this.isClosing
   }
 
   exchange(bytes: string): Promise<Answered> {
@@ -137,7 +137,9 @@ class Connection {
     this.#closed = true
     const owed = this.#owed
     this.#owed = null
-    owed?.reject(this.#received === '' ? error : new Error(`cut in the middle: ${this.#received}`))
+    owed?.reject(
+      this.#received === '' ? error : new Error(`closed in the middle of a response: ${this.#received}`),
+    )
   }
 
   #onData(text: string): void {
@@ -148,7 +150,7 @@ class Connection {
     const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
     const body = this.#received.slice(end + 4)
     if (body.length < length) return
-    this.wasTold = /\r\nconnection: close/i.test(head)
+    this.isClosing = /\r\nconnection: close/i.test(head)
     this.#received = ''
     const owed = this.#owed
     this.#owed = null

@@ -1,33 +1,33 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import type { Lookup } from '../../src/domain/key/lookup.ts'
-import type { TierAnswer } from '../../src/keys/key-store.ts'
+import type { TierResult } from '../../src/keys/key-store.ts'
 import { digestNo, grantOf, recordOf } from './key-records.ts'
 
-/** What the suite needs of a place where keys are looked up. */
+/** What the suite needs of a key lookup. */
 export interface LookupUnderTest {
-  get(digest: string): Promise<TierAnswer | Lookup>
+  get(digest: string): Promise<TierResult | Lookup>
   put(digest: string, record: KeyRecord): void | Promise<void>
-  /** Makes every question fail, until `mend`. */
+  /** Makes every lookup fail until `mend`. */
   break?(): void | Promise<void>
   mend?(): void | Promise<void>
   stop?(): void | Promise<void>
 }
 
 export interface ContractTerms {
-  /** What is said of a key that is nowhere. */
+  /** Result for a key that does not exist. */
   readonly ofUnknownKey: 'absent' | 'miss'
-  /** What is said while nobody can be asked; or why that cannot be. */
+  /** Result while the store cannot be reached, or why that cannot happen. */
   readonly whileBroken: 'failed' | 'unknown' | { readonly cannotBe: string }
 }
 
 let used = 0
-/** A digest of its own for each test: they share one place. */
+/** A new digest for each test, because the tests share one store. */
 function freshDigest(): string {
   return digestNo(1_000 + used++)
 }
 
-/** The guarantees of every lookup, whoever answers it. */
+/** Guarantees of every key lookup, whichever store answers it. */
 export function describeKeyLookup(
   name: string,
   create: () => LookupUnderTest | Promise<LookupUnderTest>,
@@ -40,25 +40,25 @@ export function describeKeyLookup(
     })
     afterAll(() => place.stop?.())
 
-    test('finds what was written, with all that decides a request', async () => {
+    test('returns the record that was written, with every field that authorization uses', async () => {
       const digest = freshDigest()
       const record = recordOf({ workspaceId: 'ws_of.this~one', scopes: ['files:read'], version: 7 })
       await place.put(digest, record)
       expect(await place.get(digest)).toMatchObject({ kind: 'found', grant: grantOf(record) })
     })
 
-    test('finds revoked and expired records too: who decides must be able to say why', async () => {
+    test('returns revoked and expired records, so that the denial can name the reason', async () => {
       const digest = freshDigest()
       const record = recordOf({ revokedAtMs: 1_000, expiresAtMs: 2_000 })
       await place.put(digest, record)
       expect(await place.get(digest)).toMatchObject({ kind: 'found', grant: grantOf(record) })
     })
 
-    test(`says "${terms.ofUnknownKey}" of a key that is nowhere`, async () => {
+    test(`returns "${terms.ofUnknownKey}" for a key that does not exist`, async () => {
       expect(await place.get(freshDigest())).toMatchObject({ kind: terms.ofUnknownKey })
     })
 
-    test('gives each key its own record, however many are asked for at once', async () => {
+    test('returns the right record for each of many concurrent lookups', async () => {
       const asked = Array.from({ length: 200 }, (_, index) => ({ digest: freshDigest(), id: `key_${index}` }))
       for (const { digest, id } of asked) await place.put(digest, recordOf({ id }))
       const answers = await Promise.all(asked.map(({ digest }) => place.get(digest)))
@@ -68,10 +68,10 @@ export function describeKeyLookup(
     })
 
     const { whileBroken } = terms
-    // An exception names its reason where the suite is run.
+    // Each caller of this suite gives the reason for its exception.
     if (typeof whileBroken === 'object') return
 
-    test(`says "${whileBroken}" and never throws while nobody can be asked, and finds keys again later`, async () => {
+    test(`returns "${whileBroken}" and never throws while the store is down, and finds keys again afterwards`, async () => {
       const [known, unknown] = [freshDigest(), freshDigest()]
       await place.put(known, recordOf())
       await place.break?.()

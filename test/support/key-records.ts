@@ -8,14 +8,14 @@ export const RECORD_KEY = deriveRecordKey(SIGNING_SECRET)
 export const OTHER_RECORD_KEY = deriveRecordKey(Buffer.alloc(32, 8))
 
 export function digestNo(number: number): string {
-  return digestOf(`a key of a test, number ${number}`)
+  return digestOf(`test key ${number}`)
 }
 
 export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
   return {
     id: 'key_01JD0000000000000000000000',
     workspaceId: 'ws_1',
-    name: 'of a test',
+    name: 'test key',
     scopes: ['files:read', 'workspace:read'],
     hint: 'wsk_…x7Qf',
     createdAtMs: Date.parse('2026-11-01T00:00:00Z'),

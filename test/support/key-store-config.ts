@@ -5,7 +5,7 @@ import { KEY_SERVICE_TOKEN } from './scripted-key-service.ts'
 
 export interface ConfigChanges {
   readonly redisUrl?: string
-  /** In place of the address, where it takes more to say which Redis. */
+  /** Replaces `url` if the topology needs more than an address. */
   readonly place?: Place
   readonly username?: string
   readonly password?: string
@@ -18,7 +18,7 @@ export interface ConfigChanges {
   readonly usageSeconds?: number
 }
 
-/** Settings of a key store, with the few that tests care about. */
+/** Settings of a key store, with the few that tests change. */
 export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config'] {
   const { redisUrl, username, password, keyServiceUrl } = changes
   return {

@@ -1,7 +1,7 @@
 import type { CircuitSettings } from '../../src/domain/circuit.ts'
 import type { Lookup, TierName } from '../../src/domain/key/lookup.ts'
 import { InvalidationListener } from '../../src/keys/invalidation/invalidation-listener.ts'
-import type { KeyTier, TierAnswer } from '../../src/keys/key-store.ts'
+import type { KeyTier, TierResult } from '../../src/keys/key-store.ts'
 import { LookupChain } from '../../src/keys/lookup-chain.ts'
 import { MemoryStore } from '../../src/keys/tiers/memory/memory-store.ts'
 import { type BreakingTier, withBreaker } from '../../src/keys/tiers/with-breaker.ts'
@@ -18,21 +18,21 @@ export interface WorldOptions {
   readonly staleMs?: number
   readonly maxEntries?: number
   readonly maxInFlight?: number
-  readonly beats?: boolean
+  readonly needsHeartbeats?: boolean
   readonly tiers?: readonly TierName[]
-  /** What of its life a record keeps is drawn from this; 0 keeps all of it. */
+  /** Source of the random cache lifetimes; 0 gives the longest. */
   readonly random?: () => number
-  /** Round each tier; without it there is none. */
+  /** A circuit breaker round each tier; without it there is none. */
   readonly breaker?: CircuitSettings
-  /** For a test that makes worlds by the hundred. */
+  /** For tests that create hundreds of worlds. */
   readonly metrics?: Metrics
 }
 
-/** A gateway's keys over doubles of Redis and key service, with a clock of its own. */
+/** A gateway's key store over doubles of Redis and key service, with its own clock. */
 export class KeyStoreWorld {
   readonly clock = new ManualClock()
   readonly metrics: Metrics
-  /** Versions of records; one that is not in here is not there. */
+  /** Versions of the records that exist. */
   readonly inRedis = new Map<string, number>()
   readonly inKeyService = new Map<string, number>()
   readonly redis = new ChaosTier('redis', digest => foundIn(this.inRedis, digest) ?? { kind: 'miss' })
@@ -40,7 +40,7 @@ export class KeyStoreWorld {
     'key_service',
     digest => foundIn(this.inKeyService, digest) ?? { kind: 'absent' },
   )
-  /** Of each tier, where there are any. */
+  /** One for each tier, if there are any. */
   readonly breakers: BreakingTier[] = []
   readonly invalidations: InvalidationListener
   readonly memory: MemoryStore
@@ -55,7 +55,7 @@ export class KeyStoreWorld {
     this.invalidations = new InvalidationListener({
       clock,
       metrics,
-      needsHeartbeats: options.beats ?? true,
+      needsHeartbeats: options.needsHeartbeats ?? true,
       messageKeys: () => [MESSAGE_KEY],
     })
     this.memory = new MemoryStore(maxEntries, { metrics, random: options.random ?? (() => 0) })
@@ -80,8 +80,8 @@ export class KeyStoreWorld {
     return breaker
   }
 
-  beat(delayMs = 0): void {
-    // Several in one moment of the clock are no copies of each other.
+  heartbeat(delayMs = 0): void {
+    // Several heartbeats at the same instant must differ from each other.
     this.#sentMs = Math.max(this.#sentMs + 1, this.clock.monotonicMs() - delayMs)
     const atMs = this.clock.wallMs() - delayMs
     this.invalidations.receive(heartbeatMessage({ monotonicMs: this.#sentMs, atMs }))
@@ -91,21 +91,21 @@ export class KeyStoreWorld {
     this.invalidations.receive(changeMessage({ digest, version, atMs: this.clock.wallMs() - delayMs }))
   }
 
-  /** A change as whoever may publish in Redis can write it, without a MAC. */
+  /** A change without a MAC, as any client that may publish in Redis can write it. */
   forge(digest: string, version: number): void {
     this.invalidations.receive(changeMessage({ digest, version, atMs: this.clock.wallMs() }, null))
   }
 
   connect(): void {
     this.invalidations.subscribed()
-    this.beat()
+    this.heartbeat()
   }
 
-  /** Time passes, and the console keeps beating. */
+  /** Advances the clock while the console keeps sending heartbeats. */
   advanceConnected(ms: number): void {
     for (let passed = 0; passed < ms; passed += 500) {
       this.clock.advance(Math.min(500, ms - passed))
-      this.beat()
+      this.heartbeat()
     }
   }
 
@@ -124,7 +124,7 @@ export class KeyStoreWorld {
   }
 }
 
-function foundIn(versions: Map<string, number>, digest: string): TierAnswer | null {
+function foundIn(versions: Map<string, number>, digest: string): TierResult | null {
   const version = versions.get(digest)
   return version === undefined ? null : { kind: 'found', grant: grantOf({ version }) }
 }

@@ -12,9 +12,9 @@ const AUTOSCALER = { horizontalpodautoscaler: 'postern-gateway' }
 const LIMIT_BYTES = 384 * 1024 * 1024
 
 /**
- * A double, for there is no cluster here: it says of processes what kube-state-metrics and cAdvisor would say of pods, by
- * their names and labels, with figures that it makes up and that grow. It shows that the queries can be answered, and
- * nothing of Kubernetes itself.
+ * There is no Kubernetes here: this double exposes processes under the names and labels of kube-state-metrics and
+ * cAdvisor, with made-up figures that grow. It shows that the queries return data, and nothing about Kubernetes
+ * itself.
  */
 export class KubernetesMetricsDouble {
   readonly url: string

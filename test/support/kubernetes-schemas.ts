@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Manifest } from './manifests.ts'
 
-/** Brings the schemas of every Kubernetes since 1.25 along. */
+/** Holds the schemas of every Kubernetes version since 1.25. */
 const PACKAGE = 'kubernetes-validate==1.37.0'
 const HOME = join(tmpdir(), `postern-${PACKAGE}`)
 
-/** Kinds that an operator brings, of which Kubernetes itself knows nothing. */
+/** Custom resources of operators, whose schemas the package does not have. */
 export const FOREIGN_KINDS = [
   'PodMonitor',
   'ServiceMonitor',
@@ -30,7 +30,7 @@ for object in asked["objects"]:
 print(json.dumps(wrong))
 `
 
-/** What Kubernetes of that version would refuse in the objects, unknown fields included. */
+/** Errors that a Kubernetes API server of that version would report for the objects, unknown fields included. */
 export function schemaMistakes(objects: readonly Manifest[], version: string): string[] {
   const own = objects.filter(({ kind }) => !FOREIGN_KINDS.includes(String(kind)))
   const { status, stdout, stderr } = spawnSync(join(HOME, 'bin/python3'), ['-c', PROGRAM], {
@@ -41,7 +41,7 @@ export function schemaMistakes(objects: readonly Manifest[], version: string): s
   return JSON.parse(stdout) as string[]
 }
 
-/** Once on a machine: an environment of Python's own, put in its place only when it is whole. */
+/** Installs once per machine: a virtual environment, renamed into place when it is complete. */
 export function installSchemas(): void {
   if (existsSync(HOME)) return
   const making = mkdtempSync(join(tmpdir(), 'postern-venv-'))
@@ -52,7 +52,7 @@ export function installSchemas(): void {
   try {
     renameSync(making, HOME)
   } catch {
-    // Another run was first.
+    // Another run installed it first.
     rmSync(making, { recursive: true, force: true })
   }
 }

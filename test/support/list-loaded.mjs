@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 
-/** Preloaded into a program: when it ends, it writes the addresses of all modules that it loaded to the file LOADED_FILE. */
+/** Preloaded into a program: on exit, writes the URLs of all loaded modules to the file LOADED_FILE. */
 const loaded = new Set()
 registerHooks({
   load(url, context, next) {

@@ -6,7 +6,7 @@ export interface LogLine {
   readonly message: string
 }
 
-/** A log that keeps its lines. */
+/** A log that records its lines. */
 export class LogSpy implements Log {
   readonly lines: LogLine[] = []
 

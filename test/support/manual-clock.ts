@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/domain/clock.ts'
 
-/** Time that passes when a test says so. */
+/** A clock that a test advances. */
 export class ManualClock implements Clock {
   #wallMs = Date.parse('2026-11-20T09:00:00Z')
   #monotonicMs = 1_000_000
@@ -18,7 +18,7 @@ export class ManualClock implements Clock {
     this.#monotonicMs += ms
   }
 
-  /** What NTP or an administrator does: only the wall clock notices. */
+  /** Steps the wall clock alone, as NTP or an administrator does. */
   stepWallClock(ms: number): void {
     this.#wallMs += ms
   }

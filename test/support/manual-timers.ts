@@ -6,7 +6,7 @@ interface Waiting {
   readonly run: () => void
 }
 
-/** Time that passes only when a test says so. */
+/** Timers that a test advances. */
 export class ManualTimers implements Timers {
   nowMs = 0
   readonly #waiting = new Set<Waiting>()
@@ -19,7 +19,7 @@ export class ManualTimers implements Timers {
     return this.#wait({ dueMs: this.nowMs + periodMs, periodMs, run })
   }
 
-  /** How long until something is due; null where nothing waits. */
+  /** Time until the next timer is due; null if there is none. */
   get nextDelayMs(): number | null {
     const due = [...this.#waiting].map(waiting => waiting.dueMs - this.nowMs)
     return due.length === 0 ? null : Math.min(...due)

@@ -14,7 +14,7 @@ import { SIGNING_SECRET } from './key-records.ts'
 export const MESSAGE_KEY = deriveMessageKey(SIGNING_SECRET)
 export const OTHER_MESSAGE_KEY = deriveMessageKey(Buffer.alloc(32, 8))
 
-/** Whoever signed it, if anyone. */
+/** Reads a message without checking its MAC. */
 export const readMessage = (text: string): ReceivedMessage | null => decodeMessage(text, null)
 
 type Fields<Message> = Omit<Message, 'kind' | 'sender'> & { readonly sender?: string }
@@ -32,7 +32,7 @@ export function heartbeatMessage(
   return encodeMessage({ kind: 'heartbeat', sender: 'console', ...fields }, key)
 }
 
-/** What a console of a test signs with. */
+/** Encoder of a test console's messages. */
 export function messagesOf(clock: Clock, sender = 'console-1'): MessageEncoder {
   return createMessageEncoder({ sender, clock, messageKey: () => MESSAGE_KEY })
 }

@@ -1,6 +1,6 @@
 import type { Metric } from 'prom-client'
 
-/** The value of one child of a metric as a scrape would show it; 0 where there is none. */
+/** The value of one child of a metric, as a scrape shows it; 0 if it does not exist. */
 export async function metricValue(metric: Metric, labels: Record<string, string> = {}): Promise<number> {
   const { values } = await metric.get()
   const child = values.find(value =>

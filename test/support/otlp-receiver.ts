@@ -28,10 +28,10 @@ interface OtlpRequest {
   }[]
 }
 
-/** A collector of OTLP over HTTP in JSON, as small as can be: it keeps the spans that it is sent. */
+/** A minimal OTLP collector (HTTP, JSON) that records the spans it receives. */
 export class OtlpReceiver {
   readonly spans: ReceivedSpan[] = []
-  /** Everything that came, as it came. */
+  /** Every request body as received. */
   text = ''
   readonly #server = createServer(async (request, response) => {
     const chunks: Buffer[] = []

@@ -1,16 +1,16 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 
-/** So many requests are written before the answers to them are waited for. */
+/** Requests written before the client waits for their responses. */
 const BATCH = 250
 const STATUS_LINE = /HTTP\/1\.1 (\d{3}) /g
 const STATUS_LENGTH = 'HTTP/1.1 200 '.length
 
 /**
- * Sends requests over a few connections, many in a row on each, as fast as they are taken. None of them may be one that
- * ends its connection.
+ * Pipelines requests over a few connections, many in a row on each, as fast as the server reads them. No request may
+ * close its connection.
  * @param next the bytes of a request; called once for each
- * @returns how many answers of each status came
+ * @returns number of responses by status
  */
 export async function sendPipelined(
   url: string,
@@ -51,12 +51,14 @@ async function talk(url: string, take: () => string[], statuses: Map<number, num
       owed--
       read = match.index + STATUS_LENGTH
     }
-    // What may be the beginning of a status line that goes on in the next chunk.
+    // May be the start of a status line that continues in the next chunk.
     rest = rest.slice(Math.max(read, rest.length - STATUS_LENGTH + 1))
     if (owed === 0) write()
   })
   socket.on('error', reject)
-  socket.on('close', () => reject(new Error(`The gateway closed a connection that owed ${owed} answers`)))
+  socket.on('close', () =>
+    reject(new Error(`The gateway closed a connection with ${owed} responses outstanding`)),
+  )
   write()
   await ended
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-/** `TEST_FORM=built` runs what `npm run build` made, as the image does; otherwise the sources are run. */
+/** `TEST_FORM=built` runs the output of `npm run build`, as the image does; otherwise the sources run. */
 export const ENTRY = fileURLToPath(
   new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
 )
@@ -17,7 +17,7 @@ export interface Exit {
   readonly stderr: string
 }
 
-/** The program as a process of its own, with exactly the environment that is given. */
+/** Runs the program as a process, with exactly the given environment. */
 export class PosternProcess {
   readonly child: ChildProcess
   readonly lines: string[] = []
@@ -25,7 +25,7 @@ export class PosternProcess {
   #stderr = ''
   readonly #waiting = new Set<() => void>()
 
-  /** @param launcher program and first words where it is not the one of this checkout */
+  /** @param launcher program and first arguments, if not those of this checkout */
   constructor(
     args: readonly string[],
     env: Readonly<Record<string, string>>,
@@ -37,7 +37,7 @@ export class PosternProcess {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     const { stdout, stderr } = this.child
-    if (stdout === null || stderr === null) throw new Error('The process has pipes')
+    if (stdout === null || stderr === null) throw new Error('The child process has no pipes')
     stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr += text
     })
@@ -51,7 +51,7 @@ export class PosternProcess {
     })
   }
 
-  /** Lines of its log so far; what is not JSON is no log line. */
+  /** Log lines so far; output that is not JSON is ignored. */
   get log(): LogLine[] {
     return this.lines.flatMap(line => {
       try {
@@ -62,18 +62,22 @@ export class PosternProcess {
     })
   }
 
-  /** Waits for a line of output. @throws where the process ends first, or in time does not say it */
+  /** Waits for a line of output. @throws if the process ends first, or the deadline passes */
   async line(wanted: (line: string) => boolean, deadlineMs = START_DEADLINE_MS): Promise<string> {
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     const look = () => {
       const found = this.lines.find(wanted)
       if (found !== undefined) resolve(found)
       else if (this.child.exitCode !== null || this.child.signalCode !== null) {
-        reject(new Error(`The process ended without that line:\n${this.lines.join('\n')}\n${this.#stderr}`))
+        reject(
+          new Error(
+            `The process ended without the expected line:\n${this.lines.join('\n')}\n${this.#stderr}`,
+          ),
+        )
       }
     }
     const deadline = setTimeout(
-      () => reject(new Error(`No such line in time:\n${this.lines.join('\n')}\n${this.#stderr}`)),
+      () => reject(new Error(`No such line within the deadline:\n${this.lines.join('\n')}\n${this.#stderr}`)),
       deadlineMs,
     )
     this.#waiting.add(look)
@@ -103,11 +107,11 @@ export class PosternProcess {
 
 export interface Listening {
   readonly process: PosternProcess
-  /** Addresses as its `listening` line names them: gateway, console, internal, ops. */
+  /** Addresses from its `listening` log line: gateway, console, internal, ops. */
   readonly urls: Readonly<Record<'gateway' | 'console' | 'internal' | 'ops', string>>
 }
 
-/** Starts a command that listens, and waits until it does. */
+/** Starts a command that listens, and waits until it is ready. */
 export async function startPostern(
   command: string,
   env: Readonly<Record<string, string>>,
@@ -140,7 +144,7 @@ export async function startPostern(
   }
 }
 
-/** Runs a command to its end. */
+/** Runs a command until it exits. */
 export async function runPostern(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 
 const DEBIAN = '/usr/lib/postgresql'
 
-/** The newest of Debian's packages that is there; null where none is. */
+/** Directory of the newest installed Debian package; null if there is none. */
 export function postgresPrograms(): string | null {
   if (!existsSync(DEBIAN)) return null
   const directories = readdirSync(DEBIAN)

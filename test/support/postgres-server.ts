@@ -9,10 +9,10 @@ import { freePort } from './free-port.ts'
 import { postgresPrograms } from './postgres-programs.ts'
 import { until } from './until.ts'
 
-/** PostgreSQL refuses to run as root; Debian's package brings this user. */
+/** PostgreSQL refuses to run as root; Debian's package creates this user. */
 const UNPRIVILEGED = 'postgres'
 
-/** A real PostgreSQL: the one of POSTERN_TEST_DATABASE_URL, or one of the suite's own that keeps nothing. */
+/** A real PostgreSQL: the server at POSTERN_TEST_DATABASE_URL, or a temporary one. */
 export class PostgresServer {
   readonly #adminUrl: string
   readonly #process: ChildProcess | null
@@ -42,7 +42,7 @@ export class PostgresServer {
     return new PostgresServer(url, process, directory)
   }
 
-  /** The address of an empty database that nobody else uses. */
+  /** Creates an empty database. @returns its URL */
   async database(): Promise<string> {
     const name = `postern_test_${randomBytes(6).toString('hex')}`
     await this.#run(`create database ${name}`)
@@ -107,7 +107,7 @@ async function startCluster(): Promise<PostgresServer> {
   return PostgresServer.ofCluster(url, server, directory)
 }
 
-/** @returns null where the tests themselves have no rights to give up */
+/** @returns null if the tests do not run as root */
 function unprivilegedUser(): { uid: number; gid: number } | null {
   if (process.getuid?.() !== 0) return null
   const idOf = (flag: string) => Number(execFileSync('id', [flag, UNPRIVILEGED], { encoding: 'utf8' }))

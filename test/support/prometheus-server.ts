@@ -14,7 +14,7 @@ export interface Target {
 
 export interface Series {
   readonly labels: Readonly<Record<string, string>>
-  /** Seconds since the epoch, and the value; NaN and the infinities are among them. */
+  /** Seconds since the epoch, and the value, which may be NaN or infinite. */
   readonly points: readonly (readonly [atSeconds: number, value: number])[]
 }
 
@@ -36,7 +36,7 @@ export interface Exemplar {
 
 const START_DEADLINE_MS = 20_000
 
-/** A real Prometheus of its own, that looks each second and keeps nothing. */
+/** A real Prometheus that scrapes every second and stores nothing. */
 export class PrometheusServer {
   readonly url: string
   readonly #process: ChildProcess
@@ -48,7 +48,7 @@ export class PrometheusServer {
     this.url = url
   }
 
-  /** @param rules texts of rule files @param flags of its command line, beside those that make it the test's own */
+  /** @param rules texts of rule files @param flags further command-line flags */
   static async start(
     targets: readonly Target[],
     rules: readonly string[],
@@ -76,7 +76,7 @@ export class PrometheusServer {
     return server
   }
 
-  /** The values of a query second by second. @throws with Prometheus' own words where it is none */
+  /** Values of a query, one per second. @throws with the error text of Prometheus */
   async range(expr: string, fromSeconds: number, toSeconds: number): Promise<Series[]> {
     const query = new URLSearchParams({
       query: expr,
@@ -93,7 +93,7 @@ export class PrometheusServer {
     }))
   }
 
-  /** Values with a trace beside them; only with the feature `exemplar-storage`. */
+  /** Exemplars of a metric; needs the feature `exemplar-storage`. */
   async exemplars(metric: string): Promise<Exemplar[]> {
     const query = new URLSearchParams({ query: metric, start: '0', end: String(Date.now() / 1000 + 60) })
     const found = await this.#ask<{ exemplars: Exemplar[] }[]>(`query_exemplars?${query}`)
@@ -117,7 +117,7 @@ export class PrometheusServer {
   }
 
   async #isReady(): Promise<boolean> {
-    if (this.#process.exitCode !== null) throw new Error('Prometheus ended at once')
+    if (this.#process.exitCode !== null) throw new Error('Prometheus exited during start')
     const response = await fetch(`${this.url}/-/ready`).catch(() => null)
     return response?.status === 200
   }

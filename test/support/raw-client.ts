@@ -2,16 +2,16 @@ import { connect, type Socket } from 'node:net'
 
 export interface RawAnswer {
   readonly status: number
-  /** Names and values as they came, in order. */
+  /** Names and values as received, in order. */
   readonly fields: readonly (readonly [name: string, value: string])[]
   readonly body: string
-  /** The head as it came. */
+  /** The head as received. */
   readonly head: string
 }
 
 const ANSWER_DEADLINE_MS = 10_000
 
-/** One client connection at the level of bytes. */
+/** A client connection at the level of bytes. */
 export class RawClient {
   readonly socket: Socket
   received = Buffer.alloc(0)
@@ -36,7 +36,7 @@ export class RawClient {
     this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
   }
 
-  /** Waits until so many whole answers have come, or the connection has closed. */
+  /** Waits for so many complete responses, or until the connection closes. */
   async answers(count: number): Promise<RawAnswer[]> {
     await this.#until(() => this.closed || splitAnswers(this.received).answers.length >= count)
     return splitAnswers(this.received).answers
@@ -47,11 +47,13 @@ export class RawClient {
     return splitAnswers(this.received).answers
   }
 
-  /** Looks again whenever something has happened on the connection. */
+  /** Checks the condition after every event of the connection. */
   #until(condition: () => boolean): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const complain = () =>
-      reject(new Error(`Waited in vain after: ${JSON.stringify(this.received.toString('latin1'))}`))
+      reject(
+        new Error(`Deadline reached after receiving: ${JSON.stringify(this.received.toString('latin1'))}`),
+      )
     const deadline = setTimeout(complain, ANSWER_DEADLINE_MS)
     this.#onEvent = () => {
       if (condition()) resolve()
@@ -65,17 +67,17 @@ export class RawClient {
   }
 }
 
-/** Sends bytes on a connection of their own and waits for the first answer. */
+/** Sends bytes on a new connection and waits for the first response. */
 export async function exchange(url: string, bytes: string | Buffer): Promise<RawAnswer> {
   const client = new RawClient(url)
   client.send(bytes)
   const [answer] = await client.answers(1)
   client.end()
-  if (answer === undefined) throw new Error('The connection closed without an answer')
+  if (answer === undefined) throw new Error('The connection closed without a response')
   return answer
 }
 
-/** A lawful GET of a target, with a key and further header lines. */
+/** A valid GET request, with an optional key and further header lines. */
 export function get(target: string, key?: string, ...lines: string[]): string {
   const authorization = key === undefined ? [] : [`Authorization: Bearer ${key}`]
   return [`GET ${target} HTTP/1.1`, 'Host: gw', ...authorization, ...lines, '', ''].join('\r\n')
@@ -85,7 +87,7 @@ export function field(answer: RawAnswer, name: string): string | undefined {
   return answer.fields.find(([other]) => other.toLowerCase() === name.toLowerCase())?.[1]
 }
 
-/** What an answer says apart from what may differ from one to the next: the date and the request id. */
+/** A response without the parts that may differ between two of them: the date and the request id. */
 export function fingerprint(answer: RawAnswer): string {
   return `${answer.head.replace(/^(date|x-request-id): .*$/gim, '$1: -')}\n${answer.body}`
 }

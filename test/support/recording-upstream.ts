@@ -1,23 +1,23 @@
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 
-/** An answer that every request gets unless a test says otherwise. */
+/** Body of the default response. */
 const DEFAULT_BODY = '{"id":"ws_1"}'
 
 /**
- * An upstream at the level of bytes: it records each request as it came and answers what it is told. It knows of no
- * HTTP beyond the empty line that ends a head, so that nothing that was sent is hidden by a parser.
+ * An upstream at the level of bytes: it records each request as received and sends the configured response. It parses
+ * nothing beyond the empty line that ends a head, so that a parser cannot hide any byte.
  */
 export class RecordingUpstream {
-  /** Each request that came, byte for byte. */
+  /** Each request as received, byte for byte. */
   readonly requests: string[] = []
-  /** Bytes of the answer; given the request. */
+  /** Bytes of the response to a request. */
   answer: (request: string) => string | Buffer = () => jsonAnswer(200, DEFAULT_BODY)
-  /** A promise that the answer waits for; given the request. */
+  /** Delays the response to a request until the promise resolves. */
   hold: (request: string) => Promise<void> | undefined = () => undefined
-  /** Whether the connection ends after each answer. */
+  /** Whether the connection closes after each response. */
   endAfterAnswer = false
-  /** Connections that have ended so far. */
+  /** Connections closed so far. */
   ended = 0
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -26,7 +26,7 @@ export class RecordingUpstream {
     this.#server = createServer(socket => this.#serve(socket))
   }
 
-  /** @param port a free one, unless it is given */
+  /** @param port to listen on; a free one by default */
   static async start(port = 0): Promise<RecordingUpstream> {
     const upstream = new RecordingUpstream()
     upstream.#server.listen(port, '127.0.0.1')
@@ -36,11 +36,11 @@ export class RecordingUpstream {
 
   get url(): string {
     const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('It listens on TCP')
+    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
     return `http://127.0.0.1:${address.port}`
   }
 
-  /** Forgets what came so far. */
+  /** Discards recorded requests and restores the defaults. */
   reset(): void {
     this.requests.length = 0
     this.answer = () => jsonAnswer(200, DEFAULT_BODY)

@@ -8,15 +8,15 @@ import { until } from './until.ts'
 const SLOTS = 16_384
 const PRIMARIES = 3
 const RIGHTS = { gateway: GATEWAY_RIGHTS.cluster, console: CONSOLE_RIGHTS.cluster }
-/** After this long without an answer a node is taken for dead. */
+/** A node that does not respond for so long counts as failed. */
 const NODE_TIMEOUT_MS = 1_000
 
 export interface ClusterOptions {
-  /** Of each primary. */
+  /** Replicas of each primary. */
   readonly replicas: 0 | 1
 }
 
-/** Three primaries, each with a replica where wanted: real ones, on loopback. */
+/** Three real primaries on loopback, each with a replica if requested. */
 export class ClusterGroup implements RedisGroup {
   readonly kind = 'cluster'
   readonly servers: readonly RedisServer[]
@@ -38,7 +38,7 @@ export class ClusterGroup implements RedisGroup {
     }
     const group = new ClusterGroup(nodes.map(({ server }) => server))
     await until(
-      'the nodes know each other',
+      'all nodes know each other',
       () => group.#all('cluster_known_nodes', String(nodes.length)),
       30_000,
     )
@@ -47,7 +47,7 @@ export class ClusterGroup implements RedisGroup {
       if (index < PRIMARIES || primary === undefined) continue
       const id = await primary.admin.call('CLUSTER', 'MYID')
       await until(
-        'the replica follows',
+        'the replica has joined',
         async () => (await server.admin.call('CLUSTER', 'REPLICATE', String(id)).catch(() => '')) === 'OK',
       )
     }
@@ -59,23 +59,23 @@ export class ClusterGroup implements RedisGroup {
   }
 
   get place(): Place {
-    // One that is dead and one that is alive have to do, whichever it is.
+    // One node that is down and one that is up must be enough, whichever they are.
     const urls = this.servers.slice(0, PRIMARIES).map(({ port }) => `127.0.0.1:${port}`)
     return { ...NOWHERE, cluster: { urls } }
   }
 
-  /** The primary that holds the record of a key, as the other nodes see it. */
+  /** The primary that holds a key's record, as the other nodes see it. */
   async holderOf(digest: string, asking?: RedisServer): Promise<RedisServer> {
     const witness = asking ?? this.servers.at(-1)
     const slot = Number(await witness?.admin.call('CLUSTER', 'KEYSLOT', redisKeyOf(digest)))
     const ranges = (await witness?.admin.call('CLUSTER', 'SLOTS')) as [number, number, [string, number]][]
     const port = ranges.find(([from, to]) => from <= slot && slot <= to)?.[2][1]
     const server = this.servers.find(candidate => candidate.port === port)
-    if (server === undefined) throw new Error('Every slot has a holder')
+    if (server === undefined) throw new Error('Every slot must have a primary')
     return server
   }
 
-  /** Until the record's slot is held by another node than this. */
+  /** Waits until another node holds the record's slot. */
   async failedOver(digest: string, from: RedisServer): Promise<void> {
     const witness = this.servers.find(server => server !== from)
     await until(
@@ -88,20 +88,20 @@ export class ClusterGroup implements RedisGroup {
     )
   }
 
-  /** Until every change is at the replicas. */
+  /** Waits until the replicas have every change. */
   async replicated(): Promise<void> {
     for (const { admin } of this.servers) {
       if ((await admin.role())[0] === 'master')
-        await until('the replica has everything', () => admin.wait(1, 1_000))
+        await until('the replica has every change', () => admin.wait(1, 1_000))
     }
   }
 
-  /** Until all nodes agree that all slots are held, and each replica has its copy. */
+  /** Waits until all nodes agree that every slot is served and each replica is in sync. */
   async whole(): Promise<void> {
-    await until('the cluster is in order', () => this.#isWhole(), 60_000)
+    await until('the cluster is healthy', () => this.#isWhole(), 60_000)
   }
 
-  /** A node that was ended and started again knows the cluster, but not the users. */
+  /** Adds the users to a restarted node, which has only kept the cluster state. */
   async readmit(server: RedisServer): Promise<void> {
     await addUsers(server, RIGHTS)
     await this.whole()
@@ -141,7 +141,7 @@ async function startNode(): Promise<{ server: RedisServer; busPort: number }> {
   const settings = [
     ...['--cluster-enabled', 'yes', '--cluster-port', String(busPort)],
     ...['--cluster-announce-ip', '127.0.0.1', '--cluster-node-timeout', String(NODE_TIMEOUT_MS)],
-    // Slots that nobody holds are no reason to refuse the others.
+    // A slot without a primary must not stop the others.
     ...['--cluster-require-full-coverage', 'no'],
     ...['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'],
   ]

@@ -15,11 +15,11 @@ import { until } from './until.ts'
 export interface FleetOptions {
   readonly gateways?: number
   readonly gatewaySettings?: ConfigChanges
-  /** Without it the gateways have Redis alone. */
+  /** Without it, the gateways have Redis alone. */
   readonly keyService?: boolean
 }
 
-/** The read side of one gateway. */
+/** The key store of one gateway. */
 export class Replica {
   readonly log = new LogSpy()
   readonly metrics: Metrics = createMetrics()
@@ -41,7 +41,7 @@ export class Replica {
     this.running.start()
   }
 
-  get hears(): boolean {
+  get isConnected(): boolean {
     return this.running.health().changes === 'connected'
   }
 
@@ -49,8 +49,8 @@ export class Replica {
     return await this.running.keyStore.get(digest)
   }
 
-  /** What a caller would be told. */
-  async judge(digest: string): Promise<'good' | 'revoked' | 'absent' | 'unknown'> {
+  /** The verdict that a client would get. */
+  async verdict(digest: string): Promise<'good' | 'revoked' | 'absent' | 'unknown'> {
     const lookup = await this.get(digest)
     if (lookup.kind !== 'found') return lookup.kind
     return lookup.grant.revokedAtMs === null ? 'good' : 'revoked'
@@ -65,7 +65,7 @@ export class Replica {
   }
 }
 
-/** A real console and some gateways over one Redis, each with the rights of docs/redis.md and no other. */
+/** A real console and several gateways over one Redis, each with exactly the rights in docs/redis.md. */
 export class Fleet {
   readonly console: RunningConsole
   readonly replicas: readonly Replica[]
@@ -75,7 +75,7 @@ export class Fleet {
     this.replicas = replicas
   }
 
-  /** Stopped when the running test ends. */
+  /** Stops when the running test ends. */
   static async start(group: RedisGroup, options: FleetOptions = {}): Promise<Fleet> {
     const { place } = group
     const console = await startConsole({ redis: { ...place, ...CONSOLE_USER } })
@@ -87,15 +87,19 @@ export class Fleet {
       await Promise.all(replicas.map(replica => replica.running.stop()))
     })
     const fleet = new Fleet(console, replicas)
-    await fleet.hears()
+    await fleet.untilConnected()
     return fleet
   }
 
-  async hears(timeoutMs = 30_000): Promise<void> {
+  async untilConnected(timeoutMs = 30_000): Promise<void> {
     await until('the console is connected', () => this.isConnected(), timeoutMs)
-    await until('every gateway hears', () => this.replicas.every(replica => replica.hears), timeoutMs)
+    await until(
+      'every gateway is connected',
+      () => this.replicas.every(replica => replica.isConnected),
+      timeoutMs,
+    )
     const up = () => this.replicas.every(({ running }) => running.health().redis === 'ok')
-    await until('every gateway reads', up, timeoutMs)
+    await until('every gateway reads Redis', up, timeoutMs)
   }
 
   async isConnected(): Promise<boolean> {
@@ -103,23 +107,23 @@ export class Fleet {
   }
 
   async issue(): Promise<{ id: string; digest: string }> {
-    const request = { name: 'of a test', scopes: ['workspace:read'] }
+    const request = { name: 'test key', scopes: ['workspace:read'] }
     const { status, body } = await this.console.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)
-    if (status !== 201) throw new Error(`Issuing was answered ${status}`)
+    if (status !== 201) throw new Error(`Issuing a key returned ${status}`)
     return { id: body.key.id, digest: digestOf(body.secret) }
   }
 
-  /** @returns whether the gateways were told by then, and when the answer came: from now on the promise counts */
+  /** @returns whether the gateways were notified, and when the console responded: the guarantee counts from then on */
   async revoke(id: string): Promise<{ announced: boolean; atMs: number }> {
     const { status, body } = await this.console.ask('POST', `/admin/v1/keys/${id}/revoke`)
-    if (status !== 200) throw new Error(`Revoking was answered ${status}`)
+    if (status !== 200) throw new Error(`Revoking a key returned ${status}`)
     return { announced: body.announced, atMs: performance.now() }
   }
 
-  /** Until every gateway says so, asked again and again. */
-  async allJudge(digest: string, verdict: string, timeoutMs?: number): Promise<void> {
+  /** Waits until every gateway returns the verdict. */
+  async untilVerdict(digest: string, verdict: string, timeoutMs?: number): Promise<void> {
     for (const replica of this.replicas) {
-      await until(`it is ${verdict}`, async () => (await replica.judge(digest)) === verdict, timeoutMs)
+      await until(`the key is ${verdict}`, async () => (await replica.verdict(digest)) === verdict, timeoutMs)
     }
   }
 }

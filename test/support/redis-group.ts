@@ -2,16 +2,16 @@ import type { RedisSettings } from '../../src/redis/options.ts'
 import type { RedisServer } from './redis-server.ts'
 import { CONSOLE_USER, GATEWAY_USER, type User } from './redis-users.ts'
 
-/** Where a topology is, in the words of the settings. */
+/** How settings address a topology. */
 export type Place = Pick<RedisSettings, 'sentinel' | 'cluster'> & { url?: string; caFile?: string }
 
-/** Real servers that are one Redis to those who use it. */
+/** Real servers that clients see as one Redis. */
 export interface RedisGroup {
   readonly kind: 'standalone' | 'sentinel' | 'cluster'
-  /** Those that hold keys. */
+  /** Servers that hold records. */
   readonly servers: readonly RedisServer[]
   readonly place: Place
-  /** What was refused to a user anywhere. */
+  /** Commands that any server denied to a user. */
   refused(): Promise<string[]>
   stop(): Promise<void>
 }
@@ -34,7 +34,7 @@ export async function addUser(
   await server.addUser(username, 'reset', 'on', `>${password}`, ...rights)
 }
 
-/** Each refusal as the right that was lacking: `+getrange`, `~postern:key:…`, `&postern:keys:changed`. */
+/** Each denial as the right that was missing: `+getrange`, `~postern:key:…`, `&postern:keys:changed`. */
 export async function refusedBy(servers: readonly RedisServer[]): Promise<string[]> {
   const logs = await Promise.all(servers.map(server => server.admin.call('ACL', 'LOG')))
   const signs: Record<string, string> = { command: '+', key: '~', channel: '&' }

@@ -10,10 +10,10 @@ import { until } from './until.ts'
 const NAME = 'postern-primary'
 const SENTINELS = 3
 const RIGHTS = { gateway: GATEWAY_RIGHTS.sentinel, console: CONSOLE_RIGHTS.sentinel }
-/** After this long without an answer a server is taken for dead. */
+/** A server that does not respond for so long counts as failed. */
 const DOWN_AFTER_MS = 500
 
-/** A primary, a replica and three Sentinels: real ones, on loopback. */
+/** A real primary, a replica and three Sentinels on loopback. */
 export class SentinelGroup implements RedisGroup {
   readonly kind = 'sentinel'
   readonly servers: readonly RedisServer[]
@@ -28,7 +28,7 @@ export class SentinelGroup implements RedisGroup {
 
   static async start(): Promise<SentinelGroup> {
     const directory = await mkdtemp(join(tmpdir(), 'postern-sentinel-'))
-    // A new replica gets its copy at once, and not after five seconds.
+    // A new replica gets its copy at once instead of after five seconds.
     const quick = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1']
     const primary = await RedisServer.start({ settings: quick })
     const following = ['--replicaof', `127.0.0.1 ${primary.port}`]
@@ -49,32 +49,32 @@ export class SentinelGroup implements RedisGroup {
     return { ...NOWHERE, sentinel: { name: NAME, urls, ...SENTINEL_USER } }
   }
 
-  /** As most Sentinels see it. */
+  /** The primary according to most Sentinels. */
   async primary(): Promise<RedisServer> {
     const ports = await Promise.all(this.sentinels.map(sentinel => primaryPortAt(sentinel)))
     const named = (server: RedisServer) => ports.filter(port => port === server.port).length
     const [first] = this.servers.toSorted((one, other) => named(other) - named(one))
-    if (first === undefined) throw new Error('There are servers')
+    if (first === undefined) throw new Error('The group has no primary')
     return first
   }
 
   async replica(): Promise<RedisServer> {
     const primary = await this.primary()
     const replica = this.servers.find(server => server !== primary)
-    if (replica === undefined) throw new Error('There is a replica')
+    if (replica === undefined) throw new Error('The group has no replica')
     return replica
   }
 
-  /** Until every change is at the replica. */
+  /** Waits until the replica has every change. */
   async replicated(): Promise<void> {
     const primary = await this.primary()
-    await until('the replica has everything', async () => (await primary.admin.wait(1, 1_000)) >= 1)
+    await until('the replica has every change', async () => (await primary.admin.wait(1, 1_000)) >= 1)
   }
 
-  /** Until another server is the primary, and takes records. */
+  /** Waits until another server is the primary and accepts writes. */
   async failedOver(from: RedisServer): Promise<void> {
     await until(
-      'the Sentinels have made another server the primary',
+      'the Sentinels have promoted another server',
       async () => {
         const primary = await this.primary()
         return primary !== from && (await primary.admin.role().catch(() => ['']))[0] === 'master'
@@ -83,17 +83,17 @@ export class SentinelGroup implements RedisGroup {
     )
   }
 
-  /** Until primary and replica are in order again, as for the next test. */
+  /** Restores primary and replica for the next test. */
   async whole(): Promise<void> {
     for (const server of this.servers) {
       server.thaw()
       if (!server.isRunning) await server.revive()
       await addUsers(server, RIGHTS)
     }
-    // The Sentinels would do the same, after a while.
+    // The Sentinels would do the same later.
     const [primary, replica] = [await this.primary(), await this.replica()]
     if ((await replica.admin.role())[0] === 'master') await replica.admin.replicaof('127.0.0.1', primary.port)
-    await until('primary and replica are in order again', () => this.#isWhole(), 60_000)
+    await until('primary and replica are healthy', () => this.#isWhole(), 60_000)
   }
 
   async refused(): Promise<string[]> {

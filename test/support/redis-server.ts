@@ -8,17 +8,17 @@ import { freePort } from './free-port.ts'
 import { until } from './until.ts'
 
 export interface RedisServerOptions {
-  /** Settings as on the command line: `['--maxmemory', '1mb']`. */
+  /** Command-line options, such as `['--maxmemory', '1mb']`. */
   readonly settings?: readonly string[]
-  /** In place of all else that would stand on the command line: a file that names this port, too. */
+  /** Configuration file that replaces all other options; it must set this port. */
   readonly command?: readonly string[]
   readonly port?: number
 }
 
-/** A real redis-server of its own, on a free port, that keeps nothing. */
+/** A real redis-server on a free port, without persistence. */
 export class RedisServer {
   readonly port: number
-  /** Somebody who may do everything; for what a test wants of the server. */
+  /** Client with all rights, for the test's own commands. */
   readonly admin: Redis
   readonly #directory: string
   readonly #command: readonly string[]
@@ -37,7 +37,7 @@ export class RedisServer {
       disableClientInfo: true,
       retryStrategy: () => 20,
     })
-    this.admin.on('error', () => {}) // Tests end and freeze the server on purpose.
+    this.admin.on('error', () => {}) // Tests stop and freeze the server on purpose.
   }
 
   static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
@@ -56,13 +56,13 @@ export class RedisServer {
     await this.admin.call('ACL', 'SETUSER', name, ...rules)
   }
 
-  /** The user that docs/redis.md and chart tell operators to make, and nothing beyond. */
+  /** The user that docs/redis.md and the chart describe, with no further rights. */
   async addGatewayUser(name: string, password: string): Promise<void> {
     const rules = ['reset', 'on', `>${password}`, '+getrange', '~postern:key:*', '+subscribe']
     await this.addUser(name, ...rules, '&postern:keys:changed')
   }
 
-  /** Sockets stay open, nothing is answered. */
+  /** Stops the process with SIGSTOP: connections stay open, but it does not respond. */
   freeze(): void {
     this.#process.kill('SIGSTOP')
   }
@@ -75,7 +75,7 @@ export class RedisServer {
     return this.#process.exitCode === null && this.#process.signalCode === null
   }
 
-  /** Ends the server; what was in it is lost. */
+  /** Kills the server; its data is lost. */
   async kill(): Promise<void> {
     if (!this.isRunning) return
     const exited = once(this.#process, 'exit')
@@ -83,7 +83,7 @@ export class RedisServer {
     await exited
   }
 
-  /** Starts it again on the same port, empty. */
+  /** Starts the server again on the same port, empty. */
   async revive(): Promise<void> {
     this.#process = this.#spawn()
     await this.#untilItAnswers()

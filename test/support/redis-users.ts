@@ -1,7 +1,7 @@
-/** The rights of Postern's two users, as docs/redis.md tells operators to grant them; each is needed, and no other. */
+/** The rights of Postern's two users, as documented in docs/redis.md. Each of them is necessary. */
 const GATEWAY = ['~postern:key:*', '&postern:keys:changed', '-@all', '+getrange', '+subscribe']
 const CONSOLE = ['~postern:key:*', '&postern:keys:changed', '-@all', '+getrange', '+set', '+eval', '+publish']
-/** How a client learns which node holds what. */
+/** Lets a client find the node that holds a slot. */
 const IN_A_CLUSTER = ['+cluster|slots', '+readonly', '+readwrite', '+client|setname']
 
 export const GATEWAY_RIGHTS = {
@@ -14,9 +14,9 @@ export const CONSOLE_RIGHTS = {
   sentinel: CONSOLE,
   cluster: [...CONSOLE, ...IN_A_CLUSTER],
 }
-/** Of the gateway, and only where rate limits are configured. */
+/** For the gateway, only if rate limits are configured. */
 export const LIMIT_RIGHTS = ['~postern:limit:*', '+eval', '+evalsha', '+set', '+incrby', '+pttl']
-/** Of both, at the Sentinels. */
+/** For both users, at the Sentinels. */
 export const SENTINEL_RIGHTS = ['-@all', '+sentinel|get-master-addr-by-name']
 
 export interface User {
@@ -28,7 +28,7 @@ export const GATEWAY_USER: User = { username: 'gateway', password: 'the-password
 export const CONSOLE_USER: User = { username: 'console', password: 'the-password-of-the-console' }
 export const SENTINEL_USER: User = { username: 'postern', password: 'the-password-at-the-sentinels' }
 
-/** Rights that are for each other alone: what may be written is no record of a key. */
+/** An ACL selector: these rights apply to these key names alone, so that a limit's rights cannot write key records. */
 export function selectorOf(rights: readonly string[]): string {
   return `(${rights.join(' ')})`
 }

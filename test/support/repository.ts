@@ -14,12 +14,12 @@ export async function openRepository(url: string, clock: Clock, me = 'console-1'
   return createKeyRepository(await openDatabase(url), clock, me)
 }
 
-/** @returns the note of the change; null where the hint is taken */
+/** @returns the pending change; null if the hint is taken */
 export function insert(repository: KeyRepository, issued: StoredKey): Promise<PendingChange | null> {
   return commit(repository, { issued })
 }
 
-/** @returns the note of the change; null where somebody else was faster */
+/** @returns the pending change; null if another writer was faster */
 export function replace(repository: KeyRepository, replaced: StoredKey): Promise<PendingChange | null> {
   return commit(repository, { replaced })
 }

@@ -1,4 +1,4 @@
-/** The values that a scrape shows, by name and labels as they stand there: `postern_draining`, `x_total{code="200"}`. */
+/** The values of a scrape by name and labels, such as `postern_draining` or `x_total{code="200"}`. */
 export async function scrape(opsUrl: string): Promise<ReadonlyMap<string, number>> {
   const text = await (await fetch(`${opsUrl}/metrics`)).text()
   const lines = text.split('\n').filter(line => line !== '' && !line.startsWith('#'))
@@ -10,12 +10,12 @@ export async function scrape(opsUrl: string): Promise<ReadonlyMap<string, number
   )
 }
 
-/** What a metric without labels says. */
+/** The value of a metric without labels. */
 export async function scrapeOne(opsUrl: string, name: string): Promise<number> {
   return (await scrape(opsUrl)).get(name) ?? Number.NaN
 }
 
-/** The sum over all children of a metric whose labels hold the text. */
+/** The sum over all series of a metric whose labels contain the texts. */
 export function sumOf(metrics: ReadonlyMap<string, number>, name: string, ...labels: string[]): number {
   let sum = 0
   for (const [child, value] of metrics) {

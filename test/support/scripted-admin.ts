@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 
 export interface AdminRequest {
   readonly method: string
-  /** With its query. */
+  /** With the query string. */
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: unknown
@@ -13,10 +13,10 @@ type Script = (request: AdminRequest, response: ServerResponse) => void
 
 export const TOKEN = 'the-admin-token-of-a-test'
 
-/** An admin API that answers what a test says, and records what it is asked. */
+/** An admin API with scripted responses that records its requests. */
 export class ScriptedAdmin {
   readonly requests: AdminRequest[] = []
-  /** One for each request to come; the last one stays. */
+  /** One script for each request; the last one repeats. */
   script: Script[] = []
   readonly #server: Server
 
@@ -33,11 +33,11 @@ export class ScriptedAdmin {
 
   get url(): string {
     const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('It listens on TCP')
+    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
     return `http://127.0.0.1:${address.port}`
   }
 
-  /** What a command needs to find it. */
+  /** Environment in which a command finds it. */
   get env(): Record<string, string> {
     return { POSTERN_CONSOLE_URL: this.url, POSTERN_ADMIN_TOKEN: TOKEN }
   }
@@ -71,7 +71,7 @@ export function says(status: number, json: unknown): Script {
 
 export const refuses = (status: number, code: string, error: string) => says(status, { code, error })
 
-/** Takes the request, and cuts the connection. */
+/** Reads the request and closes the connection. */
 export const breaksOff: Script = (_, response) => void response.destroy()
 
 export function keyJson(changes: Record<string, unknown> = {}): Record<string, unknown> {

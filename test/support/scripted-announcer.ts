@@ -1,15 +1,15 @@
 import type { Announcer } from '../../src/control/registry/announcing/announcer.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 
-/** An announcer that records what it is told, and fails where a test wants it to. */
+/** An announcer that records its calls and fails on demand. */
 export class ScriptedAnnouncer implements Announcer {
-  readonly told: string[] = []
+  readonly published: string[] = []
   readonly puts: StoredKey[] = []
   refusesWrites = false
-  /** How many writes were. */
+  /** Number of writes. */
   refused = 0
   refusesPublishing = false
-  /** Nothing is answered while this is set, as by a frozen server. */
+  /** While this is set, calls stall, as with a frozen server. */
   stalled: Promise<void> | null = null
   #state: 'ready' | 'down' | 'off' = 'ready'
   #listeners: (() => void)[] = []
@@ -46,6 +46,6 @@ export class ScriptedAnnouncer implements Announcer {
   async publish(message: string): Promise<void> {
     await this.stalled
     if (this.refusesPublishing) throw new Error('NOPERM')
-    this.told.push(message)
+    this.published.push(message)
   }
 }

@@ -8,13 +8,13 @@ type Script = (request: IncomingMessage, response: ServerResponse) => void
 
 export const KEY_SERVICE_TOKEN = 'the-key-service-token-of-a-test'
 
-/** A key service that answers by the contract from `records`, until a test gives it another script. */
+/** A key service that serves `records` by the contract, until a test sets another script. */
 export class ScriptedKeyService {
   readonly records = new Map<string, KeyRecord>()
   readonly requests: { path: string; authorization: string | undefined }[] = []
-  /** Digests of each call for many, as they came. */
+  /** Digests of each batch call. */
   readonly batches: string[][] = []
-  /** Each report of usage, as it came: key ids, and when they were last used. */
+  /** Usage reports: key ids with the time of last use. */
   readonly used: Record<string, number>[] = []
   script: Script = (request, response) => this.byTheContract(request, response)
   readonly #server: Server
@@ -35,7 +35,7 @@ export class ScriptedKeyService {
 
   get url(): string {
     const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('The key service does not listen')
+    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
     return `http://127.0.0.1:${address.port}`
   }
 

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 
-/** What a script answers: a line such as `-LOADING …` or `OK`, null for "nothing there", or a list. */
+/** A scripted reply: a line such as `-LOADING …` or `OK`, null for a missing key, or a list. */
 export type Reply = string | number | null | readonly Reply[]
 
-/** Speaks RESP as a test says. */
+/** A server that speaks RESP and replies as a test scripts it. */
 export class ScriptedRedis {
   readonly commands: string[][] = []
   script: (command: readonly string[]) => Reply
@@ -25,7 +25,7 @@ export class ScriptedRedis {
 
   get port(): number {
     const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('It does not listen')
+    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
     return address.port
   }
 
@@ -38,7 +38,7 @@ export class ScriptedRedis {
     this.#server.close()
   }
 
-  /** Sends a message of the channel to every client, which must have subscribed. */
+  /** Publishes messages to every connected client. */
   publish(channel: string, texts: readonly string[]): void {
     const messages = texts.map(text => encode(['message', channel, text])).join('')
     for (const socket of this.#sockets) socket.write(messages)
@@ -56,7 +56,7 @@ export class ScriptedRedis {
         this.commands.push(parsed.command)
         const [name = '', ...rest] = parsed.command
         const command = [name.toUpperCase(), ...rest]
-        // A subscriber is answered as Redis does, whatever the script.
+        // Subscriptions succeed, independent of the script.
         const reply =
           name.toUpperCase() === 'SUBSCRIBE' ? ['subscribe', rest[0] ?? '', 1] : this.script(command)
         socket.write(encode(reply))
@@ -72,7 +72,7 @@ function encode(reply: Reply): string {
   return reply.startsWith('-') ? `${reply}\r\n` : `$${reply.length}\r\n${reply}\r\n`
 }
 
-/** @returns the first command, where it is all there */
+/** @returns the first command, if it is complete */
 function parse(text: string): { command: string[]; length: number } | null {
   const head = /^\*(\d+)\r\n/.exec(text)
   if (head === null) return null

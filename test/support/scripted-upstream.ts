@@ -2,13 +2,13 @@ import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls'
 
-/** One request as it came over the wire, and the means to answer it byte by byte. */
+/** One request as received, and the means to respond byte by byte. */
 export interface ScriptedRequest {
   /** The exact bytes of the head. */
   readonly head: string
   readonly target: string
   readonly headers: ReadonlyMap<string, string>
-  /** Counted from 0 over all connections, and within its own. */
+  /** Counted from 0 over all connections, and within its connection. */
   readonly number: number
   readonly numberOnConnection: number
   readonly connection: number
@@ -18,18 +18,18 @@ export interface ScriptedRequest {
 
 export type Script = (request: ScriptedRequest) => void
 
-/** An upstream that records what it received and answers with whatever bytes a test wants. */
+/** An upstream that records requests and responds with arbitrary bytes. */
 export interface ScriptedUpstream {
   readonly url: string
   readonly port: number
   readonly requests: ScriptedRequest[]
   readonly sockets: Socket[]
   script: Script
-  /** What it says to each connection, unasked. */
+  /** Bytes sent on each new connection before any request. */
   greeting: string
-  /** Resolves once so many requests have come. */
+  /** Resolves when so many requests have been received. */
   received(count: number): Promise<void>
-  /** Resolves once so many connections have closed. */
+  /** Resolves when so many connections have closed. */
   disconnected(count: number): Promise<void>
   stop(): Promise<void>
 }

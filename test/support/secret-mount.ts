@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /**
- * Files as Kubernetes mounts a Secret: each name is a link into `..data`, which is a link to a directory of its time; a
- * change is a new directory, and the link to it put in the old one's place in one step.
+ * Files as Kubernetes mounts a Secret: each name links into `..data`, which links to a dated directory. An update
+ * creates a new directory and replaces the `..data` link atomically.
  */
 export class SecretMount {
   readonly directory = mkdtempSync(join(tmpdir(), 'postern-secret-'))
@@ -20,7 +20,7 @@ export class SecretMount {
     return join(this.directory, name)
   }
 
-  /** Puts these in place of what they were, all at once. */
+  /** Replaces all files atomically. */
   swap(files: Readonly<Record<string, string>>): void {
     this.#files = { ...this.#files, ...files }
     const next = `..generation_${++this.#generation}`

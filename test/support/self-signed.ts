@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** A certificate for `localhost` that is its own authority, in files. */
+/** A self-signed certificate for `localhost`, in files. */
 export class Certificates {
   readonly #directory = mkdtempSync(join(tmpdir(), 'postern-tls-'))
   readonly certFile = join(this.#directory, 'cert.pem')

@@ -1,6 +1,6 @@
 import type { AccountClaims } from 'oidc-provider'
 import { onTestFinished } from 'vitest'
-import type { AdminAnswer } from './admin-answer.ts'
+import type { AdminAnswer } from './admin-response.ts'
 import { BrowserDouble } from './browser-double.ts'
 import { type ConsoleOptions, startConsole } from './console.ts'
 import {
@@ -11,7 +11,7 @@ import {
 } from './identity-provider.ts'
 
 export const CONSOLE = 'https://console.test'
-/** The shortest way in. */
+/** Path that starts sign-in. */
 export const START = '/sign-in/start'
 export const SESSION_COOKIE = '__Host-postern-session'
 
@@ -19,7 +19,7 @@ export interface SignInOptions extends ConsoleOptions {
   readonly provider?: Partial<IdentityProviderOptions>
 }
 
-/** A real provider, a console that trusts it, and browsers; all gone when the running test ends. */
+/** A real provider, a console that trusts it, and browsers. All stop when the running test ends. */
 export async function startSignIn({ provider: how, ...options }: SignInOptions = {}) {
   const provider = await startProvider(how)
   const running = await startConsole(trusting(provider, options))
@@ -36,7 +36,7 @@ export async function startProvider(
   return provider
 }
 
-/** Options of a console at which people of this provider sign in. */
+/** Options of a console that uses this provider. */
 export function trusting(
   { issuer, isPublicClient }: Pick<IdentityProvider, 'issuer' | 'isPublicClient'>,
   options: ConsoleOptions = {},
@@ -53,7 +53,7 @@ export interface ApiAnswer {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** A browser in which somebody has signed in, and what a script of the console's pages does in it. */
+/** A signed-in browser, and the requests that a script on the console's pages sends. */
 export async function signIn(browser: BrowserDouble, provider: IdentityProvider, person: AccountClaims) {
   provider.person = person
   const page = await browser.visit(START)

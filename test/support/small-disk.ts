@@ -6,11 +6,11 @@ import { ENTRY } from './postern-process.ts'
 
 const SIZE_BYTES = 1024 * 1024
 
-/** A disk that can be full, as real as this machine allows. */
+/** A disk that can fill up, as real as this machine allows. */
 export interface SmallDisk {
   readonly kind: string
   readonly directory: string
-  /** How a program is started that is to feel it. */
+  /** Command line prefix of a program that writes to it. */
   readonly launcher: readonly string[]
   /** @param pid of the program */
   fill(pid: number): void
@@ -18,7 +18,7 @@ export interface SmallDisk {
   remove(): void
 }
 
-/** A file system of a megabyte where one may be mounted; else a bound on the size of files, which any user may set. */
+/** A file system of 1 MiB if mounts are allowed; otherwise a limit on file sizes, which needs no rights. */
 export function makeSmallDisk(): SmallDisk {
   const directory = mkdtempSync(join(tmpdir(), 'postern-disk-'))
   const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE_BYTES}`, 'none', directory])
@@ -35,7 +35,7 @@ function mountedDisk(directory: string): SmallDisk {
       try {
         writeFileSync(filler, Buffer.alloc(SIZE_BYTES))
       } catch {
-        // As much as fits.
+        // Fills all free space.
       }
     },
     free: () => rmSync(filler),
@@ -50,7 +50,7 @@ function boundedFiles(directory: string): SmallDisk {
   const bound = (pid: number, size: string) =>
     execFileSync('prlimit', ['--pid', String(pid), `--fsize=${size}:unlimited`])
   return {
-    kind: 'a bound on the size of files',
+    kind: 'a limit on file sizes',
     directory,
     launcher: [process.execPath, ENTRY],
     fill: pid => bound(pid, '4096'),

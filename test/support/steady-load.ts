@@ -5,14 +5,14 @@ export interface Replica {
   inFlight: number
 }
 
-/** What a client holds, and what it must be told by whichever replica it asks. */
+/** A client's key, and the response that every replica must give. */
 export interface Holder {
   readonly name: string
   readonly secret: string
   readonly expected: string
 }
 
-/** Clients that ask without end, each time of any replica, and write down every answer that is not the right one. */
+/** Clients that send requests without pause, each to a random replica, and record every wrong response. */
 export class SteadyLoad {
   readonly replicas: Replica[] = []
   readonly holders: Holder[] = []
@@ -31,16 +31,16 @@ export class SteadyLoad {
     return replica
   }
 
-  /** Sends it nothing more, and waits for what it was sent, as whoever balances load does before a replica is stopped. */
+  /** Stops sending to a replica and waits for its pending responses, as a load balancer does before a replica stops. */
   async leave(replica: Replica): Promise<void> {
     this.replicas.splice(this.replicas.indexOf(replica), 1)
-    await until('the replica has answered what it was asked', () => replica.inFlight === 0)
+    await until('the replica has completed its pending requests', () => replica.inFlight === 0)
   }
 
-  /** A while of load in which nothing else happens. */
-  async goOn(requests = 300): Promise<void> {
+  /** Waits until so many further requests have completed. */
+  async continueFor(requests = 300): Promise<void> {
     const target = this.answered + requests
-    await until(`${requests} requests are answered`, () => this.answered >= target, 30_000)
+    await until(`${requests} requests have completed`, () => this.answered >= target, 30_000)
   }
 
   async stop(): Promise<void> {
@@ -61,15 +61,15 @@ export class SteadyLoad {
     replica.inFlight++
     const answer = await ask(replica.url, holder.secret)
     replica.inFlight--
-    // Who left meanwhile has nothing to expect any more.
+    // The holder has left: no response is expected.
     if (this.holders.includes(holder) && answer !== holder.expected) {
-      this.wrong.push(`${holder.name}: ${answer} instead of ${holder.expected}`)
+      this.wrong.push(`${holder.name}: ${answer}, expected ${holder.expected}`)
     }
     this.answered++
   }
 }
 
-/** @returns `200`, or the code of the refusal */
+/** @returns `200`, or the code of the denial */
 export async function ask(url: string, secret: string): Promise<string> {
   try {
     const headers = { authorization: `Bearer ${secret}` }

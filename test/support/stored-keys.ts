@@ -6,7 +6,7 @@ export const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const DAY_MS = 86_400_000
 let made = 0
 
-/** A live key like no other, aside from what a test says of it. Later ones have greater ids. */
+/** A new live key with the given fields. Later keys have greater ids. */
 export function someKey(overrides: Partial<KeyRecord> = {}): StoredKey {
   const serial = String(++made).padStart(26, '0')
   const record: KeyRecord = {

@@ -9,16 +9,16 @@ interface Piece {
   readonly dueMs: number
 }
 
-/** One connection through the proxy, a stream to each side. */
+/** One connection through the proxy: a client socket and a server socket. */
 export class Link {
-  /** What the client has said first: enough to tell a connection that subscribes from one that reads. */
+  /** First bytes from the client, enough to tell a subscriber from a reader. */
   opening = ''
   readonly #client: Socket
   readonly #server: Socket
   readonly #proxy: TcpProxy
   readonly #queues: Record<Direction, Piece[]> = { forth: [], back: [] }
 
-  /** @param isHeld asked for each piece; what is held stays in order */
+  /** @param isHeld called for each chunk; held chunks stay in order */
   constructor(client: Socket, server: Socket, proxy: TcpProxy) {
     this.#client = client
     this.#server = server
@@ -40,12 +40,12 @@ export class Link {
     return /subscribe/i.test(this.opening)
   }
 
-  /** How many pieces wait. */
+  /** Number of held chunks. */
   held(direction: Direction): number {
     return this.#queues[direction].length
   }
 
-  /** Hands on what was held, also that a side has gone. */
+  /** Forwards what was held, including the end of either side. */
   resume(): void {
     this.#handOn('forth')
     this.#handOn('back')
@@ -69,7 +69,7 @@ export class Link {
     })
   }
 
-  /** In order, whatever the delays: what is not yet due keeps back what came after it. */
+  /** Keeps the order: a chunk that is not yet due delays those after it. */
   #handOn(direction: Direction): void {
     if (this.#proxy.isHeld(this, direction)) return
     const to = direction === 'forth' ? this.#server : this.#client
@@ -81,12 +81,12 @@ export class Link {
   }
 }
 
-/** A proxy between two parts that a test can make slow, silent in one direction, or gone, without either side being told. */
+/** A TCP proxy that can delay bytes, hold one direction or drop connections, without either side noticing. */
 export class TcpProxy {
-  /** Each piece is handed on so much later. */
+  /** Delay of each chunk. */
   readonly delayMs: Record<Direction, number> = { forth: 0, back: 0 }
   readonly links = new Set<Link>()
-  /** Told of each piece that comes, held or not. */
+  /** Called for each chunk that arrives, held or not. */
   onPiece: (direction: Direction, bytes: Buffer) => void = () => {}
   readonly #server: Server
   readonly #target: number
@@ -98,8 +98,8 @@ export class TcpProxy {
   }
 
   /**
-   * @param url whose host is this machine
-   * @param port its own; a free one, unless it is given
+   * @param url of a server on this machine
+   * @param port to listen on; a free one by default
    */
   static async start(url: string, port = 0): Promise<TcpProxy> {
     const proxy = new TcpProxy(Number(new URL(url).port))
@@ -116,7 +116,7 @@ export class TcpProxy {
     return this.#held[direction](link)
   }
 
-  /** From now on nothing passes, and neither side is told. What is held is handed on by `resume`. */
+  /** Holds all chunks of matching connections until `resume`. Neither side notices. */
   hold(direction: Direction, which: (link: Link) => boolean = () => true): void {
     this.#held[direction] = which
   }
@@ -126,7 +126,7 @@ export class TcpProxy {
     for (const link of this.links) link.resume()
   }
 
-  /** What was held is lost with its connections. */
+  /** Closes all connections; held chunks are lost. */
   cut(): void {
     for (const link of this.links) link.cut()
   }

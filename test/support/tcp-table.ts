@@ -1,14 +1,14 @@
 import { readFile } from 'node:fs/promises'
 
-/** One end of a TCP connection of this machine, as its kernel sees it. */
+/** One end of a TCP connection, as this machine's kernel reports it. */
 export interface TcpEnd {
-  /** Bytes that were written and that the other end's kernel has not taken yet. */
+  /** Bytes written that the peer's kernel has not yet acknowledged. */
   readonly unsent: number
-  /** Bytes that have arrived and that the program has not read. */
+  /** Bytes received that the program has not yet read. */
   readonly unread: number
-  /** Whether a program holds it; not so before it is accepted, and after it is closed. */
+  /** Whether a program holds the socket: false before it is accepted and after it is closed. */
   readonly isHeld: boolean
-  /** Whether this end has been ended, so that nothing more will be sent. */
+  /** Whether this end has sent FIN. */
   readonly isEnded: boolean
 }
 
@@ -16,9 +16,9 @@ export interface TcpEnd {
 const MAY_SEND = new Set(['01', '08'])
 
 /**
- * Both ends of a connection over the IPv4 loopback. The table is long on a busy machine: it is read off the event loop,
- * and only the two rows are looked at.
- * @returns null for an end that the kernel no longer knows
+ * Both ends of a connection over IPv4 loopback. The table is long on a busy machine, so it is read asynchronously and
+ * only the two rows are parsed.
+ * @returns null for an end that the kernel no longer lists
  */
 export async function tcpEnds(onePort: number, otherPort: number): Promise<[TcpEnd | null, TcpEnd | null]> {
   const table = await readFile('/proc/net/tcp', 'latin1')

@@ -5,14 +5,14 @@ import { ENTRY } from './postern-process.ts'
 const DEADLINE_MS = 20_000
 const quoted = (word: string) => `'${word.replaceAll("'", "'\\''")}'`
 
-/** A command at a real pseudo-terminal, with somebody who types. What it shows is output and errors, as on a screen. */
+/** Runs a command at a real pseudo-terminal and types into it. The output holds stdout and stderr, as on a screen. */
 export class Terminal {
   readonly exited: Promise<number | null>
   shown = ''
   readonly #child: ChildProcess
   readonly #waiting = new Set<() => void>()
 
-  /** @param redirect shell words after the command, such as `2>/dev/null` */
+  /** @param redirect shell text after the command, such as `2>/dev/null` */
   constructor(
     args: readonly string[],
     env: Readonly<Record<string, string>>,
@@ -36,12 +36,12 @@ export class Terminal {
 
   async shows(text: string): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const fail = (why: string) => reject(new Error(`${why}, instead of ${text}:\n${this.shown}`))
+    const fail = (why: string) => reject(new Error(`${why}, expected ${text}:\n${this.shown}`))
     const look = () => {
       if (this.shown.includes(text)) resolve()
       else if (this.#child.exitCode !== null) fail('It ended')
     }
-    const deadline = setTimeout(() => fail('It showed in time'), DEADLINE_MS)
+    const deadline = setTimeout(() => fail('Within the deadline it showed'), DEADLINE_MS)
     this.#waiting.add(look)
     look()
     await promise.finally(() => {

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'
 import { until } from './until.ts'
 
-/** A real Redis on a port of its own that a test can start, freeze and kill. */
+/** A real Redis on its own port that a test can start, freeze and kill. */
 export class ThrowawayRedis {
   readonly port: number
   #process: ChildProcess | null = null
@@ -14,7 +14,7 @@ export class ThrowawayRedis {
     this.port = port
   }
 
-  /** A free port, and nobody there yet. */
+  /** A free port on which no server listens yet. */
   static async absent(): Promise<ThrowawayRedis> {
     return new ThrowawayRedis(await freePort())
   }
@@ -40,7 +40,7 @@ export class ThrowawayRedis {
     }
   }
 
-  /** Sockets stay open, nobody answers. */
+  /** Connections stay open, but the server does not respond. */
   freeze(): void {
     this.#process?.kill('SIGSTOP')
   }
@@ -49,7 +49,7 @@ export class ThrowawayRedis {
     this.#process?.kill('SIGCONT')
   }
 
-  /** Loses everything, as a Redis without persistence does. */
+  /** Stops the server; it loses everything, as a Redis without persistence does. */
   async stop(): Promise<void> {
     const running = this.#process
     this.#process = null
@@ -58,7 +58,7 @@ export class ThrowawayRedis {
     await once(running, 'exit')
   }
 
-  /** A client for the running test, closed when the test ends. */
+  /** A client that closes when the running test ends. */
   client(): Redis {
     const client = this.#connect()
     onTestFinished(() => client.disconnect())
@@ -78,6 +78,6 @@ async function freePort(): Promise<number> {
   const address = server.address()
   server.close()
   await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('A TCP server has a port')
+  if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
   return address.port
 }

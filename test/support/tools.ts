@@ -2,13 +2,13 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { postgresPrograms } from './postgres-programs.ts'
 
-/** A program that tests run for real, and the Debian package that brings it. */
+/** A program that tests run, and the Debian package that contains it. */
 export interface Tool {
   readonly program: string
   readonly debianPackage: string
-  /** What brings it where Debian has no package of it. */
+  /** Command that installs it if Debian has no package. */
   readonly otherwise?: string
-  /** Where it is not to be found by its name alone. */
+  /** Detects it if its name alone is not enough. */
   readonly isHere?: () => boolean
 }
 
@@ -19,7 +19,7 @@ export const PROMETHEUS: Tool = { program: 'prometheus', debianPackage: 'prometh
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
 export const JQ: Tool = { program: 'jq', debianPackage: 'jq' }
 export const SQLITE: Tool = { program: 'sqlite3', debianPackage: 'sqlite3' }
-/** For the schemas of Kubernetes, a package of Python's; Debian parts what makes an environment for it from Python. */
+/** For the Kubernetes schemas, a Python package; Debian splits `ensurepip` from Python. */
 export const PYTHON: Tool = {
   program: 'python3',
   debianPackage: 'python3-venv',
@@ -30,13 +30,13 @@ export const HELM: Tool = {
   debianPackage: '',
   otherwise: 'go install helm.sh/helm/v3/cmd/helm@v3.18.6',
 }
-/** Debian keeps it off the path. A server that is given takes its place. */
+/** Debian keeps it off the path. A configured server replaces it. */
 export const POSTGRES: Tool = {
   program: 'postgres',
   debianPackage: 'postgresql',
   isHere: () => (process.env['POSTERN_TEST_DATABASE_URL'] ?? '') !== '' || postgresPrograms() !== null,
 }
-/** Makes pseudo-terminals; part of every Debian. */
+/** Creates pseudo-terminals; part of every Debian. */
 export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 
 /** Debian keeps servers off a user's path. */
@@ -49,10 +49,10 @@ export const CHROMIUM: Tool = { program: 'chromium', debianPackage: 'chromium' }
 export const VARNISH: Tool = { program: 'varnishd', debianPackage: 'varnish' }
 export const FAKETIME: Tool = { program: 'faketime', debianPackage: 'faketime' }
 
-/** Tools without which the suite makes no sense: it brings them itself where it may. */
+/** Every run needs these; the setup installs them if it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
 
-/** Tools without which some suites cannot run: those are skipped by name, or fail where CI is set. */
+/** Only some suites need these; they are skipped by name, or fail if CI is set. */
 export const OPTIONAL_TOOLS: readonly Tool[] = [
   PROMTOOL,
   PROMETHEUS,
@@ -75,16 +75,16 @@ export function has(tool: Tool): boolean {
   return spawnSync('sh', ['-c', `command -v ${tool.program}`]).status === 0
 }
 
-/** What no suite does without is brought by the tests themselves where they may: as root on Debian. */
+/** Installs a required tool if the tests run as root on Debian. */
 export function ensure(tool: Tool): void {
   if (has(tool)) return
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
     throw new Error(
-      `The tests need a real ${tool.program}: install it (Debian: apt-get install ${tool.debianPackage})`,
+      `The tests need ${tool.program}: install it (Debian: apt-get install ${tool.debianPackage})`,
     )
   }
   process.stdout.write(`Installing ${tool.debianPackage}, which the tests need\n`)
-  // RUNLEVEL=1 keeps Debian from starting it as a service: the tests start their own.
+  // RUNLEVEL=1 keeps Debian from starting it as a service; the tests start their own.
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
   execFileSync('apt-get', ['update', '-qq'], { env, stdio: ['ignore', 'ignore', 'inherit'] })
   execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', tool.debianPackage], {

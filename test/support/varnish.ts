@@ -6,12 +6,12 @@ import { freePort } from './free-port.ts'
 import { until } from './until.ts'
 
 /**
- * `careful` is Varnish as it comes: it lets requests with a key through. `greedy` keeps answers to them as well, which a
- * shared cache must not do of itself (RFC 9111, section 3.5), and believes what the answers say of caching.
+ * `careful` is Varnish with its defaults: it passes requests with an Authorization field. `greedy` also stores their
+ * responses, which a shared cache must not do by itself (RFC 9111, section 3.5), and obeys their cache fields.
  */
 export type Temper = 'careful' | 'greedy'
 
-/** Debian's Varnish before a gateway. */
+/** Debian's Varnish in front of a gateway. */
 export class Varnish {
   readonly url: string
   readonly #process: ChildProcess
@@ -25,7 +25,7 @@ export class Varnish {
     const port = await freePort()
     const file = join(directory, `${temper}.vcl`)
     await writeFile(file, describe(new URL(gatewayUrl).port, temper))
-    // As whoever runs the test, whose directory it is.
+    // Runs as the user of the tests, who owns the directory.
     const words = ['-j', 'none', '-F', '-a', `127.0.0.1:${port}`, '-f', file, '-s', 'malloc,16m']
     const started = spawn('varnishd', [...words, '-n', join(directory, temper)], { stdio: 'ignore' })
     const url = `http://127.0.0.1:${port}`

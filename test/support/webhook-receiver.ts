@@ -8,7 +8,7 @@ export interface Received {
   readonly body: string
 }
 
-/** Whoever is told: a real server, which answers what a test wants. */
+/** A real server that receives webhooks and responds as a test wants. */
 export class WebhookReceiver {
   readonly received: Received[] = []
   answer: (response: ServerResponse, number: number) => void = response => response.writeHead(204).end()
@@ -32,11 +32,11 @@ export class WebhookReceiver {
   }
 
   get url(): string {
-    // A listening TCP server has an address with a port.
+    // A listening TCP server has a port.
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hooks/postern`
   }
 
-  /** The types of what was received, in order. */
+  /** Types of the received events, in order. */
   get types(): unknown[] {
     return this.received.map(({ body }) => JSON.parse(body).type)
   }

@@ -12,22 +12,27 @@ export interface IssuedKey {
   readonly secret: string
 }
 
-/** All parts as they run in earnest: Redis, console, gateway, each a process of its own, and an upstream that records. */
+/** All parts as in production: Redis, console and gateway, each a process, and a recording upstream. */
 export interface World {
   readonly redis: RedisServer
   readonly console: Listening
   readonly gateway: Listening
   readonly upstream: RecordingUpstream
-  /** Settings that console and gateway share, for a further process of either. */
+  /** Settings that console and gateway share, for starting a further process of either. */
   readonly env: Readonly<Record<string, string>>
-  /** Where `postern keys` finds the console, and what opens it. */
+  /** Environment of `postern keys`: the console's address and the admin token. */
   readonly cliEnv: Readonly<Record<string, string>>
   admin(
     method: string,
     path: string,
     body?: unknown,
   ): Promise<{ status: number; json: Record<string, unknown> }>
-  issue(key?: { workspaceId?: string; scopes?: string[]; expiresInDays?: number }): Promise<IssuedKey>
+  issue(key?: {
+    workspaceId?: string
+    scopes?: string[]
+    expiresInDays?: number
+    allowedCidrs?: string[]
+  }): Promise<IssuedKey>
   revoke(id: string): Promise<void>
   stop(): Promise<void>
 }
@@ -35,8 +40,8 @@ export interface World {
 export const ALL_SCOPES = ['files:read', 'workspace:read']
 
 /**
- * @param settings for the gateway, over what all share
- * @param consoleSettings the same for the console
+ * @param settings of the gateway, in addition to the shared ones
+ * @param consoleSettings of the console, in addition to the shared ones
  */
 export async function startWorld(
   settings: Readonly<Record<string, string>> = {},
@@ -64,7 +69,7 @@ export async function startWorld(
     POSTERN_UPSTREAM_URL: upstream.url,
   }
   const gateway = await startPostern('gateway', { ...env, ...settings })
-  await until('the gateway hears', async () => {
+  await until('the gateway is connected', async () => {
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
     return ((await readiness.json()) as { changes: string }).changes === 'connected'
   })

@@ -1,5 +1,8 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
+import { makeCertificates } from '../support/certificates.ts'
 import { collectGarbage } from '../support/expose-gc.ts'
 import { type ForwardingApp, startForwardingApp, WORKSPACE_PATH } from '../support/forwarding-app.ts'
 import { get } from '../support/http-client.ts'
@@ -17,26 +20,39 @@ const FRAMINGS: Readonly<Record<string, (string | Buffer)[]>> = {
   'a head in two pieces': [`${HEAD}ETag: "`, `1"\r\nContent-Length: ${BODY.length}\r\n\r\n`, BODY],
 }
 
-let upstream: ScriptedUpstream
+/** In a process of its own: what it encrypts ahead would count here. */
+const TLS_UPSTREAM = `
+  const [cert, key, head, length] = process.argv.slice(1)
+  const server = tls.createServer({ cert, key }, socket => {
+    socket.on('error', () => {}).once('data', () => socket.write(head) && socket.write(Buffer.alloc(+length, 'a')))
+  })
+  server.listen(0, '127.0.0.1', () => console.log(server.address().port))`
+
+let upstream: ScriptedUpstream | ChildProcess
 let gateway: ForwardingApp
 const clients: Socket[] = []
 const served: Socket[] = []
 
-async function start(response: (string | Buffer)[]) {
-  upstream = await startScriptedUpstream(request => request.send(...response))
-  gateway = await startForwardingApp(
-    upstream.url,
-    { connections: READERS + WARM_UP, totalTimeoutMs: 120_000 },
+async function start(answer: (string | Buffer)[]) {
+  upstream = await startScriptedUpstream(request => request.send(...answer))
+  gateway = await startGateway(upstream.url)
+  return upstream
+}
+
+const startGateway = (url: string, tls: { caFile?: string } = {}) =>
+  startForwardingApp(
+    url,
+    { connections: READERS + WARM_UP, connectTimeoutMs: 60_000, totalTimeoutMs: 120_000, tls },
     { clientStallMs: 120_000 },
     app => app.server.on('connection', socket => served.push(socket)),
   )
-}
 
 afterEach(async () => {
   for (const client of clients.splice(0)) client.destroy()
   served.length = 0
   await gateway.stop()
-  await upstream.stop()
+  if ('kill' in upstream) upstream.kill('SIGKILL')
+  else await upstream.stop()
 })
 
 /** Starts clients that do not read, and waits until no connection makes progress. */
@@ -67,24 +83,48 @@ function usedKib(): number {
   return (heapUsed + external) / 1024
 }
 
+async function expectFewHeld(what: string): Promise<void> {
+  await stall(WARM_UP)
+  const before = usedKib()
+  await stall(READERS)
+  const each = (usedKib() - before) / READERS
+  process.stdout.write(`\nlarge answer ${what}: ${each.toFixed(0)} KiB for each client that reads nothing\n`)
+  expect(each).toBeLessThan(MAX_KIB_PER_CLIENT)
+}
+
 test.each(Object.entries(FRAMINGS))(
   'a client that does not read a large response, framed by %s, occupies at most 128 KiB',
   { timeout: 90_000 },
-  async (framing, response) => {
-    await start(response)
-    await stall(WARM_UP)
-    const before = usedKib()
-    await stall(READERS)
-    const each = (usedKib() - before) / READERS
-    process.stdout.write(
-      `\nlarge response framed by ${framing}: ${each.toFixed(0)} KiB for each client that does not read\n`,
-    )
-    expect(each).toBeLessThan(MAX_KIB_PER_CLIENT)
+  async (framing, answer) => {
+    await start(answer)
+    await expectFewHeld(`framed by ${framing}`)
   },
 )
 
+test('a client that does not read a large response sent over TLS holds at most 128 KiB', {
+  timeout: 90_000,
+}, async () => {
+  const certificates = makeCertificates()
+  const { cert, key } = certificates.server
+  const script = [
+    '-e',
+    TLS_UPSTREAM,
+    '--',
+    String(cert),
+    String(key),
+    `${FRAMINGS['a length']?.[0]}`,
+    `${BODY.length}`,
+  ]
+  const child = spawn(process.execPath, script, { stdio: ['ignore', 'pipe', 'inherit'] })
+  upstream = child
+  const [port] = await once(child.stdout, 'data')
+  gateway = await startGateway(`https://127.0.0.1:${Number(port)}`, { caFile: certificates.caFile })
+  certificates.remove()
+  await expectFewHeld('over TLS')
+})
+
 test('a client that pauses and resumes reading gets every byte', { timeout: 60_000 }, async () => {
-  await start(FRAMINGS['a length'] ?? [])
+  const scripted = await start(FRAMINGS['a length'] ?? [])
   await stall(3)
   const lengths = await Promise.all(
     clients.map(client => {
@@ -99,6 +139,6 @@ test('a client that pauses and resumes reading gets every byte', { timeout: 60_0
     }),
   )
   expect(lengths.every(length => length > BODY.length)).toBe(true)
-  upstream.script = request => request.send(json('{}'))
+  scripted.script = request => request.send(json('{}'))
   expect((await get(gateway.port, WORKSPACE_PATH)).text).toBe('{}')
 })

@@ -3,10 +3,17 @@ import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/
 import { ALLOWED_CIDRS_EXPECTED, DESCRIPTION_EXPECTED, NAME_EXPECTED } from '../../domain/key/key-fields.ts'
 import { MAX_VERSION } from '../../domain/key/key-record.ts'
 import { OVERLAP_EXPECTED } from '../../domain/key/rotate-key.ts'
+import {
+  MAX_TOKEN_WORKSPACES,
+  PERMISSIONS_EXPECTED,
+  TOKEN_WORKSPACES_EXPECTED,
+} from '../access/admin-token.ts'
 
 /** Schemas check types; the domain validates values, with the same wording. */
 const closed = { additionalProperties: false }
 const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
+const INSTANT =
+  '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
 
 const description = Type.Union([Type.String(), Type.Null()])
 const allowedCidrs = Type.Union([Type.Array(Type.String()), Type.Null()])
@@ -106,7 +113,7 @@ export const confirmationsBody = Type.Object(
 )
 export type ConfirmationsBody = Static<typeof confirmationsBody>
 
-const pageQuery = (prefix: 'key' | 'audit' | 'msg') =>
+const pageQuery = (prefix: 'key' | 'audit' | 'msg' | 'tok') =>
   Type.Object(
     {
       // Query parameters are text: 1 to 200 in plain digits.
@@ -118,13 +125,46 @@ const pageQuery = (prefix: 'key' | 'audit' | 'msg') =>
 export const listQuery = pageQuery('key')
 export const auditQuery = pageQuery('audit')
 export const deliveriesQuery = pageQuery('msg')
+export const tokensQuery = pageQuery('tok')
 export type PageQuery = Static<typeof listQuery>
+
+export const auditSearchQuery = Type.Object(
+  {
+    keyId: Type.Optional(Type.String()),
+    actor: Type.Optional(Type.String({ minLength: 1, maxLength: 300 })),
+    action: Type.Optional(Type.String()),
+    from: Type.Optional(Type.String({ pattern: INSTANT })),
+    to: Type.Optional(Type.String({ pattern: INSTANT })),
+    ...auditQuery.properties,
+  },
+  closed,
+)
+export type AuditSearchQuery = Static<typeof auditSearchQuery>
+
+export const exportQuery = Type.Object({}, closed)
+
+export const tokenBody = Type.Object(
+  {
+    name: Type.String(),
+    permissions: Type.Array(Type.String(), { maxItems: 16 }),
+    workspaces: Type.Optional(Type.Array(Type.String(), { maxItems: MAX_TOKEN_WORKSPACES })),
+    expiresInDays: Type.Number(),
+  },
+  closed,
+)
+export type TokenBody = Static<typeof tokenBody>
 
 /** Completes `<field> must be …`; `body/…` where a body differs from a query. */
 export const EXPECTED: Readonly<Record<string, string>> = {
   name: NAME_EXPECTED,
   description: DESCRIPTION_EXPECTED,
   allowedCidrs: ALLOWED_CIDRS_EXPECTED,
+  permissions: PERMISSIONS_EXPECTED,
+  workspaces: TOKEN_WORKSPACES_EXPECTED,
+  keyId: 'a key id',
+  actor: '1 to 300 characters',
+  from: 'an instant such as 2027-02-18T09:00:00Z',
+  to: 'an instant such as 2027-02-18T09:00:00Z',
   scopes: 'a list of scopes',
   expiresInDays: EXPIRES_IN_DAYS_EXPECTED,
   expiresAt: EXPIRES_AT_EXPECTED,

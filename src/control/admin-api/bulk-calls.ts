@@ -1,4 +1,4 @@
-import type { Call } from '../http/calls.ts'
+import type { AdminCall } from '../http/calls.ts'
 import { callerOf } from '../http/request-context.ts'
 import type { OperationCounter } from '../registry/operations/operation-counter.ts'
 import { revokeAllKeys } from '../registry/operations/revoke-all.ts'
@@ -8,13 +8,14 @@ import { confirmationsJson } from './key-json.ts'
 import { mustWait, workspaceIdOf } from './request-parameters.ts'
 
 /** The calls that change many keys, without their prefix. Repeating one is safe without an Idempotency-Key. */
-export function bulkCalls(registry: Registry, count: OperationCounter): Call[] {
+export function bulkCalls(registry: Registry, count: OperationCounter): AdminCall[] {
   return [
     {
       method: 'POST',
       url: '/workspaces/:workspaceId/revoke-all',
       operation: 'revoke_all',
-      forPeople: true,
+      permission: 'keys:write',
+      workspaces: 'own',
       schema: { body: emptyBody, querystring: waitQuery },
       handle: async request => {
         const workspaceId = workspaceIdOf(request)

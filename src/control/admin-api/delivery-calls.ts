@@ -1,17 +1,18 @@
-import type { Call } from '../http/calls.ts'
+import type { AdminCall } from '../http/calls.ts'
 import type { Delivery } from '../webhooks/delivery-rows.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 import { deliveriesQuery } from './admin-schemas.ts'
 import { readPageOptions } from './request-parameters.ts'
 
 /** The webhook delivery log, without the prefix. */
-export function deliveryCalls(webhookDeliveries: WebhookDeliveries): Call[] {
+export function deliveryCalls(webhookDeliveries: WebhookDeliveries): AdminCall[] {
   return [
     {
       method: 'GET',
       url: '/workspaces/:workspaceId/deliveries',
       operation: 'deliveries',
-      forPeople: true,
+      permission: 'keys:read',
+      workspaces: 'own',
       schema: { querystring: deliveriesQuery },
       handle: async request => {
         const { deliveries: found, nextAfterId } = await webhookDeliveries.list(readPageOptions(request))

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import type { Call } from '../http/calls.ts'
+import type { AdminCall } from '../http/calls.ts'
+import { seesWorkspace } from '../http/request-context.ts'
 import { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
 import { listQuery } from './admin-schemas.ts'
@@ -8,17 +9,10 @@ import { bulkCalls } from './bulk-calls.ts'
 import { keyJson, keyWithUseJson } from './key-json.ts'
 import { keyOperationCalls } from './key-operation-calls.ts'
 import { setVersionTag } from './operation-answer.ts'
-import {
-  KEY,
-  keyIdOf,
-  maySeeWorkspace,
-  noSuchKey,
-  readPageOptions,
-  WORKSPACE_KEYS,
-} from './request-parameters.ts'
+import { KEY, keyIdOf, noSuchKey, readPageOptions, WORKSPACE_KEYS } from './request-parameters.ts'
 
 /** The admin API on keys, without its prefix. */
-export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
+export function keyCalls(registry: Registry, metrics: Metrics): AdminCall[] {
   const count = createOperationCounter(metrics)
   return [
     ...keyOperationCalls(registry, count),
@@ -27,7 +21,8 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'GET',
       url: WORKSPACE_KEYS,
       operation: 'list',
-      forPeople: true,
+      permission: 'keys:read',
+      workspaces: 'own',
       schema: { querystring: listQuery },
       handle: request => listKeys(registry, request),
     },
@@ -35,7 +30,8 @@ export function keyCalls(registry: Registry, metrics: Metrics): Call[] {
       method: 'GET',
       url: KEY,
       operation: 'get',
-      forPeople: true,
+      permission: 'keys:read',
+      workspaces: 'own',
       handle: (request, reply) => getKey(registry, request, reply),
     },
   ]
@@ -50,7 +46,7 @@ async function listKeys({ repository, clock }: Registry, request: FastifyRequest
 
 async function getKey(registry: Registry, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const key = await registry.repository.findById(keyIdOf(request))
-  if (key === null || !maySeeWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
   request.keyId = key.record.id
   setVersionTag(reply, key.record)
   return { key: await keyWithUseJson(registry, key.record) }

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Call, Operation } from '../http/calls.ts'
+import type { AdminCall, Operation } from '../http/calls.ts'
 import { readRequestContext } from '../http/request-context.ts'
 import { readChangeProgress } from '../registry/operations/change-progress.ts'
 import { editKey } from '../registry/operations/edit.ts'
@@ -25,7 +25,7 @@ import { readIfMatch, requireSuccess, setVersionTag } from './operation-answer.t
 import { KEY, mustWait, visibleKeyIdOf, WORKSPACE_KEYS, workspaceIdOf } from './request-parameters.ts'
 
 /** The calls that change one key, without their prefix. */
-export function keyOperationCalls(registry: Registry, count: OperationCounter): Call[] {
+export function keyOperationCalls(registry: Registry, count: OperationCounter): AdminCall[] {
   return [
     issueCall(registry, count),
     rotateCall(registry, count),
@@ -36,12 +36,13 @@ export function keyOperationCalls(registry: Registry, count: OperationCounter): 
   ]
 }
 
-function issueCall(registry: Registry, count: OperationCounter): Call {
+function issueCall(registry: Registry, count: OperationCounter): AdminCall {
   return {
     method: 'POST',
     url: WORKSPACE_KEYS,
     operation: 'issue',
-    forPeople: true,
+    permission: 'keys:write',
+    workspaces: 'own',
     schema: { body: issueBody },
     handle: async (request, reply) => {
       const workspaceId = workspaceIdOf(request)
@@ -57,12 +58,13 @@ function issueCall(registry: Registry, count: OperationCounter): Call {
   }
 }
 
-function rotateCall(registry: Registry, count: OperationCounter): Call {
+function rotateCall(registry: Registry, count: OperationCounter): AdminCall {
   return {
     method: 'POST',
     url: `${KEY}/rotate`,
     operation: 'rotate',
-    forPeople: true,
+    permission: 'keys:write',
+    workspaces: 'own',
     schema: { body: rotateBody, querystring: waitQuery },
     handle: async (request, reply) => {
       const id = await visibleKeyIdOf(registry, request)
@@ -82,12 +84,13 @@ function stepCall(
   count: OperationCounter,
   operation: Operation & ('revoke' | 'suspend' | 'resume'),
   change: typeof revokeKey,
-): Call {
+): AdminCall {
   return {
     method: 'POST',
     url: `${KEY}/${operation}`,
     operation,
-    forPeople: true,
+    permission: 'keys:write',
+    workspaces: 'own',
     schema: { body: emptyBody, querystring: waitQuery },
     handle: async (request, reply) => {
       const id = await visibleKeyIdOf(registry, request)
@@ -99,12 +102,13 @@ function stepCall(
 }
 
 /** If-Match makes a retry safe: an Idempotency-Key has no effect. */
-function editCall(registry: Registry, count: OperationCounter): Call {
+function editCall(registry: Registry, count: OperationCounter): AdminCall {
   return {
     method: 'PATCH',
     url: KEY,
     operation: 'edit',
-    forPeople: true,
+    permission: 'keys:write',
+    workspaces: 'own',
     schema: { body: editBody, querystring: waitQuery },
     handle: async (request, reply) => {
       const id = await visibleKeyIdOf(registry, request)

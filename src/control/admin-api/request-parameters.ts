@@ -1,14 +1,15 @@
 import type { FastifyRequest } from 'fastify'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import { sees } from '../access/principal.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
+import { principalOf, seesWorkspace } from '../http/request-context.ts'
 import type { KeyRepository, PageOptions } from '../registry/database/key-repository.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
-import { maySee } from '../sign-in/person.ts'
 import { EXPECTED, type PageQuery, type WaitQuery } from './admin-schemas.ts'
 
 export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
 export const KEY = '/keys/:keyId'
-const DEFAULT_PAGE_SIZE = 50
+export const DEFAULT_PAGE_SIZE = 50
 
 /** @param request of a route whose schema has validated the query */
 export function mustWait({ query }: FastifyRequest): boolean {
@@ -26,13 +27,8 @@ export function readPageOptions(request: FastifyRequest): PageOptions {
 export function workspaceIdOf(request: FastifyRequest): string {
   const workspaceId = parameterOf(request, 'workspaceId')
   if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', EXPECTED['workspaceId'] ?? '')
-  if (!maySeeWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
+  if (!seesWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
   return workspaceId
-}
-
-/** Programs see every workspace. */
-export function maySeeWorkspace({ person }: FastifyRequest, workspaceId: string): boolean {
-  return person === null || maySee(person, workspaceId)
 }
 
 /**
@@ -44,9 +40,9 @@ export async function visibleKeyIdOf(
   request: FastifyRequest,
 ): Promise<string> {
   const id = keyIdOf(request)
-  if (request.person === null) return id
+  if (sees(principalOf(request), null)) return id
   const key = await repository.findById(id)
-  if (key === null || !maySeeWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
   return id
 }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { ApiError } from '../http/api-error.ts'
-import type { Call } from '../http/calls.ts'
+import type { AdminCall } from '../http/calls.ts'
 import type { Announcer } from '../registry/announcing/announcer.ts'
 import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
 import { type SyncBody, syncBody } from './admin-schemas.ts'
@@ -18,12 +18,14 @@ export interface SyncParts {
 }
 
 /** Rewrites the records in Redis a page at a time; the caller requests each page. */
-export function syncCalls(parts: SyncParts): Call[] {
+export function syncCalls(parts: SyncParts): AdminCall[] {
   return [
     {
       method: 'POST',
       url: '/sync',
       operation: 'sync',
+      permission: 'keys:write',
+      workspaces: 'all',
       schema: { body: syncBody },
       // The route's schema has validated the body.
       handle: request => syncPage(parts, (request.body as SyncBody) ?? {}),

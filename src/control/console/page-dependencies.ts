@@ -2,12 +2,16 @@ import type { ApiDocument } from '../../domain/describe-api.ts'
 import type { RouteConfig } from '../../domain/route.ts'
 import type { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
+import type { Sessions } from '../sign-in/sessions.ts'
+import type { PeopleParts } from '../sign-in/signed-in-people.ts'
 import type { RequestedDeliveries } from '../webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 
 /** What the routes of pages need. */
 export interface PageDependencies {
   readonly registry: Registry
+  readonly sessions: Pick<Sessions, 'endAll'>
+  readonly people: PeopleParts
   /** Null if no webhook is configured. */
   readonly deliveries: (Pick<WebhookDeliveries, 'list'> & RequestedDeliveries) | null
   readonly count: ReturnType<typeof createOperationCounter>

@@ -8,6 +8,7 @@ import { findKeyRoutes } from './routes/find-key-routes.ts'
 import { issueRoutes } from './routes/issue-routes.ts'
 import { listRoutes } from './routes/list-routes.ts'
 import { usePageErrors, usePageNotFound } from './routes/page-errors.ts'
+import { peopleRoutes } from './routes/people-routes.ts'
 import { readingRoutes } from './routes/reading-routes.ts'
 import { revokeAllRoutes } from './routes/revoke-all-routes.ts'
 import { rotateRoutes } from './routes/rotate-routes.ts'
@@ -31,4 +32,5 @@ export function registerPages(
   stepRoutes(scope, sources)
   editRoutes(scope, sources)
   revokeAllRoutes(scope, sources)
+  peopleRoutes(scope, sources)
 }

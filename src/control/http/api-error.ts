@@ -18,6 +18,8 @@ const STATUS = {
   idempotency_mismatch: 422,
   /** If-Match is missing. */
   precondition_required: 428,
+  /** Too many failed attempts from this address. */
+  rate_limited: 429,
   headers_too_large: 431,
   internal_error: 500,
   database_unavailable: 503,

@@ -6,28 +6,25 @@ import { ApiError } from './api-error.ts'
 const CHALLENGE = { 'www-authenticate': 'Bearer realm="postern"' }
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i
 
-/** Admits requests with the token or of a signed-in person. */
-export function requireBearerOrPerson(token: () => string | undefined): onRequestHookHandler {
-  const checkBearer = requireBearer(token)
-  return async function (request, reply) {
-    if (request.person === null) await checkBearer.call(this, request, reply, () => {})
-  }
-}
-
 /** Admits requests with the current token; without one, none. */
 export function requireBearer(token: () => string | undefined): onRequestHookHandler {
   return async request => {
-    const current = token()
-    const expected = current === undefined ? null : sha256(current)
     const presented = bearerTokenOf(request.raw)
-    if (presented === null || expected === null || !timingSafeEqual(sha256(presented), expected)) {
-      throw new ApiError('unauthenticated', 'A valid bearer token is required', CHALLENGE)
-    }
+    if (presented === null || !isSameToken(presented, token())) throw unauthenticated()
   }
 }
 
+export function unauthenticated(text = 'A valid bearer token is required'): ApiError {
+  return new ApiError('unauthenticated', text, CHALLENGE)
+}
+
+/** Compares in constant time. @param expected undefined equals nothing */
+export function isSameToken(presented: string, expected: string | undefined): boolean {
+  return expected !== undefined && timingSafeEqual(sha256(presented), sha256(expected))
+}
+
 /** Node silently keeps the first of two Authorization headers; a request with two is refused. */
-function bearerTokenOf({ rawHeaders }: IncomingMessage): string | null {
+export function bearerTokenOf({ rawHeaders }: IncomingMessage): string | null {
   const isAuthorization = (text: string, index: number) =>
     index % 2 === 0 && text.toLowerCase() === 'authorization'
   const at = rawHeaders.findIndex(isAuthorization)

@@ -6,7 +6,10 @@ import type {
   HTTPMethods,
   onRequestHookHandler,
 } from 'fastify'
+import type { Permission } from '../access/permission.ts'
+import { holds, sees } from '../access/principal.ts'
 import { ApiError, type ApiErrorCode } from './api-error.ts'
+import { principalOf } from './request-context.ts'
 
 /** The name of a request in logs and metrics: a closed set. */
 export type Operation =
@@ -20,6 +23,10 @@ export type Operation =
   | 'edit'
   | 'revoke_all'
   | 'audit'
+  | 'audit_export'
+  | 'tokens'
+  | 'token_issue'
+  | 'token_revoke'
   | 'deliveries'
   | 'sync'
   | 'lookup'
@@ -49,12 +56,17 @@ export interface Call {
   readonly schema?: FastifySchema
   /** Default: 64 KiB. */
   readonly bodyLimitBytes?: number
-  /**
-   * Open to people who are not administrators; the handler must check their workspaces itself. Default: only programs
-   * and administrators.
-   */
-  readonly forPeople?: true
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+}
+
+/** A call of the admin API. Without its permission it does not compile. */
+export interface AdminCall extends Call {
+  readonly permission: Permission
+  /**
+   * Where the caller needs the permission. `own`: in some workspace; the handler must check which. `all`: in every
+   * workspace, also in those that do not exist yet.
+   */
+  readonly workspaces: 'own' | 'all'
 }
 
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -78,14 +90,15 @@ export function mountCalls(
 
 /** Routes for the calls, and a 405 for every other method on their paths. */
 function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
-  for (const { method, url, operation, schema, bodyLimitBytes, forPeople, handle } of calls) {
+  for (const call of calls) {
+    const { method, url, operation, schema, bodyLimitBytes, handle } = call
     app.route({
       method,
       url,
       config: { operation },
       handler: handle,
       exposeHeadRoute: method === 'GET',
-      ...(forPeople === true ? {} : { onRequest: requireAdministrator }),
+      ...(isAdminCall(call) ? { onRequest: requirePermission(call) } : {}),
       ...(schema === undefined ? {} : { schema }),
       ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
     })
@@ -99,9 +112,19 @@ function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
   }
 }
 
-async function requireAdministrator({ person }: FastifyRequest): Promise<void> {
-  if (person !== null && !person.administrator) {
-    throw new ApiError('forbidden', 'This call requires an administrator or the admin token')
+function isAdminCall(call: Call): call is AdminCall {
+  return 'permission' in call
+}
+
+function requirePermission({ permission, workspaces }: AdminCall): onRequestHookHandler {
+  return async request => {
+    const principal = principalOf(request)
+    if (!holds(principal, permission)) {
+      throw new ApiError('forbidden', `This call requires the permission ${permission}`)
+    }
+    if (workspaces === 'all' && !sees(principal, null)) {
+      throw new ApiError('forbidden', `This call requires the permission ${permission} in all workspaces`)
+    }
   }
 }
 

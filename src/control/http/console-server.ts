@@ -8,10 +8,12 @@ import {
   type FastifyRequest,
   fastify,
 } from 'fastify'
+import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { holdsStrayKey, strayKeysOf } from '../../domain/key/stray-keys.ts'
 import { guardConnections } from '../../http/guard-connections.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { TOKEN_PREFIX } from '../access/admin-token.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
 import { ApiError } from './api-error.ts'
 import { explainError, explainFault } from './explain-error.ts'
@@ -74,6 +76,8 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   })
   app.decorateRequest('keyId', null)
   app.decorateRequest('person', null)
+  app.decorateRequest('principal', null)
+  app.decorateRequest('refusedWorkspace', null)
   app.decorateRequest('session', null)
   readJsonOnly(app)
   app.addHook('onRequest', async (request, reply) => {
@@ -122,7 +126,8 @@ function readJsonOnly(app: FastifyInstance): void {
 function requestIdOf(request: RawRequest, { keyPrefix, randomBytes }: ServerParts): string {
   const sent = request.headers['x-request-id']
   const keys = strayKeysOf(request.rawHeaders, keyPrefix)
-  return typeof sent === 'string' && REQUEST_ID.test(sent) && !holdsStrayKey(sent, keys)
+  const isPlain = typeof sent === 'string' && REQUEST_ID.test(sent)
+  return isPlain && !holdsStrayKey(sent, keys) && !holdsKeyForm(sent, TOKEN_PREFIX)
     ? sent
     : randomId(randomBytes)
 }

@@ -1,14 +1,21 @@
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import { plainAddress } from '../../domain/plain-address.ts'
+import { actorOf, nameOf, type Principal, sees } from '../access/principal.ts'
 import type { Caller } from '../registry/operations/audit.ts'
 import { type Idempotency, idempotencyOf } from '../registry/operations/idempotency.ts'
 import type { OperationContext } from '../registry/operations/run-operation.ts'
-import { actorOf } from '../sign-in/person.ts'
 import { invalidField } from './api-error.ts'
 
-/** The actor of a request with the admin token. */
-const PROGRAM = 'admin-token'
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Null until the caller is authenticated. */
+    principal: Principal | null
+    /** A workspace that the caller asked for and may not access, for the audit log. */
+    refusedWorkspace: string | null
+  }
+}
+
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/
 
 /**
@@ -21,12 +28,25 @@ export function clientAddressOf({ ip, ips }: Pick<FastifyRequest, 'ip' | 'ips'>)
   return address === undefined ? 'unknown' : plainAddress(address)
 }
 
-/** For the audit log: the signed-in person, or the program with the admin token. */
+/** In routes that authenticate. */
+export function principalOf({ principal }: FastifyRequest): Principal {
+  if (principal === null) throw new Error('This route requires authentication')
+  return principal
+}
+
+/** Whether the caller may access the workspace. An attempt that is refused is noted for the audit log. */
+export function seesWorkspace(request: FastifyRequest, workspaceId: string): boolean {
+  if (sees(principalOf(request), workspaceId)) return true
+  request.refusedWorkspace = workspaceId
+  return false
+}
+
+/** For the audit log. */
 export function callerOf(request: FastifyRequest): Caller {
-  const { person, id } = request
-  const address = clientAddressOf(request)
-  if (person === null) return { actor: PROGRAM, address, requestId: id }
-  return { actor: actorOf(person), name: person.name, address, requestId: id }
+  const principal = principalOf(request)
+  const name = nameOf(principal)
+  const from = { address: clientAddressOf(request), requestId: request.id }
+  return { actor: actorOf(principal), ...(name === undefined ? {} : { name }), ...from }
 }
 
 export function readRequestContext(request: FastifyRequest): OperationContext {

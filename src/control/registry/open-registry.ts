@@ -10,8 +10,10 @@ import type { Database } from './database/database.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 import { createKeyRepository } from './database/kysely-key-repository.ts'
 import { openDatabase, waitForDatabase } from './database/open-database.ts'
+import { lockSqliteFile } from './database/sqlite-lock.ts'
 import { createIds } from './operations/ids.ts'
 import type { Registry } from './registry.ts'
+import { checkSigningSecrets } from './signing-secrets.ts'
 
 /** The registry with the components below it. The database is open; nothing is announced yet. */
 export interface OpenRegistry {
@@ -27,6 +29,10 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
   const { clock, consoleId, secrets } = context
   const announcer = context.announcer ?? createConfiguredAnnouncer(context, secrets)
   const database = await openConfiguredDatabase(context)
+  await checkSigningSecrets(context, database).catch(async (error: unknown) => {
+    await database.close()
+    throw error
+  })
   const repository = createKeyRepository(database, clock, consoleId)
   const messages = createMessageEncoder({
     sender: consoleId,
@@ -38,7 +44,19 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
   return { database, repository, announcer, messages, outbox, registry }
 }
 
-function openConfiguredDatabase(context: ConsoleContext): Promise<Database> {
+/** A SQLite file is locked until the database is closed. */
+async function openConfiguredDatabase(context: ConsoleContext): Promise<Database> {
+  const release = lockSqliteFile(context.config.database.url)
+  try {
+    const database = await awaitDatabase(context)
+    return { ...database, close: () => database.close().finally(release) }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+function awaitDatabase(context: ConsoleContext): Promise<Database> {
   const { config, onReload, onWaiting } = context
   const followUrl = onReloadOf(onReload, next => next.database.url)
   // Read at each attempt: a reload may correct the password while the console waits.

@@ -45,6 +45,7 @@ export async function authenticatePeople(
     refuseForeignRequest(request, site)
     const session = await sessions.find(request.cookies[site.sessionCookie] ?? '')
     request.person = session?.person ?? null
+    request.principal = session === null ? null : { kind: 'person', person: session.person }
     request.session = session === null ? null : { _csrf: session.csrfSecret }
   })
   // After the body is parsed, which holds a form's token, and before its validation.

@@ -13,26 +13,36 @@ export interface ClaimNames {
   readonly workspacesClaim: string
   readonly administratorClaim?: string | undefined
   readonly administratorValue: string
+  readonly viewerClaim?: string | undefined
+  readonly viewerValue: string
 }
 
 /** @returns null without a valid subject */
 export function personOf(claims: Claims, names: ClaimNames): Person | null {
   const subject = claims['sub']
   if (typeof subject !== 'string' || !SUBJECT.test(subject)) return null
-  const workspaces = textsOf(claimAt(claims, names.workspacesClaim)).filter(isWorkspaceId)
-  const { administratorClaim: claim } = names
+  const workspaces = valuesOf(claimAt(claims, names.workspacesClaim)).filter(isWorkspaceId)
+  const { administratorClaim, administratorValue, viewerClaim, viewerValue } = names
   return {
     subject,
     name: nameOf(claims) ?? subject,
     workspaces: [...new Set(workspaces)].sort().slice(0, MAX_WORKSPACES),
-    administrator: claim !== undefined && textsOf(claimAt(claims, claim)).includes(names.administratorValue),
+    administrator: grants(claims, administratorClaim, administratorValue),
+    role: grants(claims, viewerClaim, viewerValue) ? 'viewer' : 'manager',
   }
 }
 
 /** Whether the token has every claim that grants rights; otherwise the userinfo endpoint may have them. */
-export function hasClaims(claims: Claims, { workspacesClaim, administratorClaim }: ClaimNames): boolean {
-  const names = administratorClaim === undefined ? [workspacesClaim] : [workspacesClaim, administratorClaim]
-  return names.every(name => claimAt(claims, name) !== undefined)
+export function hasClaims(
+  claims: Claims,
+  { workspacesClaim, administratorClaim, viewerClaim }: ClaimNames,
+): boolean {
+  const names = [workspacesClaim, administratorClaim, viewerClaim]
+  return names.every(name => name === undefined || claimAt(claims, name) !== undefined)
+}
+
+function grants(claims: Claims, claim: string | undefined, value: string): boolean {
+  return claim !== undefined && valuesOf(claimAt(claims, claim)).includes(value)
 }
 
 /** The claim of this name; dots belong to the name or separate nested claims. */
@@ -47,10 +57,10 @@ function claimAt(claims: unknown, path: string): unknown {
   return undefined
 }
 
-/** A list, a space-separated text, or a boolean. */
-function textsOf(claim: unknown): string[] {
+/** Members of a list, a whole text, or a boolean. A text is never split: `not keys-admin` must not grant `keys-admin`. */
+function valuesOf(claim: unknown): string[] {
   if (Array.isArray(claim)) return claim.filter(item => typeof item === 'string')
-  if (typeof claim === 'string') return claim.split(' ').filter(text => text !== '')
+  if (typeof claim === 'string') return [claim]
   return typeof claim === 'boolean' ? [String(claim)] : []
 }
 

@@ -5,13 +5,13 @@ import type { Config } from '../../config/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { createAddressLimit } from '../http/address-limit.ts'
 import type { Database } from '../registry/database/database.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
 import { authenticatePeople } from './authenticate-people.ts'
 import type { OneTimeLink } from './one-time-link.ts'
 import { createProvider, type Provider } from './provider.ts'
 import { createSessions, type Sessions } from './sessions.ts'
-import { createSignInLimit } from './sign-in-limit.ts'
 import { signInRoutes } from './sign-in-routes.ts'
 import { type Site, siteOf } from './site.ts'
 
@@ -29,6 +29,7 @@ export interface SignInSources {
   /** Reports a new client secret or certificate authority. */
   readonly onReload?: OnReload<Config['console']>
   readonly database: Database
+  readonly newAuditId: (nowMs: number) => string
   readonly oneTimeLink: OneTimeLink | null
   readonly clock: Clock
   readonly randomBytes: RandomBytes
@@ -39,7 +40,15 @@ export interface SignInSources {
 export function createSignIn(sources: SignInSources): SignIn {
   const { config, database, oneTimeLink, clock, randomBytes, metrics, logger } = sources
   const site = config.publicUrl === undefined ? null : siteOf(config.publicUrl)
-  const sessions = createSessions({ database, clock, randomBytes, limits: config.session })
+  const { newAuditId } = sources
+  const sessions = createSessions({
+    database,
+    clock,
+    randomBytes,
+    newAuditId,
+    metrics,
+    limits: config.session,
+  })
   const provider = site === null ? null : configuredProvider(site, sources)
   if (provider === null && oneTimeLink === null && config.adminToken === undefined) {
     logger.warn('no way to sign in: set console.adminToken or console.oidc.issuer')
@@ -53,7 +62,7 @@ export function createSignIn(sources: SignInSources): SignIn {
         sessions,
         provider,
         oneTimeLink,
-        limit: createSignInLimit(config.signInsPerMinute, randomBytes),
+        limit: createAddressLimit(config.signInsPerMinute, randomBytes),
         absoluteSeconds: config.session.absoluteSeconds,
         clock,
         metrics,

@@ -5,14 +5,13 @@ export interface Person {
   /** Display name: not unique, and chosen by the person. */
   readonly name: string
   readonly workspaces: readonly string[]
-  /** May see and change every workspace. */
+  /** May see and change every workspace, in any role. */
   readonly administrator: boolean
+  /** A viewer sees, a manager also changes. Sessions of the release before have none: that of a manager. */
+  readonly role?: Role
 }
 
-/** Other workspaces are answered like unknown ones. */
-export function maySee(person: Person, workspaceId: string): boolean {
-  return person.administrator || person.workspaces.includes(workspaceId)
-}
+export type Role = 'viewer' | 'manager'
 
 /** The actor in audit entries and records: stable across name changes, and never equal to a program's. */
 export function actorOf({ subject }: Pick<Person, 'subject'>): string {

@@ -1,9 +1,15 @@
 import { hash } from 'node:crypto'
+import type { Transaction } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { appendAudit, audited } from '../registry/database/audit-chain.ts'
+import { createChangeWriter, type Work } from '../registry/database/change-writer.ts'
 import type { Database } from '../registry/database/database.ts'
-import type { SessionRow } from '../registry/database/tables.ts'
+import type { SessionRow, Tables } from '../registry/database/tables.ts'
+import { type AuditDetail, auditAccess, type Caller } from '../registry/operations/audit.ts'
+import type { AccessAction } from '../registry/operations/audit-actions.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
-import type { Person } from './person.ts'
+import { actorOf, type Person } from './person.ts'
 
 /** Activity is recorded once in this fraction of the idle limit, so that not every page writes to the database. */
 const IDLE_PARTS = 20
@@ -24,21 +30,26 @@ export interface Session {
 /** Signed-in sessions, in the database so that every console of it shares them. */
 export interface Sessions {
   /** @returns a new session id, which only the browser may hold */
-  start(person: Person): Promise<string>
+  start(person: Person, from: Origin): Promise<string>
   /** @returns null if the session does not exist or has ended */
   find(id: string): Promise<Session | null>
-  end(id: string): Promise<void>
-  /** Ends every session of this person. */
-  endAll(person: Pick<Person, 'subject'>): Promise<void>
+  end(id: string, from: Origin): Promise<void>
+  /** Ends every session of this person. @returns how many there were */
+  endAll(person: Pick<Person, 'subject'>, caller: Caller): Promise<number>
   /** Deletes sessions that have ended. */
   purge(): Promise<void>
 }
 
+/** Where a request comes from. */
+export type Origin = Pick<Caller, 'address' | 'requestId'>
+
 export interface SessionParts {
   readonly database: Database
+  readonly newAuditId: (nowMs: number) => string
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   readonly limits: SessionLimits
+  readonly metrics: Pick<Metrics, 'auditWriteFailures'>
 }
 
 type Times = Pick<SessionRow, 'started_at_ms' | 'seen_at_ms'>
@@ -53,22 +64,25 @@ export function isLive(
 }
 
 export function createSessions(parts: SessionParts): Sessions {
-  const { writer } = parts.database
+  const writer = createChangeWriter(parts.database)
+  const run: Store['run'] = work => audited(parts.metrics, () => writer.run(work))
+  const store = { ...parts, run }
   return {
-    start: person => startSession(parts, person),
+    start: (person, from) => startSession(store, person, from),
     find: id => findSession(parts, id),
-    async end(id) {
-      await writer.deleteFrom('sessions').where('digest', '=', digestOf(id)).execute()
-    },
-    async endAll({ subject }) {
-      await writer.deleteFrom('sessions').where('subject', '=', subject).execute()
-    },
+    end: (id, from) => endSession(store, id, from),
+    endAll: (person, caller) => endAllSessions(store, person, caller),
     purge: () => purgeSessions(parts),
   }
 }
 
-async function startSession(parts: SessionParts, person: Person): Promise<string> {
-  const { database, clock, randomBytes } = parts
+interface Store extends SessionParts {
+  readonly run: <Result>(work: Work<Result>) => Promise<Result>
+}
+
+/** The session and its audit entry are one transaction. */
+async function startSession(store: Store, person: Person, from: Origin): Promise<string> {
+  const { clock, randomBytes } = store
   const id = base64url(randomBytes(32))
   const nowMs = clock.wallMs()
   const row: SessionRow = {
@@ -79,25 +93,71 @@ async function startSession(parts: SessionParts, person: Person): Promise<string
     started_at_ms: nowMs,
     seen_at_ms: nowMs,
   }
-  await database.writer.insertInto('sessions').values(row).execute()
-  await endOldestSessions(parts, person.subject)
+  const role = person.administrator ? 'administrator' : (person.role ?? 'manager')
+  await store.run(async tx => {
+    await tx.insertInto('sessions').values(row).execute()
+    await endOldestSessions(tx, person.subject, store.limits.maxPerPerson)
+    await audit(store, tx, 'person.signed_in', { role }, personCaller(person, from))
+  })
   return id
 }
 
+async function endSession(store: Store, id: string, from: Origin): Promise<void> {
+  await store.run(async tx => {
+    const ended = await tx
+      .deleteFrom('sessions')
+      .where('digest', '=', digestOf(id))
+      .returning('person')
+      .executeTakeFirst()
+    if (ended === undefined) return
+    const person = personOfRow(ended)
+    await audit(store, tx, 'person.signed_out', { sessions: 1 }, personCaller(person, from))
+  })
+}
+
+async function endAllSessions(
+  store: Store,
+  { subject }: Pick<Person, 'subject'>,
+  caller: Caller,
+): Promise<number> {
+  return store.run(async tx => {
+    const { numDeletedRows } = await tx
+      .deleteFrom('sessions')
+      .where('subject', '=', subject)
+      .executeTakeFirst()
+    const sessions = Number(numDeletedRows)
+    const about = { person: actorOf({ subject }), sessions, endedBy: caller.actor }
+    if (sessions > 0) await audit(store, tx, 'person.signed_out', about, caller)
+    return sessions
+  })
+}
+
+async function audit(
+  { database, clock, newAuditId }: Store,
+  tx: Transaction<Tables>,
+  action: AccessAction,
+  about: AuditDetail,
+  caller: Caller,
+): Promise<void> {
+  const nowMs = clock.wallMs()
+  const entry = auditAccess(action, about, { id: newAuditId(nowMs), atMs: nowMs, caller })
+  await appendAudit(tx, [entry], database.dialect)
+}
+
+function personCaller(person: Person, { address, requestId }: Origin): Caller {
+  return { actor: actorOf(person), name: person.name, address, requestId }
+}
+
 /** Keeps the newest `maxPerPerson`. */
-async function endOldestSessions({ database, limits }: SessionParts, subject: string): Promise<void> {
-  const newest = database.writer
+async function endOldestSessions(tx: Transaction<Tables>, subject: string, kept: number): Promise<void> {
+  const newest = tx
     .selectFrom('sessions')
     .select('digest')
     .where('subject', '=', subject)
     .orderBy('started_at_ms', 'desc')
     .orderBy('digest')
-    .limit(limits.maxPerPerson)
-  await database.writer
-    .deleteFrom('sessions')
-    .where('subject', '=', subject)
-    .where('digest', 'not in', newest)
-    .execute()
+    .limit(kept)
+  await tx.deleteFrom('sessions').where('subject', '=', subject).where('digest', 'not in', newest).execute()
 }
 
 async function findSession(parts: SessionParts, id: string): Promise<Session | null> {
@@ -110,8 +170,12 @@ async function findSession(parts: SessionParts, id: string): Promise<Session | n
   if (row === undefined || !isLive(row, limits, nowMs)) return null
   const dueMs = row.seen_at_ms + (limits.idleSeconds * 1000) / IDLE_PARTS
   if (nowMs >= dueMs) await recordActivity(parts, digest, nowMs)
+  return { person: personOfRow(row), csrfSecret: row.csrf_secret }
+}
+
+export function personOfRow(row: Pick<SessionRow, 'person'>): Person {
   // Only startSession() above writes this column.
-  return { person: JSON.parse(row.person) as Person, csrfSecret: row.csrf_secret }
+  return JSON.parse(row.person) as Person
 }
 
 /** An update, so that it cannot bring back a session that was ended meanwhile. */

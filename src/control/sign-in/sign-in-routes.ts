@@ -3,16 +3,16 @@ import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
 import { signInPage } from '../console/pages/sign-in-page.ts'
-import { clientAddressOf } from '../http/request-context.ts'
+import type { AddressLimit } from '../http/address-limit.ts'
+import { callerOf, clientAddressOf } from '../http/request-context.ts'
 import { requirePerson } from './authenticate-people.ts'
 import { localPath } from './local-path.ts'
 import type { OneTimeLink } from './one-time-link.ts'
 import { actorOf, type Person } from './person.ts'
 import type { Provider } from './provider.ts'
-import type { Sessions } from './sessions.ts'
+import type { Origin, Sessions } from './sessions.ts'
 import { decodeSignInAttempt, encodeSignInAttempt, SIGN_IN_ATTEMPT_SECONDS } from './sign-in-attempt.ts'
 import { SignInError, type SignInProblem } from './sign-in-error.ts'
-import type { SignInLimit } from './sign-in-limit.ts'
 import type { Site } from './site.ts'
 
 export interface SignInParts {
@@ -21,7 +21,7 @@ export interface SignInParts {
   readonly provider: Provider | null
   /** Only in the demo. */
   readonly oneTimeLink: OneTimeLink | null
-  readonly limit: SignInLimit
+  readonly limit: AddressLimit
   /** How long a browser keeps the session's cookie. */
   readonly absoluteSeconds: number
   readonly clock: Clock
@@ -60,8 +60,9 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   }
   scope.post('/sign-out', { ...PAGE, preHandler: requirePerson }, async (request, reply) => {
     const { everywhere } = (request.body ?? {}) as { everywhere?: unknown }
-    if (everywhere !== undefined && request.person !== null) await sessions.endAll(request.person)
-    else await sessions.end(request.cookies[site.sessionCookie] ?? '')
+    if (everywhere !== undefined && request.person !== null) {
+      await sessions.endAll(request.person, callerOf(request))
+    } else await sessions.end(request.cookies[site.sessionCookie] ?? '', originOf(request))
     return clearCookie(reply, site, site.sessionCookie).redirect('/sign-in', 303)
   })
 }
@@ -97,12 +98,17 @@ async function startSession(
   then: string,
 ): Promise<FastifyReply> {
   const before = reply.request.cookies[site.sessionCookie]
-  if (before !== undefined) await sessions.end(before)
-  setCookie(reply, site, site.sessionCookie, await sessions.start(person), absoluteSeconds)
+  const from = originOf(reply.request)
+  if (before !== undefined) await sessions.end(before, from)
+  setCookie(reply, site, site.sessionCookie, await sessions.start(person, from), absoluteSeconds)
   metrics.logins.inc({ outcome: 'ok' })
   const { workspaces, administrator } = person
   logger.info({ actor: actorOf(person), workspaces: workspaces.length, administrator }, 'person signed in')
   return reply.redirect(then, 303)
+}
+
+function originOf(request: FastifyRequest): Origin {
+  return { address: clientAddressOf(request), requestId: request.id }
 }
 
 /** Runs a step of signing in within the rate limit of the address; a failure is shown on the sign-in page. */

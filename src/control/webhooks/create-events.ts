@@ -1,6 +1,6 @@
 import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
-import type { AuditEntry } from '../registry/operations/audit.ts'
+import type { KeyAuditEntry } from '../registry/operations/audit.ts'
 import type { PlannedChange } from '../registry/operations/run-operation.ts'
 import type { WebhookEvent, WebhookEventType } from './webhook-event.ts'
 
@@ -22,7 +22,7 @@ export function createChangeEvents({ audit, issued, replaced }: PlannedChange): 
   )
 }
 
-function actionData({ action, atMs, detail }: AuditEntry, successor: KeyRecord | null): object {
+function actionData({ action, atMs, detail }: KeyAuditEntry, successor: KeyRecord | null): object {
   if (action === 'key.rotated' && successor !== null) return { successor: keyJson(successor, atMs) }
   if (action === 'key.edited') return { changes: detail['changes'] }
   return action === 'key.revoked' ? { reason: detail['reason'] } : {}

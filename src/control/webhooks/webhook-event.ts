@@ -1,6 +1,6 @@
-import type { AuditAction } from '../registry/operations/audit.ts'
+import type { KeyAction } from '../registry/operations/audit-actions.ts'
 
-export type WebhookEventType = AuditAction | 'key.expiring' | 'key.expired' | 'test'
+export type WebhookEventType = KeyAction | 'key.expiring' | 'key.expired' | 'test'
 
 /** Something that happened to a key, or a test, to be sent to the webhook. */
 export interface WebhookEvent {

@@ -9,7 +9,7 @@ const DAY_MS = 86_400_000
 const MIN_LIFETIME_MS = 60_000
 const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/
 
-/** What a caller asks for. Its types are checked; what it says is not. */
+/** The request for a new key. The caller has checked the types of its fields, but not their values. */
 export interface IssueRequest extends KeyTexts {
   readonly name: string
   readonly scopes: readonly string[]
@@ -19,16 +19,16 @@ export interface IssueRequest extends KeyTexts {
   readonly expiresAt?: string | undefined
 }
 
-/** What the registry adds to it. */
+/** The fields that the registry adds to the request. */
 export interface IssueContext {
   /** `key_` and a ULID. */
   readonly id: string
   readonly workspaceId: string
   readonly hint: string
-  /** What keys begin with. */
+  /** The prefix of every key. */
   readonly keyPrefix: string
   readonly createdBy: string
-  /** Scopes that the installation knows. */
+  /** Scopes configured in this installation. */
   readonly knownScopes: readonly string[]
   /** Milliseconds since the epoch. */
   readonly nowMs: number
@@ -45,14 +45,14 @@ export function planIssue(request: IssueRequest, context: IssueContext): Planned
   const expiry = planExpiry(request, context.nowMs)
   if (!expiry.ok) return expiry
   const { id, workspaceId, hint, createdBy, nowMs } = context
-  const born = { id, workspaceId, ...texts.value, scopes, hint, createdAtMs: nowMs, createdBy }
-  return { ok: true, value: { ...born, expiresAtMs: expiry.value, ...UNTOUCHED, rotatedFrom: null } }
+  const identity = { id, workspaceId, ...texts.value, scopes, hint, createdAtMs: nowMs, createdBy }
+  return { ok: true, value: { ...identity, expiresAtMs: expiry.value, ...UNTOUCHED, rotatedFrom: null } }
 }
 
-/** What no operation has changed yet. */
+/** The fields of a new key that only later operations change. */
 export const UNTOUCHED = { revokedAtMs: null, suspendedAtMs: null, replacedBy: null, version: 1 } as const
 
-/** A key without scopes is useless, so that a request for one is a mistake. */
+/** A key without scopes is useless, so a request for one is a mistake. */
 function areKnownScopes(scopes: readonly string[], known: readonly string[]): boolean {
   return scopes.length >= 1 && scopes.length <= MAX_SCOPES && scopes.every(scope => known.includes(scope))
 }
@@ -88,7 +88,7 @@ function isLifetime(lifetimeMs: number): boolean {
   return lifetimeMs >= MIN_LIFETIME_MS && lifetimeMs <= MAX_LIFETIME_DAYS * DAY_MS
 }
 
-/** Date.parse takes 30 February for 2 March; a person who wrote it meant neither. */
+/** Rejects days that do not exist: Date.parse reads 30 February as 2 March. */
 export function parseInstant(text: string): number | null {
   const [, year, month, day] = INSTANT.exec(text) ?? []
   const ms = Date.parse(text)

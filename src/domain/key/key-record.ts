@@ -1,7 +1,7 @@
 /** The largest version of a record: what an integer column of every SQL database holds. */
 export const MAX_VERSION = 2_147_483_647
 
-/** Everything the registry knows of one key. Never the secret: only its hint, and elsewhere its digest. */
+/** All fields that the registry stores about a key. The secret is never stored: only its hint and, elsewhere, its digest. */
 export interface KeyRecord {
   /** `key_` and a ULID. */
   readonly id: string
@@ -28,7 +28,7 @@ export interface KeyRecord {
   readonly version: number
 }
 
-/** The part of a record that decides a request: all that a gateway keeps of it. */
+/** The fields of a record that decide a request. A gateway stores only these. */
 export type KeyGrant = Pick<
   KeyRecord,
   | 'id'
@@ -72,7 +72,7 @@ export const OTHER_WORKSPACES = 'other'
 
 const WORKSPACE_ID = /^[A-Za-z0-9._~-]{1,128}$/
 
-/** 1 to 128 characters that mean themselves in a URL path (RFC 3986, section 2.3), and no dot segment. */
+/** 1 to 128 unreserved characters (RFC 3986, section 2.3), but not a dot segment. */
 export function isWorkspaceId(text: string): boolean {
   return WORKSPACE_ID.test(text) && text !== '.' && text !== '..'
 }

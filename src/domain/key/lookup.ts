@@ -1,12 +1,12 @@
 import type { KeyGrant } from './key-record.ts'
 
-/** Where records are, from near to far. */
+/** The stores of records, in the order in which a connected gateway asks them. */
 export type TierName = 'memory' | 'redis' | 'key_service'
 
 /** The result of a lookup. `unknown` never means that the key does not exist. */
 export type Lookup =
   | { readonly kind: 'found'; readonly grant: KeyGrant; readonly tier: TierName }
-  /** The authority itself says that there is no such key. */
+  /** The key service confirmed that there is no such key. */
   | { readonly kind: 'absent'; readonly tier: TierName }
   /** No tier could answer. */
   | { readonly kind: 'unknown' }

@@ -1,7 +1,7 @@
 import { isFinal, type KeyRecord, keyState } from './key-record.ts'
 
 /**
- * The record after a revocation, which also ends a suspension. The same object where nothing changes: revoked and expired
+ * The record after a revocation, which also ends a suspension. A revoked or expired record is returned as it is: both states
  * are final.
  * @param nowMs milliseconds since the epoch
  */

@@ -5,15 +5,15 @@ export const DEFAULT_OVERLAP_SECONDS = 86_400
 export const MAX_OVERLAP_SECONDS = 30 * 86_400
 export const OVERLAP_EXPECTED = `a number of seconds, from 0 to ${MAX_OVERLAP_SECONDS} (30 days)`
 
-/** What a caller asks for. Its types are checked; what it says is not. */
+/** The request for a rotation. The caller has checked the types of its fields, but not their values. */
 export interface RotateRequest extends Pick<IssueRequest, 'expiresInDays' | 'expiresAt'> {
-  /** How long the old key goes on working. */
+  /** How long the old key still works. */
   readonly overlapSeconds?: number | undefined
 }
 
-/** What the registry adds to it. */
+/** The fields that the registry adds to the request. */
 export interface RotateContext {
-  /** Of the successor. */
+  /** Id of the new key. */
   readonly id: string
   readonly hint: string
   readonly createdBy: string
@@ -23,7 +23,7 @@ export interface RotateContext {
 
 export interface Rotation {
   readonly successor: KeyRecord
-  /** The old key: it works until the overlap ends, and is revoked where there is no overlap. */
+  /** The old key: it works until the overlap ends; without an overlap it is revoked. */
   readonly replaced: KeyRecord
   readonly overlapSeconds: number
 }
@@ -35,8 +35,8 @@ export type PlannedRotation =
   | { readonly kind: 'not_active'; readonly state: KeyState }
 
 /**
- * A successor that may do what the key may, and the key with an end. Only an active key can have one: a retiring key has
- * its successor already, and what is dead must not come back to life. A rotation without overlap revokes the key.
+ * A new key with the same workspace, name and scopes, and the old key with its new expiry. Only an active key can be
+ * rotated: a retiring key is replaced already, revoked and expired are final. Without an overlap the old key is revoked.
  */
 export function planRotation(
   record: KeyRecord,

@@ -4,20 +4,20 @@ const RANDOM_LENGTH = 43
 const MAC_LENGTH = 11
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const BASE62_TEXT = /^[0-9A-Za-z]+$/
-/** What an opaque key may look like: a token68 of RFC 9110, section 11.2, of a length that a header can hold. */
+/** Form of an opaque key: a token68 (RFC 9110, section 11.2) short enough for a header. */
 const OPAQUE_KEY = /^[A-Za-z0-9._~+/-]{1,512}=*$/
 
-/** The format of this installation's keys: issued with our form and MAC, or by another issuer (`opaque`). */
+/** The format of this installation's keys: signed with a MAC by Postern, or made by another issuer (`opaque`). */
 export type KeyFormat =
   | { readonly kind: 'signed'; readonly prefix: string; readonly signingKeys: readonly KeyObject[] }
   | { readonly kind: 'opaque' }
 
-/** What keys begin with; null where they have no form of ours. */
+/** The prefix of signed keys; null if keys are opaque. */
 export function keyPrefixOf(format: KeyFormat): string | null {
   return format.kind === 'opaque' ? null : format.prefix
 }
 
-/** A whole key. It can be revealed once and on purpose, and in no other way be turned into text. */
+/** A whole key. Only `reveal()` turns it into text, so that no log or response contains it by accident. */
 export class Secret {
   readonly #text: string
 
@@ -56,7 +56,7 @@ export function mintSecret(prefix: string, random: Uint8Array, signingKey: KeyOb
   return new Secret(body + macOf(body, signingKey).toString('latin1'))
 }
 
-/** Whether it looks like a key. Form and MAC are checked before anything is asked of a store: junk costs no lookup. */
+/** Whether the text has the form of a key. Form and MAC are checked before a lookup, so an invalid key costs none. */
 export function hasKeyForm(key: string, format: KeyFormat): boolean {
   if (format.kind === 'opaque') return OPAQUE_KEY.test(key)
   const { prefix } = format
@@ -64,13 +64,13 @@ export function hasKeyForm(key: string, format: KeyFormat): boolean {
   return BASE62_TEXT.test(key.slice(prefix.length))
 }
 
-/** Whether the text ends in what has the prefix and the length of a key: a quick look, and no proof. */
+/** Whether the text ends in something with the prefix and length of a signed key: fast, but only a first check. */
 export function endsAsKey(text: string, prefix: string): boolean {
   const start = text.length - prefix.length - RANDOM_LENGTH - MAC_LENGTH
   return start >= 0 && text.startsWith(prefix, start)
 }
 
-/** Whether the text contains anything in the form of our keys. */
+/** Whether the text contains anything in the form of a signed key. */
 export function holdsKeyForm(text: string, prefix: string): boolean {
   if (text.length < prefix.length + RANDOM_LENGTH + MAC_LENGTH) return false
   for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at + 1)) {
@@ -81,7 +81,7 @@ export function holdsKeyForm(text: string, prefix: string): boolean {
   return false
 }
 
-/** Whether one of the signing secrets made it. @param key of the form */
+/** Whether one of the signing secrets made the key's MAC. @param key has passed `hasKeyForm` */
 export function hasKeyMac(key: string, format: KeyFormat): boolean {
   if (format.kind === 'opaque') return true
   const body = key.slice(0, -MAC_LENGTH)
@@ -89,12 +89,20 @@ export function hasKeyMac(key: string, format: KeyFormat): boolean {
   return format.signingKeys.some(signingKey => timingSafeEqual(mac, macOf(body, signingKey)))
 }
 
+/** Tells signing secrets apart without revealing them: 64 bits of an HMAC over a constant. */
+export function fingerprintOf(signingSecret: Uint8Array): string {
+  return createHmac('sha256', signingSecret)
+    .update('fingerprint of a signing secret')
+    .digest('hex')
+    .slice(0, 16)
+}
+
 /** SHA-256 of the whole key in lower-case hex: the only form in which a key is stored or looked up. */
 export function digestOf(key: string): string {
   return hash('sha256', key, 'hex')
 }
 
-/** Prefix, `…`, and the last four characters of the whole key: what a person who holds the key sees at its end. */
+/** Prefix, `…`, and the last four characters of the key, by which its owner recognises it. */
 export function hintOf(secret: Secret, prefix: string): string {
   return `${prefix}…${secret.reveal().slice(-4)}`
 }
@@ -105,7 +113,7 @@ function macOf(body: string, signingKey: KeyObject): Buffer {
   return encodeUint64(Number.parseInt(mac.slice(0, 8), 16), Number.parseInt(mac.slice(8, 16), 16))
 }
 
-/** Divides two 32-bit halves: with a BigInt, a forged key would cost 3 % more to refuse. */
+/** Divides two 32-bit halves: with a BigInt, rejecting a forged key would cost 3 % more. */
 function encodeUint64(high: number, low: number): Buffer {
   const digits = Buffer.allocUnsafe(MAC_LENGTH)
   for (let at = MAC_LENGTH - 1; at >= 0; at--) {

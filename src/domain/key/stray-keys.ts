@@ -1,24 +1,24 @@
 import { endsAsKey, holdsKeyForm } from './secret.ts'
 
-/** A shorter text is part of many harmless ones, and no secret. */
+/** A shorter text occurs in many harmless texts, and is no secret. */
 const MIN_CREDENTIALS_LENGTH = 8
 const NONE: readonly string[] = []
 
-/** Values allowed in `Authorization` only: a copy elsewhere would get into logs, or to the upstream. */
+/** Values allowed only in `Authorization`: a copy elsewhere would reach logs or the upstream. */
 export interface StrayKeys {
-  /** Of keys of our own form; null where keys have none. */
+  /** Prefix of signed keys; null if keys are opaque. */
   readonly prefix: string | null
-  /** What this request presents, where it is not of that form. */
+  /** Credentials of this request that do not have the form of a signed key. */
   readonly credentials: readonly string[]
 }
 
-/** @param rawHeaders names and values in turn, as Node gives them */
+/** @param rawHeaders names and values alternating, as in Node's `rawHeaders` */
 export function strayKeysOf(rawHeaders: readonly string[], prefix: StrayKeys['prefix']): StrayKeys {
   let credentials = NONE
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (!isAuthorization(rawHeaders[at])) continue
     const field = rawHeaders[at + 1] ?? ''
-    // Elsewhere a key of our form is found by its form.
+    // `holdsStrayKey` finds a copy of a signed key by its form.
     if (prefix !== null && endsAsKey(field, prefix)) continue
     const presented = credentialsOf(field)
     if (presented.length >= MIN_CREDENTIALS_LENGTH) credentials = [...credentials, presented]
@@ -26,7 +26,7 @@ export function strayKeysOf(rawHeaders: readonly string[], prefix: StrayKeys['pr
   return { prefix, credentials }
 }
 
-/** Whether the text contains a key, or what this request presents as one. */
+/** Whether the text contains a key, or the credentials of this request. */
 export function holdsStrayKey(text: string, { prefix, credentials }: StrayKeys): boolean {
   if (prefix !== null && holdsKeyForm(text, prefix)) return true
   for (const presented of credentials) if (text.includes(presented)) return true

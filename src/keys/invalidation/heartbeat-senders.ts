@@ -1,30 +1,30 @@
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 
-/** How long the fastest heartbeat is the baseline: at least once this, at most twice. */
+/** The fastest heartbeat stays the baseline for this long at least, and twice as long at most. */
 const BASELINE_MS = 300_000
-/** The first heartbeat of an unknown sender may be a recording. It is refused if it claims to be older than this. */
+/** The first heartbeat of an unknown sender may be a replay. It is rejected if it says that it is older than this. */
 const MAX_FIRST_AGE_MS = 7_200_000
-/** Each console process is a sender. Beyond this number the one that was silent longest is forgotten. */
+/** Each console process is a sender. Beyond this number, the one that was silent longest is dropped. */
 const MAX_SENDERS = 64
 
 export interface Heartbeat {
   readonly sender: string
-  /** By a clock of the sender, ms. */
+  /** When it was sent, by a clock of the sender, ms. */
   readonly sentMs: number
-  /** From that clock to the same kind of clock here, ms: the transit time plus an unknown constant. */
+  /** Time of receipt by the same kind of clock here, minus `sentMs`: the transit time plus an unknown constant, ms. */
   readonly delayMs: number
-  /** By how much the sender's wall clock reads less than ours, ms. */
+  /** The gateway's wall clock on receipt minus the sender's wall clock on sending, ms. */
   readonly ageMs: number
 }
 
 /**
- * Which heartbeats count. Two clocks cannot be compared, but how their difference grows can: the fastest heartbeat of the
- * last minutes is the baseline, kept for each sender. It outlives subscriptions, because subscribing again does not make a
- * slow channel fast. It is forgotten after some minutes, because clocks drift. A channel that was slow from a sender's first
- * heartbeat on looks like a clock that is behind; it shows in `postern_key_invalidation_lag_seconds`.
+ * Decides which heartbeats count. Two clocks cannot be compared, but the growth of their difference can: the fastest
+ * heartbeat of the last minutes is the baseline of its sender. It survives a new subscription, because that does not make a
+ * slow channel fast, and expires after some minutes, because clocks drift. A channel that is slow from the first heartbeat
+ * on looks like a clock that is behind; `postern_key_invalidation_lag_seconds` shows it.
  */
 export class HeartbeatSenders {
-  /** In the order in which they were last received from. */
+  /** By sender, in the order of their last heartbeats. */
   readonly #baselines = new Map<string, Baseline>()
 
   /** @param nowMs monotonic. @returns whether the heartbeat is new, and not late */

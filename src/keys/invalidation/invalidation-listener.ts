@@ -20,36 +20,35 @@ import type { EvictionResult } from '../tiers/memory/memory-store.ts'
 import type { KnownVersion } from '../trust.ts'
 import { HeartbeatSenders } from './heartbeat-senders.ts'
 
-/** How often, over all keys, a message that proves nothing may make the gateway look a key up again. */
+/** How often unverified or repeated messages may cause a lookup, for all keys together. */
 const RECHECKS = { perSecond: 10, burst: 20 }
-/** Keys of which the newest announced version is known: beyond that, the one asked for longest ago is forgotten. */
+/** Keys whose newest announced version is stored; beyond that, the least recently used is dropped. */
 const MAX_ANNOUNCED = 100_000
 
-/** Called by what delivers messages: Redis, or in the demo the console of the same process. */
+/** The receiver of messages from Redis or, in the demo, from the console in the same process. */
 export interface InvalidationReceiver {
-  /** From now on every message is delivered. What was published until now may have been missed. */
+  /** From now on every message is delivered. Earlier messages may have been missed. */
   subscribed(): void
   lost(): void
-  /** @param text a message as it came from the channel */
+  /** @param text a raw message from the channel */
   receive(text: string): void
 }
 
-/** Evicts what is older than that version. */
+/** Evicts records older than this version. */
 export type OnChange = (digest: string, version: number) => EvictionResult
 
-/** Looks a key up again if it is held, and trusts what is held until the answer comes. */
+/** Looks a key up again if memory holds it. Memory stays trusted until the result arrives. */
 export type OnRecheck = (digest: string) => void
 
 /** Called when a change was applied. */
 export type OnApplied = (digest: string, version: number) => void
 
 /**
- * An *epoch* is a time in which no change can have been missed: memory does not trust what was verified in another one.
- * Whether the gateway is connected is decided at the time of use, so that a process that was frozen is disconnected as soon
- * as it wakes up.
+ * An *epoch* is a period in which no change can have been missed: memory does not trust records verified in another one.
+ * `isConnected` decides at the time of use, so that a process that was frozen is disconnected as soon as it resumes.
  *
- * Anyone who may publish in Redis can send messages. A message without a good MAC only makes the gateway look a key up
- * again, at a bounded rate; so does a copy of an earlier message.
+ * Every client with publish rights in Redis can send messages. A message without a valid MAC, or a copy of an earlier one,
+ * only makes the gateway look a key up again, at a bounded rate.
  */
 export class InvalidationListener implements InvalidationReceiver {
   readonly #clock: Clock
@@ -71,7 +70,7 @@ export class InvalidationListener implements InvalidationReceiver {
 
   /**
    * @param deps.needsHeartbeats false for a key service that sends none: then a subscription counts as connected
-   * @param deps.messageKeys keys of which one must have made a message's MAC; null where no signing secret is set
+   * @param deps.messageKeys one of them must have made a message's MAC; null if no signing secret is set
    */
   constructor(deps: {
     clock: Clock
@@ -88,13 +87,13 @@ export class InvalidationListener implements InvalidationReceiver {
     this.#metrics.invalidationConnected.set(0)
   }
 
-  /** As of the last call of `isConnected`, which may begin a new one. */
+  /** The epoch as of the last call of `isConnected`, which may begin a new one. */
   get epoch(): number {
     return this.#epoch
   }
 
   /**
-   * Whether the gateway is connected. A change of that, either way, begins a new epoch.
+   * Whether the gateway is connected. Each change of this state begins a new epoch.
    * @param nowMs monotonic
    */
   isConnected(nowMs: number = this.#clock.monotonicMs()): boolean {
@@ -109,7 +108,7 @@ export class InvalidationListener implements InvalidationReceiver {
     return connected
   }
 
-  /** The newest version of a record that was announced. */
+  /** The newest announced version of the key's record, or null. */
   announcedVersion(digest: string): KnownVersion | null {
     return this.#announced.get(digest) ?? null
   }
@@ -141,7 +140,7 @@ export class InvalidationListener implements InvalidationReceiver {
 
   receive(text: string): void {
     const nowMs = this.#clock.monotonicMs()
-    this.isConnected(nowMs) // If this message ends a silence, the silence still begins a new epoch.
+    this.isConnected(nowMs) // If this message ends a silence, the silence itself has begun a new epoch.
     const message = decodeMessage(text, this.#messageKeys())
     if (message === null) this.#counts.unreadable.inc()
     else if (!message.verified) this.#receiveUnverified(message, nowMs)
@@ -157,7 +156,7 @@ export class InvalidationListener implements InvalidationReceiver {
   #receiveHeartbeat({ sender, monotonicMs, atMs }: HeartbeatMessage, nowMs: number): void {
     const ageMs = this.#clock.wallMs() - atMs
     this.#metrics.clockSkew.set(ageMs / 1000)
-    // Monotonic against monotonic, so that no wall clock that is set, here or there, looks like a delay.
+    // Compares monotonic clocks, so that a wall clock that is set, on either side, does not look like a delay.
     const sentMs = monotonicMs ?? atMs
     const delayMs = monotonicMs === null ? ageMs : nowMs - monotonicMs
     if (!this.#senders.accepts({ sender, sentMs, delayMs, ageMs }, nowMs)) return
@@ -172,12 +171,12 @@ export class InvalidationListener implements InvalidationReceiver {
     }
     this.#counts[this.#onChange(digest, version)].inc()
     this.#onApplied(digest, version)
-    // While disconnected the gateway verifies records at the key service, so the change had its effect before.
+    // While disconnected the gateway verifies records at the key service, so the change took effect earlier.
     if (!this.#wasConnected) return
     this.#lag.observe(Math.max(0, this.#clock.wallMs() - atMs) / 1000)
   }
 
-  /** The console publishes again what it is not sure of, and wants the confirmation; anyone else may replay it. */
+  /** The console repeats a change that may not have been published, and expects a confirmation. An attacker may replay it. */
   #receiveRepeated(digest: string, version: number, nowMs: number): void {
     this.#counts.repeated.inc()
     if (!this.#rechecks.take(nowMs)) return
@@ -185,7 +184,7 @@ export class InvalidationListener implements InvalidationReceiver {
     this.#onApplied(digest, version)
   }
 
-  /** @returns whether the version is newer than any that was announced */
+  /** @returns whether the version is newer than every announced one */
   #note(digest: string, version: number, nowMs: number): boolean {
     const known = this.#announced.get(digest)
     if (known !== undefined && version <= known.version) return false

@@ -4,14 +4,14 @@ import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { ConnectionEvents, ServerConnection } from '../../redis/redis-connection.ts'
 import type { InvalidationListener } from './invalidation-listener.ts'
 
-/** An open connection on which no heartbeat arrives for this long is made anew, less often each time. */
-const REMAKE_AFTER_MS = 2_000
-const MAX_REMAKE_AFTER_MS = 30_000
+/** If no heartbeat arrives for this long, the open connection is replaced; each time, the interval doubles. */
+const RECONNECT_AFTER_MS = 2_000
+const MAX_RECONNECT_AFTER_MS = 30_000
 
-/** Requests have their turn of the event loop after this many messages, about 2 ms. */
+/** After this many messages (about 2 ms), the event loop handles requests before further messages. */
 const MAX_MESSAGES_IN_TURN = 250
 
-/** Passes messages of Redis to the invalidation listener. Its connection serves nothing else. */
+/** Passes messages from Redis to the invalidation listener, over a connection of its own. */
 export class RedisSubscription implements ConnectionEvents {
   readonly #listener: InvalidationListener
   readonly #clock: Clock
@@ -19,7 +19,7 @@ export class RedisSubscription implements ConnectionEvents {
   #connection: ServerConnection | null = null
   #subscription = 0
   #disconnectedSinceMs: number
-  #remakeAfterMs = REMAKE_AFTER_MS
+  #reconnectAfterMs = RECONNECT_AFTER_MS
   #messagesInTurn = 0
 
   constructor(deps: { listener: InvalidationListener; clock: Clock; failures: FailureLog }) {
@@ -45,22 +45,22 @@ export class RedisSubscription implements ConnectionEvents {
     this.#listener.lost()
   }
 
-  /** Must be called a few times a second. */
+  /** Reconnects if no heartbeat arrives. Must be called a few times a second. */
   watch(): void {
     const nowMs = this.#clock.monotonicMs()
     if (this.#listener.isConnected(nowMs)) {
       this.#disconnectedSinceMs = nowMs
-      this.#remakeAfterMs = REMAKE_AFTER_MS
+      this.#reconnectAfterMs = RECONNECT_AFTER_MS
       this.#failures.succeeded()
     } else if (
       this.#connection?.isReady === true &&
-      nowMs - this.#disconnectedSinceMs > this.#remakeAfterMs
+      nowMs - this.#disconnectedSinceMs > this.#reconnectAfterMs
     ) {
-      this.#remake(this.#connection, nowMs)
+      this.#reconnect(this.#connection, nowMs)
     }
   }
 
-  /** What is not read yet waits in Redis in its order, heartbeats included: a gateway that falls behind disconnects. */
+  /** Unread messages wait in Redis in order, heartbeats included: a gateway that falls behind disconnects. */
   #receive(text: string, connection: ServerConnection): void {
     this.#listener.receive(text)
     this.#messagesInTurn++
@@ -73,27 +73,27 @@ export class RedisSubscription implements ConnectionEvents {
     this.#messagesInTurn = 0
   }
 
-  /** A refused subscription is repeated only by `watch`: with an ACL that forbids it there would be no end. */
+  /** Only `watch` retries a rejected subscription: an ACL that forbids it would cause an endless loop. */
   async #subscribe(): Promise<void> {
     const subscription = ++this.#subscription
     try {
       await this.#connection?.client.subscribe(CHANGES_CHANNEL)
-      if (subscription !== this.#subscription) return // The answer belongs to an earlier connection.
+      if (subscription !== this.#subscription) return // The reply belongs to an earlier connection.
       this.#listener.subscribed()
     } catch (error) {
       this.#failures.failed(asError(error))
     }
   }
 
-  #remake(connection: ServerConnection, nowMs: number): void {
+  #reconnect(connection: ServerConnection, nowMs: number): void {
     this.#disconnectedSinceMs = nowMs
-    this.#remakeAfterMs = Math.min(MAX_REMAKE_AFTER_MS, this.#remakeAfterMs * 2)
+    this.#reconnectAfterMs = Math.min(MAX_RECONNECT_AFTER_MS, this.#reconnectAfterMs * 2)
     this.#failures.failed(
       new Error(
-        'Redis is connected, but no valid heartbeat of the key service arrives: is it running, and with the same signing secrets?',
+        'Redis is connected, but no valid heartbeat arrives: check that the console runs with the same signing secrets',
       ),
     )
     this.onLost()
-    connection.remake()
+    connection.reconnect()
   }
 }

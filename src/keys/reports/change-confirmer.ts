@@ -2,22 +2,22 @@ import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
-import { isNotOffered } from '../tiers/key-service/key-service-answers.ts'
 import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
+import { isNotOffered } from '../tiers/key-service/key-service-responses.ts'
 
 const { confirmationGatherMs, presenceIntervalMs, disconnectedPresenceIntervalMs } = REVOCATION_TIMING
-/** After a failure. There is no hurry: a late confirmation is of no use. */
+/** Pause after a failure. */
 const RETRY_MS = 1_000
 const HOUR_MS = 3_600_000
-/** Beyond this the oldest is forgotten, and the console lists this gateway as silent. */
+/** Unsent confirmations; beyond that, the oldest is dropped, and the console lists this gateway as silent. */
 const MAX_WAITING = 10_000
-/** Larger ones block the event loops of both ends for milliseconds under a flood of changes. */
+/** Confirmations in one call: larger batches would block the event loops of both ends for milliseconds. */
 const MAX_BATCH = 250
-const MAX_ANSWER_BYTES = 16 * 1024
-/** No gateway held a key before it was issued: there is nothing to confirm. */
+const MAX_RESPONSE_BYTES = 16 * 1024
+/** Version of a new key. No gateway can hold an older one, so it needs no confirmation. */
 const FIRST_VERSION = 1
-/** Client errors that are about the caller or the moment (RFC 9110, section 15.5) and not about the report. */
-const REFUSED_FOR_NOW = new Set([401, 403, 408, 425, 429])
+/** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it may be repeated. */
+const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
 export interface ConfirmerParts {
   readonly client: Pick<KeyServiceClient, 'request'>
@@ -31,14 +31,14 @@ export interface ConfirmerParts {
 }
 
 /**
- * Confirms to the console which changes this gateway has applied, and reports whether it is connected, not on the path of
- * any request. The guarantee on revocation does not rest on it: the console shows it to the person who revoked a key.
+ * Confirms to the console which changes this gateway has applied, and reports whether it is connected. It is not on the
+ * path of requests, and the revocation guarantee does not depend on it: the console shows the confirmations to operators.
  */
 export class ChangeConfirmer {
-  /** Settled once the console knows that this gateway is connected. */
+  /** Settles once the console knows that this gateway is connected. */
   readonly introduced: Promise<void>
   readonly #parts: ConfirmerParts
-  /** Versions, in the order in which they were applied. */
+  /** By digest, the applied version, in the order in which they were applied. */
   readonly #waiting: LRUCache<string, number>
   readonly #maxWaiting: number
   #isConnected = false
@@ -58,7 +58,7 @@ export class ChangeConfirmer {
     this.#waiting = new LRUCache({ max: this.#maxWaiting })
   }
 
-  /** From now on no request is answered with what was true before this change. */
+  /** Records an applied change: from now on, no request is decided by an older version. */
   applied(digest: string, version: number): void {
     if (version <= FIRST_VERSION || this.#stopped) return
     this.#waiting.set(digest, version)
@@ -68,7 +68,7 @@ export class ChangeConfirmer {
     }, confirmationGatherMs).unref()
   }
 
-  /** Must be called a few times a second. */
+  /** Sends a report when one is due. Must be called a few times a second. */
   watch(isConnected: boolean): void {
     const hasFlipped = isConnected !== this.#isConnected
     this.#isConnected = isConnected
@@ -87,7 +87,7 @@ export class ChangeConfirmer {
     })
   }
 
-  /** After a failure, and if the key service takes no confirmations. */
+  /** True for a while after a failure, and if the key service accepts no confirmations. */
   #isResting(): boolean {
     return this.#parts.clock.monotonicMs() < this.#restUntilMs
   }
@@ -101,7 +101,7 @@ export class ChangeConfirmer {
 
   async #sendAll(): Promise<void> {
     const { clock, failures, timeoutMs } = this.#parts
-    let refusal: RefusedReport | null = null
+    let rejection: RejectedReport | null = null
     try {
       do {
         const report = { isConnected: this.#isConnected, confirmed: this.#take(), isLeaving: false }
@@ -109,46 +109,45 @@ export class ChangeConfirmer {
         this.#presenceDueMs =
           clock.monotonicMs() + (report.isConnected ? presenceIntervalMs : disconnectedPresenceIntervalMs)
         if (outcome === 'not_offered') this.#restUntilMs = clock.monotonicMs() + HOUR_MS
-        else if (outcome !== 'taken') refusal = outcome
+        else if (outcome !== 'accepted') rejection = outcome
         else if (report.isConnected) this.#introduce()
       } while (this.#waiting.size > 0 && !this.#isResting() && !this.#stopped)
-      if (refusal === null) failures.succeeded()
-      else failures.failed(refusal)
+      if (rejection === null) failures.succeeded()
+      else failures.failed(rejection)
     } catch (error) {
       this.#restUntilMs = clock.monotonicMs() + RETRY_MS
       failures.failed(asError(error))
     }
   }
 
-  /** What the console rejects is dropped: it would reject it again, and hold up all that comes after it. */
-  async #postOrKeep(report: Report, deadline: AbortSignal): Promise<Outcome> {
+  /** Drops a report that the console rejects: it would reject it again, and delay all later ones. */
+  async #postOrKeep(report: Report, deadline: AbortSignal): Promise<ReportOutcome> {
     try {
       return await this.#post(report, deadline)
     } catch (error) {
-      if (error instanceof RefusedReport) return error
+      if (error instanceof RejectedReport) return error
       this.#keep(report.confirmed)
       throw error
     }
   }
 
-  /** @throws `RefusedReport` if the same report would be refused again, another error if it may be repeated */
-  async #post(report: Report, deadline: AbortSignal): Promise<'taken' | 'not_offered'> {
+  /** @throws `RejectedReport` if the same report would be rejected again, another error if it may be repeated */
+  async #post(report: Report, deadline: AbortSignal): Promise<'accepted' | 'not_offered'> {
     const { isConnected, isLeaving, confirmed } = report
-    // The names in the key service's contract, which key services of others implement.
+    // The field names of the key service contract, which key services of other makers implement.
     const body = { gateway: this.#parts.gateway, hearing: isConnected, leaving: isLeaving, confirmed }
-    const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_ANSWER_BYTES } as const
-    const reply = await this.#parts.client.request(request, deadline)
-    const { status } = reply
-    // Optional for an own key service.
-    if (isNotOffered(reply)) return 'not_offered'
-    if (status >= 200 && status <= 299) return 'taken'
-    if (status < 400 || status > 499 || REFUSED_FOR_NOW.has(status)) {
-      throw new Error(`The key service answered ${status}`)
-    }
-    throw new RefusedReport(`The key service answered ${status}; ${confirmed.length} confirmations dropped`)
+    const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_RESPONSE_BYTES } as const
+    const response = await this.#parts.client.request(request, deadline)
+    const { status } = response
+    // The call is optional for key services of other makers.
+    if (isNotOffered(response)) return 'not_offered'
+    if (status >= 200 && status <= 299) return 'accepted'
+    const message = `The key service responded with status ${status}`
+    if (status < 400 || status > 499 || RETRYABLE_STATUSES.has(status)) throw new Error(message)
+    throw new RejectedReport(`${message}; ${confirmed.length} confirmations dropped`)
   }
 
-  /** The oldest. A later version that is applied during the call waits anew. */
+  /** Removes the oldest confirmations. A later version of the same key that is applied during the call waits. */
   #take(): Applied[] {
     const taken: Applied[] = []
     for (const digest of this.#waiting.rkeys()) {
@@ -159,7 +158,7 @@ export class ChangeConfirmer {
     return taken
   }
 
-  /** What was not sent waits again, as far as there is room beside what was applied since. */
+  /** Puts unsent confirmations back, as far as there is room beside newer ones. */
   #keep(unsent: readonly Applied[]): void {
     for (const { digest, version } of unsent) {
       if (this.#waiting.size === this.#maxWaiting) return
@@ -168,10 +167,10 @@ export class ChangeConfirmer {
   }
 }
 
-/** The key service will never take this report. */
-class RefusedReport extends Error {}
+/** The key service will never accept this report. */
+class RejectedReport extends Error {}
 
-type Outcome = 'taken' | 'not_offered' | RefusedReport
+type ReportOutcome = 'accepted' | 'not_offered' | RejectedReport
 
 interface Applied {
   readonly digest: string

@@ -1,17 +1,17 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
-import { isNotOffered } from '../tiers/key-service/key-service-answers.ts'
 import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
+import { isNotOffered } from '../tiers/key-service/key-service-responses.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
-/** Keys that are noted; beyond that, the one noted longest ago is forgotten. */
+/** Keys with unreported uses; beyond that, the oldest is dropped. */
 const MAX_KEYS = 100_000
 /** Serializing a batch blocks the event loop: 1 ms for this many keys. */
 const MAX_BATCH = 500
-const MAX_ANSWER_BYTES = 16 * 1024
-/** A process that stops waits no longer than this for its last report. */
+const MAX_RESPONSE_BYTES = 16 * 1024
+/** A stopping process waits at most this long for its last report. */
 const MAX_LAST_REPORT_MS = 2_000
 
 export interface UsageReporterParts {
@@ -22,17 +22,17 @@ export interface UsageReporterParts {
   /** For one call. */
   readonly timeoutMs: number
   readonly maxKeys?: number
-  /** From 0 to 1: when the first report goes, so that a fleet does not report as one. */
+  /** From 0 to 1: when the first report is sent, so that gateways do not report at the same moment. */
   readonly random?: () => number
 }
 
 /**
- * Reports to the key service when keys were last used, to the minute. What fails is sent with the next report; a process
- * that is killed loses at most what it noted since the last one.
+ * Reports to the key service when keys were last used, to the minute. After a failure, the next report repeats the uses; a
+ * killed process loses the uses since its last report.
  */
 export class UsageReporter {
   readonly #parts: UsageReporterParts
-  /** Of each key the last minute of use, counted from the epoch. */
+  /** By key id, the minute of the last use, in minutes since the epoch. */
   readonly #noted: LRUCache<string, number>
   #restUntilMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
@@ -53,13 +53,13 @@ export class UsageReporter {
     this.#timer ??= setTimeout(tick, periodMs * random()).unref()
   }
 
-  /** Called for each request; it only notes. */
+  /** Records a use of the key, for the next report. */
   used(keyId: string): void {
     const minute = Math.floor(this.#parts.clock.wallMs() / MINUTE_MS)
     if (this.#noted.peek(keyId) !== minute) this.#noted.set(keyId, minute)
   }
 
-  /** Sends all that was noted. Reports never overlap or reject. */
+  /** Sends all recorded uses. Reports never overlap or reject. */
   report(): Promise<void> {
     this.#report ??= this.#send().finally(() => {
       this.#report = null
@@ -75,7 +75,7 @@ export class UsageReporter {
     await this.report()
   }
 
-  /** What cannot be sent stays noted. */
+  /** Uses that cannot be sent stay recorded. */
   async #send(): Promise<void> {
     const { clock, failures } = this.#parts
     try {
@@ -86,28 +86,29 @@ export class UsageReporter {
     }
   }
 
-  /** @returns false if the key service takes no reports */
+  /** @returns false if the key service accepts no reports */
   async #sendAll(): Promise<boolean> {
     const { timeoutMs } = this.#parts
     for (let batches = Math.ceil(this.#noted.size / MAX_BATCH); batches > 0; batches--) {
       const batch = this.#oldest(MAX_BATCH)
-      const isTaken = await this.#sendBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
-      if (!isTaken) return false
+      const isAccepted = await this.#sendBatch(batch, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
+      if (!isAccepted) return false
       this.#forget(batch)
     }
     return true
   }
 
-  /** @returns false if the key service takes no reports, which is optional for an own one */
+  /** @returns false if the key service accepts no reports: the call is optional */
   async #sendBatch(batch: readonly Use[], deadline: AbortSignal): Promise<boolean> {
     const used = Object.fromEntries(batch.map(([keyId, minute]) => [keyId, minute * MINUTE_MS]))
-    const request = { method: 'POST', path: '/usage', body: { used }, maxBytes: MAX_ANSWER_BYTES } as const
-    const reply = await this.#parts.client.request(request, deadline)
-    if (isNotOffered(reply)) {
+    const request = { method: 'POST', path: '/usage', body: { used }, maxBytes: MAX_RESPONSE_BYTES } as const
+    const response = await this.#parts.client.request(request, deadline)
+    if (isNotOffered(response)) {
       this.#restUntilMs = this.#parts.clock.monotonicMs() + HOUR_MS
       return false
     }
-    if (reply.status < 200 || reply.status > 299) throw new Error(`The key service answered ${reply.status}`)
+    const { status } = response
+    if (status < 200 || status > 299) throw new Error(`The key service responded with status ${status}`)
     return true
   }
 
@@ -120,7 +121,7 @@ export class UsageReporter {
     return uses
   }
 
-  /** A key that was used in a later minute since stays noted. */
+  /** A key that was used again in a later minute stays recorded. */
   #forget(uses: readonly Use[]): void {
     for (const [keyId, minute] of uses) {
       if (this.#noted.peek(keyId) === minute) this.#noted.delete(keyId)
@@ -128,5 +129,5 @@ export class UsageReporter {
   }
 }
 
-/** Id of a key and the minute of its last use. */
+/** Id of a key and the minute of its last use, since the epoch. */
 type Use = [keyId: string, minute: number]

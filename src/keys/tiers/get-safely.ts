@@ -1,8 +1,8 @@
 import { asError } from '../../observability/failure-log.ts'
-import type { KeyTier, TierAnswer } from '../key-store.ts'
+import type { KeyTier, TierResult } from '../key-store.ts'
 
-/** An exception that a store throws against its contract becomes an answer. */
-export async function getSafely(tier: KeyTier, digest: string): Promise<TierAnswer> {
+/** Turns an exception of a store, which breaks the contract of `KeyTier`, into a failed result. */
+export async function getSafely(tier: KeyTier, digest: string): Promise<TierResult> {
   try {
     return await tier.get(digest)
   } catch (thrown) {

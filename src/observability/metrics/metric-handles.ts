@@ -8,19 +8,19 @@ import {
   type MetricValueWithName,
 } from 'prom-client'
 
-/** A counter with its labels resolved. */
+/** A counter for fixed label values. */
 export interface CounterHandle {
   inc(by?: number): void
 }
 
-/** A histogram with its labels resolved. */
+/** A histogram for fixed label values. */
 export interface HistogramHandle {
   observe(value: number): void
 }
 
 /**
- * A counter whose handles are plain numbers, which prom-client collects at a scrape. Its own children build and validate
- * a text of all labels each time they count: for the nine that a request moves, about 9 % of a forwarded request.
+ * A counter whose handles add to plain numbers, which prom-client collects at a scrape. prom-client's own children build and
+ * check a text of all labels at each increment: with nine counters a request, about 9 % of a forwarded request.
  */
 export class HandleCounter<Label extends string> extends Counter<Label> {
   readonly #handles: Handles<Label, PendingCount>
@@ -52,12 +52,12 @@ export interface HandleHistogramConfiguration<Label extends string> extends Metr
   readonly buckets: readonly number[]
 }
 
-/** prom-client's types declare an enumeration; the value at run time is this text. */
+/** prom-client's types declare an enumeration, whose value at run time is this string. */
 const HISTOGRAM = 'histogram' as unknown as MetricType.Histogram
 
 /**
- * A histogram whose handles are plain numbers, for the same reason. prom-client has no way to set the buckets of its own
- * Histogram, so this is a metric that reports itself as one through `get`.
+ * A histogram whose handles count in plain numbers, for the same reason. prom-client offers no way to set the buckets of its
+ * Histogram, so this class overrides `get` to report one.
  */
 export class HandleHistogram<Label extends string> extends Gauge<Label> {
   readonly upperBounds: readonly number[]
@@ -85,7 +85,7 @@ export class HandleHistogram<Label extends string> extends Gauge<Label> {
 
   #samplesOf(labels: LabelValues<Label>, buckets: Buckets): MetricValueWithName<Label>[] {
     return [
-      // The type of a sample's labels leaves out `le`, which prom-client's own buckets have too.
+      // The type of a sample's labels omits `le`, which prom-client's own buckets have, too.
       ...buckets.cumulative().map(([le, value]) => ({
         labels: { le, ...labels } as LabelValues<Label>,
         value,
@@ -112,22 +112,22 @@ export class CollectedGauge<Label extends string> extends Gauge<Label> {
     this.#source = source
   }
 
-  /** @param collect sets the current values; it replaces the one before */
+  /** @param collect sets the current values; replaces an earlier `collect` */
   onCollect(collect: (gauge: Gauge<Label>) => void): void {
     this.#source.collect = collect
   }
 }
 
-/** One handle for each name of a closed set. */
+/** @returns one handle for each name of a closed set of label values */
 export function handlesBy<Name extends string, Handle>(
   names: readonly Name[],
   make: (name: Name) => Handle,
 ): Readonly<Record<Name, Handle>> {
-  // Made of all the names, which the compiler cannot follow.
+  // The entries have all the names; `Object.fromEntries` loses their type.
   return Object.fromEntries(names.map(name => [name, make(name)])) as Record<Name, Handle>
 }
 
-/** One handle for each set of labels, however often it is requested. */
+/** Stores one handle for each set of label values. */
 class Handles<Label extends string, Handle> {
   readonly #byLabels = new Map<string, { readonly labels: LabelValues<Label>; readonly handle: Handle }>()
 

@@ -9,16 +9,16 @@ export * from './metric-labels.ts'
 
 const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1]
 
-/** Node's default metrics of single heap spaces: a dozen series each, and the whole heap is shown already. */
+/** Node's default metrics of single heap spaces, removed: a dozen series each, and other metrics show the whole heap. */
 const HEAP_SPACES = ['total', 'used', 'available'].map(kind => `nodejs_heap_space_size_${kind}_bytes`)
 
-/** Parts that a process may run. Metrics of other parts are not exposed: their zeros would mean nothing. */
+/** Parts that a process may run. Metrics of other parts are not exposed, because their zeros would mislead. */
 export const PARTS = ['gateway', 'console', 'redis', 'changes', 'workspaces'] as const
 export type Part = (typeof PARTS)[number]
 
 /**
- * Every metric of the program, declared once. Dashboards and alerts rely on names and labels.
- * @param parts that run in this process
+ * Declares every metric of the program once. Dashboards and alerts use these names and labels.
+ * @param parts the parts that run in this process
  * @param exemplars whether to expose OpenMetrics, the only format with exemplars
  */
 export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = false } = {}) {
@@ -26,17 +26,17 @@ export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = fals
   if (exemplars) registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
   collectDefaultMetrics({ register: registry })
   for (const name of HEAP_SPACES) registry.removeSingleMetric(name)
-  const where = (part: Part) => (parts.includes(part) ? [registry] : [])
+  const registersOf = (part: Part) => (parts.includes(part) ? [registry] : [])
   return {
     registry,
     ...declareProcess(metricDeclarations([registry])),
-    ...declareRequests(where('gateway'), exemplars),
-    ...declareDecisions(where('gateway')),
-    ...declareUpstream(where('gateway')),
-    ...declareChanges(where('changes')),
-    ...declareRedis(where('redis')),
-    ...declareConsole(metricDeclarations(where('console'))),
-    ...declareWorkspaces(metricDeclarations(where('workspaces'))),
+    ...declareRequests(registersOf('gateway'), exemplars),
+    ...declareDecisions(registersOf('gateway')),
+    ...declareUpstream(registersOf('gateway')),
+    ...declareChanges(registersOf('changes')),
+    ...declareRedis(registersOf('redis')),
+    ...declareConsole(metricDeclarations(registersOf('console'))),
+    ...declareWorkspaces(metricDeclarations(registersOf('workspaces'))),
   }
 }
 

@@ -35,7 +35,7 @@ export function declareProcess({ counter, gauge }: MetricDeclarations) {
   }
 }
 
-/** Only for the workspaces named in `metrics.workspaces`: no other label holds a workspace. */
+/** Requests of the workspaces named in `metrics.workspaces`. No other metric has a workspace as a label. */
 export function declareWorkspaces({ counter, collected }: MetricDeclarations) {
   return {
     workspaceRequests: counter(

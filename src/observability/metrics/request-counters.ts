@@ -15,7 +15,7 @@ import {
 } from './metrics.ts'
 import type { RequestDurationHandle } from './request-duration.ts'
 
-/** The only method with its own label value: each more would add a series per route. */
+/** The only method with its own label value: each further one would add a series per route. */
 const COUNTED_METHOD = 'GET'
 
 /** The part of a route that its counters need. */
@@ -48,7 +48,7 @@ export class RequestCounters {
     for (const route of routes) this.#route(route.name).startAtZero(route.answeredBy ?? 'upstream')
   }
 
-  /** @param reason null for a permit @param tier null if no tier was asked */
+  /** @param reason null if permitted @param tier null if no tier returned a result @param seconds until the decision */
   decided(reason: DenialReason | null, tier: TierName | null, seconds: number): void {
     if (reason === null || denialRow(reason).countedAs === 'decision') {
       this.#decisions.get(reason ?? 'ok')?.inc()
@@ -91,13 +91,13 @@ export class RequestCounters {
   }
 }
 
-type Source = RequestObservation['source']
+type StatusSource = RequestObservation['source']
 
-/** The counters of one route. Series that only odd requests cause begin with the first of them. */
+/** The counters of one route. Series of rare statuses and methods start with their first request. */
 class RouteCounters {
   readonly #metrics: Metrics
   readonly #route: string
-  readonly #answers = new Map<number, CounterHandle>()
+  readonly #responses = new Map<number, CounterHandle>()
   readonly #durations = new Map<number, RequestDurationHandle>()
   readonly #bytes: CounterHandle
 
@@ -107,18 +107,18 @@ class RouteCounters {
     this.#bytes = metrics.responseBytes.handle({ route })
   }
 
-  /** The series that an error ratio is computed from. */
-  startAtZero(answeredBy: Source): void {
-    this.#answer(COUNTED_METHOD, 200, answeredBy)
-    for (const status of [500, 503]) this.#answer(COUNTED_METHOD, status, 'gateway')
+  /** Starts the series that error ratios are computed from. */
+  startAtZero(answeredBy: StatusSource): void {
+    this.#response(COUNTED_METHOD, 200, answeredBy)
+    for (const status of [500, 503]) this.#response(COUNTED_METHOD, status, 'gateway')
     if (answeredBy === 'upstream') {
-      for (const status of [502, 503, 504]) this.#answer(COUNTED_METHOD, status, 'upstream')
+      for (const status of [502, 503, 504]) this.#response(COUNTED_METHOD, status, 'upstream')
     }
     this.#duration(200)
   }
 
   answered({ method, source, trace }: RequestObservation, status: number, seconds: number): void {
-    this.#answer(method, status, source).inc()
+    this.#response(method, status, source).inc()
     this.#duration(status).observe(seconds, trace?.recorded === true ? trace.traceId : null)
   }
 
@@ -126,19 +126,19 @@ class RouteCounters {
     this.#bytes.inc(bytes)
   }
 
-  #answer(anyMethod: string, status: number, source: Source): CounterHandle {
+  #response(anyMethod: string, status: number, source: StatusSource): CounterHandle {
     const isCounted = anyMethod === COUNTED_METHOD
-    // A number: a text would be built anew for each request.
+    // A number, because a string would be built for each request.
     const key = status * 4 + (isCounted ? 0 : 2) + (source === 'gateway' ? 0 : 1)
-    let answers = this.#answers.get(key)
-    if (answers === undefined) {
+    let responses = this.#responses.get(key)
+    if (responses === undefined) {
       const method = isCounted ? COUNTED_METHOD : '_OTHER'
-      // Statuses of our own are a closed set.
+      // The gateway's own statuses are a closed set.
       const code = source === 'gateway' ? String(status) : codeLabel(status)
-      answers = this.#metrics.requests.handle({ route: this.#route, method, code, source })
-      this.#answers.set(key, answers)
+      responses = this.#metrics.requests.handle({ route: this.#route, method, code, source })
+      this.#responses.set(key, responses)
     }
-    return answers
+    return responses
   }
 
   #duration(status: number): RequestDurationHandle {

@@ -1,9 +1,9 @@
 import { Histogram, type LabelValues } from 'prom-client'
 import { HandleHistogram, type HandleHistogramConfiguration } from './metric-handles.ts'
 
-/** A histogram handle that may show a trace beside its figures. */
+/** A histogram handle that can attach a trace id to an observation. */
 export interface RequestDurationHandle {
-  /** @param traceId of a recorded trace, else null: an exemplar must lead to a trace that exists */
+  /** @param traceId id of a recorded trace, else null: an exemplar must lead to an existing trace */
   observe(seconds: number, traceId: string | null): void
 }
 
@@ -13,7 +13,7 @@ interface RequestDuration {
   handle(labels: LabelValues<RequestLabel>): RequestDurationHandle
 }
 
-/** prom-client's own histogram, the only one with exemplars, is used only where they are shown. */
+/** Uses prom-client's own histogram only if exemplars are exposed: the others do not support them. */
 export function declareRequestDuration(
   configuration: HandleHistogramConfiguration<RequestLabel>,
   exemplars: boolean,
@@ -23,7 +23,7 @@ export function declareRequestDuration(
   const histogram = new Histogram({ ...rest, buckets: [...buckets], enableExemplars: true })
   return {
     handle(labels) {
-      // Zeroed once for each set of labels: RouteCounters keeps its handles.
+      // Runs once for each set of labels, because RouteCounters stores its handles.
       histogram.zero(labels)
       return {
         observe: (value, traceId) =>
@@ -33,7 +33,7 @@ export function declareRequestDuration(
   }
 }
 
-/** prom-client's type wants the labels of the metric; it takes labels of the exemplar's own (OpenMetrics 1.0). */
+/** prom-client's types expect the metric's labels here, but an exemplar has labels of its own (OpenMetrics 1.0). */
 function exemplarOf(traceId: string | null): Record<string, string> {
   return traceId === null ? {} : { trace_id: traceId }
 }

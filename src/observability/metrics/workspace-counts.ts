@@ -2,12 +2,12 @@ import type { Clock } from '../../domain/clock.ts'
 import { OTHER_WORKSPACES } from '../../domain/key/key-record.ts'
 import type { Metrics } from './metrics.ts'
 
-/** How long after a request of a workspace that is not named it is still said that there are such. */
+/** How long after a request of an unnamed workspace `postern_workspace_series_folded` stays 1. */
 const FOLDED_FOR_MS = 300_000
 
 /**
- * Requests by workspace, of the few that an operator named; all others are one. So there are as many series as names,
- * for any number of workspaces, and it shows that there are more.
+ * Counts requests of the workspaces that the operator named, and of all others together. The number of series depends on the
+ * names, not on the number of workspaces.
  */
 export class WorkspaceCounts {
   readonly #metrics: Metrics
@@ -23,7 +23,7 @@ export class WorkspaceCounts {
     metrics.workspacesFolded.onCollect(gauge => gauge.set(this.#isFolding() ? 1 : 0))
   }
 
-  /** @param workspaceId of a request's key, from its record and not from the request */
+  /** @param workspaceId from the key's record, never from the request */
   count(workspaceId: string): void {
     const isNamed = this.#named.has(workspaceId)
     if (!isNamed) this.#foldedAtMs = this.#clock.monotonicMs()
@@ -35,8 +35,8 @@ export class WorkspaceCounts {
   }
 }
 
-/** Null if no workspace is named: then no metric carries a workspace. */
-export function workspaceCountsOf(
+/** @returns null if no workspace is named: then no metric has a workspace as a label */
+export function createWorkspaceCounts(
   metrics: Metrics,
   named: readonly string[],
   clock: Clock,

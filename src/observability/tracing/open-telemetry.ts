@@ -28,11 +28,11 @@ interface OpenTelemetrySettings {
   readonly sampleRatio: number
   readonly version: string
   readonly trustsParent: TrustsParent
-  /** From 0 to 1, for the decision on traces of untrusted parents. */
+  /** Returns 0 to 1: decides whether a trace with an untrusted parent is sampled. */
   readonly random?: () => number
 }
 
-/** Spans by OpenTelemetry's SDK, made by hand: three of them, and no instrumentation that patches anything. */
+/** Creates spans with the OpenTelemetry SDK, without automatic instrumentation, which would patch modules. */
 export class OpenTelemetryTracing implements Tracing {
   readonly #provider: TracerProvider
   readonly #tracer: Tracer
@@ -61,8 +61,8 @@ export class OpenTelemetryTracing implements Tracing {
   }
 
   /**
-   * The sampler follows a parent's flag and decides on the rest by trace id. An untrusted client chooses both, so its trace
-   * is continued under a flag that is drawn here.
+   * The sampler follows the parent's sampled flag, and otherwise decides by trace id. An untrusted client chooses both, so
+   * its trace is continued with a flag drawn at random.
    */
   #contextOf(request: TracedRequest): Context {
     const { traceparent } = request.headers
@@ -78,7 +78,7 @@ export class OpenTelemetryTracing implements Tracing {
 
   async stop(): Promise<void> {
     const deadline = new Promise<void>(resolve => setTimeout(resolve, STOP_TIMEOUT_MS).unref())
-    // Spans that a collector does not take are lost, and are no reason to end in disorder.
+    // Spans that the collector does not accept are lost; that must not fail the shutdown.
     const sent = this.#provider.shutdown().catch(() => {})
     await Promise.race([sent, deadline])
   }

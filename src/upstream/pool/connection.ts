@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
-import { buildConnector, Client, type Dispatcher } from 'undici'
+import { type buildConnector, Client, type Dispatcher } from 'undici'
 import type { Config } from '../../config/schema.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 import type { Address } from './address-book.ts'
 import { type ConnectDeps, connectToUpstream } from './connector.ts'
-import { checkStatusLines, StatusLineCheck } from './status-line-check.ts'
-import { plainConnector, UpstreamSocket } from './upstream-socket.ts'
+import { withoutBrackets } from './resolver.ts'
+import { StatusLineCheck } from './status-line-check.ts'
+import { type SocketConnector, socketConnector } from './upstream-socket.ts'
 
 /** Validated settings of the upstream, with its URL and the header values that were read from files. */
 export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
@@ -32,7 +33,6 @@ export class Connection {
   /** @param nowMs monotonic */
   replace(socket: Socket | null, address: Address | null, nowMs: number): void {
     this.#socket = socket
-    if (socket !== null) checkStatusLines(socket, this.#statusLines)
     this.address = address
     // Random, so that connections opened together do not close together.
     this.#endsAtMs = nowMs + MAX_AGE_MS * (0.75 + Math.random() / 2)
@@ -59,9 +59,9 @@ export class Connection {
     this.#statusLines.expect()
   }
 
-  /** No request holds the bytes read so far any more: the next read may overwrite them. */
-  release(): void {
-    if (this.#socket instanceof UpstreamSocket) this.#socket.release()
+  /** @returns false where these bytes, read next, are not of HTTP/1.0 or 1.1 */
+  accepts(bytes: Uint8Array): boolean {
+    return this.#statusLines.accepts(bytes)
   }
 
   /** Whether it carried an earlier exchange and no byte of this response: only then is a retry safe. */
@@ -128,15 +128,8 @@ export class UpstreamClient {
 }
 
 /** Always verifies TLS certificates: no setting disables it. */
-export function buildUpstreamConnector(settings: UpstreamSettings): buildConnector.connector {
-  const plain = plainConnector(settings.connectTimeoutMs)
-  const secure = buildConnector({
-    timeout: settings.connectTimeoutMs,
-    allowH2: false,
-    rejectUnauthorized: true,
-    ...readTls(settings.tls),
-  })
-  return (options, connected) => (options.protocol === 'https:' ? secure : plain)(options, connected)
+export function buildUpstreamConnector({ url, connectTimeoutMs, tls }: UpstreamSettings): SocketConnector {
+  return socketConnector(withoutBrackets(new URL(url).hostname), connectTimeoutMs, readTls(tls))
 }
 
 /** @throws if a file holds no usable certificate or key */
@@ -159,9 +152,10 @@ function trackingConnector(
   deps: ConnectDeps,
   connecting: Connecting,
 ): buildConnector.connector {
+  const accepts = (bytes: Uint8Array) => connection.accepts(bytes)
   return (options, callback) => {
     connecting.count += 1
-    connectToUpstream(deps, options, (error, socket, address) => {
+    connectToUpstream(deps, { ...options, accepts }, (error, socket, address) => {
       connecting.count -= 1
       connection.replace(socket, address, deps.nowMs())
       if (socket === null) callback(error ?? new Error('No connection'), null)

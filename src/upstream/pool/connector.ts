@@ -1,18 +1,16 @@
 import type { Socket } from 'node:net'
-import { type buildConnector, errors } from 'undici'
+import { errors } from 'undici'
 import { asError } from '../../observability/failure-log.ts'
 import type { Address } from './address-book.ts'
 import type { UpstreamAddresses } from './resolver.ts'
-
-/** undici's options for a connection. Host and port are replaced by those of an address. */
-export type ConnectOptions = Parameters<buildConnector.connector>[0]
+import type { ConnectOptions, SocketConnector } from './upstream-socket.ts'
 
 /** @param address server that the socket is connected to */
 export type Connected = (error: Error | null, socket: Socket | null, address: Address | null) => void
 
 export interface ConnectDeps {
   readonly addresses: UpstreamAddresses
-  readonly connector: buildConnector.connector
+  readonly connector: SocketConnector
   readonly connectTimeoutMs: number
   /** Monotonic, ms. */
   readonly nowMs: () => number

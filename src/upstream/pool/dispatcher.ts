@@ -1,4 +1,3 @@
-import type { buildConnector } from 'undici'
 import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
 import { Circuit } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
@@ -71,7 +70,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     })
     const connect: ConnectDeps = {
       addresses: this.#addresses,
-      connector: (...options: Parameters<buildConnector.connector>) => connector.value(...options),
+      connector: (options, connected) => connector.value(options, connected),
       connectTimeoutMs: settings.connectTimeoutMs,
       nowMs,
     }

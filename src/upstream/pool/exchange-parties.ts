@@ -31,10 +31,7 @@ export interface ExchangeHandler {
 
 /** Receives the body of a response. */
 export interface BodySink {
-  /**
-   * Receives the complete body, if it arrived in one piece; `end` follows at once.
-   * @param body valid until this returns: the next read overwrites it
-   */
+  /** The complete body, if it arrived in one piece; `end` follows at once. */
   writeAll?(body: Buffer): void
   /**
    * @param chunk stays valid

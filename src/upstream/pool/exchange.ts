@@ -13,7 +13,6 @@ import type {
   UpstreamResponse,
 } from './exchange-parties.ts'
 import { DiscardLimits, fieldLinesOf, isCompleteBody, isSoundHead } from './framing.ts'
-import { ownCopyOf } from './upstream-socket.ts'
 
 type Controller = Dispatcher.DispatchController
 
@@ -143,7 +142,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     this.#deadlines.progressed()
     if (this.#state.kind === 'streaming') this.#deliver(this.#state, chunk)
     else if (this.#discardLimits.exceededByDiscarded(chunk.length)) this.#abandon()
-    this.client?.connection.release()
   }
 
   onResponseEnd(): void {
@@ -176,7 +174,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     this.#state = discarding
     const sink = handler.onHead(this)
     if (sink !== null && this.#state === discarding) this.#state = { kind: 'streaming', sink, controller }
-    this.client?.connection.release() // The head's fields are strings by now.
   }
 
   #deliver(state: Extract<State, { kind: 'streaming' }>, chunk: Buffer): void {
@@ -185,8 +182,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
       sink.writeAll(chunk)
       return
     }
-    // A copy, because the sink may use it while more is read.
-    const next = sink.write(ownCopyOf(chunk))
+    const next = sink.write(chunk)
     if (next === 'pause') {
       this.#deadlines.setPaused(true)
       controller.pause()
@@ -232,7 +228,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   #end(broken: boolean): void {
     if (this.#state.kind === 'ended') return
     this.#state = ENDED
-    this.client?.connection.release()
     this.#owner.released(this, broken)
   }
 }

@@ -1,6 +1,3 @@
-import type { Socket } from 'node:net'
-import { UpstreamFailure } from '../failure.ts'
-
 const BEGINNING = [...Buffer.from('HTTP/1.')]
 const [ZERO, ONE, SPACE, CR, LF] = Buffer.from('01 \r\n')
 
@@ -50,16 +47,5 @@ export class StatusLineCheck {
     if (byte === LF && this.#lineIsEmpty) this.#position = 0
     else if (byte === LF) this.#lineIsEmpty = true
     else if (byte !== CR) this.#lineIsEmpty = false
-  }
-}
-
-/** Checks all bytes of a plain or TLS socket: undici takes them with `read()` only. */
-export function checkStatusLines(socket: Socket, check: StatusLineCheck): void {
-  const read = socket.read.bind(socket)
-  socket.read = (size?: number) => {
-    const bytes: Buffer | null = read(size)
-    if (bytes === null || check.accepts(bytes)) return bytes
-    socket.destroy(new UpstreamFailure('protocol'))
-    return null
   }
 }

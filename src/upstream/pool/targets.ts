@@ -1,5 +1,5 @@
 import type { UpstreamSettings } from './connection.ts'
-import type { UpstreamTarget } from './resolver.ts'
+import { type UpstreamTarget, withoutBrackets } from './resolver.ts'
 
 /** @returns the configured addresses, or the host and port of the URL if none are configured */
 export function upstreamTargetsOf({
@@ -13,9 +13,4 @@ export function upstreamTargetsOf({
     const colon = address.lastIndexOf(':')
     return { host: withoutBrackets(address.slice(0, colon)), port: Number(address.slice(colon + 1)) }
   })
-}
-
-/** IPv6 literals carry brackets in a URL (RFC 3986, section 3.2.2), but not in a socket address. */
-function withoutBrackets(host: string): string {
-  return host.replace(/^\[|\]$/g, '')
 }

@@ -1,27 +1,45 @@
-import { Socket } from 'node:net'
+import { connect, isIP, type Socket } from 'node:net'
+import { setDefaultHighWaterMark } from 'node:stream'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { type buildConnector, errors } from 'undici'
+import { UpstreamFailure } from '../failure.ts'
 
 /**
- * The most that one read takes. It bounds what is held for a client that reads nothing: this buffer, and a copy of the
- * piece of the body that the system did not take. Half of it makes long bodies dearer, twice as much does not make them
- * cheaper.
+ * The most that one read takes, and that waits to be parsed before reading stops. It bounds the memory held for a client
+ * that reads nothing: Node itself reads 64 KiB at a time, and lets 64 KiB wait.
  */
-export const READ_BYTES = 32 * 1024
+export const READ_BYTES = 16 * 1024
 
 /** A silent connection is asked by the system whether its other end is still there. */
 const PROBED_AFTER_MS = 60_000
 
-/** @returns what makes one plain TCP connection, or fails with its error or at the deadline */
-export function plainConnector(timeoutMs: number): buildConnector.connector {
-  return ({ hostname, port }, connected) => {
-    const socket = new UpstreamSocket()
+/** undici's options for a connection; its host and port are replaced by those of an address. */
+export interface ConnectOptions extends buildConnector.Options {
+  /** Sees all bytes as they arrive. @returns false where they are another protocol */
+  readonly accepts: (bytes: Uint8Array) => boolean
+}
+
+export type SocketConnector = (options: ConnectOptions, connected: buildConnector.Callback) => void
+
+/**
+ * @param name of the upstream, which its certificate must bear
+ * @returns what makes one connection, or fails with its error or at the deadline
+ */
+export function socketConnector(name: string, timeoutMs: number, tls: ConnectionOptions): SocketConnector {
+  // For all streams of the process: a plain socket has no option of its own for it.
+  setDefaultHighWaterMark(false, READ_BYTES)
+  const open = { http: openPlain, https: openSecure(isIP(name) === 0 ? { ...tls, servername: name } : tls) }
+  return (options, connected) => {
+    const isSecure = options.protocol === 'https:'
+    const socket = isSecure ? open.https(options) : open.http(options)
     const deadline = setTimeout(() => socket.destroy(new errors.ConnectTimeoutError()), timeoutMs)
     const failed = (error: Error) => {
       clearTimeout(deadline)
       connected(error, null)
     }
+    socket.setNoDelay().setKeepAlive(true, PROBED_AFTER_MS)
     socket.once('error', failed)
-    socket.connect(Number(port), hostname, () => {
+    socket.once(isSecure ? 'secureConnect' : 'connect', () => {
       clearTimeout(deadline)
       socket.off('error', failed)
       connected(null, socket)
@@ -29,80 +47,41 @@ export function plainConnector(timeoutMs: number): buildConnector.connector {
   }
 }
 
-/**
- * A connection that undici's parser reads in the very turn in which bytes arrive. Node's own makes a buffer of 64 KB for
- * each read, cuts it, and hands it over through the queue of a stream a tick later. Of a stream's reading side this has
- * what undici uses: `readable`, `read()` without a size, `unshift`, `end`; nothing is read from the system while
- * something waits to be taken.
- */
-export class UpstreamSocket extends Socket {
-  #buffer = Buffer.allocUnsafeSlow(READ_BYTES)
-  /** Read, and not yet taken. */
-  #waiting: Buffer | null = null
-  #stopped = false
-  /** Whether the parser takes nothing more for now. */
-  #parserPaused = false
-  /** Whether bytes read before may still be in use, so that the next ones are passed on as a copy. */
-  #copies = false
-  #released = false
+function openPlain(options: ConnectOptions): Socket {
+  const socket: Socket = connect(socketOptions(options, () => socket))
+  return socket
+}
 
-  constructor() {
-    super({
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: PROBED_AFTER_MS,
-      onread: { buffer: () => this.#buffer, callback: length => this.#arrived(length) },
+/** TLS is verified, always: there is no setting that says otherwise. */
+function openSecure(tls: ConnectionOptions): (options: ConnectOptions) => Socket {
+  let session: Buffer | undefined
+  return options => {
+    const socket: Socket = connectTls({
+      ...tls,
+      ...socketOptions(options, () => socket),
+      session,
+      rejectUnauthorized: true,
+      ALPNProtocols: ['http/1.1'],
     })
-  }
-
-  /**
-   * Declares that the bytes read so far are no longer in use: the next read may overwrite them. Without this call the next
-   * response is copied. A call too early is a security fault: the bytes may then be another client's response.
-   */
-  release(): void {
-    this.#released = true
-  }
-
-  override read(size?: number): Buffer | null {
-    const bytes = this.#waiting
-    if (size === 0) return bytes === null ? super.read(0) : null
-    this.#waiting = null
-    if (bytes === null && this.#stopped) this.#goOn()
-    return bytes
-  }
-
-  /**
-   * Takes back bytes that the parser does not accept yet, because its reader is slow. The parser also calls this without
-   * bytes: then the socket reads no further ahead.
-   */
-  override unshift(bytes: Buffer): void {
-    this.#parserPaused = true
-    if (bytes.length > 0) this.#waiting = bytes
-  }
-
-  #goOn(): void {
-    this.#stopped = false
-    this.#parserPaused = false
-    super.read(0)
-  }
-
-  /** @returns whether to go on reading */
-  #arrived(length: number): boolean {
-    const bytes = this.#buffer.subarray(0, length)
-    this.#waiting = this.#copies ? ownCopyOf(bytes) : bytes
-    this.#released = false
-    this.#parserPaused = false
-    this.emit('readable')
-    this.#stopped = this.#waiting !== null || this.#parserPaused
-    if (!this.#released && !this.#copies) this.#buffer = Buffer.allocUnsafeSlow(READ_BYTES)
-    this.#copies = !this.#released
-    return !this.#stopped
+    return socket.on('session', resumable => {
+      session = resumable
+    })
   }
 }
 
-/** With memory of its own: a part of Node's shared pool keeps all 64 KB of it. */
-export function ownCopyOf(bytes: Buffer): Buffer {
-  const copy = Buffer.allocUnsafeSlow(bytes.length)
-  bytes.copy(copy)
-  return copy
+/** Each read is copied to memory of its own: what is held of a response is neither overwritten nor more than was read. */
+function socketOptions({ hostname, port, accepts }: ConnectOptions, socket: () => Socket) {
+  const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
+  const callback = (length: number) => {
+    const bytes = Buffer.allocUnsafeSlow(length)
+    buffer.copy(bytes)
+    if (accepts(bytes)) return socket().push(bytes)
+    socket().destroy(new UpstreamFailure('protocol'))
+    return false
+  }
+  return {
+    host: hostname,
+    port: Number(port),
+    onread: { buffer, callback },
+  }
 }

@@ -42,10 +42,11 @@ export class BufferingSink implements BodySink {
     next.fail(failure)
   }
 
-  /** A single chunk need not be copied: the exchange has copied it. */
+  /** Copied: a chunk keeps the whole read alive, with the head, which the memory limit does not count. */
   #takeBody(): Buffer {
-    const [first, ...others] = this.#chunks
-    const body = first !== undefined && others.length === 0 ? first : Buffer.concat(this.#chunks)
+    const body = Buffer.allocUnsafeSlow(this.#length)
+    let at = 0
+    for (const chunk of this.#chunks) at += chunk.copy(body, at)
     this.#chunks = []
     return body
   }

@@ -1,4 +1,4 @@
-// The bare Node proxy: http-proxy-3 with a keep-alive agent, and nothing else.
+// A bare Node proxy: http-proxy-3 with a keep-alive agent.
 import http from 'node:http'
 import { createProxyServer } from 'http-proxy-3'
 

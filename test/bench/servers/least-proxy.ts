@@ -1,4 +1,4 @@
-// What a Node proxy cannot be below: node:http and undici's dispatch, no framework, no auth, no log, every header passed.
+// Lower bound of a Node proxy: node:http and undici's dispatch; no framework, auth or log, all headers pass.
 import http from 'node:http'
 import { type Dispatcher, Pool } from 'undici'
 

@@ -1,5 +1,5 @@
-// The floor of a start: a bare Node server beside the packages that a gateway is made of, none of which it uses. Plain
-// JavaScript, so that nothing has to be stripped.
+// Lower bound of a start: a bare Node server that loads the packages of a gateway without using them. Plain JavaScript,
+// so that no types have to be stripped.
 import http from 'node:http'
 import 'fastify'
 import '@fastify/reply-from'

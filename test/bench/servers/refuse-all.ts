@@ -1,4 +1,4 @@
-// The floor: a bare Node server that answers 401 to everything, with headers and a body such as ours.
+// Lower bound of a rejection: a bare Node server that returns 401 with headers and body similar to the gateway's.
 import http from 'node:http'
 
 const [port] = process.argv.slice(2)

@@ -1,4 +1,4 @@
-// Bare @fastify/reply-from in a Fastify without a logger: no auth, every header passes.
+// Bare @fastify/reply-from in Fastify without a logger: no auth, all headers pass.
 import replyFrom from '@fastify/reply-from'
 import Fastify from 'fastify'
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { errorTable, scopeMissingResponse } from '../../../src/control/console/pages/error-responses.ts'
+import { denyScope } from '../../../src/domain/authorize.ts'
 import { DENIAL_REASONS, denied } from '../../../src/domain/denial.ts'
 import { errorResponseOf } from '../../../src/gateway/denial-response.ts'
 import { startSignIn } from '../../support/signed-in.ts'
@@ -18,7 +19,7 @@ test('the reference lists every error that a gateway answers, with its text', ()
 })
 
 test('the answer to a key without the scope is that of the gateway, with the name of the scope', () => {
-  const { status, headers, body } = errorResponseOf(denied('scope_missing', { scope: 'files:read' }))
+  const { status, headers, body } = errorResponseOf(denyScope('files:read'))
   const shown = scopeMissingResponse('files:read')
   expect(shown).toContain(`HTTP/1.1 ${status} `)
   expect(shown).toContain(`WWW-Authenticate: ${headers['www-authenticate']}\n`)

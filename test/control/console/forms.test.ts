@@ -20,7 +20,7 @@ const problemsOf = (change: object) => {
   return checked.ok ? {} : Object.fromEntries(checked.problems)
 }
 
-describe('a form that asks for a key', () => {
+describe('the form for issuing a key', () => {
   it('starts with 90 days and nothing else selected', () => {
     expect(startIssueForm({})).toEqual({ name: '', scopes: [], expiry: '90', date: '' })
   })
@@ -56,7 +56,7 @@ describe('a form that asks for a key', () => {
     ['a name that is too long', { name: 'n'.repeat(101) }, ['name']],
     ['a name in two lines', { name: 'a\nb' }, ['name']],
     ['no scope', { scopes: undefined }, ['scopes']],
-    ['a scope that nobody knows', { scopes: ['files:read', 'files:write'] }, ['scopes']],
+    ['an unknown scope', { scopes: ['files:read', 'files:write'] }, ['scopes']],
     ['an expiry that is not offered', { expiry: '5000' }, ['expiry']],
     ['a date that is missing', { expiry: 'date' }, ['date']],
     ['today', { expiry: 'date', date: '2026-11-21' }, ['date']],

@@ -22,7 +22,7 @@ describe('a name', () => {
     ['turns the direction of text', '\u202egnp.exe', 'U+202E'],
     ['has no width', 'build\u200bserver', 'U+200B'],
     ['joins what is no picture', 'a\u200db', 'U+200D'],
-    ['is a letter that nobody sees', '\u3164', 'U+3164'],
+    ['is an invisible letter', '\u3164', 'U+3164'],
     ['is a tag of another plane', 'a\u{e0041}', 'U+E0041'],
     ['is a soft hyphen', 'a\u00adb', 'U+00AD'],
   ])('shows the code point of a character that %s', (_, name, code) => {

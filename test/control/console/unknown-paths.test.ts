@@ -17,7 +17,7 @@ test('a browser gets a page for an unknown path, signed in or not, with the head
   }
 })
 
-test('a program gets JSON, and below /admin/v1 everybody does', async () => {
+test('a program gets JSON, and below /admin/v1 browsers do too', async () => {
   const { browser } = await startSignIn()
   for (const path of PATHS) {
     const { status, text } = await browser().ask('GET', path, { accept: '*/*' })

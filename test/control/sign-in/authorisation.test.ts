@@ -4,7 +4,7 @@ import { type ApiAnswer, type SignedIn, startSignIn } from '../../support/signed
 
 const request = { name: 'build server', scopes: ['workspace:read'] }
 const UNKNOWN_KEY = 'key_01ARZ3NDEKTSV4RRFFQ69G5FAV'
-const UNKNOWN_WORKSPACE = 'ws_nobody_has'
+const UNKNOWN_WORKSPACE = 'ws_unknown'
 
 let world: Awaited<ReturnType<typeof startSignIn>>
 let ada: SignedIn
@@ -19,7 +19,7 @@ beforeEach(async () => {
   foreignKey = (await world.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)).body.key.id
 })
 
-/** Whatever a client could tell two answers by, the request's own id and the moment aside. */
+/** Everything in which two responses may differ for a client, except for request id and date. */
 const seen = ({ status, text, headers }: ApiAnswer) => {
   const { 'x-request-id': _, date: __, ...rest } = headers
   return { status, text, headers: rest }
@@ -42,8 +42,8 @@ test('every change is audited under the person’s id, not their display name', 
   await ada.call('POST', `/keys/${body.key.id}/revoke`)
   expect(body.key.createdBy).toBe('person:ada')
   const { body: trail } = await ada.call('GET', '/workspaces/ws_1/audit')
-  const told = trail.entries.map(({ action, actor, detail }) => [action, actor, detail['by']])
-  expect(told).toEqual([
+  const audited = trail.entries.map(({ action, actor, detail }) => [action, actor, detail['by']])
+  expect(audited).toEqual([
     ['key.revoked', 'person:ada', 'Ada Lovelace'],
     ['key.rotated', 'person:ada', 'Ada Lovelace'],
     ['key.issued', 'person:ada', 'Ada Lovelace'],
@@ -97,7 +97,7 @@ describe('resources of another workspace do not exist for a person', () => {
 })
 
 test('a person sees all of their workspaces, and nothing without any', async () => {
-  const both = await world.signedIn({ sub: 'b', workspaces: 'ws_1 ws_2' })
+  const both = await world.signedIn({ sub: 'b', workspaces: ['ws_1', 'ws_2'] })
   expect((await both.call('GET', `/keys/${foreignKey}`)).status).toBe(200)
   expect((await both.call('GET', '/workspaces/ws_1/keys')).status).toBe(200)
   const none = await world.signedIn({ sub: 'c' })

@@ -4,7 +4,7 @@ import { type RunningConsole, startConsole } from '../../support/console.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { CONSOLE, type SignedIn, signIn, startProvider, trusting } from '../../support/signed-in.ts'
 
-/** Whatever the console serves, now and later: a route that is added is asked here by itself. */
+/** Every route of the console; new routes are included automatically. */
 interface Route {
   readonly method: 'GET' | 'POST'
   readonly url: string
@@ -50,7 +50,7 @@ async function ask(
   return browser.ask('POST', path, headers, JSON.stringify(url.endsWith('/keys') ? request : {}))
 }
 
-/** Whatever a client could tell two answers by; what differs with every answer is left out. */
+/** Everything in which two responses may differ for a client, except for what differs in every response. */
 function seen({ status, text, headers }: Visit, ...names: readonly string[]) {
   const { 'x-request-id': _, date: __, 'content-length': ___, ...rest } = headers
   const plain = names.reduce((sum, name) => sum.replaceAll(name, '…'), text + JSON.stringify(rest))

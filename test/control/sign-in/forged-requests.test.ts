@@ -85,7 +85,7 @@ test('the CSRF token in a form field is accepted', async () => {
 
 describe('a foreign host name that resolves to this address', () => {
   test.each(['evil.example', 'console.test.evil.example', 'console.test:8443', '127.0.0.1:8081', ''])(
-    'Host: %s is told where the console is, and nothing else',
+    'Host: %s gets the address of the console, and nothing else',
     async host => {
       for (const path of ['/', '/sign-in', '/sign-in/start', `/admin/v1${KEYS}`]) {
         const { status, text, headers } = await ada.browser.ask('GET', path, { host })

@@ -2,14 +2,18 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Database } from '../../../src/control/registry/database/database.ts'
 import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
+import { createIds } from '../../../src/control/registry/operations/ids.ts'
 import type { Person } from '../../../src/control/sign-in/person.ts'
 import { createSessions, isLive, type Sessions } from '../../../src/control/sign-in/sessions.ts'
+import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 
 const limits = { idleSeconds: 600, absoluteSeconds: 3600, maxPerPerson: 3 }
 const SECOND_MS = 1000
+const FROM = { address: '192.0.2.1', requestId: 'r1' }
+const CALLER = { ...FROM, actor: 'person:root', name: 'Root' }
 const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
 const bob: Person = { ...ada, subject: 'bob' }
 
@@ -29,19 +33,26 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
       clock = new ManualClock()
       database = await openDatabase((await server?.database()) ?? 'sqlite::memory:')
       onTestFinished(() => database.close())
-      sessions = createSessions({ database, clock, randomBytes, limits })
+      sessions = createSessions({
+        database,
+        clock,
+        randomBytes,
+        newAuditId: createIds('audit', randomBytes),
+        metrics: createMetrics(),
+        limits,
+      })
     })
     const rows = () => database.reader.selectFrom('sessions').selectAll().execute()
 
     test('hold the person and a CSRF secret of their own', async () => {
-      const [first, second] = [await sessions.start(ada), await sessions.start(ada)]
+      const [first, second] = [await sessions.start(ada, FROM), await sessions.start(ada, FROM)]
       const found = await sessions.find(first)
       expect(found?.person).toEqual(ada)
       expect(found?.csrfSecret).not.toBe((await sessions.find(second))?.csrfSecret)
     })
 
     test('cannot be taken over by a reader of the database', async () => {
-      const id = await sessions.start(ada)
+      const id = await sessions.start(ada, FROM)
       expect(id).toMatch(/^[\w-]{43}$/)
       expect(JSON.stringify(await rows())).not.toContain(id)
       const [row] = await rows()
@@ -49,12 +60,12 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
     })
 
     test.each(['', 'x', 'A'.repeat(43), "' or 1=1 --", '%'])('are not found by %j', async id => {
-      await sessions.start(ada)
+      await sessions.start(ada, FROM)
       expect(await sessions.find(id)).toBeNull()
     })
 
     test('end after the idle limit, not before', async () => {
-      const id = await sessions.start(ada)
+      const id = await sessions.start(ada, FROM)
       clock.advance(limits.idleSeconds * SECOND_MS - 1)
       expect(await sessions.find(id)).not.toBeNull()
       clock.advance(limits.idleSeconds * SECOND_MS)
@@ -62,7 +73,7 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
     })
 
     test('continue while active, and end at the absolute limit', async () => {
-      const id = await sessions.start(ada)
+      const id = await sessions.start(ada, FROM)
       const step = (limits.idleSeconds * SECOND_MS) / 2
       for (let ms = step; ms < limits.absoluteSeconds * SECOND_MS; ms += step) {
         clock.advance(step)
@@ -73,7 +84,7 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
     })
 
     test('are not written on every request', async () => {
-      const id = await sessions.start(ada)
+      const id = await sessions.start(ada, FROM)
       const [before] = await rows()
       clock.advance(5 * SECOND_MS)
       await sessions.find(id)
@@ -82,30 +93,30 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
 
     test('can be ended one by one or all of a person, and no others', async () => {
       const [first, second, third] = [
-        await sessions.start(ada),
-        await sessions.start(ada),
-        await sessions.start(ada),
+        await sessions.start(ada, FROM),
+        await sessions.start(ada, FROM),
+        await sessions.start(ada, FROM),
       ]
-      const bobs = await sessions.start(bob)
-      await sessions.end(first)
+      const bobs = await sessions.start(bob, FROM)
+      await sessions.end(first, FROM)
       expect(await sessions.find(first)).toBeNull()
       expect(await sessions.find(second)).not.toBeNull()
-      await sessions.endAll(ada)
+      await sessions.endAll(ada, CALLER)
       expect([await sessions.find(second), await sessions.find(third)]).toEqual([null, null])
       expect((await sessions.find(bobs))?.person.subject).toBe('bob')
     })
 
     test('stay ended although a request was in progress', async () => {
-      const id = await sessions.start(ada)
+      const id = await sessions.start(ada, FROM)
       clock.advance((limits.idleSeconds * SECOND_MS) / 2)
-      await Promise.all([sessions.find(id), sessions.end(id), sessions.find(id)])
+      await Promise.all([sessions.find(id), sessions.end(id, FROM), sessions.find(id)])
       expect(await rows()).toEqual([])
     })
 
     test('are limited per person; the oldest ends', async () => {
       const ids: string[] = []
       for (let count = 0; count < 5; count++) {
-        ids.push(await sessions.start(ada))
+        ids.push(await sessions.start(ada, FROM))
         clock.advance(SECOND_MS)
       }
       const found = await Promise.all(ids.map(id => sessions.find(id)))
@@ -114,9 +125,9 @@ describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
     })
 
     test('are deleted once they are over, and those that are not stay', async () => {
-      const idle = await sessions.start(ada)
+      const idle = await sessions.start(ada, FROM)
       clock.advance(limits.idleSeconds * SECOND_MS - SECOND_MS)
-      const fresh = await sessions.start(bob)
+      const fresh = await sessions.start(bob, FROM)
       clock.advance(SECOND_MS)
       await sessions.purge()
       expect((await rows()).map(row => row.subject)).toEqual(['bob'])

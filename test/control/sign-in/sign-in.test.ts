@@ -18,7 +18,7 @@ import {
 
 type World = Awaited<ReturnType<typeof startSignIn>>
 const ATTEMPT_COOKIE = '__Host-postern-sign-in'
-/** Below it whoever signed in begins. */
+/** Start page of a signed-in user. */
 const HOME = `${CONSOLE}/workspaces`
 const MINUTE_MS = 60_000
 
@@ -30,8 +30,8 @@ async function comeBack(browser: BrowserDouble): Promise<URL> {
 
 const outcomes = (metrics: World['metrics'], outcome: string) => metricValue(metrics.logins, { outcome })
 
-/** Nobody was signed in, they are told why in words of ours, and it was counted so. */
-async function expectNobody(
+/** No session began, the page gives the reason in the console's own words, and the metric counts it. */
+async function expectSignInFailed(
   world: World,
   browser: BrowserDouble,
   path: string,
@@ -94,7 +94,7 @@ describe('signing in', () => {
 
   test.each<[string, string, object]>([
     ['a list', 'workspaces', { workspaces: ['ws_1', 'ws_2'] }],
-    ['a text parted by spaces', 'workspaces', { workspaces: 'ws_1 ws_2' }],
+    ['the text of one', 'workspaces', { workspaces: 'ws_1' }],
     ['within another', 'resource_access.postern', { resource_access: { postern: ['ws_1'] } }],
     ['an address', 'https://postern.example/workspaces', { 'https://postern.example/workspaces': ['ws_1'] }],
   ])('accepts the workspaces claim as %s', async (_, workspacesClaim, claims) => {
@@ -139,7 +139,7 @@ describe('sign-in fails', () => {
   test('if the person denies access at the provider', async () => {
     const world = await startSignIn()
     world.provider.denies = true
-    await expectNobody(world, world.browser(), START, 403, 'denied')
+    await expectSignInFailed(world, world.browser(), START, 403, 'denied')
   })
 
   const nowSeconds = () => Math.floor(Date.now() / 1000)
@@ -156,18 +156,18 @@ describe('sign-in fails', () => {
     ['without an end', ({ claims }) => delete claims['exp']],
     ['that begins in a minute', ({ claims }) => (claims['nbf'] = nowSeconds() + 60)],
     ['that is not signed', ({ header }) => (header['alg'] = 'none')],
-    ['of nobody', ({ claims }) => delete claims['sub']],
-    ['of somebody whose name is no text', ({ claims }) => (claims['sub'] = 7)],
+    ['without a subject', ({ claims }) => delete claims['sub']],
+    ['whose subject is no text', ({ claims }) => (claims['sub'] = 7)],
   ])('with an id token %s', async (_, tamper) => {
     const world = await startSignIn()
     world.provider.tamper = token => void tamper(token)
-    await expectNobody(world, world.browser(), START, 400, 'invalid')
+    await expectSignInFailed(world, world.browser(), START, 400, 'invalid')
   })
 
   test('with an id token signed by another key', async () => {
     const world = await startSignIn()
     world.provider.signsWithOtherKey = true
-    await expectNobody(world, world.browser(), START, 400, 'invalid')
+    await expectSignInFailed(world, world.browser(), START, 400, 'invalid')
   })
 
   test('but not if clocks differ by a few seconds', async () => {
@@ -184,7 +184,7 @@ describe('sign-in fails', () => {
     const ada = world.browser()
     const back = await comeBack(ada)
     back.searchParams.set('state', 'A'.repeat(43))
-    await expectNobody(world, ada, back.href, 400, 'invalid')
+    await expectSignInFailed(world, ada, back.href, 400, 'invalid')
   })
 
   test('with a response from another provider', async () => {
@@ -193,16 +193,16 @@ describe('sign-in fails', () => {
     const back = await comeBack(ada)
     expect(back.searchParams.get('iss')).toBe(world.provider.issuer)
     back.searchParams.set('iss', 'https://evil.example')
-    await expectNobody(world, ada, back.href, 400, 'invalid')
+    await expectSignInFailed(world, ada, back.href, 400, 'invalid')
   })
 
   test('with the callback URL of another browser: following a link cannot sign a person in', async () => {
     const world = await startSignIn()
     const mallorys = await comeBack(world.browser())
-    await expectNobody(world, world.browser(), mallorys.href, 400, 'invalid')
+    await expectSignInFailed(world, world.browser(), mallorys.href, 400, 'invalid')
     const busy = world.browser()
     await comeBack(busy)
-    await expectNobody(world, busy, mallorys.href, 400, 'invalid')
+    await expectSignInFailed(world, busy, mallorys.href, 400, 'invalid')
   })
 
   test('with a stolen code: it requires the verifier of the browser that started', async () => {
@@ -211,7 +211,7 @@ describe('sign-in fails', () => {
     const mallory = world.browser()
     const own = await comeBack(mallory)
     own.searchParams.set('code', stolen.searchParams.get('code') ?? '')
-    await expectNobody(world, mallory, own.href, 400, 'invalid')
+    await expectSignInFailed(world, mallory, own.href, 400, 'invalid')
   })
 
   test('with a code that was already used', async () => {
@@ -223,7 +223,7 @@ describe('sign-in fails', () => {
     expect(ada.cookie(ATTEMPT_COOKIE)).toBeUndefined()
     const copy = world.browser()
     copy.setCookie(ATTEMPT_COOKIE, attempt)
-    await expectNobody(world, copy, back.href, 400, 'invalid')
+    await expectSignInFailed(world, copy, back.href, 400, 'invalid')
   })
 
   test('with an expired code', async () => {
@@ -232,7 +232,7 @@ describe('sign-in fails', () => {
     const back = await comeBack(ada)
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * MINUTE_MS })
     try {
-      await expectNobody(world, ada, back.href, 400, 'invalid')
+      await expectSignInFailed(world, ada, back.href, 400, 'invalid')
     } finally {
       vi.useRealTimers()
     }
@@ -244,7 +244,7 @@ describe('sign-in fails', () => {
     const ada = world.browser()
     const back = await comeBack(ada)
     clock.advance(10 * MINUTE_MS)
-    await expectNobody(world, ada, back.href, 400, 'invalid')
+    await expectSignInFailed(world, ada, back.href, 400, 'invalid')
     expect(world.provider.requests).not.toContain('POST /token')
   })
 
@@ -258,7 +258,7 @@ describe('sign-in fails', () => {
     const world = await startSignIn()
     const browser = world.browser()
     browser.setCookie(ATTEMPT_COOKIE, cookie)
-    await expectNobody(world, browser, '/sign-in/callback?code=x&state=y', 400, 'invalid')
+    await expectSignInFailed(world, browser, '/sign-in/callback?code=x&state=y', 400, 'invalid')
   })
 })
 
@@ -269,7 +269,7 @@ describe('a provider that fails', () => {
     const running = await startConsole(trusting(provider))
     const world = { ...running, provider } as World
     const ada = new BrowserDouble(CONSOLE, running.app)
-    await expectNobody(world, ada, START, 502, 'unavailable')
+    await expectSignInFailed(world, ada, START, 502, 'unavailable')
     provider.answer = null
     expect((await ada.visit(START)).url).toContain(HOME)
   })
@@ -277,7 +277,7 @@ describe('a provider that fails', () => {
   test('that is unreachable is reported on the sign-in page', async () => {
     const world = await startSignIn()
     await world.provider.stop()
-    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
     expect(JSON.stringify(world.log)).toMatch(/provider metadata unavailable: .*ECONNREFUSED/)
   })
 
@@ -285,7 +285,7 @@ describe('a provider that fails', () => {
     const world = await startSignIn({ signIn: { oidc: { timeoutMs: 100 } } })
     const held = Promise.withResolvers<void>()
     world.provider.hold = held.promise
-    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
     held.resolve()
   })
 
@@ -307,7 +307,7 @@ describe('a provider that fails', () => {
   ])('%s is no provider', async (_, answer) => {
     const world = await startSignIn()
     world.provider.answer = answer
-    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
   })
 
   test('that fails at the token request is not reported as an invalid sign-in', async () => {
@@ -316,7 +316,7 @@ describe('a provider that fails', () => {
     const back = await comeBack(ada)
     world.provider.answer = (request, response) =>
       request.url === '/token' && void response.writeHead(500).end() === undefined
-    await expectNobody(world, ada, back.href, 502, 'unavailable')
+    await expectSignInFailed(world, ada, back.href, 502, 'unavailable')
   })
 
   test('that does not respond to the token request times out', async () => {
@@ -325,13 +325,13 @@ describe('a provider that fails', () => {
     const back = await comeBack(ada)
     const held = Promise.withResolvers<void>()
     world.provider.hold = held.promise
-    await expectNobody(world, ada, back.href, 502, 'unavailable')
+    await expectSignInFailed(world, ada, back.href, 502, 'unavailable')
     held.resolve()
   })
 
   test('that rejects the console’s secret is reported as unavailable, not as an invalid sign-in', async () => {
     const world = await startSignIn({ signIn: { oidc: { clientSecret: 'another one' } } })
-    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
     expect(JSON.stringify(world.log)).toContain('the provider rejected console.oidc.clientId with its secret')
   })
 
@@ -342,7 +342,7 @@ describe('a provider that fails', () => {
       signIn: { oidc: { clientSecret: 'another one' } },
       parts: { onReload },
     })
-    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
     const next = consoleConfig(trusting(world.provider))
     for (const commit of prepared.map(prepare => prepare(next))) commit()
     await world.signedIn({ sub: 'ada', workspaces: ['ws_1'] })
@@ -392,7 +392,7 @@ describe('over TLS', () => {
       provider: { tls: tls() },
       signIn: { oidc: oidc() },
     })
-    await expectNobody(world, world.browser(), START, 502, 'unavailable')
+    await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
     expect(world.provider.requests).toEqual([])
   })
 })

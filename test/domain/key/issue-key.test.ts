@@ -17,7 +17,7 @@ const plan = (change: Partial<IssueRequest>) => planIssue({ ...request, ...chang
 const at = (ms: number) => new Date(NOW_MS + ms).toISOString()
 
 describe('a new key', () => {
-  test('is active, of version 1, and lives 90 days unless something else is asked for', () => {
+  test('is active, has version 1, and expires after 90 days by default', () => {
     expect(plan({ scopes: ['workspace:read', 'files:read', 'workspace:read'] })).toEqual({
       ok: true,
       value: {
@@ -58,16 +58,16 @@ describe('a new key', () => {
     ['an empty name', { name: '' }, 'name'],
     ['a name of 101 characters', { name: 'n'.repeat(101) }, 'name'],
     ['a line break in the name', { name: 'a\nb' }, 'name'],
-    ['half a character in the name', { name: 'a\ud800' }, 'name'],
+    ['an unpaired surrogate in the name', { name: 'a\ud800' }, 'name'],
     ['a description of 501 characters', { description: 'd'.repeat(501) }, 'description'],
     ['a line break in the description', { description: 'a\nb' }, 'description'],
     ['a key in the description', { description: `see wsk_${'0Az'.repeat(18)}` }, 'description'],
-    ['a network that is none', { allowedCidrs: ['10.0.0.0/33'] }, 'allowedCidrs'],
+    ['an invalid network', { allowedCidrs: ['10.0.0.0/33'] }, 'allowedCidrs'],
     ['33 networks', { allowedCidrs: Array(33).fill('10.0.0.1') }, 'allowedCidrs'],
     ['no scope', { scopes: [] }, 'scopes'],
-    ['a scope nobody configured', { scopes: ['files:read', 'files:write'] }, 'scopes'],
-    ['a scope in other case', { scopes: ['Files:read'] }, 'scopes'],
-    ['a scope named like a member of every object', { scopes: ['constructor'] }, 'scopes'],
+    ['an unknown scope', { scopes: ['files:read', 'files:write'] }, 'scopes'],
+    ['a scope in another case', { scopes: ['Files:read'] }, 'scopes'],
+    ['a scope named like an inherited property', { scopes: ['constructor'] }, 'scopes'],
     ['both expiries', { expiresInDays: 1, expiresAt: at(DAY_MS) }, 'expiresAt'],
     ['just under a minute', { expiresInDays: 59.999 / 86_400 }, 'expiresInDays'],
     ['over 366 days', { expiresInDays: 366.0001 }, 'expiresInDays'],
@@ -77,11 +77,11 @@ describe('a new key', () => {
     ['an instant in the past', { expiresAt: at(-1) }, 'expiresAt'],
     ['an instant 59 seconds away', { expiresAt: at(59_999) }, 'expiresAt'],
     ['an instant over 366 days away', { expiresAt: at(366 * DAY_MS + 1) }, 'expiresAt'],
-    ['a day that no month has', { expiresAt: '2027-02-30T09:00:00Z' }, 'expiresAt'],
+    ['a day that does not exist', { expiresAt: '2027-02-30T09:00:00Z' }, 'expiresAt'],
     ['an instant without an offset', { expiresAt: '2026-12-01T09:00:00' }, 'expiresAt'],
     ['a date alone', { expiresAt: '2026-12-01' }, 'expiresAt'],
     ['words', { expiresAt: 'tomorrow' }, 'expiresAt'],
-  ])('is refused with %s, by the name of the field', (_, change, field) => {
+  ])('is rejected with %s, naming the field', (_, change, field) => {
     expect(plan(change)).toMatchObject({ ok: false, field })
   })
 
@@ -98,7 +98,7 @@ describe('a new key', () => {
   })
 })
 
-test('a name with a key in it is refused: names stand in the audit trail, in webhooks and on pages', () => {
+test('a name that contains a key is rejected: audit trail, webhooks and pages show names', () => {
   const key = `wsk_${'0Az'.repeat(18)}`
   for (const name of [key, `build ${key}`, `${key}1`]) {
     expect(plan({ name })).toEqual({ ok: false, field: 'name', expected: 'a name without an API key in it' })

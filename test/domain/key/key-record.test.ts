@@ -59,7 +59,7 @@ describe('a scope', () => {
     expect(isScope(scope)).toBe(false)
   })
 
-  it('has one form in a list: sorted, each once', () => {
+  it('list is normalised: sorted, without duplicates', () => {
     expect(normalizeScopes(['b', 'a', 'b'])).toEqual(['a', 'b'])
   })
 })

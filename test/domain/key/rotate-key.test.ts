@@ -7,7 +7,7 @@ import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 const context = { id: 'key_next', hint: 'wsk_…next', createdBy: 'ada', nowMs: NOW_MS }
 const DAY_MS = 86_400_000
 
-test('a successor may do what the key may, and lives for 90 days of its own', () => {
+test('the new key has the same workspace, name, description, scopes and networks, and expires after 90 days', () => {
   const chosen = { description: 'nightly', allowedCidrs: ['192.0.2.0/24'] }
   const { record } = someKey({
     expiresAtMs: NOW_MS + DAY_MS,
@@ -37,21 +37,24 @@ test('a successor may do what the key may, and lives for 90 days of its own', ()
   })
 })
 
-test.each([0, 0.0004])('an overlap of %d seconds, which is none, revokes the old key', overlapSeconds => {
-  const { record } = someKey({ version: 3 })
-  const planned = planRotation(record, { overlapSeconds }, context)
-  const ended = { revokedAtMs: NOW_MS, expiresAtMs: NOW_MS, replacedBy: 'key_next', version: 4 }
-  expect(planned).toMatchObject({ rotation: { replaced: { ...record, ...ended } } })
-})
+test.each([0, 0.0004])(
+  'an overlap of %d seconds, which rounds to 0 ms, revokes the old key',
+  overlapSeconds => {
+    const { record } = someKey({ version: 3 })
+    const planned = planRotation(record, { overlapSeconds }, context)
+    const ended = { revokedAtMs: NOW_MS, expiresAtMs: NOW_MS, replacedBy: 'key_next', version: 4 }
+    expect(planned).toMatchObject({ rotation: { replaced: { ...record, ...ended } } })
+  },
+)
 
-test('whatever the overlap, the old key ends with it or by itself, whichever comes first', () => {
+test('the old key expires when the overlap ends, or at its own expiry if that is earlier', () => {
   const overlaps = fc.double({ min: 0, max: MAX_OVERLAP_SECONDS, noNaN: true })
   const lives = fc.integer({ min: 1, max: 366 * DAY_MS })
   fc.assert(
     fc.property(overlaps, lives, (overlapSeconds, lifeMs) => {
       const { record } = someKey({ expiresAtMs: NOW_MS + lifeMs })
       const planned = planRotation(record, { overlapSeconds }, context)
-      if (planned.kind !== 'planned') throw new Error('It was refused')
+      if (planned.kind !== 'planned') throw new Error('The rotation was rejected')
       const { replaced } = planned.rotation
       expect(replaced.expiresAtMs).toBe(
         Math.min(record.expiresAtMs, NOW_MS + Math.round(overlapSeconds * 1000)),
@@ -73,7 +76,7 @@ test.each([
 })
 
 test.each([-1, MAX_OVERLAP_SECONDS + 1, Number.NaN, Number.POSITIVE_INFINITY])(
-  'an overlap of %d seconds is refused, whatever the state of the key',
+  'an overlap of %d seconds is rejected, in every state of the key',
   overlapSeconds => {
     const planned = planRotation(revoked(someKey()).record, { overlapSeconds }, context)
     expect(planned).toMatchObject({ kind: 'invalid', field: 'overlapSeconds' })

@@ -20,7 +20,7 @@ const KEY = mintSecret('wsk_', Buffer.alloc(32, 7), SIGNING_KEY).reveal()
 
 const random32 = fc.uint8Array({ minLength: 32, maxLength: 32 })
 
-/** Written anew from the contract, in the plainest way. */
+/** An independent implementation of the contract. */
 function contractMac(body: string, secret: Uint8Array): string {
   let value = createHmac('sha256', secret).update(body).digest().readBigUInt64BE()
   let text = ''
@@ -40,7 +40,7 @@ describe('a new key', () => {
     )
   })
 
-  it('holds all 256 random bits: the characters after the prefix are the number, and lose none of it', () => {
+  it('contains all 256 random bits: the 43 characters encode the whole number', () => {
     fc.assert(
       fc.property(random32, random => {
         const digits = mintSecret('wsk_', random, SIGNING_KEY).reveal().slice(4, 47)
@@ -50,7 +50,7 @@ describe('a new key', () => {
     )
   })
 
-  it('ends in the first 64 bits of HMAC-SHA-256 over all that precedes', () => {
+  it('ends with the first 64 bits of HMAC-SHA-256 over everything before', () => {
     fc.assert(
       fc.property(random32, random32, (random, secret) => {
         const key = mintSecret('wsk_', random, importSigningSecret(secret)).reveal()
@@ -59,7 +59,7 @@ describe('a new key', () => {
     )
   })
 
-  it('is made of 32 random bytes and of no fewer', () => {
+  it('requires exactly 32 random bytes', () => {
     expect(() => mintSecret('wsk_', Buffer.alloc(31), SIGNING_KEY)).toThrow(RangeError)
     expect(() => mintSecret('wsk_', Buffer.alloc(33), SIGNING_KEY)).toThrow(RangeError)
   })
@@ -68,12 +68,12 @@ describe('a new key', () => {
     const counts = new Map<string, number>()
     const minted = 400
     for (let count = 0; count < minted; count++) {
-      // The first character holds less than a whole digit's worth of bits.
+      // The first character encodes less than a whole digit.
       const random = mintSecret('wsk_', randomBytes(32), SIGNING_KEY).reveal().slice(5, 47)
       for (const character of random) counts.set(character, (counts.get(character) ?? 0) + 1)
     }
     const mean = (minted * 42) / 62
-    // Seven standard deviations: chance does not reach that, a missing or doubled character is far beyond.
+    // Seven standard deviations: random variation stays below, a missing or doubled character exceeds it by far.
     const bound = 7 * Math.sqrt(mean)
     for (const character of BASE62) {
       expect(Math.abs((counts.get(character) ?? 0) - mean), character).toBeLessThan(bound)
@@ -82,7 +82,7 @@ describe('a new key', () => {
 })
 
 describe('a presented key', () => {
-  it('is accepted as it was issued', () => {
+  it('is accepted exactly as issued', () => {
     fc.assert(
       fc.property(random32, random => {
         expect(isWellFormedKey(mintSecret('wsk_', random, SIGNING_KEY).reveal(), FORMAT)).toBe(true)
@@ -90,7 +90,7 @@ describe('a presented key', () => {
     )
   })
 
-  it('is refused once any one character of it is changed, left out or added', () => {
+  it('is rejected if any one character is changed, removed or added', () => {
     const character = fc.oneof(
       fc.constantFrom(...BASE62, '-', '_', ' ', '\0', '\n', 'İ', 'К', 'Ａ'),
       fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 1 }),
@@ -111,7 +111,7 @@ describe('a presented key', () => {
     )
   })
 
-  it('is refused where two of its characters have changed places', () => {
+  it('is rejected if two of its characters are swapped', () => {
     fc.assert(
       fc.property(fc.nat(KEY.length - 1), fc.nat(KEY.length - 1), (a, b) => {
         const characters = [...KEY]
@@ -124,8 +124,8 @@ describe('a presented key', () => {
   })
 
   it.each([
-    ['nothing', ''],
-    ['the prefix alone', 'wsk_'],
+    ['an empty string', ''],
+    ['only the prefix', 'wsk_'],
     ['lower case', KEY.toLowerCase()],
     ['upper case', KEY.toUpperCase()],
     ['another prefix', KEY.replace('wsk_', 'wsx_')],
@@ -144,18 +144,18 @@ describe('a presented key', () => {
     ['a pattern of Redis', 'key:*'],
     ['SQL', "' OR 1=1--"],
     ['base62 of the right length with a MAC of zeros', `${KEY.slice(0, -11)}00000000000`],
-  ])('is refused: %s', (_, key) => {
+  ])('is rejected: %s', (_, key) => {
     expect(isWellFormedKey(key, FORMAT)).toBe(false)
   })
 
-  it('is refused where it was signed for another prefix, even of the same length', () => {
+  it('is rejected if it was signed with another prefix, even of the same length', () => {
     const other = mintSecret('wsx_', Buffer.alloc(32, 7), SIGNING_KEY).reveal()
     expect(isWellFormedKey(other, { ...FORMAT, prefix: 'wsx_' })).toBe(true)
     expect(isWellFormedKey(other, FORMAT)).toBe(false)
     expect(isWellFormedKey(`wsk_${other.slice(4)}`, FORMAT)).toBe(false)
   })
 
-  it('is refused in a form that is never issued, even with a MAC that is right', () => {
+  it('is rejected in a form that is never issued, even with a valid MAC', () => {
     for (const random of [
       '-'.repeat(43),
       '0'.repeat(42),
@@ -168,7 +168,7 @@ describe('a presented key', () => {
     }
   })
 
-  it('is accepted under any of several signing secrets, so that they can be rotated, and refused under none', () => {
+  it('is accepted with any active signing secret, so that secrets can be rotated, and rejected without one', () => {
     const old = mintSecret('wsk_', randomBytes(32), OTHER_SIGNING_KEY).reveal()
     expect(isWellFormedKey(old, FORMAT)).toBe(false)
     expect(isWellFormedKey(old, { ...FORMAT, signingKeys: [SIGNING_KEY, OTHER_SIGNING_KEY] })).toBe(true)
@@ -178,12 +178,9 @@ describe('a presented key', () => {
 })
 
 describe('an opaque key', () => {
-  it.each(['a', 'sk-live_123.~+/==', KEY, 'x'.repeat(512)])(
-    'may be whatever a bearer token may be: %s',
-    key => {
-      expect(isWellFormedKey(key, { kind: 'opaque' })).toBe(true)
-    },
-  )
+  it.each(['a', 'sk-live_123.~+/==', KEY, 'x'.repeat(512)])('may be every valid bearer token: %s', key => {
+    expect(isWellFormedKey(key, { kind: 'opaque' })).toBe(true)
+  })
 
   it.each(['', ' ', 'a b', 'a=b', '=', 'a\n', 'a\r\nGET x', '{}', 'é', 'x'.repeat(513)])(
     'has no space, quote, control or foreign character: %j',
@@ -196,16 +193,16 @@ describe('an opaque key', () => {
 describe('a secret', () => {
   const secret = new Secret('wsk_hush')
 
-  it('is revealed on purpose', () => {
+  it('is returned by reveal()', () => {
     expect(secret.reveal()).toBe('wsk_hush')
   })
 
-  it('cannot be serialised, alone or within something else', () => {
+  it('cannot be serialised, alone or inside another object', () => {
     expect(() => JSON.stringify(secret)).toThrow(TypeError)
     expect(() => JSON.stringify({ deep: [secret] })).toThrow(/cannot be serialised/)
   })
 
-  it('shows nothing of itself in a template, a concatenation, a log or a copy', () => {
+  it('is not revealed by a template, a concatenation, a log or a copy', () => {
     const shown = [
       `${secret}`,
       String(secret),
@@ -222,13 +219,13 @@ describe('a secret', () => {
   })
 })
 
-describe('what is kept of a key', () => {
-  it('is its SHA-256 in lower-case hex', () => {
+describe('a stored key', () => {
+  it('is identified by its SHA-256 in lower-case hex', () => {
     expect(digestOf(KEY)).toBe(createHash('sha256').update(KEY).digest('hex'))
     expect(digestOf(KEY)).toMatch(/^[0-9a-f]{64}$/)
   })
 
-  it('is a hint: the prefix, an ellipsis, and the last four characters of the whole key, as its holder sees them', () => {
+  it('has a hint: the prefix, an ellipsis, and the last four characters of the key', () => {
     expect(hintOf(new Secret(KEY), 'wsk_')).toBe(`wsk_…${KEY.slice(-4)}`)
     const otherRandom = `wsk_${'0'.repeat(43)}${KEY.slice(-11)}`
     expect(hintOf(new Secret(otherRandom), 'wsk_')).toBe(hintOf(new Secret(KEY), 'wsk_'))

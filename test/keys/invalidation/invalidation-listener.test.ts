@@ -11,7 +11,7 @@ let clock: ManualClock
 let metrics: ReturnType<typeof createMetrics>
 let listener: InvalidationListener
 let verifying: readonly (typeof MESSAGE_KEY)[] | null
-/** What the sender's clocks are ahead of ours. */
+/** How far the sender's clocks are ahead of the gateway's, ms. */
 let senderAheadMs: number
 
 beforeEach(() => {
@@ -26,13 +26,13 @@ function listenerOf({ needsHeartbeats }: { needsHeartbeats: boolean }): Invalida
   return new InvalidationListener({ clock, metrics, needsHeartbeats, messageKeys: () => verifying })
 }
 
-/** As the console sends it now, or sent it a while ago. */
+/** A heartbeat of the console, sent now or earlier. */
 function heartbeatOf(ageMs = 0, sender = 'console'): string {
   const monotonicMs = clock.monotonicMs() - ageMs
   return heartbeatMessage({ sender, monotonicMs, atMs: clock.wallMs() + senderAheadMs - ageMs })
 }
 
-/** @param ageMs how long it was on its way */
+/** @param ageMs transit time */
 function beat(ageMs = 0): void {
   clock.advance(1) // No two are sent in one millisecond.
   listener.receive(heartbeatOf(ageMs))
@@ -49,7 +49,7 @@ async function lagSeconds(): Promise<number> {
 }
 
 describe('the connection', () => {
-  test('needs a subscription and a beat: neither alone proves that nothing is missed', () => {
+  test('requires a subscription and a heartbeat', () => {
     beat()
     expect(listener.isConnected()).toBe(false)
     listener.subscribed()
@@ -58,7 +58,7 @@ describe('the connection', () => {
     expect(listener.isConnected()).toBe(true)
   })
 
-  test('lasts for a second after a beat', () => {
+  test('lasts for a second after a heartbeat', () => {
     listener.subscribed()
     beat()
     clock.advance(1_000)
@@ -67,7 +67,7 @@ describe('the connection', () => {
     expect(listener.isConnected()).toBe(false)
   })
 
-  test('is not kept up by changes: only a beat says that all of them were announced', () => {
+  test('is not extended by changes: only a heartbeat says that all changes were announced', () => {
     listener.subscribed()
     beat()
     clock.advance(1_001)
@@ -84,7 +84,7 @@ describe('the connection', () => {
     expect(listener.isConnected()).toBe(false)
   })
 
-  test('is shown on a gauge', async () => {
+  test('is shown by a gauge', async () => {
     listener.subscribed()
     beat()
     expect(await metricValue(metrics.invalidationConnected)).toBe(1)
@@ -93,7 +93,7 @@ describe('the connection', () => {
     expect(await metricValue(metrics.invalidationConnected)).toBe(0)
   })
 
-  test('of a key service that sends no heartbeats is its subscription', () => {
+  test('to a key service without heartbeats requires only the subscription', () => {
     const quiet = listenerOf({ needsHeartbeats: false })
     expect(quiet.isConnected()).toBe(false)
     quiet.subscribed()
@@ -105,7 +105,7 @@ describe('the connection', () => {
 })
 
 describe('a late heartbeat', () => {
-  test('is none: what was published after it may still be on its way', () => {
+  test('does not count: later messages may still be in transit', () => {
     listener.subscribed()
     beat()
     clock.advance(5_000)
@@ -115,7 +115,7 @@ describe('a late heartbeat', () => {
     expect(listener.isConnected()).toBe(true)
   })
 
-  test('stays late over a new subscription: subscribing again does not make a slow channel fast', () => {
+  test('stays late after a new subscription, which does not make a slow channel fast', () => {
     listener.subscribed()
     beat()
     clock.advance(3_000)
@@ -124,7 +124,7 @@ describe('a late heartbeat', () => {
     expect(listener.isConnected()).toBe(false)
   })
 
-  test('is not judged by whose wall clock is ahead', () => {
+  test('is not detected by wall clocks', () => {
     listener.subscribed()
     senderAheadMs = -3_600_000
     beat()
@@ -134,7 +134,7 @@ describe('a late heartbeat', () => {
     expect(listener.isConnected()).toBe(false)
   })
 
-  test('of a key service that has only a wall clock is judged by that', () => {
+  test('of a key service with only a wall clock is detected by the wall clock', () => {
     listener.subscribed()
     const send = (ageMs: number) =>
       listener.receive(heartbeatMessage({ monotonicMs: null, atMs: clock.wallMs() - ageMs }))
@@ -147,7 +147,7 @@ describe('a late heartbeat', () => {
     expect(listener.isConnected()).toBe(true)
   })
 
-  test('is not made by monotonic clocks that drift apart by a second in a day', () => {
+  test('is not caused by monotonic clocks that drift by a second a day', () => {
     listener.subscribed()
     for (let minute = 0; minute < 3 * 24 * 60; minute++) {
       clock.advance(60_000)
@@ -179,15 +179,15 @@ describe('a wall clock that steps disconnects no gateway', () => {
   })
 })
 
-describe('of several senders each has its own baseline', () => {
-  test('two consoles whose clocks have nothing in common keep the gateway connected, together or alone', () => {
+describe('each sender has its own baseline', () => {
+  test('two consoles with unrelated clocks keep the gateway connected, together or alone', () => {
     listener.subscribed()
     const send = (sender: string, monotonicMs: number, atMs: number) =>
       listener.receive(heartbeatMessage({ sender, monotonicMs, atMs }))
     const before: number[] = []
     for (let needsHeartbeats = 0; needsHeartbeats < 100; needsHeartbeats++) {
       clock.advance(300)
-      // The first runs for a year and is an hour behind; the second has just begun and is an hour ahead.
+      // The first has run for a year and is an hour behind; the second has just started and is an hour ahead.
       if (needsHeartbeats < 70) send('old', 31_536_000_000 + clock.monotonicMs(), clock.wallMs() - 3_600_000)
       if (needsHeartbeats > 30) send('new', needsHeartbeats * 300, clock.wallMs() + 3_600_000)
       expect(listener.isConnected()).toBe(true)
@@ -196,7 +196,7 @@ describe('of several senders each has its own baseline', () => {
     expect(new Set(before).size).toBe(1)
   })
 
-  test('a sender that is late does not connect the gateway, however many others came and went', () => {
+  test('a late sender does not connect the gateway after any number of other senders', () => {
     listener.subscribed()
     beat()
     clock.advance(5_000)
@@ -207,7 +207,7 @@ describe('of several senders each has its own baseline', () => {
   })
 })
 
-describe('a heartbeat that was forged', () => {
+describe('a forged heartbeat', () => {
   const forged: [string, () => string][] = [
     [
       'without a MAC',
@@ -226,13 +226,13 @@ describe('a heartbeat that was forged', () => {
     ['with a change in it', () => JSON.stringify({ ...JSON.parse(heartbeatOf()), digest: KEY, version: 1 })],
   ]
 
-  test.each(forged)('%s connects nothing', (_, forge) => {
+  test.each(forged)('%s does not connect the gateway', (_, forge) => {
     listener.subscribed()
     listener.receive(forge())
     expect(listener.isConnected()).toBe(false)
   })
 
-  test.each(forged)('%s disconnects nothing, now or later', (_, forge) => {
+  test.each(forged)('%s does not disconnect the gateway, now or later', (_, forge) => {
     listener.subscribed()
     beat()
     const before = epochNow()
@@ -245,7 +245,7 @@ describe('a heartbeat that was forged', () => {
     expect(epochNow()).toBe(before)
   })
 
-  test('does not move the gauge of the clocks', async () => {
+  test('does not change the clock skew gauge', async () => {
     listener.subscribed()
     beat()
     const before = await metricValue(metrics.clockSkew)
@@ -255,7 +255,7 @@ describe('a heartbeat that was forged', () => {
 })
 
 describe('a genuine heartbeat that is replayed', () => {
-  test('does not keep the gateway connected, not even for the rest of its second', () => {
+  test('does not keep the gateway connected', () => {
     listener.subscribed()
     clock.advance(1)
     const recorded = heartbeatOf()
@@ -268,7 +268,7 @@ describe('a genuine heartbeat that is replayed', () => {
     expect(listener.isConnected()).toBe(false)
   })
 
-  test('disconnects nothing', () => {
+  test('does not disconnect the gateway', () => {
     listener.subscribed()
     const recorded: string[] = []
     for (let needsHeartbeats = 0; needsHeartbeats < 20; needsHeartbeats++) {
@@ -279,7 +279,7 @@ describe('a genuine heartbeat that is replayed', () => {
     }
   })
 
-  test('from a console of the day before, to a gateway that never knew it, connects nothing', () => {
+  test('a day later, from a console unknown to the gateway, does not connect it', () => {
     const recorded = heartbeatOf()
     clock.advance(24 * 3_600_000)
     listener.subscribed()
@@ -288,8 +288,8 @@ describe('a genuine heartbeat that is replayed', () => {
   })
 })
 
-describe('a new epoch, in which no memory of before is trusted, begins', () => {
-  test('with each subscription, though the last one was never seen to break', () => {
+describe('a new epoch, in which no earlier record is trusted, begins', () => {
+  test('with each subscription, even without a lost connection', () => {
     listener.subscribed()
     beat()
     const before = epochNow()
@@ -298,7 +298,7 @@ describe('a new epoch, in which no memory of before is trusted, begins', () => {
     expect(epochNow()).toBeGreaterThan(before)
   })
 
-  test('with each disconnection and each connection, even if nothing checked in between', () => {
+  test('with each disconnection and each connection, even without a check in between', () => {
     listener.subscribed()
     beat()
     const connected = epochNow()
@@ -308,7 +308,7 @@ describe('a new epoch, in which no memory of before is trusted, begins', () => {
     expect(listener.epoch).toBe(connected + 2)
   })
 
-  test('and not with text that is no message: anyone who may publish could end all trust in memory', async () => {
+  test('but not with an unreadable message, which every client with publish rights can send', async () => {
     listener.subscribed()
     beat()
     const before = epochNow()
@@ -319,7 +319,7 @@ describe('a new epoch, in which no memory of before is trusted, begins', () => {
     expect(await metricValue(metrics.invalidations, { result: 'unreadable' })).toBe(6)
   })
 
-  test('and not with needsHeartbeats or changes that come as they should', () => {
+  test('but not with regular heartbeats or changes', () => {
     listener.subscribed()
     beat()
     const before = epochNow()
@@ -333,21 +333,21 @@ describe('a new epoch, in which no memory of before is trusted, begins', () => {
 })
 
 describe('a change', () => {
-  test('is told to whoever holds anything of the key, and the delay is measured', async () => {
-    const told: string[] = []
+  test('calls the listener for its key, and its lag is measured', async () => {
+    const changed: string[] = []
     listener.onChange(digest => {
-      told.push(digest)
+      changed.push(digest)
       return 'evicted'
     })
     listener.subscribed()
     beat()
     listener.receive(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() - 40 }))
-    expect(told).toEqual([KEY])
+    expect(changed).toEqual([KEY])
     expect(await metricValue(metrics.invalidations, { result: 'evicted' })).toBe(1)
     expect(await lagSeconds()).toBe(0.04)
   })
 
-  test('that was told late, after Redis was away, is no broken promise: while disconnected it was asked for', async () => {
+  test('received while disconnected counts no lag: the gateway verified keys at the key service', async () => {
     listener.subscribed()
     listener.receive(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() - 9_000 }))
     expect(await metricValue(metrics.invalidations, { result: 'unknown_key' })).toBe(1)
@@ -357,12 +357,12 @@ describe('a change', () => {
     expect(await lagSeconds()).toBe(9)
   })
 
-  test('of a clock that is ahead is not one of a negative delay', async () => {
+  test('from a clock that is ahead has no negative lag', async () => {
     listener.receive(changeMessage({ digest: KEY, version: 2, atMs: clock.wallMs() + 60_000 }))
     expect(await lagSeconds()).toBe(0)
   })
 
-  test('is remembered at its highest version, whatever the order of messages', () => {
+  test('is remembered with its highest version, for every order of messages', () => {
     listener.receive(changeMessage({ digest: KEY, version: 3, atMs: 1 }))
     listener.receive(changeMessage({ digest: KEY, version: 2, atMs: 1 }))
     expect(listener.announcedVersion(KEY)?.version).toBe(3)
@@ -370,7 +370,7 @@ describe('a change', () => {
   })
 })
 
-describe('a change without a good MAC', () => {
+describe('a change without a valid MAC', () => {
   const forged: [string, (version: number) => string][] = [
     ['none', version => changeMessage({ digest: KEY, version, atMs: clock.wallMs() }, null)],
     [
@@ -386,24 +386,21 @@ describe('a change without a good MAC', () => {
     ],
   ]
 
-  test.each(forged)(
-    '(%s) sets no version floor, evicts nothing and is confirmed by nobody',
-    async (_, forge) => {
-      const called: string[] = []
-      listener.onChange(() => {
-        called.push('change')
-        return 'evicted'
-      })
-      listener.onApplied(() => called.push('applied'))
-      listener.receive(forge(9))
-      expect(called).toEqual([])
-      expect(listener.announcedVersion(KEY)).toBeNull()
-      expect(await metricValue(metrics.invalidations, { result: 'unverified' })).toBe(1)
-      expect(await lagSeconds()).toBe(0)
-    },
-  )
+  test.each(forged)('(%s) sets no version floor, evicts no record and is not confirmed', async (_, forge) => {
+    const called: string[] = []
+    listener.onChange(() => {
+      called.push('change')
+      return 'evicted'
+    })
+    listener.onApplied(() => called.push('applied'))
+    listener.receive(forge(9))
+    expect(called).toEqual([])
+    expect(listener.announcedVersion(KEY)).toBeNull()
+    expect(await metricValue(metrics.invalidations, { result: 'unverified' })).toBe(1)
+    expect(await lagSeconds()).toBe(0)
+  })
 
-  test('has keys looked up again at a bounded rate; what exceeds it is dropped', async () => {
+  test('causes lookups at a bounded rate; excess messages are dropped', async () => {
     let rechecks = 0
     listener.onRecheck(() => rechecks++)
     const flood = () => {
@@ -420,7 +417,7 @@ describe('a change without a good MAC', () => {
     expect(await metricValue(metrics.invalidations, { result: 'unverified' })).toBe(3_000)
   })
 
-  test('counts like any other where no signing secret is set', () => {
+  test('counts like any other if no signing secret is set', () => {
     verifying = null
     listener.receive(changeMessage({ digest: KEY, version: 9, atMs: clock.wallMs() }, null))
     expect(listener.announcedVersion(KEY)?.version).toBe(9)
@@ -429,7 +426,7 @@ describe('a change without a good MAC', () => {
     expect(listener.isConnected()).toBe(true)
   })
 
-  test('is verified as soon as its signing secret is among the active ones', () => {
+  test('is verified as soon as its signing secret is active', () => {
     const text = changeMessage({ digest: KEY, version: 9, atMs: clock.wallMs() }, OTHER_MESSAGE_KEY)
     listener.receive(text)
     expect(listener.announcedVersion(KEY)).toBeNull()
@@ -440,7 +437,7 @@ describe('a change without a good MAC', () => {
 })
 
 describe('a genuine change that is replayed', () => {
-  test('evicts nothing, is no lag, and at a bounded rate has its key looked up again', async () => {
+  test('evicts no record, counts no lag, and causes lookups at a bounded rate', async () => {
     const evictions: number[] = []
     let rechecks = 0
     listener.onChange((_, version) => {
@@ -463,7 +460,7 @@ describe('a genuine change that is replayed', () => {
     expect(await metricValue(metrics.invalidations, { result: 'repeated' })).toBe(1_000)
   })
 
-  test('is confirmed again: the console publishes what it is not sure of once more', () => {
+  test('is confirmed again: the console repeats changes that may not have been published', () => {
     const applied: number[] = []
     listener.onApplied((_, version) => applied.push(version))
     for (let time = 0; time < 2; time++) listener.receive(changeMessage({ digest: KEY, version: 2, atMs: 1 }))

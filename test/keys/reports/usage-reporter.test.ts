@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { UsageReporter } from '../../../src/keys/reports/usage-reporter.ts'
 import type {
-  KeyServiceReply,
   KeyServiceRequest,
+  KeyServiceResponse,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { LogSpy } from '../../support/log-spy.ts'
@@ -12,14 +12,14 @@ const MINUTE_MS = 60_000
 
 let clock: ManualClock
 let log: LogSpy
-let told: Record<string, number>[]
-let reply: () => Promise<KeyServiceReply>
+let reports: Record<string, number>[]
+let reply: () => Promise<KeyServiceResponse>
 let reporter: UsageReporter
 
 beforeEach(() => {
   clock = new ManualClock()
   log = new LogSpy()
-  told = []
+  reports = []
   reply = async () => ({ status: 200, text: '{}' })
   reporter = create()
 })
@@ -29,7 +29,7 @@ function create(more: { maxKeys?: number; random?: () => number } = {}): UsageRe
   const client = {
     request: async ({ body, path, method }: KeyServiceRequest, signal: AbortSignal) => {
       expect([method, path]).toEqual(['POST', '/usage'])
-      told.push((body as { used: Record<string, number> }).used)
+      reports.push((body as { used: Record<string, number> }).used)
       const { promise: late, reject } = Promise.withResolvers<never>()
       signal.addEventListener('abort', () => reject(signal.reason))
       return Promise.race([reply(), late])
@@ -43,54 +43,54 @@ function thisMinute(): number {
   return Math.floor(clock.wallMs() / MINUTE_MS) * MINUTE_MS
 }
 
-test('each key that was used is told once, with the minute of its last use', async () => {
+test('each used key is reported once, with the minute of its last use', async () => {
   reporter.used('key_1')
   clock.advance(MINUTE_MS)
   for (let use = 0; use < 1_000; use++) reporter.used('key_1')
   reporter.used('key_2')
   clock.advance(30_000)
   await reporter.report()
-  expect(told).toEqual([{ key_1: thisMinute(), key_2: thisMinute() }])
+  expect(reports).toEqual([{ key_1: thisMinute(), key_2: thisMinute() }])
 })
 
-test('where no key was used, nobody is told', async () => {
+test('without a used key no report is sent', async () => {
   reporter.used('key_1')
   await reporter.report()
   await reporter.report()
-  expect(told).toHaveLength(1)
+  expect(reports).toHaveLength(1)
 })
 
-test('many keys are told five hundred at a time', async () => {
+test('many keys are reported in batches of 500', async () => {
   for (let key = 0; key < 1_250; key++) reporter.used(`key_${key}`)
   await reporter.report()
-  expect(told.map(used => Object.keys(used).length)).toEqual([500, 500, 250])
+  expect(reports.map(used => Object.keys(used).length)).toEqual([500, 500, 250])
 })
 
-test('more keys than are noted cost those that were noted first, and no memory', async () => {
+test('beyond the maximum the oldest keys are dropped, and memory stays bounded', async () => {
   reporter = create({ maxKeys: 3 })
   for (const key of ['a', 'b', 'c', 'd']) reporter.used(key)
   await reporter.report()
-  expect(Object.keys(told[0] ?? {})).toEqual(['b', 'c', 'd'])
+  expect(Object.keys(reports[0] ?? {})).toEqual(['b', 'c', 'd'])
 })
 
-test('a report goes once in a period, the first within it, so that a fleet does not report as one', () => {
+test('one report is sent per period, the first at a random time, so that gateways do not report together', () => {
   vi.useFakeTimers()
   reporter = create({ random: () => 0.25 })
   reporter.start()
   reporter.used('key_1')
   vi.advanceTimersByTime(14_999)
-  expect(told).toHaveLength(0)
+  expect(reports).toHaveLength(0)
   vi.advanceTimersByTime(1)
-  expect(told).toHaveLength(1)
+  expect(reports).toHaveLength(1)
 })
 
-describe('a key service that does not take a report', () => {
+describe('a key service that does not accept a report', () => {
   test.each([
-    ['is gone', () => Promise.reject(new Error('ECONNREFUSED'))],
-    ['answers 500', async () => ({ status: 500, text: '' })],
-    ['answers 401', async () => ({ status: 401, text: '' })],
-    ['says nothing', () => new Promise<never>(() => {})],
-  ])('because it %s is told with the next one, and the newer use counts', async (_why, trouble) => {
+    ['is down', () => Promise.reject(new Error('ECONNREFUSED'))],
+    ['responds with 500', async () => ({ status: 500, text: '' })],
+    ['responds with 401', async () => ({ status: 401, text: '' })],
+    ['does not respond', () => new Promise<never>(() => {})],
+  ])('(it %s) receives the uses with the next one, with the latest time', async (_why, trouble) => {
     reply = trouble
     const firstMinute = thisMinute()
     reporter.used('key_1')
@@ -101,12 +101,12 @@ describe('a key service that does not take a report', () => {
     reporter.used('key_2')
     reply = async () => ({ status: 204, text: '' })
     await reporter.report()
-    expect(told.at(-1)).toEqual({ key_1: firstMinute, key_2: firstMinute + MINUTE_MS })
+    expect(reports.at(-1)).toEqual({ key_1: firstMinute, key_2: firstMinute + MINUTE_MS })
     await reporter.report()
-    expect(told).toHaveLength(2)
+    expect(reports).toHaveLength(2)
   })
 
-  test('keeps no more than what is noted at most', async () => {
+  test('never makes the gateway store more than the maximum', async () => {
     reporter = create({ maxKeys: 2 })
     reply = async () => ({ status: 503, text: '' })
     reporter.used('a')
@@ -116,42 +116,45 @@ describe('a key service that does not take a report', () => {
     await reporter.report()
     reply = async () => ({ status: 200, text: '' })
     await reporter.report()
-    expect(Object.keys(told.at(-1) ?? {})).toEqual(['b', 'c'])
+    expect(Object.keys(reports.at(-1) ?? {})).toEqual(['b', 'c'])
   })
 
-  test('is told only what it has not taken yet', async () => {
+  test('receives only the uses that it has not accepted yet', async () => {
     for (let key = 0; key < 501; key++) reporter.used(`key_${key}`)
-    reply = async () => ({ status: told.length === 1 ? 200 : 500, text: '' })
+    reply = async () => ({ status: reports.length === 1 ? 200 : 500, text: '' })
     await reporter.report()
     reply = async () => ({ status: 200, text: '' })
     await reporter.report()
-    expect(told.map(used => Object.keys(used).length)).toEqual([500, 1, 1])
+    expect(reports.map(used => Object.keys(used).length)).toEqual([500, 1, 1])
   })
 
-  test.each([404, 405, 501])('because it has no such call (%i) is left alone for an hour', async status => {
-    reply = async () => ({ status, text: '' })
-    reporter.used('key_1')
-    await reporter.report()
-    clock.advance(3_599_999)
-    reporter.used('key_1')
-    await reporter.report()
-    expect(told).toHaveLength(1)
-    clock.advance(1)
-    reporter.used('key_2')
-    await reporter.report()
-    expect(told.at(-1)).toEqual({ key_2: thisMinute() })
-    expect(log.text).not.toContain('failing')
-  })
+  test.each([404, 405, 501])(
+    'because it does not offer the call (%i) is not asked for an hour',
+    async status => {
+      reply = async () => ({ status, text: '' })
+      reporter.used('key_1')
+      await reporter.report()
+      clock.advance(3_599_999)
+      reporter.used('key_1')
+      await reporter.report()
+      expect(reports).toHaveLength(1)
+      clock.advance(1)
+      reporter.used('key_2')
+      await reporter.report()
+      expect(reports.at(-1)).toEqual({ key_2: thisMinute() })
+      expect(log.text).not.toContain('failing')
+    },
+  )
 })
 
 describe('at the end', () => {
-  test('what was noted is told', async () => {
+  test('recorded uses are reported', async () => {
     reporter.used('key_1')
     await reporter.stop()
-    expect(told).toHaveLength(1)
+    expect(reports).toHaveLength(1)
   })
 
-  test('nobody waits for a key service that says nothing, however much is left to tell', async () => {
+  test('a key service that does not respond does not delay the stop, with any number of unreported uses', async () => {
     reply = () => new Promise<never>(() => {})
     for (let key = 0; key < 50_000; key++) reporter.used(`key_${key}`)
     const beganMs = performance.now()
@@ -161,11 +164,11 @@ describe('at the end', () => {
   })
 })
 
-test('of very many more keys than are noted, those noted last are told', async () => {
+test('of many more keys than the maximum, the latest are reported', async () => {
   reporter = create({ maxKeys: 1_000 })
   for (let key = 0; key < 10_000; key++) reporter.used(`key_${key}`)
   await reporter.report()
-  const keys = told.flatMap(used => Object.keys(used))
+  const keys = reports.flatMap(used => Object.keys(used))
   expect(keys.length).toBeLessThanOrEqual(1_000)
   expect(keys.slice(-900)).toEqual(Array.from({ length: 900 }, (_, index) => `key_${9_100 + index}`))
 })

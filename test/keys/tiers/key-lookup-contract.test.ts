@@ -52,7 +52,7 @@ async function redis(): Promise<LookupUnderTest> {
     break: () => server.freeze(),
     mend: async () => {
       server.thaw()
-      await until('Redis answers', async () => (await store.get('none')).kind !== 'failed')
+      await until('Redis replies', async () => (await store.get('none')).kind !== 'failed')
     },
     stop: async () => {
       connection.stop()
@@ -86,7 +86,7 @@ async function keyService(): Promise<LookupUnderTest> {
   }
 }
 
-/** The whole as the gateway has it, over a key service alone. */
+/** The lookup chain of a gateway with only a key service. */
 async function chain(): Promise<LookupUnderTest> {
   const server = await ScriptedKeyService.start()
   const config = keyStoreConfig({ keyServiceUrl: server.url, staleSeconds: 0 })
@@ -108,7 +108,7 @@ async function chain(): Promise<LookupUnderTest> {
   }
 }
 
-/** In all that is put round a tier. @param how it breaks */
+/** A failing tier in all of its wrappers. @param how it fails */
 function wrapped(how: 'throws' | 'fails'): LookupUnderTest {
   const grants = new Map<string, ReturnType<typeof grantOf>>()
   const tier = new ChaosTier('redis', digest => {

@@ -59,11 +59,11 @@ async function running<T>(caFile: string | null, use: (keys: RunningKeyStore, lo
 }
 
 describe('over TLS', () => {
-  test('Redis and the key service are reached where their authority is the one that is configured', async () => {
+  test('Redis and the key service are reached if the configured authority issued their certificates', async () => {
     await running(certificates.certFile, async keys => {
-      await until('changes are heard', () => keys.health().changes === 'connected')
+      await until('the gateway is connected', () => keys.health().changes === 'connected')
       // On a busy machine the first handshake with the key service may take longer than a lookup may.
-      const lookup = await until('somebody answers', async () => {
+      const lookup = await until('the lookup succeeds', async () => {
         const answer = await keys.keyStore.get(KEY)
         return answer.kind !== 'unknown' && answer
       })
@@ -71,10 +71,10 @@ describe('over TLS', () => {
     })
   })
 
-  test('nobody is believed whose certificate is signed by somebody else', async () => {
+  test('a server whose certificate another authority issued is rejected', async () => {
     await running(null, async (keys, log) => {
       expect(await keys.keyStore.get(KEY)).toEqual({ kind: 'unknown' })
-      await until('it is told', () => log.count('redis subscriber failing') === 1)
+      await until('it is logged', () => log.count('redis subscriber failing') === 1)
       expect(keys.health()).toMatchObject({ redis: 'down', changes: 'disconnected' })
     })
   })

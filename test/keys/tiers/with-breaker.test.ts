@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { TierAnswer } from '../../../src/keys/key-store.ts'
+import type { TierResult } from '../../../src/keys/key-store.ts'
 import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
 import { ChaosTier, outOfOrder } from '../../support/chaos-tier.ts'
 import { digestNo, grantOf } from '../../support/key-records.ts'
@@ -8,10 +8,10 @@ import { settled } from '../../support/until.ts'
 
 const KEY = digestNo(1)
 const POISON = digestNo(666)
-const FOUND: TierAnswer = { kind: 'found', grant: grantOf({ version: 1 }) }
-const UNUSABLE: TierAnswer = {
+const FOUND: TierResult = { kind: 'found', grant: grantOf({ version: 1 }) }
+const UNUSABLE: TierResult = {
   kind: 'failed',
-  error: new Error('The key service answered 500'),
+  error: new Error('The key service responded with status 500'),
   why: 'unusable',
 }
 
@@ -34,15 +34,15 @@ function world() {
   return { clock, tier, breaker, ask, askOften }
 }
 
-describe('a tier that cannot be reached', () => {
-  test('is asked so many times in a row, and then passed over: that answer comes at once', async () => {
+describe('an unreachable tier', () => {
+  test('is skipped after several consecutive failures, and the result is returned at once', async () => {
     const { tier, breaker, askOften } = world()
     tier.fails()
     expect(await askOften(5)).toEqual(['unreachable', 'unreachable', 'unreachable', 'skipped', 'skipped'])
     expect([tier.asked, breaker.isOpen]).toEqual([3, true])
   })
 
-  test('is passed over only where that was in a row: an answer between two failures is a sign of life', async () => {
+  test('is skipped only after consecutive failures: a result in between resets the count', async () => {
     const { tier, askOften } = world()
     for (let round = 0; round < 10; round++) {
       tier.fails()
@@ -53,7 +53,7 @@ describe('a tier that cannot be reached', () => {
     expect(tier.asked).toBe(30)
   })
 
-  test('is found out to be back by one probe at a time, for which nobody waits and nobody has to ask', async () => {
+  test('is probed once at a time, without a request and without delaying one', async () => {
     const { clock, tier, breaker, ask, askOften } = world()
     tier.fails()
     await askOften(3)
@@ -72,7 +72,7 @@ describe('a tier that cannot be reached', () => {
     expect([breaker.isOpen, await ask()]).toEqual([false, 'found'])
   })
 
-  test('is left alone for the whole time again where a probe is in vain', async () => {
+  test('is skipped again for the whole time after a failed probe', async () => {
     const { clock, tier, breaker, askOften } = world()
     tier.fails()
     await askOften(3)
@@ -87,7 +87,7 @@ describe('a tier that cannot be reached', () => {
     }
   })
 
-  test('is asked again as soon as one answer arrives that was long under way', async () => {
+  test('is asked again as soon as a late result arrives', async () => {
     const { tier, breaker, askOften } = world()
     tier.stalls()
     const early = breaker.get(KEY)
@@ -97,7 +97,7 @@ describe('a tier that cannot be reached', () => {
     expect([(await early).kind, breaker.isOpen]).toEqual(['found', false])
   })
 
-  test('has failed once, where many lookups fail at one moment: it may be us who were held up', async () => {
+  test('has failed once if many lookups fail within a moment, which a pause of this process may cause', async () => {
     const { clock, tier, breaker } = world()
     for (let moment = 1; moment <= 3; moment++) {
       tier.stalls()
@@ -110,8 +110,8 @@ describe('a tier that cannot be reached', () => {
   })
 })
 
-describe('a key that is poison to a tier', () => {
-  test('fails by itself, however often it is asked for, and takes no other key along', async () => {
+describe('a key that a tier cannot return', () => {
+  test('fails alone after any number of lookups, and opens no circuit', async () => {
     const { tier, breaker, ask, askOften } = world()
     for (let round = 0; round < 20; round++) {
       expect(await askOften(5, POISON)).toEqual(Array.from({ length: 5 }, () => 'unusable'))
@@ -120,7 +120,7 @@ describe('a key that is poison to a tier', () => {
     expect([tier.asked, breaker.isOpen]).toEqual([120, false])
   })
 
-  test('is a sign of life where it is the probe: an answer of no use is an answer', async () => {
+  test('closes the circuit if it is the probe: the tier did respond', async () => {
     const { clock, tier, breaker, ask, askOften } = world()
     tier.fails()
     await askOften(3, POISON)
@@ -131,7 +131,7 @@ describe('a key that is poison to a tier', () => {
     expect([breaker.isOpen, await ask()]).toEqual([false, 'found'])
   })
 
-  test('makes a tier that throws, against its word, no worse', async () => {
+  test('does not open the circuit if the tier throws, against its contract', async () => {
     const { tier, breaker, askOften } = world()
     tier.throws()
     expect(await askOften(10)).toEqual(Array.from({ length: 10 }, () => 'unusable'))
@@ -139,12 +139,12 @@ describe('a key that is poison to a tier', () => {
   })
 })
 
-test('a tier that says that it was not asked is neither there nor gone', async () => {
+test('a skipped lookup counts neither as a success nor as a failure', async () => {
   const { clock, tier, breaker, askOften } = world()
   tier.fails()
   await askOften(3)
   tier.stalls()
-  const notAsked: TierAnswer = { kind: 'failed', error: new Error('Another server'), why: 'skipped' }
+  const notAsked: TierResult = { kind: 'failed', error: new Error('Another server'), why: 'skipped' }
   for (let probe = 0; probe < 3; probe++) {
     clock.advance(500)
     breaker.watch()

@@ -1,4 +1,4 @@
-import { type Board, CHOSEN, type Panel, type Query } from './board.ts'
+import { type Dashboard, type Panel, type Query, SELECTED } from './dashboard.ts'
 
 const SCHEMA_VERSION = 39
 const COLUMNS = 24
@@ -6,12 +6,12 @@ const DATASOURCE = { type: 'prometheus', uid: '$datasource' }
 const STAT_HEIGHT = 5
 const GRAPH_HEIGHT = 8
 
-/** Classic JSON, which the sidecar and every Grafana from 11 on read. */
-export function toGrafana(board: Board): object {
+/** Converts a dashboard to the classic JSON format, which the sidecar and Grafana from 11 on read. */
+export function toGrafana(dashboard: Dashboard): object {
   return {
-    uid: board.uid,
-    title: board.title,
-    description: board.description,
+    uid: dashboard.uid,
+    title: dashboard.title,
+    description: dashboard.description,
     tags: ['postern'],
     schemaVersion: SCHEMA_VERSION,
     version: 1,
@@ -20,7 +20,7 @@ export function toGrafana(board: Board): object {
     refresh: '30s',
     time: { from: 'now-1h', to: 'now' },
     timezone: 'browser',
-    templating: { list: variablesOf(board) },
+    templating: { list: variablesOf(dashboard) },
     annotations: { list: ANNOTATIONS },
     links: [
       {
@@ -32,7 +32,7 @@ export function toGrafana(board: Board): object {
         keepTime: true,
       },
       { type: 'link', title: 'Runbooks', url: '$runbooks', targetBlank: true, icon: 'doc' },
-      // What is chosen goes along: `var-pod=…`, `from=…`.
+      // Passes the selection on: `var-pod=…`, `from=…`.
       ...['Logs', 'Traces'].map(title => ({
         type: 'link',
         title,
@@ -43,18 +43,18 @@ export function toGrafana(board: Board): object {
         keepTime: true,
       })),
     ],
-    panels: layOut(board),
+    panels: layOut(dashboard),
   }
 }
 
-/** Nobody else knows these addresses: the chart puts yours in their place, or leaves the links out. */
-const PLACES = {
+/** Placeholders: the chart replaces them with configured addresses, or removes the links. */
+const LINK_TARGETS = {
   runbooks: 'https://postern.example/runbooks/alerts.md',
   logs: 'https://postern.example/logs',
   traces: 'https://postern.example/traces',
 }
 
-const VERSION_CHANGE = `max by (version) (postern_build_info{${CHOSEN}}) unless max by (version) (postern_build_info{${CHOSEN}} offset 5m)`
+const VERSION_CHANGE = `max by (version) (postern_build_info{${SELECTED}}) unless max by (version) (postern_build_info{${SELECTED}} offset 5m)`
 export const FIRING = 'ALERTS{alertname=~"Postern.*",alertstate="firing",severity=~"critical|warning"}'
 
 const ANNOTATIONS = [
@@ -74,7 +74,7 @@ function annotation(name: string, expr: string, titleFormat: string, iconColor: 
   }
 }
 
-function variablesOf(board: Board): object[] {
+function variablesOf(dashboard: Dashboard): object[] {
   const chosen = ['cluster', 'namespace', 'job', 'pod']
   const where = (index: number) =>
     chosen
@@ -86,10 +86,10 @@ function variablesOf(board: Board): object[] {
     ...chosen.map((name, index) =>
       queryVariable(name, `label_values(postern_build_info{${where(index)}}, ${name})`),
     ),
-    ...(board.byRoute
+    ...(dashboard.byRoute
       ? [queryVariable('route', `label_values(postern_http_requests_total{${where(4)}}, route)`)]
       : []),
-    ...Object.entries(PLACES).map(([name, query]) => ({ name, type: 'constant', query, hide: 2 })),
+    ...Object.entries(LINK_TARGETS).map(([name, query]) => ({ name, type: 'constant', query, hide: 2 })),
   ]
 }
 
@@ -101,7 +101,7 @@ function queryVariable(name: string, query: string): object {
     datasource: DATASOURCE,
     definition: query,
     query: { query, refId: name },
-    // Also what has no such label: not every Prometheus sets a cluster.
+    // Also matches series without the label: not every Prometheus sets `cluster`.
     allValue: '.*',
     includeAll: true,
     multi: true,
@@ -111,10 +111,10 @@ function queryVariable(name: string, query: string): object {
   }
 }
 
-function layOut(board: Board): object[] {
+function layOut(dashboard: Dashboard): object[] {
   let y = 0
   let id = 0
-  return board.rows.flatMap(row => {
+  return dashboard.rows.flatMap(row => {
     const header = {
       id: ++id,
       type: 'row',
@@ -172,13 +172,13 @@ function targetOf(panel: Panel, { expr, legend }: Query, index: number): object 
   }
 }
 
-function defaultsOf({ kind, unit, max, limits, stacked }: Panel): object {
+function defaultsOf({ kind, unit, max, thresholds, stacked }: Panel): object {
   return {
     unit,
-    min: kind === 'timeseries' && limits === undefined ? 0 : undefined,
+    min: kind === 'timeseries' && thresholds === undefined ? 0 : undefined,
     ...(max === undefined ? {} : { max }),
     color: { mode: kind === 'stat' ? 'thresholds' : 'palette-classic' },
-    thresholds: { mode: 'absolute', steps: stepsOf(limits) },
+    thresholds: { mode: 'absolute', steps: stepsOf(thresholds) },
     custom:
       kind === 'timeseries'
         ? {
@@ -192,9 +192,9 @@ function defaultsOf({ kind, unit, max, limits, stacked }: Panel): object {
   }
 }
 
-function stepsOf(limits: readonly [number, number] | undefined): object[] {
-  if (limits === undefined) return [{ color: 'blue', value: null }]
-  const [warning, alarm] = limits
+function stepsOf(thresholds: readonly [number, number] | undefined): object[] {
+  if (thresholds === undefined) return [{ color: 'blue', value: null }]
+  const [warning, alarm] = thresholds
   if (warning <= alarm) {
     return [
       { color: 'green', value: null },

@@ -1,8 +1,8 @@
-import { CHOSEN, type Panel, type Row } from './board.ts'
+import { type Panel, type Row, SELECTED } from './dashboard.ts'
 
-/** Container of either plane, in the pods that are chosen: others measure these, and know nothing of our jobs. */
+/** Matchers for containers of both planes. Kubernetes' exporters do not use our job labels. */
 const CONTAINER = 'cluster=~"$cluster",namespace=~"$namespace",pod=~"$pod",container=~"gateway|console"'
-const OURS = `and on (cluster, namespace, pod) last_over_time(postern_build_info{${CHOSEN}}[15m])`
+const OURS = `and on (cluster, namespace, pod) last_over_time(postern_build_info{${SELECTED}}[15m])`
 const AUTOSCALER = 'cluster=~"$cluster",namespace=~"$namespace",horizontalpodautoscaler=~".+-gateway"'
 
 function ofPods(title: string, description: string, more: Pick<Panel, 'unit' | 'queries'>): Panel {
@@ -13,11 +13,11 @@ const perPod = (expr: string) => `sum by (pod) (${expr} ${OURS})`
 const replicas = (what: string) =>
   `max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_${what}{${AUTOSCALER}})`
 
-/** Of metrics that kube-state-metrics and the kubelet export, where Prometheus has them. */
+/** Panels over metrics of kube-state-metrics and the kubelet. */
 export const kubernetes: Row = {
   title: 'Kubernetes (needs kube-state-metrics and cAdvisor)',
   panels: [
-    ofPods('Restarts', 'Times that Kubernetes started a container again, and pods that are not ready.', {
+    ofPods('Restarts', 'Container restarts, and pods that are not ready.', {
       unit: 'short',
       queries: [
         { expr: perPod(`kube_pod_container_status_restarts_total{${CONTAINER}}`), legend: '{{pod}}' },
@@ -28,8 +28,8 @@ export const kubernetes: Row = {
       ],
     }),
     ofPods(
-      'Throttled',
-      'Share of the periods in which a container was kept from the processor. Above 0 a limit on processor time shows as latency.',
+      'CPU throttling',
+      'Share of scheduling periods in which the container was throttled. Above 0, the CPU limit adds latency.',
       {
         unit: 'percentunit',
         queries: [
@@ -40,21 +40,25 @@ export const kubernetes: Row = {
         ],
       },
     ),
-    ofPods('Memory of the limit', 'What the kernel counts; at 1 the container is ended.', {
-      unit: 'percentunit',
-      queries: [
-        {
-          expr: `${perPod(`container_memory_working_set_bytes{${CONTAINER}}`)} / ${perPod(`kube_pod_container_resource_limits{${CONTAINER},resource="memory"}`)}`,
-          legend: '{{pod}}',
-        },
-      ],
-    }),
-    ofPods('Autoscaler', 'Gateways that there are and that are wanted, and how many there may be.', {
+    ofPods(
+      'Memory use of the limit',
+      'Working set as a share of the memory limit. At 1 the kernel kills the container.',
+      {
+        unit: 'percentunit',
+        queries: [
+          {
+            expr: `${perPod(`container_memory_working_set_bytes{${CONTAINER}}`)} / ${perPod(`kube_pod_container_resource_limits{${CONTAINER},resource="memory"}`)}`,
+            legend: '{{pod}}',
+          },
+        ],
+      },
+    ),
+    ofPods('Autoscaler', 'Current, desired and maximum number of gateways.', {
       unit: 'short',
       queries: [
-        { expr: replicas('status_current_replicas'), legend: '{{horizontalpodautoscaler}} now' },
-        { expr: replicas('status_desired_replicas'), legend: '{{horizontalpodautoscaler}} wanted' },
-        { expr: replicas('spec_max_replicas'), legend: '{{horizontalpodautoscaler}} at most' },
+        { expr: replicas('status_current_replicas'), legend: '{{horizontalpodautoscaler}} current' },
+        { expr: replicas('status_desired_replicas'), legend: '{{horizontalpodautoscaler}} desired' },
+        { expr: replicas('spec_max_replicas'), legend: '{{horizontalpodautoscaler}} maximum' },
       ],
     }),
   ],

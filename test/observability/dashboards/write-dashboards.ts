@@ -1,4 +1,4 @@
 import { writeFileSync } from 'node:fs'
-import { BOARDS, fileOf, textOf } from './boards.ts'
+import { DASHBOARDS, fileOf, textOf } from './dashboards.ts'
 
-for (const board of BOARDS) writeFileSync(fileOf(board), textOf(board))
+for (const dashboard of DASHBOARDS) writeFileSync(fileOf(dashboard), textOf(dashboard))

@@ -5,14 +5,14 @@ import { alerts, rules } from '../rule-files.ts'
 import { shortened } from './shorten.ts'
 import { PANELS, runWatched, type WatchedRun } from './watched-run.ts'
 
-/** What no fault of this run brings about: there it is enough that the number is there. */
+/** Panels that no fault of this run changes: a value of 0 is enough. */
 const MAY_STAY_ZERO = new Set([
-  'Audit trail, failed writes',
+  'Failed audit writes',
   'Log lines dropped',
   // Gateways reach the console without TLS in this run.
-  'Requests of gateways',
-  // There is no provider in this run at which anybody could.
-  'People signing in',
+  'Requests from gateways',
+  // There is no identity provider in this run.
+  'Sign-ins',
 ])
 
 /** Alerts that these faults must raise. */
@@ -26,10 +26,10 @@ const EXPECTED = [
   'PosternRateLimiterLocalMode',
   'PosternSlowDrain',
   'PosternTargetDown',
-  // The authority of the test lives for two days.
+  // The test's authority is valid for two days.
   'PosternCertificateExpiring',
 ]
-/** And those that they must not. */
+/** Alerts that they must not raise. */
 const UNEXPECTED = ['PosternVersionSkew', 'PosternAuditWriteFailing', 'PosternHeapNearLimit']
 
 describe.skipIf(!has(PROMETHEUS))('a real Prometheus watches a minute of load and faults', () => {
@@ -41,14 +41,14 @@ describe.skipIf(!has(PROMETHEUS))('a real Prometheus watches a minute of load an
   }, 90_000)
   afterAll(() => run?.stop())
 
-  test('every panel of every dashboard shows what happened, those of Kubernetes what a double says', async () => {
+  test('every panel of every dashboard has values, those of Kubernetes from a double', async () => {
     const empty: string[] = []
     const flat: string[] = []
     let series = 0
-    for (const { board, panel } of PANELS) {
+    for (const { dashboard, panel } of PANELS) {
       const values = await run.valuesOf(panel)
       values.forEach((found, index) => {
-        const name = `${board.title} › ${panel.title} › ${panel.queries[index]?.legend}`
+        const name = `${dashboard.title} › ${panel.title} › ${panel.queries[index]?.legend}`
         const finite = found.flatMap(({ points }) => points.filter(([, value]) => Number.isFinite(value)))
         series += found.length
         if (finite.length === 0) empty.push(name)
@@ -78,14 +78,16 @@ describe.skipIf(!has(PROMETHEUS))('a real Prometheus watches a minute of load an
     }
   })
 
-  test('the faults raise the alerts that they should, and no other of some', async () => {
+  test('the faults raise the expected alerts, and none of the unexpected ones', async () => {
     const fired = await run.prometheus.range(FIRING, run.fromSeconds, run.toSeconds)
     const names = [...new Set(fired.map(({ labels }) => labels['alertname']))]
     process.stdout.write(`\nfired: ${names.sort().join(', ')}\n`)
     expect(alerts.map(({ alert }) => alert)).toEqual(expect.arrayContaining(names))
     expect(names).toEqual(expect.arrayContaining(EXPECTED))
-    // A label that a rule has lost on the way leaves a hole in the sentence.
-    expect(run.told.filter(text => /<error|<no value>|NaN| {2}| of in | in [.,]/.test(text))).toEqual([])
+    // A label that a rule has dropped leaves a gap in the sentence.
+    expect(run.descriptions.filter(text => /<error|<no value>|NaN| {2}| of in | in [.,]/.test(text))).toEqual(
+      [],
+    )
     expect(names.filter(name => UNEXPECTED.includes(name ?? ''))).toEqual([])
   })
 })

@@ -1,17 +1,18 @@
 import { writeFileSync } from 'node:fs'
 import type { Series } from '../../support/prometheus-server.ts'
-import { BOARDS } from '../dashboards/boards.ts'
-import { drawBoard } from './draw-board.ts'
+import { DASHBOARDS } from '../dashboards/dashboards.ts'
+import { drawDashboard } from './draw-dashboard.ts'
 import { runWatched } from './watched-run.ts'
 
-/** `npm run pictures`: a picture of each dashboard for the README, from a run as the test makes it. */
+/** `npm run pictures`: draws each dashboard from a run like that of the test. */
 const run = await runWatched()
 try {
-  for (const board of BOARDS) {
+  for (const dashboard of DASHBOARDS) {
     const values: Series[][][][] = []
-    for (const row of board.rows) values.push(await Promise.all(row.panels.map(panel => run.valuesOf(panel))))
-    const picture = drawBoard(board, (row, panel) => values[row]?.[panel] ?? [], run)
-    writeFileSync(new URL(`../../../helm/dashboards/${board.file}.svg`, import.meta.url), picture)
+    for (const row of dashboard.rows)
+      values.push(await Promise.all(row.panels.map(panel => run.valuesOf(panel))))
+    const picture = drawDashboard(dashboard, (row, panel) => values[row]?.[panel] ?? [], run)
+    writeFileSync(new URL(`../../../helm/dashboards/${dashboard.file}.svg`, import.meta.url), picture)
   }
 } finally {
   await run.stop()

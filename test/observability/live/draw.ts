@@ -1,8 +1,8 @@
 import type { Series } from '../../support/prometheus-server.ts'
-import type { Panel, Unit } from '../dashboards/board.ts'
+import type { Panel, Unit } from '../dashboards/dashboard.ts'
 import { formatted } from './format.ts'
 
-/** What is drawn over: the seconds of the run, and the moments at which something was done. */
+/** The time axis: the seconds of the run, and the start of each phase. */
 export interface Span {
   readonly fromSeconds: number
   readonly toSeconds: number
@@ -36,11 +36,11 @@ const MARGIN = { left: 46, right: 8, top: 26, bottom: 14 }
 const LEGEND_LINE = 13
 const LEGEND_LINES = 3
 const MORE_WIDTH = 70
-/** With more lines than these, those that stay at 0 are left out. */
+/** With more lines than this, lines that stay at 0 are omitted. */
 const CROWDED = 4
 const CHARACTER = 5.6
 
-/** A panel as SVG, as near to Grafana's as a README needs. */
+/** A panel as SVG, similar to Grafana's. */
 export function drawPanel(panel: Panel, values: readonly Series[][], box: Box, span: Span): string {
   const { x, y, width, height } = box
   const frame = `<rect width="${width}" height="${height}" rx="3" fill="#fff" stroke="#dcdce2"/>`
@@ -86,16 +86,16 @@ function drawStat(panel: Panel, lines: readonly Line[], { width, height }: Box):
         xmlOf(clip(name, each / CHARACTER)),
         'text-anchor="middle" fill="#70707a"',
       )
-      const colour = colourOf(last, panel.limits)
+      const colour = colourOf(last, panel.thresholds)
       const number = `text-anchor="middle" font-size="${size.toFixed(1)}" font-weight="600" fill="${colour}"`
       return text(middle, height / 2 + 14, xmlOf(value), number) + named
     })
     .join('')
 }
 
-function colourOf(value: number | undefined, limits: Panel['limits']): string {
-  if (value === undefined || limits === undefined) return '#3871dc'
-  const [warning, alarm] = limits
+function colourOf(value: number | undefined, thresholds: Panel['thresholds']): string {
+  if (value === undefined || thresholds === undefined) return '#3871dc'
+  const [warning, alarm] = thresholds
   const beyond = (limit: number) => (warning <= alarm ? value >= limit : value < limit)
   if (beyond(alarm)) return '#c4162a'
   return beyond(warning) ? '#e0752d' : '#56a64b'
@@ -116,7 +116,7 @@ function drawGraph(panel: Panel, lines: readonly Line[], box: Box, span: Span): 
   const across = (at: number) =>
     plot.x + ((at - span.fromSeconds) / (span.toSeconds - span.fromSeconds)) * plot.width
   const up = (value: number) => plot.y + plot.height * (1 - (value - low) / (high - low))
-  // The last of a stack lies behind all others.
+  // The last line of a stack is drawn behind the others.
   const drawn =
     panel.stacked === true
       ? stacked.map((line, index) => [line, index] as const).reverse()
@@ -154,7 +154,7 @@ function areaOf(way: string, points: Line['points'], across: (at: number) => num
   return `${way}L${Math.round(across(last))} ${Math.round(base)}L${Math.round(across(first))} ${Math.round(base)}z`
 }
 
-/** Whole pixels, told by their differences: it halves the file. */
+/** Relative coordinates in whole pixels halve the file. */
 function pathOf(points: readonly (readonly number[])[]): string {
   let path = ''
   let [lastX, lastY] = [Number.NaN, Number.NaN]
@@ -221,7 +221,7 @@ function layLegend(lines: readonly Line[], width: number): { lines: number; draw
   return { lines: line + 1, draw: y => places.map(drawOne(y)).join('') }
 }
 
-/** Buckets are cumulative: what lies between two of them is their difference. */
+/** Buckets are cumulative: the count of one is the difference to the previous one. */
 function drawHeatmap(series: readonly Series[], box: Box, span: Span): string {
   const sorted = [...series].sort((a, b) => Number(a.labels['le']) - Number(b.labels['le']))
   const bounds = sorted.filter(({ labels }) => labels['le'] !== '+Inf')

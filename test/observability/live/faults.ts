@@ -15,7 +15,7 @@ const answer = (status: number, body = '{"code":"x","error":"y"}') =>
 const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 const anyOf = <Item>(items: readonly Item[]): Item => items[Math.floor(Math.random() * items.length)] as Item
 
-/** What the upstream does, by the name of the time in which it does so. */
+/** Behaviours of the upstream, by name. */
 export const upstreamScripts = {
   well: request => void setTimeout(() => request.send(OK), 2 + Math.random() * 8),
   failing: request => request.send(anyOf([OK, OK, answer(500), answer(503), answer(404), answer(429)])),
@@ -24,7 +24,7 @@ export const upstreamScripts = {
     if (kind < 0.3)
       cut(request, 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n[1,')
     else if (kind < 0.5) cut(request, 'this is no HTTP\r\n\r\n')
-    // A kept connection that is reset when it is used again.
+    // Resets a connection when it is reused.
     else if (request.numberOnConnection > 0) request.socket.destroy()
     else request.send(OK)
   },
@@ -39,7 +39,7 @@ function cut(request: ScriptedRequest, bytes: string): void {
   request.socket.end()
 }
 
-/** Clients as they come: good ones for the most part, and every mistake there is. */
+/** Client traffic: mostly valid requests, and every kind of mistake. */
 export class Clients {
   readonly #world: World
   readonly #pool: Pool
@@ -54,12 +54,12 @@ export class Clients {
     this.#pool = new Pool(world.gateway.urls.gateway, { connections: 64 })
   }
 
-  /** @param pauseMs between the requests of one client */
+  /** @param pauseMs pause between the requests of one client */
   begin(clients: number, pauseMs: number): void {
     for (let client = 0; client < clients; client++) this.#repeat(() => this.ask(), pauseMs)
   }
 
-  /** Somebody at the console who issues, looks up and revokes. */
+  /** An operator who issues, looks up and revokes keys. */
   beginAdmin(pauseMs: number): void {
     this.#repeat(async () => {
       const key = await this.#world.issue()
@@ -74,7 +74,7 @@ export class Clients {
     }, pauseMs)
   }
 
-  /** Several who want the same at the same time. */
+  /** Identical requests at the same time. */
   beginSharing(pauseMs: number): void {
     const target = SHARED_PATH.replace('{workspaceId}', 'ws_1')
     const ask = () => this.#request(target, this.keys[0]?.secret ?? '').catch(() => {})
@@ -97,12 +97,12 @@ export class Clients {
     return anyOf(mistakes)()
   }
 
-  /** So many requests at once. */
+  /** Sends this many requests at once. */
   async crowd(count: number): Promise<void> {
     await Promise.all(Array.from({ length: count }, () => this.ask().catch(() => {})))
   }
 
-  /** So many requests at once, whose clients leave before they are answered. */
+  /** Sends this many requests at once, and disconnects before the responses. */
   async leave(count: number): Promise<void> {
     const clients = Array.from({ length: count }, () => {
       const client = new RawClient(this.#world.gateway.urls.gateway)
@@ -122,7 +122,7 @@ export class Clients {
   #repeat(act: () => Promise<void>, pauseMs: number): void {
     const run = async () => {
       while (this.#going) {
-        // What fails here fails for the faults that are being tried; what is counted is at the gateway.
+        // Failures are expected here; the gateway's metrics are under test.
         await act().catch(() => {})
         await pause(pauseMs)
       }

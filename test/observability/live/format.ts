@@ -1,6 +1,6 @@
-import type { Unit } from '../dashboards/board.ts'
+import type { Unit } from '../dashboards/dashboard.ts'
 
-/** A value as Grafana would write it, near enough. */
+/** Formats a value similarly to Grafana. */
 export function formatted(value: number, unit: Unit): string {
   switch (unit) {
     case 's':

@@ -1,8 +1,8 @@
-/** Everything that is days or minutes in earnest is seconds in a run of a minute. */
+/** Windows of days and minutes become seconds in a run of a minute. */
 const LONG = '[60s]'
 const SHORT = '[5s]'
 
-/** A query with its windows shortened, and what the variables of a dashboard stand for filled in. */
+/** A query with shortened windows and the dashboard's variables filled in. */
 export function shortened(expr: string): string {
   return expr
     .replaceAll('$__rate_interval', '5s')
@@ -13,7 +13,7 @@ export function shortened(expr: string): string {
     .replace(/offset \d+m/g, 'offset 5s')
 }
 
-/** A file of rules that can be true within seconds. */
+/** A rule file with windows and durations of seconds. */
 export function shortenedRules(text: string): string {
   return shortened(text).replace(/^( +for:) .*$/gm, '$1 1s')
 }

@@ -5,16 +5,16 @@ import { PrometheusServer, type Series } from '../../support/prometheus-server.t
 import { startScriptedUpstream } from '../../support/scripted-upstream.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
 import { startWorld, type World } from '../../support/world.ts'
-import type { Panel } from '../dashboards/board.ts'
-import { BOARDS } from '../dashboards/boards.ts'
+import type { Panel } from '../dashboards/dashboard.ts'
+import { DASHBOARDS } from '../dashboards/dashboards.ts'
 import { RULE_FILES } from '../rule-files.ts'
 import { Clients, SHARED_PATH, upstreamScripts } from './faults.ts'
 import { shortened, shortenedRules } from './shorten.ts'
 
-/** Beside those that are shipped, one that shares its answers. */
+/** The default routes and one with request coalescing. */
 const ROUTES = { shared: { path: SHARED_PATH, shareAnswers: true } }
 
-/** Limits so near that a minute is enough to meet all of them. */
+/** Limits so low that a run of a minute reaches all of them. */
 const SETTINGS = {
   POSTERN_ROUTES: JSON.stringify(ROUTES),
   POSTERN_UPSTREAM_CACHE_MAX_BYTES: '100000',
@@ -37,10 +37,10 @@ export interface WatchedRun {
   readonly prometheus: PrometheusServer
   readonly world: World
   readonly answers: number
-  /** What was done, and when it began: seconds since the epoch. */
+  /** Name and start of each phase, in seconds since the epoch. */
   readonly phases: readonly (readonly [what: string, atSeconds: number])[]
-  /** Descriptions of the alerts that fired, as people read them. */
-  readonly told: readonly string[]
+  /** Rendered descriptions of the alerts that fired. */
+  readonly descriptions: readonly string[]
   readonly fromSeconds: number
   readonly toSeconds: number
   /** The values of a panel over the run, query by query. */
@@ -48,12 +48,12 @@ export interface WatchedRun {
   stop(): Promise<void>
 }
 
-/** Gateway and console in earnest, under load and one fault after another, with a real Prometheus that watches. */
+/** Runs gateway and console under load and one fault after another, scraped by a real Prometheus. */
 export async function runWatched(): Promise<WatchedRun> {
   const certificates = makeCertificates()
   const upstream = await startScriptedUpstream(upstreamScripts.well)
   const receiver = await WebhookReceiver.start()
-  // Of each kind of answer some.
+  // Some responses of each kind.
   receiver.answer = (response, number) => response.writeHead(number % 3 === 0 ? 500 : 204).end()
   const world = await startWorld(
     {
@@ -87,16 +87,17 @@ export async function runWatched(): Promise<WatchedRun> {
   )
   const clients = new Clients(world)
   for (let index = 0; index < KEYS; index++) clients.keys.push(await world.issue())
-  // Of a workspace that is not named.
+  // A key of an unnamed workspace.
   clients.keys.push(await world.issue({ workspaceId: 'ws_2' }))
   const phases: [string, number][] = []
   const fromSeconds = Date.now() / 1000
-  const told = new Set<string>()
+  const descriptions = new Set<string>()
   const phase = async (what: string, seconds: number, act?: () => Promise<unknown>) => {
     phases.push([what, Date.now() / 1000])
     await Promise.all([act?.(), new Promise(resolve => setTimeout(resolve, seconds * 1000))])
-    for (const { annotations } of await prometheus.firing()) told.add(annotations['description'] ?? '')
-    // It remembers each request, and there are many.
+    for (const { annotations } of await prometheus.firing())
+      descriptions.add(annotations['description'] ?? '')
+    // It stores each request, and there are many.
     upstream.requests.length = 0
   }
   const during = (script: keyof typeof upstreamScripts) => async () => {
@@ -106,25 +107,25 @@ export async function runWatched(): Promise<WatchedRun> {
   clients.begin(6, 15)
   clients.beginAdmin(100)
   clients.beginSharing(100)
-  await phase('all is well', 7)
+  await phase('normal operation', 7)
   await phase('the upstream fails', 4, during('failing'))
-  await phase('it breaks off', 5, during('breaking'))
-  await phase('it says nothing', 4, during('silent'))
+  await phase('it truncates responses', 5, during('breaking'))
+  await phase('it does not respond', 4, during('silent'))
   upstream.script = upstreamScripts.slow
-  await phase('too many come at once', 5, async () => {
+  await phase('overload', 5, async () => {
     const endMs = performance.now() + 4500
     while (performance.now() < endMs) await clients.crowd(120)
   })
-  await phase('clients leave', 3, async () => {
+  await phase('clients disconnect', 3, async () => {
     upstream.script = upstreamScripts.endless
     for (let wave = 0; wave < 4; wave++) await clients.leave(5)
     upstream.script = upstreamScripts.silent
     for (let wave = 0; wave < 4; wave++) await clients.leave(5)
   })
   upstream.script = upstreamScripts.well
-  await phase('all is well again', 4)
+  await phase('normal operation again', 4)
   await phase('Redis hangs', 3, async () => world.redis.freeze())
-  await phase('Redis is gone', 6, () => world.redis.kill())
+  await phase('Redis is down', 6, () => world.redis.kill())
   await phase('Redis is back', 7, () => world.redis.revive())
   await phase('the gateway receives SIGTERM', 6, () => world.gateway.process.stop('SIGTERM'))
   await clients.stop()
@@ -135,7 +136,7 @@ export async function runWatched(): Promise<WatchedRun> {
     world,
     answers: clients.answers,
     phases,
-    told: [...told],
+    descriptions: [...descriptions],
     fromSeconds,
     toSeconds,
     valuesOf: panel =>
@@ -151,6 +152,6 @@ export async function runWatched(): Promise<WatchedRun> {
   }
 }
 
-export const PANELS = BOARDS.flatMap(board =>
-  board.rows.flatMap(row => row.panels.map(panel => ({ board, row, panel }))),
+export const PANELS = DASHBOARDS.flatMap(dashboard =>
+  dashboard.rows.flatMap(row => row.panels.map(panel => ({ dashboard, row, panel }))),
 )

@@ -9,7 +9,7 @@ import {
 const name = 'a_metric'
 const help = 'Of a test'
 
-test('a counter with handles shows what the library would show, at every look', async () => {
+test('a counter with handles exposes the same as the library’s counter, at every scrape', async () => {
   const [own, library] = [new Registry(), new Registry()]
   const handles = new HandleCounter({ name, help, labelNames: ['kind'], registers: [own] })
   const plain = new Counter({ name, help, labelNames: ['kind'], registers: [library] })
@@ -24,7 +24,7 @@ test('a counter with handles shows what the library would show, at every look', 
   for (let look = 0; look < 2; look++) expect(await own.metrics()).toBe(await library.metrics())
 })
 
-test('a histogram with handles shows what the library would show, bounds and what lies beyond included', async () => {
+test('a histogram with handles exposes the same as the library’s histogram, at and beyond its bounds', async () => {
   const [own, library] = [new Registry(), new Registry()]
   const buckets = [0.1, 0.5, 1]
   const labelNames = ['kind']
@@ -32,7 +32,7 @@ test('a histogram with handles shows what the library would show, bounds and wha
   const plain = new Histogram({ name, help, labelNames, buckets, registers: [library] })
   const child = handles.handle({ kind: 'a' })
   handles.handle({ kind: 'empty' })
-  // Asked for twice, it is the same one: two series of one name would be no answer at all.
+  // Requested twice, it is the same handle: duplicate series would make the scrape invalid.
   expect(handles.handle({ kind: 'a' })).toBe(child)
   plain.zero({ kind: 'a' })
   plain.zero({ kind: 'empty' })

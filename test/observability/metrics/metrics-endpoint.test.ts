@@ -26,13 +26,13 @@ const lines = (text: string, start: string) => text.split('\n').filter(line => l
 const sampleLike = (text: string, line: string) => lines(text, line.slice(0, line.lastIndexOf(' ') + 1))
 
 /**
- * Names that the convention would have otherwise and that are not ours: `_total` is for counters, and these gauges have
- * had it for as long as every dashboard of Node.js has used them.
+ * Names of other makers that break the convention: `_total` is for counters, but these gauges of Node.js clients
+ * have always had it, and dashboards use them.
  */
 const NOT_OURS = /^nodejs_active_(handles|requests|resources)_total /
 
-describe.skipIf(!has(PROMTOOL))('promtool finds nothing to say about what is shown', () => {
-  test.each(['gateway', 'console'] as const)('by the %s', async plane => {
+describe.skipIf(!has(PROMTOOL))('promtool has no complaints about the metrics', () => {
+  test.each(['gateway', 'console'] as const)('of the %s', async plane => {
     const lint = spawnSync('promtool', ['check', 'metrics'], {
       input: await scrape(world[plane]),
       encoding: 'utf8',
@@ -42,7 +42,7 @@ describe.skipIf(!has(PROMTOOL))('promtool finds nothing to say about what is sho
   })
 })
 
-describe('from the start, before anything happened', () => {
+describe('from the start, before the first request', () => {
   test.each([
     ['postern_http_requests_total{route="files",method="GET",code="503",source="gateway"} 0'],
     ['postern_http_requests_total{route="auth",method="GET",code="200",source="gateway"} 0'],
@@ -69,24 +69,24 @@ describe('from the start, before anything happened', () => {
   })
 })
 
-test('a console shows nothing of requests, decisions and changes, which it has none of', async () => {
+test('a console exposes no metrics of requests, decisions and invalidations', async () => {
   const ours = lines(await scrape(world.console), 'postern_')
   expect(ours.filter(line => /^postern_(http|auth|upstream|key_cache|key_invalidation)/.test(line))).toEqual(
     [],
   )
 })
 
-test('replicas with the same settings show the same hash of them, one with other settings another', async () => {
+test('replicas with the same settings expose the same hash, one with other settings another', async () => {
   const hashOf = async (gateway: Listening) =>
     /^postern_config_info\{plane="gateway",hash="([0-9a-f]{8})"\} 1$/m.exec(await scrape(gateway))?.[1]
   const [hash, same, different] = [await hashOf(world.gateway), await hashOf(twin), await hashOf(other)]
   expect(hash).toBeDefined()
-  // A replica differs from the other in nothing but the ports that it took.
+  // The replicas differ only in the ports that they use.
   expect(same).toBe(hash)
   expect(different).not.toBe(hash)
 })
 
-test('requests in flight are those that wait for an answer now', async () => {
+test('requests in flight are those without a response', async () => {
   const key = await world.issue()
   const release = Promise.withResolvers<void>()
   world.upstream.hold = () => release.promise
@@ -99,13 +99,13 @@ test('requests in flight are those that wait for an answer now', async () => {
   client.end()
 })
 
-test('the heap’s limit is in sight of what is used of it', async () => {
+test('the heap limit is plausible compared with the heap in use', async () => {
   const text = await scrape(twin)
   const value = (name: string) => Number(lines(text, `${name} `)[0]?.split(' ')[1])
   expect(value('postern_heap_limit_bytes')).toBeGreaterThan(value('nodejs_heap_size_used_bytes'))
 })
 
-test('two scrapes at once are answered alike, with the type that Prometheus asks for', async () => {
+test('two concurrent scrapes get the same response, with the content type for Prometheus', async () => {
   const answers = await Promise.all([1, 2].map(() => fetch(`${twin.urls.ops}/metrics`)))
   for (const answer of answers) {
     expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')

@@ -8,20 +8,20 @@ import { until } from '../../support/until.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 
-test('a change that the audit trail cannot take is refused, counted, and not made', async () => {
+test('a change whose audit entry cannot be written is rejected, counted, and not applied', async () => {
   const file = `${temporaryDirectory()}/postern.db`
   const { ask, metrics } = await startConsole({ databaseUrl: `sqlite:${file}` })
   const database = new DatabaseSync(file)
   database.exec(`create trigger full before insert on audit begin select raise(abort, 'disk is full'); end`)
   database.close()
-  const refused = await ask('POST', KEYS, { name: 'a', scopes: ['files:read'] })
-  expect(refused).toMatchObject({ status: 503, body: { code: 'database_unavailable' } })
+  const rejected = await ask('POST', KEYS, { name: 'a', scopes: ['files:read'] })
+  expect(rejected).toMatchObject({ status: 503, body: { code: 'database_unavailable' } })
   expect(await metricValue(metrics.auditWriteFailures)).toBe(1)
   expect(await metricValue(metrics.keyOperations, { operation: 'issue', outcome: 'failed' })).toBe(1)
   expect((await ask('GET', KEYS)).body).toEqual({ keys: [] })
 })
 
-test('keys are counted by state at the start and every 15 seconds, not when somebody looks', async () => {
+test('keys are counted by state at the start and every 15 seconds, not at scrapes', async () => {
   const timers = new ManualTimers()
   const { ask, metrics } = await startConsole({ parts: { timers } })
   const keys = (state: string) => metricValue(metrics.keys, { state })

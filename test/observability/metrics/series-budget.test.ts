@@ -8,7 +8,7 @@ import { startWorld, type World } from '../../support/world.ts'
 
 const REQUESTS = 100_000
 const BUDGET = 2_000
-/** Twenty, in place of the defaults. */
+/** Twenty routes instead of the defaults. */
 const ROUTES = {
   auth: null,
   workspace: null,
@@ -20,8 +20,8 @@ const ROUTES = {
     ]),
   ),
 }
-/** Every one that a client may get of it, and some that it may not. */
-/** As many as there may be, of which none is ever reached. */
+/** Every status that clients may get, and some that they may not. */
+/** The maximum number of policies, none of which is ever exceeded. */
 const POLICIES = Array.from({ length: 16 }, (_, index) => ({
   name: `policy-${index}`,
   per: 'key',
@@ -32,7 +32,7 @@ const POLICIES = Array.from({ length: 16 }, (_, index) => ({
 const UPSTREAM_STATUSES = [200, 201, 204, 304, ...Array.from({ length: 52 }, (_, n) => 400 + n), 500, 503]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'QUERY', 'REPORT']
 
-/** As many as may be counted one by one. The keys below are of others. */
+/** The maximum number of named workspaces. The keys below belong to others. */
 const NAMED_WORKSPACES = Array.from({ length: 50 }, (_, index) => `team-${index}`).join(',')
 
 let world: World
@@ -80,7 +80,7 @@ test(`${REQUESTS} random paths, methods, keys and agents leave fewer than ${BUDG
   const startedAtMs = performance.now()
   const statuses = await sendPipelined(world.gateway.urls.gateway, REQUESTS, request)
   const seconds = (performance.now() - startedAtMs) / 1000
-  // What ends its connection, each on one of its own.
+  // Requests that close their connection, each on one of its own.
   for (let index = 0; index < 100; index++) {
     const client = new RawClient(world.gateway.urls.gateway)
     const broken = [`${word()} / HTTP/1.1\r\n\r\n`, 'GET / HTTP/1.1\r\n\r\n', get(`/${'x'.repeat(9000)}`)]
@@ -100,13 +100,13 @@ test(`${REQUESTS} random paths, methods, keys and agents leave fewer than ${BUDG
   expect(text).not.toMatch(/canary|ws_1|wsk_|key_[0-9A-Z]{26}/)
   for (const key of good) expect(text).not.toContain(key.id)
 
-  // Of workspaces there are those that were named, and one for all others.
+  // There are series for the named workspaces, and one for all others.
   const workspaces = series.filter(line => line.startsWith('postern_workspace_requests_total{'))
   expect(workspaces).toHaveLength(51)
   expect(workspaces.find(line => line.includes('"other"'))).not.toMatch(/ 0$/)
   expect(text).toContain('\npostern_workspace_series_folded 1\n')
 
-  // And every one of them was counted, once.
+  // Every request was counted once.
   const total = series
     .filter(line => line.startsWith('postern_http_requests_total{'))
     .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)

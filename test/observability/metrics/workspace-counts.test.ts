@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
-import { workspaceCountsOf } from '../../../src/observability/metrics/workspace-counts.ts'
+import { createWorkspaceCounts } from '../../../src/observability/metrics/workspace-counts.ts'
 import { mistakesOf } from '../../config/examples.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { metricValue } from '../../support/metric-value.ts'
 
 const MINUTE_MS = 60_000
 
-describe('requests are counted by workspace where an operator names workspaces', () => {
-  test('each that is named by itself, whatever else there is as one, from the start', async () => {
+describe('requests are counted by workspace if the operator names workspaces', () => {
+  test('each named workspace alone, all others together, from the start', async () => {
     const metrics = createMetrics(['gateway', 'workspaces'])
-    const counts = workspaceCountsOf(metrics, ['ws_1', 'ws_2'], new ManualClock())
+    const counts = createWorkspaceCounts(metrics, ['ws_1', 'ws_2'], new ManualClock())
     for (const id of ['ws_1', 'ws_1', 'ws_9', 'constructor', 'ws_8']) counts?.count(id)
     const { values } = await metrics.workspaceRequests.get()
     expect(values.map(({ labels, value }) => [labels.workspace, value])).toEqual([
@@ -20,10 +20,10 @@ describe('requests are counted by workspace where an operator names workspaces',
     ])
   })
 
-  test('it can be seen that there are others, for five minutes after the last of them', async () => {
+  test('a gauge shows for five minutes that an unnamed workspace sent a request', async () => {
     const clock = new ManualClock()
     const metrics = createMetrics(['gateway', 'workspaces'])
-    const counts = workspaceCountsOf(metrics, ['ws_1'], clock)
+    const counts = createWorkspaceCounts(metrics, ['ws_1'], clock)
     const isFolded = () => metricValue(metrics.workspacesFolded)
     counts?.count('ws_1')
     expect(await isFolded()).toBe(0)
@@ -33,17 +33,17 @@ describe('requests are counted by workspace where an operator names workspaces',
     expect(await isFolded()).toBe(0)
   })
 
-  test('with nobody named nothing is counted, and no series is shown', async () => {
+  test('without named workspaces there is no series', async () => {
     const metrics = createMetrics(['gateway'])
-    expect(workspaceCountsOf(metrics, [], new ManualClock())).toBeNull()
+    expect(createWorkspaceCounts(metrics, [], new ManualClock())).toBeNull()
     expect(await metrics.registry.metrics()).not.toContain('workspace_')
   })
 
   test.each([
     ['more than fifty', Array.from({ length: 51 }, (_, n) => `ws_${n}`).join(',')],
-    ['what the rest is called', 'other'],
-    ['what is no workspace', 'ws/1'],
-  ])('%s is refused', (_, list) => {
+    ['the name of the rest', 'other'],
+    ['an invalid workspace id', 'ws/1'],
+  ])('%s is rejected', (_, list) => {
     const [mistake] = mistakesOf({ environment: { POSTERN_METRICS_WORKSPACES: list } })
     expect(mistake).toContain('POSTERN_METRICS_WORKSPACES')
   })

@@ -8,7 +8,7 @@ import type { TracedRequest } from '../../../src/observability/tracing/tracing.t
 const PROXY = '10.1.2.3'
 const STRANGER = '203.0.113.9'
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
-/** Its four parts cancel out: the ratio sampler of the SDK records it at every ratio above 0. */
+/** Its four parts cancel out, so the SDK's ratio sampler records it at every ratio above 0. */
 const ALWAYS_BELOW_THE_RATIO = '11111111111111111111111111111111'
 const parent = (flags: string, traceId = TRACE_ID) => `00-${traceId}-b7ad6b7169203331-${flags}`
 
@@ -30,7 +30,7 @@ function begin(traceparent: string, address: string, settings: Settings = {}) {
     endpoint: 'http://127.0.0.1:1',
     sampleRatio,
     version: '0',
-    // The two sections that it reads.
+    // The two sections of the settings that tracing reads.
     trustsParent: parentTrustOf(config as Pick<Config, 'gateway' | 'tracing'>),
     random: () => drawn,
   })
@@ -53,14 +53,14 @@ describe('an untrusted client does not decide whether its trace is recorded', ()
     expect(begin(traceparent, STRANGER, { sampleRatio: 1, drawn: 0.999 }).recorded).toBe(true)
   })
 
-  test('and its trace id is continued all the same', () => {
+  test('but its trace id is continued', () => {
     expect(begin(parent('01'), STRANGER).traceId).toBe(TRACE_ID)
     expect(begin(parent('00'), STRANGER, { drawn: 0 }).traceId).toBe(TRACE_ID)
   })
 })
 
 describe('the sampled flag decides', () => {
-  test.each(['01', '00'])('where a trusted proxy sends it: %s', flags => {
+  test.each(['01', '00'])('of a trusted proxy: %s', flags => {
     const recorded = flags === '01'
     for (const drawn of [0, 0.9]) {
       expect(begin(parent(flags), PROXY, { drawn })).toEqual({ traceId: TRACE_ID, recorded })

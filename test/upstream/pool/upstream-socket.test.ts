@@ -1,153 +1,167 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { plainConnector, READ_BYTES, UpstreamSocket } from '../../../src/upstream/pool/upstream-socket.ts'
+import { createServer as createTlsServer, TLSSocket } from 'node:tls'
+import { afterAll, afterEach, expect, test } from 'vitest'
+import {
+  READ_BYTES,
+  type SocketConnector,
+  socketConnector,
+} from '../../../src/upstream/pool/upstream-socket.ts'
+import { makeCertificates } from '../../support/certificates.ts'
 import { freePort } from '../../support/free-port.ts'
-import { until } from '../../support/until.ts'
 
-const server = createServer()
-let upstream: Socket
-let socket: UpstreamSocket
+const certificates = makeCertificates()
+const tls = { ca: readFileSync(certificates.caFile) }
+const PROTOCOLS = ['http:', 'https:']
+const connector = socketConnector('localhost', 1000, tls)
 
-beforeEach(async () => {
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const accepted = once(server, 'connection')
-  // It listens on an address and a port.
-  socket = await connected((server.address() as AddressInfo).port)
-  ;[upstream] = await accepted
-  upstream.setNoDelay(true).on('error', () => {})
-})
+let server: Server
+const opened: Socket[] = []
+
 afterEach(() => {
-  socket.destroy()
-  upstream.destroy()
-  server.close()
+  for (const socket of opened.splice(0)) socket.destroy()
+  server?.close()
 })
+afterAll(() => certificates.remove())
 
-function connected(port: number, timeoutMs = 1000): Promise<UpstreamSocket> {
-  const options = { hostname: '127.0.0.1', host: '127.0.0.1', protocol: 'http:', port: String(port) }
+interface Wish {
+  readonly protocol?: string
+  readonly accepts?: (bytes: Uint8Array) => boolean
+  readonly connect?: SocketConnector
+}
+
+function connected(
+  port: number,
+  { protocol = 'http:', accepts = () => true, connect = connector }: Wish = {},
+): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    plainConnector(timeoutMs)(options, (error, made) =>
-      made instanceof UpstreamSocket ? resolve(made) : reject(error),
-    )
+    connect({ hostname: '127.0.0.1', protocol, port: String(port), accepts }, (error, socket) => {
+      if (error !== null) return reject(error)
+      opened.push(socket)
+      resolve(socket)
+    })
   })
 }
 
-/** Sends each text once the one before it was read. @returns the bytes, as `read` gave them and nothing copied */
-async function readEach(texts: readonly string[], done: () => void): Promise<Buffer[]> {
-  const read: Buffer[] = []
-  for (const text of texts) {
-    const readable = once(socket, 'readable')
-    socket.once('readable', () => {
-      const bytes = socket.read()
-      if (bytes !== null) read.push(bytes)
-      done()
-    })
-    upstream.write(text)
-    await readable
-  }
-  return read
+async function listen(protocol: string): Promise<number> {
+  const options = { ...certificates.server }
+  server = protocol === 'https:' ? createTlsServer(options) : createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return portOf(server)
 }
 
-const texts = ['of one client', 'and of another', 'and of a third', 'and so on']
+/** It listens on an address and a port. */
+const portOf = (listening: Server) => (listening.address() as AddressInfo).port
 
-test('what somebody still holds of an answer is not overwritten by the next', async () => {
-  const read = await readEach(texts, () => {})
-  expect(read.map(String)).toEqual(texts)
+/** Both ends of a connection. */
+async function pair(protocol: string, wish: Wish = {}) {
+  const port = await listen(protocol)
+  const accepted = once(server, protocol === 'https:' ? 'secureConnection' : 'connection')
+  const socket = await connected(port, { protocol, ...wish })
+  const [upstream]: Socket[] = await accepted
+  if (upstream === undefined) throw new Error('Nothing was accepted')
+  opened.push(upstream.setNoDelay(true).on('error', () => {}))
+  return { socket, upstream }
+}
+
+test.each(PROTOCOLS)(
+  '%s a part of a response that is still held is not overwritten by what comes next',
+  async protocol => {
+    const { socket, upstream } = await pair(protocol)
+    const texts = ['of one client', 'and of another', 'and of a third', 'and so on']
+    const read: Buffer[] = []
+    for (const text of texts) {
+      upstream.write(text)
+      await once(socket, 'readable')
+      read.push(socket.read())
+    }
+    expect(read.map(String)).toEqual(texts)
+  },
+)
+
+test.each(PROTOCOLS)(
+  '%s where nothing is read, the sender is held up; then all of it comes, in order',
+  async protocol => {
+    const { socket, upstream } = await pair(protocol)
+    const sent = Buffer.alloc(32_000_000, Buffer.from(Array.from({ length: 251 }, (_, byte) => byte)))
+    upstream.end(sent)
+    await once(socket, 'readable')
+    for (let turn = 0; turn < 100; turn++) await nextTurn()
+    // OpenSSL hands over all records that it has, at most 64 KiB.
+    expect(socket.readableLength).toBeLessThanOrEqual(protocol === 'https:' ? 5 * READ_BYTES : 2 * READ_BYTES)
+    expect(upstream.writableLength).toBeGreaterThan(0)
+
+    const taken: Buffer[] = []
+    socket.on('data', bytes => taken.push(bytes))
+    await once(socket, 'end')
+    expect(Buffer.concat(taken).equals(sent)).toBe(true)
+  },
+)
+
+test.each(PROTOCOLS)(
+  '%s bytes that are not accepted are never read, and end the connection',
+  async protocol => {
+    const seen: string[] = []
+    const accepts = (bytes: Uint8Array) => {
+      seen.push(Buffer.from(bytes).toString())
+      return seen.length < 2
+    }
+    const { socket, upstream } = await pair(protocol, { accepts })
+    const read: string[] = []
+    socket.on('data', bytes => read.push(String(bytes)))
+    const failed = once(socket, 'error')
+    upstream.write('good')
+    await once(socket, 'data')
+    upstream.write('bad')
+    expect(await failed).toMatchObject([{ kind: 'protocol' }])
+    expect(seen).toEqual(['good', 'bad'])
+    expect(read).toEqual(['good'])
+  },
+)
+
+test('a second connection resumes the TLS session of the first', async () => {
+  const connect = socketConnector('localhost', 1000, tls)
+  const { socket, upstream } = await pair('https:', { connect })
+  // The session follows the handshake, with the first bytes.
+  const session = once(socket, 'session')
+  upstream.write('read')
+  await session
+  const next = await connected(portOf(server), { protocol: 'https:', connect })
+  expect([socket, next].map(each => each instanceof TLSSocket && each.isSessionReused())).toEqual([
+    false,
+    true,
+  ])
 })
 
-test('only an answer of which nobody holds anything gives its memory to the next', async () => {
-  let answers = 0
-  const read = await readEach(texts, () => {
-    answers += 1
-    if (answers !== 2) socket.release()
+test('a certificate is checked for the name of the upstream, whatever address it has', async () => {
+  const port = await listen('https:')
+  const connect = socketConnector('elsewhere.example', 1000, tls)
+  await expect(connected(port, { protocol: 'https:', connect })).rejects.toMatchObject({
+    code: 'ERR_TLS_CERT_ALTNAME_INVALID',
   })
-  const [first, second, third, fourth] = read.map(bytes => bytes.buffer)
-  expect(second).toBe(first)
-  // The second was not given back.
-  expect(third).not.toBe(second)
-  expect(String(read[1])).toBe(texts[1])
-  expect(fourth).not.toBe(second)
 })
 
-test('where nobody takes what came, the sender is held up; taken, all of it comes, in order', async () => {
-  const sent = Buffer.alloc(32_000_000, Buffer.from(Array.from({ length: 251 }, (_, byte) => byte)))
-  upstream.end(sent)
-  await once(socket, 'readable')
-  for (let turn = 0; turn < 100; turn++) await nextTurn()
-  expect(socket.bytesRead).toBeLessThanOrEqual(READ_BYTES)
-  expect(upstream.writableLength).toBeGreaterThan(0)
-
-  const taken: Buffer[] = []
-  const take = () => {
-    for (let bytes = socket.read(); bytes !== null; bytes = socket.read()) taken.push(bytes)
-  }
-  socket.on('readable', take)
-  take()
-  await once(socket, 'end')
-  expect(Buffer.concat(taken).equals(sent)).toBe(true)
-})
-
-test('after the parser has paused without a rest, nothing is read ahead of it', async () => {
-  let reads = 0
-  const pause = () => {
-    if (socket.read() === null) return
-    reads += 1
-    socket.unshift(Buffer.alloc(0))
-  }
-  socket.on('readable', pause)
-  upstream.end(Buffer.alloc(1_000_000))
-  await until('the first bytes have come', () => reads > 0)
-  for (let turn = 0; turn < 100; turn++) await nextTurn()
-  expect(reads).toBe(1)
-  expect(socket.bytesRead).toBeLessThanOrEqual(READ_BYTES)
-
-  socket.off('readable', pause).on('readable', () => socket.read())
-  socket.read()
-  await once(socket, 'end')
-  expect(socket.bytesRead).toBe(1_000_000)
-})
-
-test('what the parser gives back comes before what came later', async () => {
-  let given: Buffer | null = null
-  socket.once('readable', () => {
-    given = socket.read()
-    socket.unshift(Buffer.from('back,'))
-  })
-  const readable = once(socket, 'readable')
-  upstream.write('first,')
-  await readable
-  upstream.write('later')
-  const taken: string[] = []
-  const done = new Promise<void>(resolve => {
-    socket.on('readable', () => {
-      for (let bytes = socket.read(); bytes !== null; bytes = socket.read()) taken.push(String(bytes))
-      if (taken.includes('later')) resolve()
-    })
-  })
-  expect(String(given)).toBe('first,')
-  taken.push(String(socket.read()), String(socket.read()))
-  await done
-  expect(taken).toEqual(['back,', 'null', 'later'])
-})
-
-test('a connection that is refused fails with the system’s own error', async () => {
+test.each(PROTOCOLS)('%s a connection that is refused fails with the system’s own error', async protocol => {
   const port = await freePort()
-  await expect(connected(port)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+  await expect(connected(port, { protocol })).rejects.toMatchObject({ code: 'ECONNREFUSED' })
 })
 
-test('a connection that is not made in time is given up', async () => {
-  const listen =
+test.each(PROTOCOLS)('%s a connection that is not made in time is given up', async protocol => {
+  const script =
     'const s = net.createServer().listen({ port: 0, backlog: 1 }, () => console.log(s.address().port))'
-  const child = spawn(process.execPath, ['-e', listen], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
   try {
     const [port] = await once(child.stdout, 'data')
     // Stopped, it accepts nobody: the system makes one or two connections for it, and leaves the others without an answer.
     child.kill('SIGSTOP')
-    const attempts = await Promise.allSettled(Array.from({ length: 8 }, () => connected(Number(port), 200)))
+    const connect = socketConnector('localhost', 200, tls)
+    const attempts = await Promise.allSettled(
+      Array.from({ length: 8 }, () => connected(Number(port), { protocol, connect })),
+    )
     const errors = attempts.filter(attempt => attempt.status === 'rejected').map(({ reason }) => reason.code)
-    for (const attempt of attempts) if (attempt.status === 'fulfilled') attempt.value.destroy()
     expect(errors.length).toBeGreaterThan(4)
     expect(new Set(errors)).toEqual(new Set(['UND_ERR_CONNECT_TIMEOUT']))
   } finally {

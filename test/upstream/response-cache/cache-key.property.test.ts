@@ -62,7 +62,7 @@ function permitFor({ workspaceId, scopes, id, path }: Request): Permit {
     version: 1,
   }
   const lookup = { kind: 'found', grant, tier: 'memory' } as const
-  const verdict = authorize({ lookup, match, query: '', nowMs: 0 })
+  const verdict = authorize({ lookup, match, query: '', nowMs: 0, clientAddress: '' })
   if (verdict.kind === 'denied') throw new Error(verdict.reason)
   return verdict.permit
 }

@@ -1,19 +1,19 @@
 /* Conveniences. Every page works without this script. */
 
-const UNITS = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-]
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const DAY_MS = 24 * HOUR_MS
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 
-/** The same code as in src/control/console/layout/times.ts. */
-function relativeTime(differenceMs) {
-  for (const [unit, unitMs] of UNITS) {
-    const count = Math.trunc(differenceMs / unitMs)
-    if (count !== 0) return RELATIVE.format(count, unit)
-  }
-  return differenceMs <= 0 ? 'just now' : 'in under a minute'
+/** The same as domain/relative-time.ts, which a browser cannot load. A test compares the two. */
+function relativeTime(atMs, nowMs) {
+  const differenceMs = atMs - nowMs
+  const count = unitMs => Math.round(Math.abs(differenceMs) / unitMs)
+  const format = (amount, unit) => RELATIVE.format(Math.sign(differenceMs) * amount, unit)
+  if (count(MINUTE_MS) === 0) return differenceMs <= 0 ? 'just now' : 'in under a minute'
+  if (count(MINUTE_MS) < 60) return format(count(MINUTE_MS), 'minute')
+  if (count(HOUR_MS) < 24) return format(count(HOUR_MS), 'hour')
+  return format(count(DAY_MS), 'day')
 }
 
 /** By the console's clock: the local one may be wrong. */
@@ -21,7 +21,7 @@ const aheadMs = Number(document.body.dataset.now ?? Date.now()) - Date.now()
 
 function updateTimes() {
   for (const element of document.querySelectorAll('time[data-live]')) {
-    const text = relativeTime(Date.parse(element.dateTime) - Date.now() - aheadMs)
+    const text = relativeTime(Date.parse(element.dateTime), Date.now() + aheadMs)
     if (element.textContent !== text) element.textContent = text
   }
 }

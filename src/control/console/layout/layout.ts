@@ -1,6 +1,6 @@
 import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
-import { apiPath, auditPath, deliveriesPath, keysPath, WORKSPACES } from './paths.ts'
+import { apiPath, auditPath, deliveriesPath, keysPath, PEOPLE, WORKSPACES } from './paths.ts'
 
 /** What surrounds every page of a signed-in person. */
 export interface Frame {
@@ -89,11 +89,12 @@ function workspaceBadge({ mayChoose }: Frame, workspaceId: string): Html {
   }</p>`
 }
 
-function personMenu({ personName, csrfToken }: Frame): Html {
+function personMenu({ personName, isAdministrator, csrfToken }: Frame): Html {
   return html`<details class="person">
     <summary><span class="hidden">Signed in as </span><bdi>${personName}</bdi></summary>
     <form method="post" action="/sign-out">
       <input type="hidden" name="_csrf" value="${csrfToken}">
+      ${isAdministrator ? html`<a href="${PEOPLE}">Signed-in people</a>` : null}
       <button class="plain">Sign out</button>
       <button class="plain" name="everywhere" value="yes">Sign out everywhere</button>
     </form>

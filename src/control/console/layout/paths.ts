@@ -4,6 +4,8 @@ import { DEFAULT_ORDER, type KeyList } from '../forms/key-list.ts'
 export const WORKSPACES = '/workspaces'
 export const FIND_KEY = '/find-key'
 export const ALL_KEYS = '/keys'
+export const PEOPLE = '/people'
+export const END_SESSIONS = `${PEOPLE}/end`
 
 /** @param workspaceId null: keys of all workspaces */
 export function keysPath(
@@ -57,6 +59,14 @@ export function apiPath(workspaceId: string): string {
 
 export function openApiPath(workspaceId: string): string {
   return `${apiPath(workspaceId)}/openapi.json`
+}
+
+export function peoplePath(cursor?: string): string {
+  return withQuery(PEOPLE, { cursor })
+}
+
+export function endSessionsPath(subject: string): string {
+  return withQuery(END_SESSIONS, { subject })
 }
 
 function withQuery(path: string, query: Readonly<Record<string, string | null | undefined>>): string {

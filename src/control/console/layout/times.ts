@@ -1,27 +1,12 @@
+import { relativeTime } from '../../../domain/relative-time.ts'
 import { type Html, html } from './html.ts'
 
-const UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-]
-const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 const DATE = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',
   month: 'short',
   year: 'numeric',
   timeZone: 'UTC',
 })
-
-/** `in 89 days`, `3 minutes ago`, truncated. console.js has the same code. */
-export function relativeTime(atMs: number, nowMs: number): string {
-  const differenceMs = atMs - nowMs
-  for (const [unit, unitMs] of UNITS) {
-    const count = Math.trunc(differenceMs / unitMs)
-    if (count !== 0) return RELATIVE.format(count, unit)
-  }
-  return differenceMs <= 0 ? 'just now' : 'in under a minute'
-}
 
 /** `18 Feb 2027` */
 export function dateText(atMs: number): string {

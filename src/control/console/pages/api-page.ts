@@ -35,7 +35,7 @@ export function apiPage(frame: Frame, view: ApiView): Html {
     </section>
     ${operations}
     <section class="card"><h2>Errors</h2>
-      <p>Error responses are JSON with a stable <code>code</code> for programs and an <code>error</code> text for people, which a rejected query makes more precise.
+      <p>Error responses are JSON with a stable <code>code</code> for programs and an <code>error</code> text for people, which can be more precise than here.
         After a 429 or 503, wait for the number of seconds in <code>Retry-After</code>.</p>
       ${errorTable()}
     </section>`

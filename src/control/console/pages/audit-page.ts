@@ -1,6 +1,7 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { StoredKey } from '../../registry/database/key-repository.ts'
-import type { AuditAction, AuditEntry } from '../../registry/operations/audit.ts'
+import type { AuditEntry } from '../../registry/operations/audit.ts'
+import { actionLabel } from '../../registry/operations/audit-actions.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
@@ -17,15 +18,6 @@ export interface AuditView {
   readonly keys: ReadonlyMap<string, Pick<StoredKey, 'record'>>
 }
 
-export const ACTIONS: Readonly<Record<AuditAction, string>> = {
-  'key.issued': 'Issued',
-  'key.rotated': 'Rotated',
-  'key.revoked': 'Revoked',
-  'key.suspended': 'Suspended',
-  'key.resumed': 'Resumed',
-  'key.edited': 'Edited',
-}
-
 export function auditPage(frame: Frame, view: AuditView): Html {
   const { entries } = view
   const main = html`<h1>Audit trail</h1>
@@ -39,22 +31,27 @@ function table({ entries, keys }: AuditView, nowMs: number): Html {
   return html`<table class="stacks">
     <caption class="hidden">Audit entries, newest first</caption>
     <thead><tr><th scope="col">Time</th><th scope="col">Action</th><th scope="col">Key</th><th scope="col">Actor</th><th scope="col">Address</th></tr></thead>
-    <tbody>${entries.map(entry => row(entry, keys.get(entry.keyId)?.record ?? null, nowMs))}</tbody>
+    <tbody>${entries.map(entry => row(entry, keys.get(entry.keyId ?? '')?.record ?? null, nowMs))}</tbody>
   </table>`
 }
 
 /** @param record as it is now; the name is that of the time */
 function row(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
-  const { atMs, action, workspaceId, keyId, actor, detail } = entry
-  const name = textOf(detail['name'])
+  const { atMs, action, actor, detail } = entry
   const by = textOf(detail['by'])
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
-    <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${ACTIONS[action]}</span></span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span><a class="key-name" href="${keyPath(workspaceId, keyId)}">${markInvisible(name === '' ? keyId : name)}</a>${record === null ? null : html` ${hintOf(record)}`}</span></td>
+    <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span>${keyOf(entry)}${record === null ? null : html` ${hintOf(record)}`}</span></td>
     <td><span class="label" aria-hidden="true">Actor</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
     <td><span class="label" aria-hidden="true">Address</span><span><code>${textOf(detail['from'])}</code></span></td>
   </tr>`
+}
+
+function keyOf({ workspaceId, keyId, detail }: AuditEntry): Html | null {
+  if (workspaceId === null || keyId === null) return null
+  const name = textOf(detail['name'])
+  return html`<a class="key-name" href="${keyPath(workspaceId, keyId)}">${markInvisible(name === '' ? keyId : name)}</a>`
 }
 
 function textOf(value: AuditEntry['detail'][string] | undefined): string {

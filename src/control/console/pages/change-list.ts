@@ -4,10 +4,10 @@ import {
   type AuditValue,
   changesOf,
 } from '../../registry/operations/audit.ts'
+import { actionLabel } from '../../registry/operations/audit-actions.ts'
 import { type Html, html, type Piece } from '../layout/html.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { ago, instantText } from '../layout/times.ts'
-import { ACTIONS } from './audit-page.ts'
 import { actorName } from './key-parts.ts'
 
 const FIELDS: Readonly<Record<string, string>> = {
@@ -25,7 +25,7 @@ export function changeList(entries: readonly AuditEntry[], nowMs: number): Html 
 function item(entry: AuditEntry, nowMs: number): Html {
   const { action, actor, atMs, detail } = entry
   const by = detail['by']
-  return html`<li>${ACTIONS[action]} by ${actorName(actor, typeof by === 'string' ? by : null)} ${ago(atMs, nowMs)}${fields(changesOf(entry))}</li>`
+  return html`<li>${actionLabel(action)} by ${actorName(actor, typeof by === 'string' ? by : null)} ${ago(atMs, nowMs)}${fields(changesOf(entry))}</li>`
 }
 
 function fields(changes: AuditChanges): Piece {

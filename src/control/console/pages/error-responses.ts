@@ -1,3 +1,4 @@
+import { denyScope } from '../../../domain/authorize.ts'
 import { DENIAL_REASONS, denialRow } from '../../../domain/denial.ts'
 import { type Html, html } from '../layout/html.ts'
 
@@ -18,10 +19,11 @@ export function errorTable(): Html {
 
 /** The whole answer to a key that lacks a scope (RFC 6750, section 3.1). */
 export function scopeMissingResponse(scope: string): string {
-  const { status, code, text, challenge } = denialRow('scope_missing')
+  const { status, code, challenge } = denialRow('scope_missing')
+  const { detail } = denyScope(scope)
   return `HTTP/1.1 ${status} Forbidden
 Content-Type: application/json; charset=utf-8
 WWW-Authenticate: Bearer realm="postern"${challenge ?? ''}, scope="${scope}"
 
-${JSON.stringify({ code, error: text })}`
+${JSON.stringify({ code, error: detail })}`
 }

@@ -20,8 +20,8 @@ export function keyPage(frame: Frame, details: KeyDetails): Html {
   const { record } = key
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
     <div class="title"><h1>${markInvisible(record.name)}</h1>${frame.mayChange ? actions(key) : null}</div>
-    ${warning(key, frame.nowMs)}
-    ${rotation(details, frame.nowMs)}
+    ${warning(frame, key)}
+    ${rotation(frame, details)}
     <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs, details.creator)}</section>
     ${frame.mayChange ? dialogs(frame, details) : null}`
   return page(frame, { title: `Key ${record.hint}`, section: 'keys', main })
@@ -42,17 +42,21 @@ function actions({ record, state }: KeyView): Html | null {
   </div>`
 }
 
-function warning(key: KeyView, nowMs: number): Html | null {
+function warning({ mayChange, nowMs }: Frame, key: KeyView): Html | null {
   if (!isExpiring(key, nowMs)) return null
   const { record } = key
   return html`<p class="notice warn"><strong>This key expires ${ago(record.expiresAtMs, nowMs)}.</strong>
-    Requests with it are rejected after that. <a href="${keyPath(record.workspaceId, record.id, 'rotate')}">Rotate it</a> in time to replace it without an outage.</p>`
+    Requests with it are rejected after that.${
+      mayChange
+        ? html` <a href="${keyPath(record.workspaceId, record.id, 'rotate')}">Rotate it</a> in time to replace it without an outage.`
+        : null
+    }</p>`
 }
 
 /** Both keys of a rotation with their last use, which shows when to finish. */
-function rotation({ key, predecessor, successor }: KeyDetails, nowMs: number): Html | null {
-  if (successor !== null) return rotationPart({ old: key, fresh: successor, here: key }, nowMs)
-  return predecessor === null ? null : rotationPart({ old: predecessor, fresh: key, here: key }, nowMs)
+function rotation(frame: Frame, { key, predecessor, successor }: KeyDetails): Html | null {
+  if (successor !== null) return rotationPart(frame, { old: key, fresh: successor, here: key })
+  return predecessor === null ? null : rotationPart(frame, { old: predecessor, fresh: key, here: key })
 }
 
 interface RotationPart {
@@ -62,13 +66,13 @@ interface RotationPart {
   readonly here: KeyView
 }
 
-function rotationPart({ old, fresh, here }: RotationPart, nowMs: number): Html {
+function rotationPart({ mayChange, nowMs }: Frame, { old, fresh, here }: RotationPart): Html {
   const { workspaceId, id, expiresAtMs } = old.record
   const finish = html`<p>When no client uses the old key any more: <a class="button" href="${keyPath(workspaceId, id, 'finish')}" data-opens="finish-dialog">Finish now</a></p>`
   const until = html`<p>The old key works until ${instant(expiresAtMs)} (${ago(expiresAtMs, nowMs)}).</p>`
   return html`<section class="card" aria-labelledby="rotation"><h2 id="rotation">Rotation</h2>
     <div class="pair">${side('Old key', old, here, nowMs)}${side('New key', fresh, here, nowMs)}</div>
-    ${old.state === 'retiring' ? html`${until}${finish}` : null}
+    ${old.state === 'retiring' ? html`${until}${mayChange ? finish : null}` : null}
   </section>`
 }
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { digestOf } from '../../../domain/key/secret.ts'
-import { personOfRequest } from '../../sign-in/authenticate-people.ts'
-import { maySee } from '../../sign-in/person.ts'
+import { sees } from '../../access/principal.ts'
+import { principalOf } from '../../http/request-context.ts'
 import { type FormFields, NO_PROBLEMS, textField } from '../forms/form-fields.ts'
 import { FIND_KEY } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
@@ -34,7 +34,7 @@ async function findKey(
   const outside = frameOf(request, reply, { workspaceId: null, clock })
   if (digest === null) return answerPage(reply, findKeyPage(outside, MISSING), 422)
   const found = await repository.findByDigest(digest)
-  if (found === null || !maySee(personOfRequest(request), found.record.workspaceId)) {
+  if (found === null || !sees(principalOf(request), found.record.workspaceId)) {
     return answerPage(reply, noKeyFoundPage(outside))
   }
   const { record } = found

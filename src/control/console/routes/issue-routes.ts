@@ -20,6 +20,7 @@ import {
   keyOf,
   notFound,
   queryOf,
+  requireManager,
   requirePersonKeepingForm,
   viewOf,
   workspaceOf,
@@ -29,7 +30,7 @@ const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 const config = { operation: 'page' } as const
 
 export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): void {
-  scope.get(PATH, { preHandler: requirePerson, config }, async (request, reply) => {
+  scope.get(PATH, { preHandler: [requirePerson, requireManager], config }, async (request, reply) => {
     const query = queryOf(request)
     const notice = query[KEPT] === undefined ? null : FORM_NOTICES.kept
     return showForm(sources, request, reply, { form: startIssueForm(query), notice })
@@ -40,7 +41,7 @@ export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): 
     const frame = frameOf(request, reply, { workspaceId, clock: sources.registry.clock })
     return answerPage(reply, alreadyDonePage(frame, { record }))
   })
-  scope.post(PATH, { preHandler: requirePersonKeepingForm, config }, (request, reply) =>
+  scope.post(PATH, { preHandler: [requirePersonKeepingForm, requireManager], config }, (request, reply) =>
     issue(sources, request, reply),
   )
 }

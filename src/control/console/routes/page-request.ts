@@ -1,13 +1,14 @@
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import { isWorkspaceId, keyState } from '../../../domain/key/key-record.ts'
+import { may } from '../../access/principal.ts'
 import { ApiError } from '../../http/api-error.ts'
+import { principalOf, seesWorkspace } from '../../http/request-context.ts'
 import type { KeyRepository, StoredKey } from '../../registry/database/key-repository.ts'
 import type { AuditEntry } from '../../registry/operations/audit.ts'
 import { isKeyId } from '../../registry/operations/ids.ts'
 import { csrfTokenOf, personOfRequest } from '../../sign-in/authenticate-people.ts'
 import { localPath, signInPath } from '../../sign-in/local-path.ts'
-import { maySee } from '../../sign-in/person.ts'
 import { type FormFields, listField, textField } from '../forms/form-fields.ts'
 import type { Html } from '../layout/html.ts'
 import type { Frame } from '../layout/layout.ts'
@@ -30,8 +31,16 @@ export function notFound(): ApiError {
 /** @throws if the person may not see this workspace */
 export function workspaceOf(request: FastifyRequest): string {
   const workspaceId = parameterOf(request, 'workspaceId')
-  if (!isWorkspaceId(workspaceId) || !maySee(personOfRequest(request), workspaceId)) throw notFound()
+  if (!isWorkspaceId(workspaceId) || !seesWorkspace(request, workspaceId)) throw notFound()
   return workspaceId
+}
+
+/** A preHandler for pages that change keys of the workspace of the path. */
+export const requireManager: preHandlerAsyncHookHandler = async request => {
+  const workspaceId = workspaceOf(request)
+  if (!may(principalOf(request), 'keys:write', workspaceId)) {
+    throw new ApiError('forbidden', 'You have the role of a viewer, who sees keys and changes none')
+  }
 }
 
 /** The key of the path, in the workspace of the path. @throws if the person may not see it */
@@ -79,7 +88,7 @@ export function frameOf(
     personName: name,
     workspaceId,
     mayChoose: administrator || workspaces.length > 1,
-    mayChange: workspaceId !== null && maySee(personOfRequest(request), workspaceId),
+    mayChange: workspaceId !== null && may(principalOf(request), 'keys:write', workspaceId),
     isAdministrator: administrator,
     csrfToken: csrfTokenOf(request, reply),
     nowMs: clock.wallMs(),

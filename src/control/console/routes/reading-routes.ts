@@ -86,7 +86,7 @@ async function showAudit(
   const options = { workspaceId, limit: PAGE_SIZE, afterId: cursor }
   const { entries, nextAfterId } = await registry.repository.listAudit(options)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const keys = await registry.repository.findByIds(entries.map(({ keyId }) => keyId))
+  const keys = await registry.repository.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
   const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
   return answerPage(reply, auditPage(frame, { workspaceId, entries, keys, ...paging }))
 }

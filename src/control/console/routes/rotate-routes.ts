@@ -22,6 +22,7 @@ import {
   keyOf,
   notFound,
   queryOf,
+  requireManager,
   requirePersonKeepingForm,
   viewOf,
 } from './page-request.ts'
@@ -30,13 +31,13 @@ const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
 const config = { operation: 'page' } as const
 
 export function rotateRoutes(scope: FastifyInstance, sources: PageDependencies): void {
-  scope.get(PATH, { preHandler: requirePerson, config }, async (request, reply) => {
+  scope.get(PATH, { preHandler: [requirePerson, requireManager], config }, async (request, reply) => {
     const query = queryOf(request)
     const notice = query[KEPT] === undefined ? null : FORM_NOTICES.kept
     const key = await keyOf(request, sources.registry)
     return showForm(sources, request, reply, key, { form: startRotateForm(query), notice })
   })
-  scope.post(PATH, { preHandler: requirePersonKeepingForm, config }, (request, reply) =>
+  scope.post(PATH, { preHandler: [requirePersonKeepingForm, requireManager], config }, (request, reply) =>
     rotate(sources, request, reply),
   )
 }

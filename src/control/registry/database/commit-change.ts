@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
 import { insertAnswer } from './answer-rows.ts'
-import { AuditWriteError, appendAudit } from './audit-rows.ts'
+import { AuditWriteError, appendAudit } from './audit-chain.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
 import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
@@ -35,7 +35,7 @@ export async function commitChange(
   }
 }
 
-/** Every writer takes locks in one order, which rules out deadlocks: hint, answer, key. */
+/** Every writer takes locks in one order, which rules out deadlocks: hint, answer, key, audit chain. */
 async function write(
   tx: Transaction<Tables>,
   { issued, replaced, audit, answer, events = [] }: Change,
@@ -52,7 +52,7 @@ async function write(
   await insertEvents(tx, events)
   const changed = [issued, replaced].filter(key => key !== null)
   const pending = await enqueueChanges(tx, changed, nowMs)
-  await appendAudit(tx, audit)
+  await appendAudit(tx, audit, dialect)
   return pending
 }
 

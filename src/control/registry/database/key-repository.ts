@@ -1,7 +1,7 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
-import type { AuditEntry, AuditPage } from '../operations/audit.ts'
+import type { AuditEntry, AuditPage, AuditQuery, ExportPosition } from '../operations/audit.ts'
 import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
 import type { WorkspaceCounts } from '../search/count-in-workspace.ts'
 import type {
@@ -12,7 +12,7 @@ import type {
   WorkspaceQuery,
 } from '../search/key-query.ts'
 import type { KeySelection } from './key-filter.ts'
-import type { BulkRevocation, BulkRevoked, LiveRange } from './revoke-rows.ts'
+import type { AuditRow } from './tables.ts'
 
 /** A record with the digest of its key. */
 export interface StoredKey {
@@ -50,6 +50,32 @@ export interface PendingChange {
   readonly version: number
   /** Time of the commit, in ms since the epoch. */
   readonly atMs: number
+}
+
+/** Keys to revoke in one transaction. */
+export interface BulkRevocation {
+  readonly ids: readonly string[]
+  /** What belongs to the revocation of one key. @param record the key as revoked */
+  readonly recordOf: (key: StoredKey) => {
+    readonly audit: AuditEntry
+    readonly events: readonly WebhookEvent[]
+  }
+}
+
+export interface BulkRevoked {
+  /** In the order of their ids, without those that had ended meanwhile. */
+  readonly keys: readonly StoredKey[]
+  /** One for each key, in the same order. */
+  readonly pending: readonly PendingChange[]
+}
+
+/** Where to look for keys of a workspace that have not ended, by id. */
+export interface LiveRange {
+  readonly workspaceId: string
+  readonly afterId: string | null
+  /** Inclusive. */
+  readonly untilId: string
+  readonly limit: number
 }
 
 /** What a gateway reports about itself. */
@@ -134,6 +160,9 @@ export interface KeyRepository {
     key: Pick<KeyRecord, 'id' | 'workspaceId'>,
     span: { readonly sinceMs: number; readonly limit: number },
   ): Promise<AuditEntry[]>
+  /** Newest first, across workspaces. */
+  searchAudit(query: AuditQuery): Promise<AuditPage>
+  exportAudit(position: ExportPosition, limit: number): Promise<AuditRow[]>
   findAnswer(idempotency: Idempotency): Promise<EarlierAnswer | null>
   /** Oldest first, in any state: those that expire after `expiresAfterMs`. */
   listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>

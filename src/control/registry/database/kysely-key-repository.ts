@@ -4,7 +4,7 @@ import { countKeys } from '../search/count-keys.ts'
 import { listWorkspaces } from '../search/list-workspaces.ts'
 import { searchKeys } from '../search/search-keys.ts'
 import { findAnswer, purgeAnswers } from './answer-rows.ts'
-import { listAudit } from './audit-rows.ts'
+import { exportAudit, listAudit, searchAudit } from './audit-rows.ts'
 import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
@@ -47,7 +47,9 @@ export function createKeyRepository(database: Database, clock: Clock, consoleId:
     count: selector => countKeys(reader, selector, { nowMs: now(), dialect, clock }),
     countInWorkspace: workspaceId => countInWorkspace(reader, workspaceId, now()),
     listWorkspaces: query => listWorkspaces(reader, query, { nowMs: now(), dialect }),
-    listAudit: page => listAudit(reader, page),
+    listAudit: page => listAudit(reader, page, dialect),
+    searchAudit: query => searchAudit(reader, query, dialect),
+    exportAudit: (position, limit) => exportAudit(reader, position, limit),
     findAnswer: idempotency => findAnswer(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs),

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { createAccess } from './access-migration.ts'
 import { refuseChanges } from './append-only.ts'
 import type { Dialect } from './database.ts'
 import { addSearch } from './search-migration.ts'
@@ -24,6 +25,8 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0004_gateways': { up: database => createGateways(database, text) },
     '0005_notices': { up: database => createWebhookDeliveries(database, text) },
     '0006_suspension_and_edits': { up: database => addSuspensionAndEdits(database, text) },
+    '0007_access': { up: database => createAccess(database, text) },
+    '0008_signing_secrets': { up: database => createSigningSecrets(database, text) },
     '0009_search': { up: database => addSearch(database, dialect) },
   }
 }
@@ -173,6 +176,14 @@ async function addSuspensionAndEdits(database: Kysely<unknown>, text: TextType):
   await add('suspended_at_ms', 'bigint')
   await add('description', text)
   await add('allowed_cidrs', text)
+}
+
+async function createSigningSecrets(database: Kysely<unknown>, text: TextType): Promise<void> {
+  await database.schema
+    .createTable('signing_secrets')
+    .addColumn('fingerprint', text, column => column.primaryKey())
+    .addColumn('first_used_at_ms', 'bigint', column => column.notNull())
+    .execute()
 }
 
 /** Migrates the schema. Refuses a newer one, which this version would misread. */

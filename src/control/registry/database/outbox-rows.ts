@@ -25,10 +25,17 @@ export async function hasPendingUntil(
 ): Promise<boolean> {
   const row = await database
     .selectFrom('outbox')
-    .innerJoin('keys', 'keys.digest', 'outbox.digest')
     .select('outbox.digest')
-    .where('keys.workspace_id', '=', workspaceId)
     .where('outbox.at_ms', '<=', atMs)
+    // Not a join: that might begin with all keys of the workspace.
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('keys')
+          .select('keys.id')
+          .whereRef('keys.digest', '=', 'outbox.digest')
+          .where('keys.workspace_id', '=', workspaceId),
+      ),
+    )
     .limit(1)
     .executeTakeFirst()
   return row !== undefined

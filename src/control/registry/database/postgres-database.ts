@@ -37,6 +37,19 @@ export async function openPostgres(url: string, onReload: OnReload<string>): Pro
   return { dialect: 'postgres', writer, reader, close }
 }
 
+/** One connection that the server lets write nothing. A long read is not cut off. */
+export async function openPostgresReadOnly(url: string): Promise<Kysely<Tables>> {
+  const options = '-c default_transaction_read_only=on'
+  const connection = kyselyOver(createPool(url, { max: 1, options, application_name: 'postern-audit' }))
+  try {
+    await requireVersion(connection)
+    return connection
+  } catch (error) {
+    await connection.destroy()
+    throw error
+  }
+}
+
 /** On a connection without timeouts: another console may be migrating, and this one must wait. */
 async function prepare(url: string): Promise<void> {
   const connection = kyselyOver(createPool(url, { max: 1 }))

@@ -1,41 +1,13 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
-import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
-import type { AuditEntry } from '../operations/audit.ts'
-import { AuditWriteError, appendAudit } from './audit-rows.ts'
+import { AuditWriteError, appendAudit } from './audit-chain.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
-import type { PendingChange, StoredKey } from './key-repository.ts'
+import type { BulkRevocation, BulkRevoked, LiveRange } from './key-repository.ts'
 import { keyOfRow } from './key-rows.ts'
 import { enqueueChanges } from './outbox-rows.ts'
 import type { Tables } from './tables.ts'
-
-/** Keys to revoke in one transaction. */
-export interface BulkRevocation {
-  readonly ids: readonly string[]
-  /** What belongs to the revocation of one key. @param record the key as revoked */
-  readonly recordOf: (key: StoredKey) => {
-    readonly audit: AuditEntry
-    readonly events: readonly WebhookEvent[]
-  }
-}
-
-export interface BulkRevoked {
-  /** In the order of their ids, without those that had ended meanwhile. */
-  readonly keys: readonly StoredKey[]
-  /** One for each key, in the same order. */
-  readonly pending: readonly PendingChange[]
-}
-
-/** Where to look for keys of a workspace that have not ended, by id. */
-export interface LiveRange {
-  readonly workspaceId: string
-  readonly afterId: string | null
-  /** Inclusive. */
-  readonly untilId: string
-  readonly limit: number
-}
 
 /** The newest key of a workspace, in any state. */
 export async function newestKeyId(database: Kysely<Tables>, workspaceId: string): Promise<string | null> {
@@ -102,6 +74,6 @@ async function write(
   for (const { events } of records) await insertEvents(tx, events)
   const pending = await enqueueChanges(tx, keys, nowMs)
   const audit = records.map(record => record.audit)
-  await appendAudit(tx, audit)
+  await appendAudit(tx, audit, dialect)
   return { keys, pending }
 }

@@ -6,7 +6,7 @@ import { migrate } from './migrations.ts'
 import { NodeSqliteDialect } from './sqlite-dialect.ts'
 import type { Tables } from './tables.ts'
 
-const IN_MEMORY = ':memory:'
+export const IN_MEMORY = ':memory:'
 /** Another process may hold the write lock: a console that is being replaced. */
 const BUSY_TIMEOUT_MS = 2000
 
@@ -47,6 +47,6 @@ function openFile(file: string): DatabaseSync {
 }
 
 /** SQLite copies the main file's mode to its side files. An existing file keeps its mode. */
-function createPrivately(file: string): void {
+export function createPrivately(file: string): void {
   closeSync(openSync(file, 'a', 0o600))
 }

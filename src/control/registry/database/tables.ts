@@ -37,13 +37,45 @@ export interface OutboxRow {
 export interface AuditRow {
   /** Grows with time: the order of the entries. */
   readonly id: string
+  /** Empty for none: the release before has no null here. */
   readonly workspace_id: string
   readonly at_ms: number
   readonly actor: string
   readonly action: string
+  /** Empty for none. */
   readonly key_id: string
   /** A JSON object. */
   readonly detail: string
+  /** Place in the chain; null for an entry outside it. */
+  readonly sequence: number | null
+  /** Over this entry and the hash of the one before. */
+  readonly hash: string | null
+}
+
+/** One row: the newest entry of the audit chain. */
+export interface AuditHeadRow {
+  readonly id: number
+  readonly sequence: number
+  readonly hash: string
+}
+
+/** A token for programs that use the admin API. */
+export interface AdminTokenRow {
+  readonly id: string
+  /** SHA-256 of the whole token. */
+  readonly digest: string
+  readonly name: string
+  readonly hint: string
+  /** A JSON list. */
+  readonly permissions: string
+  /** A JSON list; null for all workspaces. */
+  readonly workspaces: string | null
+  readonly created_at_ms: number
+  readonly created_by: string
+  readonly expires_at_ms: number
+  readonly revoked_at_ms: number | null
+  /** To the minute. */
+  readonly last_used_at_ms: number | null
 }
 
 /** The answer to a request with an Idempotency-Key. It holds nothing that the caller sent. */
@@ -115,16 +147,25 @@ export interface DeliveryRow {
   readonly last_error: string | null
 }
 
+/** A secret that signed keys of this database, by its fingerprint. */
+export interface SigningSecretRow {
+  readonly fingerprint: string
+  readonly first_used_at_ms: number
+}
+
 export interface Tables {
   keys: KeyRow
   outbox: OutboxRow
   audit: AuditRow
+  audit_head: AuditHeadRow
+  admin_tokens: AdminTokenRow
   answers: AnswerRow
   key_use: KeyUseRow
   sessions: SessionRow
   gateways: GatewayRow
   confirmations: ConfirmationRow
   notices: DeliveryRow
+  signing_secrets: SigningSecretRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */
   kysely_migration: { readonly name: string }
 }

@@ -1,14 +1,7 @@
 import type { EditedField } from '../../../domain/key/edit-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Rotation } from '../../../domain/key/rotate-key.ts'
-
-export type AuditAction =
-  | 'key.issued'
-  | 'key.rotated'
-  | 'key.revoked'
-  | 'key.suspended'
-  | 'key.resumed'
-  | 'key.edited'
+import type { AccessAction, AuditAction, KeyAction } from './audit-actions.ts'
 
 /** Why a key was revoked: on request, by a rotation without overlap, or with all keys of its workspace. */
 export type RevocationReason = 'request' | 'rotation' | 'bulk'
@@ -16,7 +9,7 @@ export type RevocationReason = 'request' | 'rotation' | 'bulk'
 /** Who requested a change, and from where. */
 export interface Caller {
   readonly actor: string
-  /** A person's display name; programs have none. */
+  /** The display name of a person or an admin token. */
   readonly name?: string
   /** The client's address, as reported by a trusted proxy or taken from the connection. */
   readonly address: string
@@ -26,12 +19,20 @@ export interface Caller {
 export interface AuditEntry {
   /** Grows with time. */
   readonly id: string
-  readonly workspaceId: string
+  /** Null for an entry that concerns the whole installation. */
+  readonly workspaceId: string | null
   readonly atMs: number
   readonly actor: string
   readonly action: AuditAction
-  readonly keyId: string
+  /** Null for an entry that concerns no key. */
+  readonly keyId: string | null
   readonly detail: AuditDetail
+}
+
+export interface KeyAuditEntry extends AuditEntry {
+  readonly workspaceId: string
+  readonly action: KeyAction
+  readonly keyId: string
 }
 
 /** Small; it never holds anything that could be used as a key. */
@@ -47,13 +48,35 @@ export interface AuditPage {
   readonly nextAfterId: string | null
 }
 
+/** Conditions on entries; all of them apply. */
+export interface AuditFilter {
+  readonly keyId?: string | undefined
+  readonly actor?: string | undefined
+  readonly action?: AuditAction | undefined
+  /** In ms since the epoch, inclusive. */
+  readonly fromMs?: number | undefined
+  /** Exclusive. */
+  readonly toMs?: number | undefined
+}
+
+export interface AuditQuery {
+  readonly filter: AuditFilter
+  /** Null for all, and entries that concern no workspace. */
+  readonly workspaces: readonly string[] | null
+  readonly limit: number
+  readonly afterId: string | null
+}
+
+/** Where an export continues: entries outside the chain by id, then the chain in its order. */
+export type ExportPosition = { readonly id: string } | { readonly sequence: number }
+
 export interface AuditContext {
   readonly id: string
   readonly atMs: number
   readonly caller: Caller
 }
 
-export function auditIssue(record: KeyRecord, context: AuditContext): AuditEntry {
+export function auditIssue(record: KeyRecord, context: AuditContext): KeyAuditEntry {
   const { name, scopes, description, allowedCidrs } = record
   const expiresAt = instant(record.expiresAtMs)
   const described = description === null ? {} : { description }
@@ -65,7 +88,7 @@ export function auditIssue(record: KeyRecord, context: AuditContext): AuditEntry
 export function auditRotation(
   { replaced, successor, overlapSeconds }: Rotation,
   context: AuditContext,
-): AuditEntry {
+): KeyAuditEntry {
   return entryOf('key.rotated', replaced, context, {
     name: replaced.name,
     scopes: replaced.scopes,
@@ -80,15 +103,15 @@ export function auditRevocation(
   { name, scopes, ...record }: KeyRecord,
   reason: RevocationReason,
   context: AuditContext,
-): AuditEntry {
+): KeyAuditEntry {
   return entryOf('key.revoked', record, context, { name, scopes, reason })
 }
 
-export function auditSuspension({ name, ...record }: KeyRecord, context: AuditContext): AuditEntry {
+export function auditSuspension({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {
   return entryOf('key.suspended', record, context, { name })
 }
 
-export function auditResumption({ name, ...record }: KeyRecord, context: AuditContext): AuditEntry {
+export function auditResumption({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {
   return entryOf('key.resumed', record, context, { name })
 }
 
@@ -98,7 +121,7 @@ export function auditEdit(
   after: KeyRecord,
   changed: readonly EditedField[],
   context: AuditContext,
-): AuditEntry {
+): KeyAuditEntry {
   const changes = Object.fromEntries(
     changed.map(field => {
       const shown = SHOWN_FIELDS[field]
@@ -128,15 +151,25 @@ function isList(value: object): value is readonly unknown[] {
   return Array.isArray(value)
 }
 
+/** An entry that concerns tokens, people or refused access: no workspace and no key. */
+export function auditAccess(action: AccessAction, about: AuditDetail, context: AuditContext): AuditEntry {
+  const { id, atMs, caller } = context
+  const detail = detailOf(about, caller)
+  return { id, workspaceId: null, atMs, actor: caller.actor, action, keyId: null, detail }
+}
+
 function entryOf(
-  action: AuditAction,
+  action: KeyAction,
   { id: keyId, workspaceId }: Pick<KeyRecord, 'id' | 'workspaceId'>,
   { id, atMs, caller }: AuditContext,
   about: AuditDetail,
-): AuditEntry {
-  const by = caller.name === undefined ? {} : { by: caller.name }
-  const detail = { ...about, ...by, from: caller.address, requestId: caller.requestId }
+): KeyAuditEntry {
+  const detail = detailOf(about, caller)
   return { id, workspaceId, atMs, actor: caller.actor, action, keyId, detail }
+}
+
+function detailOf(about: AuditDetail, { name, address, requestId }: Caller): AuditDetail {
+  return { ...about, ...(name === undefined ? {} : { by: name }), from: address, requestId }
 }
 
 function instant(ms: number): string {

@@ -1,6 +1,6 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Registry } from '../registry.ts'
-import type { AuditContext, AuditEntry } from './audit.ts'
+import type { AuditContext, KeyAuditEntry } from './audit.ts'
 import {
   type OperationContext,
   type OperationRefusal,
@@ -13,7 +13,7 @@ export interface PlannedKeyChange {
   readonly kind: 'planned'
   /** The stored object itself where nothing changes. */
   readonly record: KeyRecord
-  readonly audit: (context: AuditContext) => AuditEntry
+  readonly audit: (context: AuditContext) => KeyAuditEntry
 }
 
 /** Changes one stored key. A change of nothing has no new version and no audit entry. */

@@ -9,7 +9,7 @@ export type RandomBytes = (size: number) => Uint8Array
  * @returns makes the next id, given the time in ms since the epoch
  */
 export function createIds(
-  prefix: 'key' | 'audit' | 'msg',
+  prefix: 'key' | 'audit' | 'msg' | 'tok',
   randomBytes: RandomBytes,
 ): (nowMs: number) => string {
   // A ULID takes five random bits at a time; one byte holds eight.

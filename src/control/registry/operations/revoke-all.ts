@@ -5,6 +5,8 @@ import { auditRevocation, type Caller } from './audit.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
+/** Times that a batch may wait, for a second, until the outbox has caught up. */
+const MAX_WAITS = 30
 
 export interface BulkOutcome {
   readonly kind: 'bulk_done'
@@ -33,7 +35,8 @@ export async function revokeAllKeys(
   let afterId: string | null = null
   let revoked = 0
   let last: PendingChange | undefined
-  let keepsUp = true
+  let keepsUp: boolean = true
+  let waits = 0
   while (untilId !== null) {
     const ids: string[] = await repository.listLiveIds({ workspaceId, afterId, untilId, limit: BATCH_SIZE })
     afterId = ids.at(-1) ?? null
@@ -41,9 +44,10 @@ export async function revokeAllKeys(
     const { keys, pending } = await repository.revokeKeys({ ids, recordOf })
     revoked += keys.length
     last = pending.at(-1) ?? last
-    // Once one batch is late, the outbox announces the others in its own time, so that they do not pile up here.
-    if (keepsUp) keepsUp = await outbox.announceAll(keys, pending)
-    else outbox.requestDrainUnlessWaiting()
+    const isAnnounced: boolean = keepsUp && (await outbox.announceAll(keys, pending))
+    // A late batch is left to the outbox, so that announcements do not pile up here. Commits do not wait for it for long.
+    const mayWait: boolean = !isAnnounced && waits++ < MAX_WAITS
+    keepsUp = isAnnounced || (mayWait && (await outbox.hasAnnounced(workspaceId, clock.wallMs())))
   }
   const announced = await outbox.hasAnnounced(workspaceId, clock.wallMs())
   const gateways = await confirmationsOf(registry, last, { announced, mustWait })

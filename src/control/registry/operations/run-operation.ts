@@ -4,7 +4,7 @@ import type { Secret } from '../../../domain/key/secret.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { Outbox } from '../announcing/outbox.ts'
 import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../database/key-repository.ts'
-import type { AuditEntry, Caller } from './audit.ts'
+import type { Caller, KeyAuditEntry } from './audit.ts'
 import { decodeOutcome, type EarlierAnswer, encodeOutcome, type Idempotency } from './idempotency.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
@@ -22,7 +22,7 @@ export interface PlannedChange {
   readonly kind: 'planned'
   readonly issued: StoredKey | null
   readonly replaced: StoredKey | null
-  readonly audit: readonly AuditEntry[]
+  readonly audit: readonly KeyAuditEntry[]
   /** The record to answer with. */
   readonly record: KeyRecord
   readonly digest: string

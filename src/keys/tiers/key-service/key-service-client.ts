@@ -4,7 +4,7 @@ import { neverReloads, type OnReload, reloadable } from '../../../config/reloada
 import type { Config } from '../../../config/schema.ts'
 import { requireAuthorities, requirePair } from '../../../domain/pem.ts'
 
-/** Settings of a key service that is configured at all. */
+/** The settings if a key service is configured. */
 export type KeyServiceSettings = Omit<Config['keyService'], 'circuit'> & { readonly url: string }
 
 export interface KeyServiceRequest {
@@ -13,21 +13,21 @@ export interface KeyServiceRequest {
   readonly path: string
   /** Sent as JSON. */
   readonly body?: unknown
-  /** An answer with more bytes is rejected. */
+  /** A response with a longer body is rejected. */
   readonly maxBytes: number
 }
 
-export interface KeyServiceReply {
+export interface KeyServiceResponse {
   readonly status: number
   readonly text: string
 }
 
 export const KEY_SERVICE_CONNECTIONS = 8
 
-/** More bytes than any valid answer has. The key service is reachable all the same. */
-export class OversizedAnswer extends Error {}
+/** The response has more bytes than any valid one. The key service is reachable. */
+export class OversizedResponse extends Error {}
 
-/** The server closed a kept-alive connection at the moment of the request, which is then repeated once. */
+/** The server closed an idle connection while the request was being sent: the request is repeated once. */
 const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
 /** HTTP to the key service, bounded in time and size. Requests are idempotent: each may be sent twice. */
@@ -43,7 +43,7 @@ export class KeyServiceClient {
     this.#pool = new Pool(url.origin, {
       connections: KEY_SERVICE_CONNECTIONS,
       connect: (...options) => connector.value(...options),
-      // undici's own are coarse, and do not cover waiting for a connection: the deadline is ours.
+      // undici's time limits are coarse and do not cover waiting for a connection. The signal of each request does.
       headersTimeout: 0,
       bodyTimeout: 0,
     })
@@ -55,10 +55,10 @@ export class KeyServiceClient {
   }
 
   /**
-   * @param signal one deadline over waiting, connecting, head and body, the second try included
-   * @throws if there is no complete answer in time
+   * @param signal one deadline for waiting, connecting, head and body, including the second attempt
+   * @throws if there is no complete response in time
    */
-  async request(request: KeyServiceRequest, signal: AbortSignal): Promise<KeyServiceReply> {
+  async request(request: KeyServiceRequest, signal: AbortSignal): Promise<KeyServiceResponse> {
     try {
       return await this.#requestOnce(request, signal)
     } catch (error) {
@@ -74,16 +74,16 @@ export class KeyServiceClient {
   async #requestOnce(
     { method, path, body, maxBytes }: KeyServiceRequest,
     signal: AbortSignal,
-  ): Promise<KeyServiceReply> {
+  ): Promise<KeyServiceResponse> {
     const json = body === undefined ? {} : { 'content-type': 'application/json' }
-    const answer = await this.#pool.request({
+    const response = await this.#pool.request({
       method,
       path: this.#basePath + path,
       headers: { ...this.#headers.value, ...json },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal,
     })
-    return { status: answer.statusCode, text: await readBounded(answer.body, maxBytes) }
+    return { status: response.statusCode, text: await readBounded(response.body, maxBytes) }
   }
 }
 
@@ -115,7 +115,7 @@ async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promi
   for await (const chunk of body) {
     size += chunk.length
     if (size > maxBytes)
-      throw new OversizedAnswer(`The key service answered with more than ${maxBytes} bytes`)
+      throw new OversizedResponse(`The key service responded with more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')

@@ -1,25 +1,25 @@
 import { type Clock, systemClock } from '../../../domain/clock.ts'
 import { asError } from '../../../observability/failure-log.ts'
-import type { KeyTier, TierAnswer } from '../../key-store.ts'
-import { isNotOffered, readBatch, readSingle } from './key-service-answers.ts'
-import { KEY_SERVICE_CONNECTIONS, type KeyServiceClient, OversizedAnswer } from './key-service-client.ts'
+import type { KeyTier, TierResult } from '../../key-store.ts'
+import { KEY_SERVICE_CONNECTIONS, type KeyServiceClient, OversizedResponse } from './key-service-client.ts'
+import { isNotOffered, readBatch, readSingle } from './key-service-responses.ts'
 
-/** Lookups in one call. */
+/** Lookups in one call to the key service. */
 const MAX_BATCH = 256
-/** Calls at a time. Lookups gather meanwhile: the slower the key service, the larger the batches. */
+/** Concurrent calls. Further lookups wait: the slower the key service, the larger the batches. */
 const MAX_CALLS = 4
-/** A key service without the call for many lookups gets one request for each key, for this long. */
+/** If the key service does not offer batches, each key is looked up by a call of its own for this long. */
 const SINGLY_MS = 300_000
 const MAX_RECORD_BYTES = 16 * 1024
 /** Also for a small batch: one oversized record must not fail the others. */
 const MAX_BATCH_BYTES = MAX_BATCH * MAX_RECORD_BYTES
 
-/** A lookup that waits, or is in flight. */
+/** A lookup that waits or is in flight. */
 interface PendingLookup {
   readonly digest: string
   readonly deadlineMs: number
   /** Only the first call counts. */
-  readonly settle: (answer: TierAnswer) => void
+  readonly settle: (result: TierResult) => void
 }
 
 /**
@@ -42,16 +42,16 @@ export class KeyServiceStore implements KeyTier {
     this.#clock = settings.clock ?? systemClock
   }
 
-  /** The deadline includes the time that the lookup waits. */
-  get(digest: string): Promise<TierAnswer> {
-    const { promise, resolve } = Promise.withResolvers<TierAnswer>()
+  /** The deadline, `timeoutMs`, includes the time that the lookup waits for a call. */
+  get(digest: string): Promise<TierResult> {
+    const { promise, resolve } = Promise.withResolvers<TierResult>()
     const deadlineMs = this.#clock.monotonicMs() + this.#timeoutMs
     const lookup: PendingLookup = {
       digest,
       deadlineMs,
-      settle: answer => {
+      settle: result => {
         clearTimeout(timer)
-        resolve(answer)
+        resolve(result)
       },
     }
     const timer = setTimeout(() => this.#timeOut(lookup), this.#timeoutMs)
@@ -66,10 +66,10 @@ export class KeyServiceStore implements KeyTier {
   }
 
   #timeoutError(): Error {
-    return new Error(`The key service did not answer within ${this.#timeoutMs} ms`)
+    return new Error(`The key service did not respond within ${this.#timeoutMs} ms`)
   }
 
-  /** After all requests that have arrived by now, so that those that arrived together form a batch. */
+  /** Sends after all requests of this turn of the event loop were read, so that their lookups form a batch. */
   #schedule(): void {
     if (this.#scheduled) return
     this.#scheduled = true
@@ -91,7 +91,7 @@ export class KeyServiceStore implements KeyTier {
     }
   }
 
-  /** The oldest ones. */
+  /** Removes the oldest waiting lookups. */
   #take(count: number): PendingLookup[] {
     const lookups: PendingLookup[] = []
     for (const lookup of this.#waiting) {
@@ -106,18 +106,18 @@ export class KeyServiceStore implements KeyTier {
   async #fetch(lookups: readonly PendingLookup[]): Promise<void> {
     const [first, ...more] = lookups
     if (first === undefined) return
-    // Of the youngest: the timers of older ones fire before.
+    // The deadline of the youngest lookup: older ones have timers of their own.
     const remainingMs = (more.at(-1) ?? first).deadlineMs - this.#clock.monotonicMs()
     const deadline = new AbortController()
-    // The timer of `AbortSignal.timeout` would outlive the answer.
+    // The timer of `AbortSignal.timeout` would outlive the response.
     const timer = setTimeout(() => deadline.abort(this.#timeoutError()), Math.max(1, Math.ceil(remainingMs)))
     try {
       if (more.length === 0) await this.#fetchOne(first, deadline.signal)
       else await this.#fetchMany(lookups, deadline.signal)
     } catch (error) {
-      const why = error instanceof OversizedAnswer ? 'unusable' : 'unreachable'
-      const answer: TierAnswer = { kind: 'failed', error: asError(error), why }
-      for (const lookup of lookups) lookup.settle(answer)
+      const why = error instanceof OversizedResponse ? 'unusable' : 'unreachable'
+      const result: TierResult = { kind: 'failed', error: asError(error), why }
+      for (const lookup of lookups) lookup.settle(result)
     } finally {
       clearTimeout(timer)
     }
@@ -132,13 +132,13 @@ export class KeyServiceStore implements KeyTier {
     const digests = [...new Set(lookups.map(({ digest }) => digest))]
     const body = { digests }
     const request = { method: 'POST', path: '/lookups', body, maxBytes: MAX_BATCH_BYTES } as const
-    const reply = await this.#client.request(request, signal)
-    if (isNotOffered(reply)) return this.#retrySingly(lookups)
-    const answerTo = readBatch(reply)
-    for (const { digest, settle } of lookups) settle(answerTo(digest))
+    const response = await this.#client.request(request, signal)
+    if (isNotOffered(response)) return this.#retrySingly(lookups)
+    const resultFor = readBatch(response)
+    for (const { digest, settle } of lookups) settle(resultFor(digest))
   }
 
-  /** They have waited longest and go first, except those that have timed out. */
+  /** Puts the lookups that have not timed out before those that wait. */
   #retrySingly(lookups: readonly PendingLookup[]): void {
     const nowMs = this.#clock.monotonicMs()
     this.#singlyUntilMs = nowMs + SINGLY_MS

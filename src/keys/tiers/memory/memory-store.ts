@@ -6,30 +6,30 @@ import {
   type Metrics,
   REMOVAL_CAUSES,
 } from '../../../observability/metrics/metrics.ts'
-import type { HeldAnswer } from '../../trust.ts'
+import type { MemoryEntry } from '../../trust.ts'
 import { ShardedCache } from './sharded-cache.ts'
 
-/** What a change meant to memory; `current`: it held a record of that version, or of a later one. */
+/** The effect of a change on memory; `current`: memory held that version already, or a later one. */
 export type EvictionResult = 'evicted' | 'current' | 'unknown_key'
 
-/** How the answer was obtained that is remembered. */
-export type Verification = Pick<HeldAnswer, 'verifiedAtMs' | 'epoch' | 'keyServiceSkipped'>
+/** How and when the entry was verified. */
+export type Verification = Pick<MemoryEntry, 'verifiedAtMs' | 'epoch' | 'keyServiceSkipped'>
 
-interface HeldRecord extends HeldAnswer {
+interface HeldRecord extends MemoryEntry {
   readonly grant: KeyGrant
 }
 
 const MAX_ABSENT = 10_000
-/** More lists of scopes than a configuration has reasons for; a grant with one beyond them keeps its own. */
+/** Distinct lists of scopes that grants share. Beyond that, each grant has a list of its own. */
 const MAX_SCOPE_LISTS = 1_000
 
-/** Records, and keys that do not exist, as they were last verified. Being read never lengthens a life. */
+/** Records, and digests without a key, as last verified. A read never extends the life of an entry. */
 export class MemoryStore {
   readonly #random: () => number
   readonly #removals: Readonly<Record<(typeof REMOVAL_CAUSES)[number], CounterHandle>>
   readonly #records: ShardedCache<HeldRecord>
-  /** By itself, so that keys that do not exist push no record out. */
-  readonly #absent = new LRUCache<string, HeldAnswer>({ max: MAX_ABSENT })
+  /** Separate, so that digests without a key evict no record. */
+  readonly #absent = new LRUCache<string, MemoryEntry>({ max: MAX_ABSENT })
   readonly #scopeLists = new Map<string, readonly string[]>()
 
   constructor(maxEntries: number, deps: { metrics: Metrics; random?: () => number }) {
@@ -41,12 +41,12 @@ export class MemoryStore {
     metrics.cacheEntries.onCollect(gauge => gauge.set(this.#records.size))
   }
 
-  get(digest: string): HeldAnswer | undefined {
+  get(digest: string): MemoryEntry | undefined {
     return this.#records.shardOf(digest).get(digest) ?? this.#absent.get(digest)
   }
 
-  /** Without counting as a use. */
-  peek(digest: string): HeldAnswer | undefined {
+  /** Does not count as a use for the order of eviction. */
+  peek(digest: string): MemoryEntry | undefined {
     return this.#records.shardOf(digest).peek(digest) ?? this.#absent.peek(digest)
   }
 
@@ -62,7 +62,7 @@ export class MemoryStore {
     this.#absent.set(digest, { grant: null, jitter: 0, ...verification })
   }
 
-  /** Forgets a record of an older version, and that there is none. */
+  /** Evicts an older version of the record, or the entry that says that there is no such key. */
   evictOlder(digest: string, version: number): EvictionResult {
     const record = this.#records.shardOf(digest).peek(digest)
     if (record === undefined) return this.#absent.delete(digest) ? 'evicted' : 'unknown_key'
@@ -75,7 +75,7 @@ export class MemoryStore {
     if (this.#records.shardOf(digest).delete(digest)) this.#removals.invalidated.inc()
   }
 
-  /** Most keys have one of a few lists of scopes: a list of its own would add a quarter to the size of a record. */
+  /** Most keys have one of a few lists of scopes: a separate list for each would make records a quarter larger. */
   #sharedList(scopes: readonly string[]): readonly string[] {
     const name = scopes.join(' ')
     const known = this.#scopeLists.get(name)

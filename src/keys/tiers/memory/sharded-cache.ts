@@ -2,10 +2,10 @@ import { LRUCache } from 'lru-cache'
 
 /** A `Map` of this many entries grows within 2 ms. The one inside a cache of a million pauses the process for 60 ms. */
 const MAX_ENTRIES_IN_SHARD = 16_384
-/** What two hex digits tell apart. */
+/** Two hex digits of the digest select the shard. */
 const MAX_SHARDS = 256
 
-/** Caches among which entries are divided by their digests. Those of one shard make room for each other. */
+/** LRU caches, among which entries are divided by their digests. Each shard evicts its own least recently used entry. */
 export class ShardedCache<Value extends object> {
   readonly #shards: readonly LRUCache<string, Value>[]
 

@@ -14,10 +14,10 @@ import type { RecordReader } from './redis-store.ts'
 
 type Outcome = (typeof COMMAND_OUTCOMES)[number]
 
-/** Timers of Node fire up to a millisecond early by the finer clock. */
+/** Node's timers fire up to a millisecond early by the monotonic clock. */
 const TIMER_SLACK_MS = 2
 
-/** GETRANGE, measured. It fails at once without a connection; a frozen server costs the command timeout. */
+/** Reads records with GETRANGE, and measures it. Fails at once without a connection, and after the command timeout. */
 export class MeasuredReader implements RecordReader {
   readonly #connection: RedisConnection
   readonly #outcomes: Readonly<Record<Outcome, CounterHandle>>
@@ -38,7 +38,7 @@ export class MeasuredReader implements RecordReader {
     this.#timeoutMs = deps.commandTimeoutMs
   }
 
-  /** Enough of an entry to show whether it is longer than a record may be; empty if there is none. */
+  /** @returns at most one byte more than a record may have; empty if there is no entry */
   async read(key: string): Promise<Buffer> {
     const beganMs = this.#clock.monotonicMs()
     try {

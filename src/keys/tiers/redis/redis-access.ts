@@ -41,7 +41,7 @@ export class RedisAccess {
   readonly #commands: MeasuredReader
   readonly #subscription: RedisSubscription
   readonly #isCluster: boolean
-  /** What the subscriber last connected to, under the name in its certificate. */
+  /** The server that the subscriber last connected to, with the name in its certificate. */
   #subscribedAt: Endpoint | null = null
 
   constructor(parts: RedisAccessParts) {
@@ -86,7 +86,7 @@ export class RedisAccess {
   /** Must be called a few times a second. */
   watch(): void {
     this.#subscription.watch()
-    if (!this.#readsWhereItSubscribes()) this.#reader.remake()
+    if (!this.#readsWhereItSubscribes()) this.#reader.reconnect()
   }
 
   /** Every node of a cluster receives what is published at any other; the reader knows which nodes there are. */
@@ -108,13 +108,13 @@ export class RedisAccess {
 
   async #read(key: string): Promise<Uint8Array> {
     if (this.#readsWhereItSubscribes()) return await this.#commands.read(key)
-    this.#reader.remake()
-    throw new RedisSkipped('The connection for reading leads to another server than the subscription')
+    this.#reader.reconnect()
+    throw new RedisSkipped('The reader is connected to another server than the subscriber; reconnecting')
   }
 
   /**
-   * Announcements prove records only if both come from one server: a primary that was replaced while it was frozen wakes
-   * up with the old records. In a cluster the other nodes demote such a node at once.
+   * A heartbeat vouches for records only of its own server: a primary that was replaced while it was frozen resumes with
+   * old records. In a cluster the other nodes demote such a node at once.
    */
   #readsWhereItSubscribes(): boolean {
     if (this.#isCluster || !this.#parts.invalidations.isConnected()) return true
@@ -137,7 +137,7 @@ export class RedisAccess {
       },
       onLost: () => more.onLost?.(),
       onTrouble: error => failures.failed(error),
-      onAgain: () => this.#parts.metrics.redisReconnects.inc(),
+      onReconnecting: () => this.#parts.metrics.redisReconnects.inc(),
     }
   }
 

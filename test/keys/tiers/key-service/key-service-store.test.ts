@@ -12,9 +12,9 @@ import { answer, KEY_SERVICE_TOKEN, ScriptedKeyService } from '../../../support/
 import { settled, until } from '../../../support/until.ts'
 
 const KEY = digestNo(1)
-/** Where an answer is expected: a busy machine takes its time. */
+/** Timeout if a response is expected, also on a busy machine. */
 const PATIENT_MS = 30_000
-/** Where none is expected. */
+/** Timeout if none is expected. */
 const IMPATIENT_MS = 200
 
 let keyService: ScriptedKeyService
@@ -37,7 +37,7 @@ function storeAt(url: string, timeoutMs = PATIENT_MS, clock: Clock = systemClock
   return new KeyServiceStore(client, { timeoutMs, clock })
 }
 
-const LATE = { kind: 'failed', error: new Error(`The key service did not answer within ${IMPATIENT_MS} ms`) }
+const LATE = { kind: 'failed', error: new Error(`The key service did not respond within ${IMPATIENT_MS} ms`) }
 
 describe('the key service', () => {
   test('is asked by digest, with the token', async () => {
@@ -48,23 +48,23 @@ describe('the key service', () => {
     ])
   })
 
-  test('may live under a path', async () => {
+  test('may have a base path', async () => {
     const below = storeAt(`${keyService.url}/some/where/`)
     await below.get(KEY)
     expect(keyService.requests[0]?.path).toBe(`/some/where/internal/v1/keys/${KEY}`)
   })
 
-  test('needs no MAC and no schema version on its records: it is the authority', async () => {
+  test('needs no MAC and no schema version in its records', async () => {
     const { v: _v, ...plain } = JSON.parse(encodeRecord(recordOf(), KEY, null)) as { v: number }
     keyService.script = (_request, response) => answer(response, 200, JSON.stringify(plain))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found' })
   })
 
-  test('alone can say that there is no such key', async () => {
+  test('can return that there is no such key', async () => {
     expect(await store.get(KEY)).toEqual({ kind: 'absent' })
   })
 
-  test('that restarts between two lookups is asked again, on a new connection', async () => {
+  test('that restarts between two lookups is asked on a new connection', async () => {
     let connections = 0
     keyService.script = (request, response) => {
       connections++
@@ -76,10 +76,10 @@ describe('the key service', () => {
   })
 })
 
-describe('no answer, and never taken for "there is no such key", is', () => {
+describe('a failure, and never "there is no such key", is', () => {
   const good = encodeRecord(recordOf(), KEY, null)
   test.each<[string, number, string]>([
-    ['a 404 of some other server', 404, '<html>not found</html>'],
+    ['a 404 of another server', 404, '<html>not found</html>'],
     ['a 404 with another code', 404, '{"code":"no_route","error":"x"}'],
     ['a 404 without a body', 404, ''],
     ['a 404 whose body is null', 404, 'null'],
@@ -91,8 +91,8 @@ describe('no answer, and never taken for "there is no such key", is', () => {
     ['a 204', 204, ''],
     ['a 200 of garbage', 200, 'garbage'],
     ['a 200 without a workspace', 200, good.replace('"workspaceId":"ws_1",', '')],
-    ['a 200 with an instant that is none', 200, good.replace('2027-02-01T', 'tomorrow ')],
-    ['a 200 of a schema from the future', 200, good.replace('"v":1', '"v":9')],
+    ['a 200 with an invalid instant', 200, good.replace('2027-02-01T', 'tomorrow ')],
+    ['a 200 with a newer schema', 200, good.replace('"v":1', '"v":9')],
     ['a 201', 201, good],
   ])('%s', async (_what, status, body) => {
     keyService.script = (_request, response) => answer(response, status, body)
@@ -125,7 +125,7 @@ describe('no answer, and never taken for "there is no such key", is', () => {
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
   })
 
-  test('silence, before the head or in the body: it ends at the deadline', async () => {
+  test('no response, or a body that stalls: the lookup ends at the deadline', async () => {
     const impatient = storeAt(keyService.url, IMPATIENT_MS)
     keyService.script = () => {}
     expect(await impatient.get(KEY)).toMatchObject(LATE)
@@ -133,7 +133,7 @@ describe('no answer, and never taken for "there is no such key", is', () => {
     expect(await impatient.get(KEY)).toMatchObject(LATE)
   })
 
-  test('a drip of bytes that never ends: the deadline is over the whole', async () => {
+  test('a body sent byte by byte: the deadline covers the whole response', async () => {
     keyService.script = (_request, response) => {
       response.writeHead(200)
       const drip = setInterval(() => response.write(' '), 20)
@@ -142,12 +142,12 @@ describe('no answer, and never taken for "there is no such key", is', () => {
     expect(await storeAt(keyService.url, IMPATIENT_MS).get(KEY)).toMatchObject(LATE)
   })
 
-  test('a port where nobody listens', async () => {
+  test('a port without a listener', async () => {
     const nobody = storeAt(`http://127.0.0.1:${await freePort()}`)
     expect(await nobody.get(KEY)).toMatchObject({ kind: 'failed', why: 'unreachable' })
   })
 
-  test('something that speaks no HTTP', async () => {
+  test('a server that does not speak HTTP', async () => {
     const server = createServer((socket: Socket) => socket.end('-ERR who are you\r\n')).listen(0, '127.0.0.1')
     await once(server, 'listening')
     const address = server.address() as { port: number }
@@ -157,15 +157,15 @@ describe('no answer, and never taken for "there is no such key", is', () => {
   })
 })
 
-test('lookups that are given up leave no connection taken: the next ones are answered', async () => {
+test('lookups that time out release their connections for the next ones', async () => {
   const impatient = storeAt(keyService.url, IMPATIENT_MS)
   keyService.script = () => {}
   await Promise.all(Array.from({ length: 40 }, () => impatient.get(KEY)))
   keyService.script = (request, response) => keyService.byTheContract(request, response)
-  await until('the key service answers', async () => (await impatient.get(KEY)).kind === 'absent')
+  await until('the key service responds', async () => (await impatient.get(KEY)).kind === 'absent')
 })
 
-/** Keys 0 to `count` - 1, known to the key service, each of a version of its own. */
+/** Keys 0 to `count` - 1, known to the key service, each with a different version. */
 function knownKeys(count: number): string[] {
   const digests = Array.from({ length: count }, (_, number) => digestNo(number))
   for (const [number, digest] of digests.entries())
@@ -182,7 +182,7 @@ function calls(path: string): number {
 }
 
 describe('many lookups at once', () => {
-  test('go together, and each gets its own answer', async () => {
+  test('are sent in batches, and each gets its own result', async () => {
     const digests = knownKeys(1_000)
     const answers = await askAll([...digests, digestNo(5_000)])
     expect(answers.slice(0, -1)).toEqual(
@@ -193,14 +193,14 @@ describe('many lookups at once', () => {
     expect(Math.max(...keyService.batches.map(batch => batch.length))).toBe(256)
   })
 
-  test('leave a lone one alone: it is asked by itself, at once', async () => {
+  test('start with a single one, which is sent alone and at once', async () => {
     knownKeys(2)
     await store.get(digestNo(0))
     await store.get(digestNo(1))
     expect([calls('keys/'), calls('lookups')]).toEqual([2, 0])
   })
 
-  test('that come while others are under way wait for the next call, of which there are few at a time', async () => {
+  test('that arrive while others are in flight wait for the next call, of which few run at a time', async () => {
     const digests = knownKeys(300)
     const held = Promise.withResolvers<void>()
     keyService.script = (request, response) =>
@@ -210,19 +210,19 @@ describe('many lookups at once', () => {
       answers.push(store.get(digest))
       await settled()
     }
-    await until('the first ones are asked', () => keyService.requests.length === 4)
+    await until('the first lookups are sent', () => keyService.requests.length === 4)
     held.resolve()
     expect(await Promise.all(answers)).toHaveLength(300)
     expect(keyService.requests.length).toBeLessThanOrEqual(7)
   })
 
-  test('ask for a key once in a call, however many want it', async () => {
+  test('contain each key once per call', async () => {
     knownKeys(2)
     await askAll([digestNo(0), digestNo(1), digestNo(0)])
     expect(keyService.batches).toEqual([[digestNo(0), digestNo(1)]])
   })
 
-  test('of which one is broken, or left out, fail for that one alone', async () => {
+  test('fail only for a key whose record is malformed or missing', async () => {
     const digests = knownKeys(4)
     const [good = '', broken = '', missing = '', huge = ''] = digests
     keyService.script = (_request, response) => {
@@ -246,7 +246,7 @@ describe('many lookups at once', () => {
     ['a 200 without records', 200, '{}'],
     ['a 200 whose records are a list', 200, '{"records":[null,null]}'],
     ['a 200 whose records are null', 200, '{"records":null}'],
-    ['a 200 of nobody asked for', 200, `{"records":{"${'0'.repeat(64)}":null}}`],
+    ['a 200 for another key', 200, `{"records":{"${'0'.repeat(64)}":null}}`],
   ])('are not answered by %s', async (_what, status, body) => {
     keyService.script = (_request, response) => answer(response, status, body)
     const answers = await askAll([digestNo(1), digestNo(2)])
@@ -254,7 +254,7 @@ describe('many lookups at once', () => {
     expect(keyService.requests).toHaveLength(1)
   })
 
-  test('end at the deadline, which covers the waiting', async () => {
+  test('end at the deadline, which includes the wait', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setImmediate'] })
     let calls = 0
     const silent = {
@@ -278,9 +278,9 @@ describe('many lookups at once', () => {
   })
 })
 
-describe('a key service that answers one key at a time', () => {
+describe('a key service without batches', () => {
   test.each([404, 405, 501])(
-    'and %i to many, is asked so, a few at a time, and no key is refused for it',
+    '(status %i) gets single lookups, a few at a time, and no lookup fails',
     async status => {
       const digests = knownKeys(100)
       let underWay = 0
@@ -301,7 +301,7 @@ describe('a key service that answers one key at a time', () => {
     },
   )
 
-  test('is asked for many again after some minutes: it may have learnt it', async () => {
+  test('is asked for a batch again after some minutes', async () => {
     const clock = new ManualClock()
     store = storeAt(keyService.url, PATIENT_MS, clock)
     keyService.script = (request, response) => {

@@ -7,7 +7,7 @@ import { createMetrics } from '../../../../src/observability/metrics/metrics.ts'
 import { recordOf } from '../../../support/key-records.ts'
 
 /**
- * Run by Node with `--expose-gc`: prints how many bytes each record takes that a memory is full of.
+ * Run by Node with `--expose-gc`: fills memory and prints the bytes per record.
  * Its argument is the number of records.
  */
 const count = Number(process.argv[2])
@@ -19,7 +19,7 @@ function bytesInUse(): number {
   return heapUsed + arrayBuffers
 }
 
-/** As they come from Redis, so that no two share a text. */
+/** Decoded like records from Redis, so that no two share a string. */
 function rememberOne(memory: MemoryStore, workspaceId: string): void {
   const digest = digestOf(randomUUID())
   const hint = `wsk_…${randomBytes(2).toString('hex')}`
@@ -42,5 +42,5 @@ for (let number = 0; number < count; number++) {
   rememberOne(memory, workspaceId)
 }
 process.stdout.write(String((bytesInUse() - before) / count))
-// Until here it is in use.
+// Keeps the memory alive until here.
 memory.peek('0'.repeat(64))

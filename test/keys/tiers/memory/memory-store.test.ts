@@ -13,7 +13,7 @@ function memoryOf(maxEntries: number) {
   return { metrics, memory: new MemoryStore(maxEntries, { metrics, random: () => 0 }) }
 }
 
-test('memory is bounded: the record that was used longest ago makes room, and is counted', async () => {
+test('memory is bounded: the least recently used record is evicted and counted', async () => {
   const { memory, metrics } = memoryOf(2)
   memory.remember(digestNo(1), grantOf(), VERIFIED)
   memory.remember(digestNo(2), grantOf(), VERIFIED)
@@ -25,7 +25,7 @@ test('memory is bounded: the record that was used longest ago makes room, and is
   expect(await metricValue(metrics.cacheCapacity)).toBe(2)
 })
 
-test('junk keys that are remembered as absent push no good record out', () => {
+test('unknown keys that are remembered as absent evict no record', () => {
   const { memory } = memoryOf(2)
   memory.remember(digestNo(0), grantOf(), VERIFIED)
   for (let number = 1; number < 20_000; number++) memory.rememberAbsent(digestNo(number), VERIFIED)
@@ -34,7 +34,7 @@ test('junk keys that are remembered as absent push no good record out', () => {
   expect(memory.get(digestNo(19_999))).toMatchObject({ grant: null })
 })
 
-test('the latest verification decides whether a key is there', () => {
+test('the latest verification decides whether a key exists', () => {
   const { memory } = memoryOf(2)
   memory.remember(digestNo(1), grantOf(), VERIFIED)
   memory.rememberAbsent(digestNo(1), VERIFIED)
@@ -43,7 +43,7 @@ test('the latest verification decides whether a key is there', () => {
   expect(memory.get(digestNo(1))).toMatchObject({ grant: grantOf() })
 })
 
-test('what leaves memory is counted by its cause', async () => {
+test('removals are counted by cause', async () => {
   const { memory, metrics } = memoryOf(10)
   for (let number = 1; number <= 4; number++) memory.remember(digestNo(number), grantOf(), VERIFIED)
   expect(memory.evictOlder(digestNo(1), 1)).toBe('current')
@@ -54,7 +54,7 @@ test('what leaves memory is counted by its cause', async () => {
   expect(await metricValue(metrics.cacheEntries)).toBe(2)
 })
 
-test('records of equal scopes share one list', () => {
+test('records with equal scopes share one list', () => {
   const { memory } = memoryOf(10)
   for (const number of [1, 2]) {
     memory.remember(digestNo(number), grantOf({ scopes: ['files:read', 'workspace:read'] }), VERIFIED)
@@ -66,7 +66,7 @@ test('records of equal scopes share one list', () => {
 
 const instant = fc.integer({ min: -62_167_219_200_000, max: 253_402_300_799_999 })
 const ascii = (pattern: RegExp) => fc.stringMatching(pattern, { size: 'max' })
-/** All that `decodeRecord` lets through, and so all that can come to be remembered. */
+/** Every grant that `decodeRecord` can return. */
 const grant: fc.Arbitrary<KeyGrant> = fc.record({
   id: ascii(/^[\x21-\x7e]{1,128}$/),
   workspaceId: ascii(/^[A-Za-z0-9._~-]{1,128}$/),
@@ -79,14 +79,14 @@ const grant: fc.Arbitrary<KeyGrant> = fc.record({
   version: fc.maxSafeNat(),
 })
 
-test('every grant comes back as it was remembered, whoever had its place before', () => {
+test('every grant is returned as it was stored', () => {
   const property = fc.property(fc.array(fc.tuple(fc.nat({ max: 5 }), grant), { maxLength: 30 }), entries => {
     const { memory } = memoryOf(3)
     for (const [number, grant] of entries) {
       memory.remember(digestNo(number), grant, VERIFIED)
       expect(memory.get(digestNo(number))).toMatchObject({ grant })
     }
-    // The last three that are different are still there.
+    // The last three different ones are still in memory.
     const lasting = [...new Map(entries.toReversed().map(([number], at) => [number, at])).keys()].slice(0, 3)
     for (const number of lasting) {
       const held = entries.findLast(([other]) => other === number)?.[1]
@@ -96,7 +96,7 @@ test('every grant comes back as it was remembered, whoever had its place before'
   fc.assert(property, { numRuns: 200 })
 })
 
-test('of more lists of scopes than are shared each key still has its own', () => {
+test('beyond the maximum of shared lists each key still has its own scopes', () => {
   const { memory } = memoryOf(2_000)
   const scopesOf = (number: number) => [`files:read${number}`]
   for (let number = 0; number < 1_500; number++)

@@ -4,14 +4,14 @@ import { digestNo } from '../../../support/key-records.ts'
 
 const MAX_ENTRIES = 100_000
 
-test('many entries are divided among shards that are too small to pause when they grow', () => {
+test('entries are divided among shards small enough to grow without a long pause', () => {
   const cache = new ShardedCache<object>(MAX_ENTRIES, () => {})
   const shards = new Set(Array.from({ length: 1_000 }, (_, number) => cache.shardOf(digestNo(number))))
   expect(shards.size).toBe(8)
   for (const shard of shards) expect(shard.max).toBeLessThanOrEqual(16_384)
 })
 
-test('shards together hold no more entries than were allowed, and report each that makes room', () => {
+test('shards together hold at most the maximum, and report each evicted entry', () => {
   let evicted = 0
   const cache = new ShardedCache<object>(MAX_ENTRIES, () => evicted++)
   for (let number = 0; number < MAX_ENTRIES * 1.2; number++) {
@@ -22,7 +22,7 @@ test('shards together hold no more entries than were allowed, and report each th
   expect(evicted).toBe(MAX_ENTRIES * 0.2)
 })
 
-test('entries spread so evenly that a full cache loses few of them early', () => {
+test('entries spread so evenly that a full cache evicts few of them early', () => {
   let evicted = 0
   const cache = new ShardedCache<object>(MAX_ENTRIES, () => evicted++)
   for (let number = 0; number < MAX_ENTRIES; number++) {
@@ -32,7 +32,7 @@ test('entries spread so evenly that a full cache loses few of them early', () =>
   expect(evicted).toBeLessThan(MAX_ENTRIES / 100)
 })
 
-test('what is no digest has no shard', () => {
+test('a text that is no digest has no shard', () => {
   const cache = new ShardedCache<object>(MAX_ENTRIES, () => {})
   expect(() => cache.shardOf('')).toThrow(RangeError)
 })

@@ -48,7 +48,7 @@ function connect(password: string): void {
   connection = new RedisConnection(createServerClient(settings, findServer(settings)), {
     onReady: () => failures.succeeded(),
     onTrouble: error => failures.failed(error),
-    onAgain: () => metrics.redisReconnects.inc(),
+    onReconnecting: () => metrics.redisReconnects.inc(),
   })
   const deps = { metrics, clock: systemClock, commandTimeoutMs: COMMAND_TIMEOUT_MS }
   store = new RedisStore(new MeasuredReader(connection, deps), () => [RECORD_KEY])
@@ -59,13 +59,13 @@ function commands(outcome: string): Promise<number> {
   return metricValue(metrics.redisCommands, { command: 'getrange', outcome })
 }
 
-/** By the server, to all clients. */
+/** Bytes that the server sent to all clients. */
 async function bytesSent(): Promise<number> {
   return Number(/total_net_output_bytes:(\d+)/.exec(await server.admin.info('stats'))?.[1])
 }
 
 describe('a record in Redis', () => {
-  test('is found by a user that may do nothing but GETRANGE and SUBSCRIBE', async () => {
+  test('is found by a user that may only GETRANGE and SUBSCRIBE', async () => {
     await server.admin.set(redisKeyOf(KEY), encodeRecord(recordOf({ version: 4 }), KEY, RECORD_KEY))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found', grant: { workspaceId: 'ws_1', version: 4 } })
     expect(await commands('ok')).toBe(1)
@@ -73,11 +73,11 @@ describe('a record in Redis', () => {
     expect(log.lines).toEqual([])
   })
 
-  test('that is not there is a miss, and no proof of anything', async () => {
+  test('that does not exist is a miss, not an absence', async () => {
     expect(await store.get(KEY)).toEqual({ kind: 'miss' })
   })
 
-  test('is found when it is revoked, so that the answer can say why', async () => {
+  test('is found if it is revoked, so that the response can give the reason', async () => {
     const revoked = recordOf({ revokedAtMs: Date.parse('2026-11-19T00:00:00Z') })
     await server.admin.set(redisKeyOf(KEY), encodeRecord(revoked, KEY, RECORD_KEY))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found', grant: { revokedAtMs: revoked.revokedAtMs } })
@@ -98,7 +98,7 @@ describe('a record in Redis', () => {
     expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
   })
 
-  test('is found up to 16 KiB, and one byte more makes it as good as absent', async () => {
+  test('is found up to 16 KiB; one byte more makes it a miss', async () => {
     const fill = (bytes: number) => good + ' '.repeat(bytes - Buffer.byteLength(good))
     await server.admin.set(redisKeyOf(KEY), fill(16 * 1024))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found' })
@@ -106,22 +106,22 @@ describe('a record in Redis', () => {
     expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
   })
 
-  test('is not read beyond that, whatever Redis holds', async () => {
+  test('is not read beyond that limit', async () => {
     await server.admin.setrange(redisKeyOf(KEY), 64 * 1024 * 1024, 'x')
     const sentBefore = await bytesSent()
     expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
     expect((await bytesSent()) - sentBefore).toBeLessThan(64 * 1024)
   })
 
-  test('whose place is taken by something else is a failure, not a crash', async () => {
+  test('replaced by a value of another type is a failure, not a crash', async () => {
     await server.admin.lpush(redisKeyOf(KEY), 'not', 'a', 'text')
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
     expect(await commands('error')).toBe(1)
   })
 })
 
-describe('a Redis in failures', () => {
-  test('that is frozen costs a lookup the command timeout and not more', async () => {
+describe('a failing Redis', () => {
+  test('that is frozen delays a lookup by at most the command timeout', async () => {
     server.freeze()
     const beganMs = performance.now()
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
@@ -129,7 +129,7 @@ describe('a Redis in failures', () => {
     expect(await commands('timeout')).toBe(1)
   })
 
-  test('that thaws never answers one lookup with the record of another', async () => {
+  test('that resumes never returns the record of another lookup', async () => {
     for (const number of [1, 2, 3]) {
       const record = recordOf({ workspaceId: `ws_${number}` })
       await server.admin.set(redisKeyOf(digestNo(number)), encodeRecord(record, digestNo(number), RECORD_KEY))
@@ -137,16 +137,16 @@ describe('a Redis in failures', () => {
     server.freeze()
     await Promise.all([1, 2, 3].map(number => store.get(digestNo(number))))
     server.thaw()
-    await until('Redis answers again', async () => (await store.get(digestNo(1))).kind === 'found')
+    await until('Redis replies again', async () => (await store.get(digestNo(1))).kind === 'found')
     for (const number of [3, 2, 1]) {
       const answer = await store.get(digestNo(number))
       expect(answer).toMatchObject({ kind: 'found', grant: { workspaceId: `ws_${number}` } })
     }
   })
 
-  test('that stays frozen is given up after a second, and lookups then fail at once', async () => {
+  test('that stays frozen is disconnected after a second, and lookups then fail at once', async () => {
     server.freeze()
-    await until('the connection is given up', async () => {
+    await until('the connection is closed', async () => {
       await store.get(KEY)
       return (await commands('unavailable')) > 0
     })
@@ -154,10 +154,10 @@ describe('a Redis in failures', () => {
     for (let time = 0; time < 10; time++) expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
     expect(performance.now() - beganMs).toBeLessThan(COMMAND_TIMEOUT_MS * 4)
     server.thaw()
-    await until('Redis answers again', async () => (await store.get(KEY)).kind === 'miss')
+    await until('Redis replies again', async () => (await store.get(KEY)).kind === 'miss')
   })
 
-  test('that is gone is told once, not with each attempt, and comes back by itself', async () => {
+  test('that is down is logged once, not at each attempt, and reconnects by itself', async () => {
     await server.kill()
     await until('several attempts were made', async () => (await metricValue(metrics.redisReconnects)) >= 4)
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
@@ -165,11 +165,11 @@ describe('a Redis in failures', () => {
     expect(log.count('redis reader failing')).toBe(1)
     await server.revive()
     await server.addGatewayUser('gateway', PASSWORD)
-    await until('Redis answers again', async () => (await store.get(KEY)).kind === 'miss')
+    await until('Redis replies again', async () => (await store.get(KEY)).kind === 'miss')
     expect(log.count('redis reader recovered')).toBe(1)
   })
 
-  test('that refuses the password is tried for ever, and no line of the log holds the password', async () => {
+  test('that rejects the password is retried without limit, and no log line contains the password', async () => {
     connection.stop()
     connect('a-wrong-password')
     await until('several attempts were made', async () => (await metricValue(metrics.redisReconnects)) >= 3)
@@ -178,11 +178,11 @@ describe('a Redis in failures', () => {
     expect(log.text).not.toContain('a-wrong-password')
   })
 
-  test('that loses its users while we are connected lets us back in when they are there again', async () => {
+  test('that loses its users while connected is used again once they are restored', async () => {
     await server.addUser('gateway', 'off')
     await server.admin.call('CLIENT', 'KILL', 'USER', 'gateway')
-    await until('the lookup fails', async () => (await store.get(KEY)).kind === 'failed')
+    await until('the lookup failing', async () => (await store.get(KEY)).kind === 'failed')
     await server.addUser('gateway', 'on')
-    await until('Redis answers again', async () => (await store.get(KEY)).kind === 'miss')
+    await until('Redis replies again', async () => (await store.get(KEY)).kind === 'miss')
   })
 })

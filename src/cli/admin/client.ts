@@ -1,0 +1,170 @@
+import { randomUUID } from 'node:crypto'
+import { EXIT } from '../../run/host.ts'
+import { CliError } from '../cli-error.ts'
+import { plainText } from '../output/text.ts'
+import type { ConsoleAccess } from './console-access.ts'
+
+const DEADLINE_MS = 15_000
+/** The connection was cut by a proxy, or by a console that stopped. The request may have been processed. */
+const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+/** Failures before a connection was established: the request was not sent. */
+const NEVER_SENT: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ENOTFOUND: 'unknown host name',
+  EAI_AGAIN: 'the host name lookup failed',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to the network',
+  UND_ERR_CONNECT_TIMEOUT: 'the connection timed out',
+}
+const CERTIFICATE_CODE = /CERT|SIGNATURE|ISSUER|ERR_TLS/
+
+/** A successful response. */
+export interface AdminAnswer {
+  /** The unparsed body. */
+  readonly text: string
+  readonly json: unknown
+}
+
+/** The console did not respond. */
+export class NoAnswerError extends CliError {
+  /** Whether the console may have processed the request all the same. */
+  readonly mayHaveBeenProcessed: boolean
+
+  constructor(message: string, mayHaveBeenProcessed: boolean) {
+    super(message, EXIT.unavailable)
+    this.mayHaveBeenProcessed = mayHaveBeenProcessed
+  }
+}
+
+export interface AdminCall {
+  readonly method: 'GET' | 'POST'
+  /** Below `/admin/v1`. */
+  readonly path: string
+  readonly body?: Readonly<Record<string, unknown>>
+  /** Sends an idempotency key, so that a retry does not repeat the call. */
+  readonly once?: boolean
+  readonly deadlineMs?: number
+}
+
+/** A client of the admin API. Anything but success is thrown as an error whose message is for people. */
+export class AdminClient {
+  readonly url: string
+  readonly #token: string
+
+  constructor({ url, token }: ConsoleAccess) {
+    this.url = url
+    this.#token = token
+  }
+
+  /**
+   * Retries once if the connection is reset; one deadline covers both attempts. The retry is safe: reads, revocations and syncs
+   * may be repeated, and the idempotency key covers issuing and rotating.
+   */
+  async ask(call: AdminCall): Promise<AdminAnswer> {
+    const { deadlineMs = DEADLINE_MS } = call
+    const signal = AbortSignal.timeout(deadlineMs)
+    const request = this.#requestOf(call, signal)
+    try {
+      return await this.#send(call, request).catch(error => {
+        if (!RESET_CODES.has(codeOf(error))) throw error
+        return this.#send(call, request)
+      })
+    } catch (error) {
+      if (error instanceof CliError) throw error
+      throw this.#explain(error, signal.aborted ? deadlineMs : null)
+    }
+  }
+
+  /** For a successful response that this version does not understand. */
+  notUnderstood(): CliError {
+    const message = `The response of the console at ${this.url} is not understood: are console and command line of the same version?`
+    return new CliError(message, EXIT.unavailable)
+  }
+
+  #requestOf({ method, body, once }: AdminCall, signal: AbortSignal): RequestInit {
+    const headers: Record<string, string> = {
+      accept: 'application/json',
+      authorization: `Bearer ${this.#token}`,
+    }
+    if (once === true) headers['idempotency-key'] = randomUUID()
+    if (body !== undefined) headers['content-type'] = 'application/json'
+    // A redirect could send the token to another server.
+    const request = { method, headers, signal, redirect: 'manual' as const }
+    return body === undefined ? request : { ...request, body: JSON.stringify(body) }
+  }
+
+  async #send({ path }: AdminCall, request: RequestInit): Promise<AdminAnswer> {
+    const response = await fetch(`${this.url}/admin/v1${path}`, request)
+    const text = await response.text()
+    const json = parseJson(text)
+    if (response.ok && json !== undefined) return { text, json }
+    throw this.#refusal(response.status, json)
+  }
+
+  #refusal(status: number, json: unknown): CliError {
+    const said = refusalOf(json)
+    if (said === null) {
+      const message = `The server at ${this.url} is not a Postern console (status ${status}): check --url or POSTERN_CONSOLE_URL`
+      return new CliError(message, EXIT.unavailable)
+    }
+    const words = `${plainText(said.error)} (${status} ${plainText(said.code)})`
+    if (status === 401) {
+      const message = `The console at ${this.url} rejected the admin token: ${words}. Does the token belong to this console?`
+      return new CliError(message, EXIT.forbidden)
+    }
+    if (status === 403) {
+      return new CliError(`The console at ${this.url} does not allow this: ${words}`, EXIT.forbidden)
+    }
+    const unavailable = status >= 500 || status === 429
+    return unavailable
+      ? new CliError(
+          `The console at ${this.url} could not do it: ${words}. Try again later`,
+          EXIT.unavailable,
+        )
+      : new CliError(`The console at ${this.url} refused: ${words}`, EXIT.refused)
+  }
+
+  #explain(error: unknown, passedMs: number | null): NoAnswerError {
+    const code = codeOf(error)
+    const unsent = NEVER_SENT[code]
+    if (passedMs !== null) {
+      const message = `The console at ${this.url} did not answer within ${passedMs / 1000} seconds`
+      return new NoAnswerError(message, true)
+    }
+    if (CERTIFICATE_CODE.test(code)) {
+      const message = `The certificate of ${this.url} is not trusted (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority`
+      return new NoAnswerError(message, false)
+    }
+    const why = unsent ?? `the connection failed (${code === '' ? causeOf(error) : code})`
+    const message = `The console at ${this.url} cannot be reached: ${why}. Check the address, and that the console is running`
+    return new NoAnswerError(message, unsent === undefined)
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function refusalOf(json: unknown): { code: string; error: string } | null {
+  if (typeof json !== 'object' || json === null || !('code' in json) || !('error' in json)) return null
+  const { code, error } = json
+  return typeof code === 'string' && typeof error === 'string' ? { code, error } : null
+}
+
+/** The message of the innermost cause. */
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : causeOf(error.cause)
+}
+
+/** fetch wraps the error in a cause; if several addresses were tried, the first one's error counts. */
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return ''
+  if (error.cause !== undefined) return codeOf(error.cause)
+  if (error instanceof AggregateError && !('code' in error)) return codeOf(error.errors[0])
+  return 'code' in error ? String(error.code) : ''
+}

@@ -1,0 +1,13 @@
+import type { Command } from 'commander'
+import type { Host } from '../run/host.ts'
+
+/** What every command is defined with. */
+export interface Cli {
+  readonly host: Host
+  readonly version: string
+  /** `--help-all`: help shows every setting, with its default. */
+  readonly showsAll: boolean
+}
+
+/** Adds arguments, options, subcommands and the action to a command that has its name and description. */
+export type Define = (command: Command, cli: Cli) => void

@@ -1,0 +1,89 @@
+import { Command } from 'commander'
+import type { Cli, Define } from './cli.ts'
+
+interface TopCommand {
+  readonly name: string
+  readonly description: string
+  /** The rest is loaded only for the command that runs: a gateway needs no table, and no client of the admin API. */
+  readonly load: () => Promise<{ readonly define: Define }>
+}
+
+const COMMANDS: readonly TopCommand[] = [
+  {
+    name: 'demo',
+    description: 'run gateway, console and a sample upstream in one process, in memory',
+    load: () => import('./commands/demo.ts'),
+  },
+  {
+    name: 'gateway',
+    description: 'run the data plane, which verifies keys and forwards requests',
+    load: () => import('./commands/gateway.ts'),
+  },
+  {
+    name: 'console',
+    description: 'run the control plane, which issues, lists and revokes keys',
+    load: () => import('./commands/console.ts'),
+  },
+  {
+    name: 'keys',
+    description: 'issue, list, rotate and revoke keys, through the console',
+    load: () => import('./commands/keys/keys.ts'),
+  },
+  {
+    name: 'audit',
+    description: 'check the audit log',
+    load: () => import('./commands/audit/audit.ts'),
+  },
+  {
+    name: 'context',
+    description: 'remember the addresses and tokens of consoles',
+    load: () => import('./commands/context.ts'),
+  },
+  {
+    name: 'config',
+    description: 'inspect the settings',
+    load: () => import('./commands/config.ts'),
+  },
+  {
+    name: 'openapi',
+    description: 'print the public API as an OpenAPI 3.1 document',
+    load: () => import('./commands/openapi.ts'),
+  },
+  {
+    name: 'completion',
+    description: 'print a script that completes commands and options in a shell',
+    load: () => import('./commands/completion.ts'),
+  },
+]
+
+/**
+ * The commands.
+ * @param loads whether a top-level command is loaded in full; the others have only their names
+ */
+export async function createCommandTree(cli: Cli, loads: (name: string) => boolean): Promise<Command> {
+  const program = new Command('postern')
+    .description('API key gateway in front of your service')
+    .helpCommand(false)
+    .configureOutput({
+      writeOut: text => cli.host.write(text),
+      writeErr: text => cli.host.complain(text),
+      // The value in `--tokn=…` may be secret.
+      outputError: (text, write) => write(text.replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")),
+    })
+    .exitOverride()
+  for (const { name, description, load } of COMMANDS) {
+    const command = program.command(name).description(description)
+    if (loads(name)) (await load()).define(command, cli)
+  }
+  addHelpAndVersion(program, cli.version)
+  return program
+}
+
+/** Adds help and version to every command. */
+function addHelpAndVersion(described: Command, version: string): void {
+  described
+    .helpCommand(false)
+    .helpOption('-h, --help', 'print this help')
+    .version(version, '-V, --version', 'print the version')
+  for (const child of described.commands) addHelpAndVersion(child, version)
+}

@@ -1,0 +1,40 @@
+import type { Command } from 'commander'
+import { configOrThrow } from '../../config/load-config.ts'
+import { printConfig } from '../../config/print-config.ts'
+import type { Plane } from '../../config/rules.ts'
+import { similarTo } from '../../config/similar-name.ts'
+import type { Cli, Define } from '../cli.ts'
+import { addSettings, loadOrThrow, loadSettings } from '../options/settings-flags.ts'
+
+const PLANES: readonly Plane[] = ['gateway', 'console']
+
+/** `postern config check` and `postern config print` */
+export const define: Define = (command, cli) => {
+  addCheck(command.command('check'), cli)
+  addPrint(command.command('print'), cli)
+}
+
+function addCheck(check: Command, cli: Cli): void {
+  check
+    .description('report every problem in the settings at once')
+    .argument('[plane]', 'check only what this plane needs: gateway or console')
+  addSettings(check, cli).action(async (plane: string | undefined, _, self) => {
+    loadOrThrow(cli, self, planesOf(plane, self))
+    cli.host.write('The settings are valid.\n')
+  })
+}
+
+function addPrint(print: Command, cli: Cli): void {
+  print.description('print the effective settings, with secrets hidden')
+  addSettings(print, cli).action(async (_, self) => {
+    const loaded = loadSettings(cli, self, [])
+    cli.host.write(printConfig(configOrThrow(loaded), loaded.ok ? loaded.removed : undefined))
+  })
+}
+
+function planesOf(plane: string | undefined, self: Command): readonly Plane[] {
+  if (plane === undefined) return PLANES
+  const known = PLANES.find(name => name === plane)
+  if (known !== undefined) return [known]
+  return self.error(`error: unknown plane ${plane}: it must be gateway or console${similarTo(plane, PLANES)}`)
+}

@@ -1,0 +1,146 @@
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import { formats } from '../../config/formats.ts'
+import { EXIT, type Host } from '../../run/host.ts'
+import { checkToken, unknownContext } from '../admin/console-access.ts'
+import {
+  type Context,
+  type Contexts,
+  contextsFileOf,
+  isContextName,
+  readContexts,
+  writeContexts,
+} from '../admin/contexts.ts'
+import type { Cli, Define } from '../cli.ts'
+import { CliError } from '../cli-error.ts'
+import { addListOptions, outputFormatOf } from '../options/list-options.ts'
+import { type ListView, printList } from '../output/print-list.ts'
+
+const MOST_TOKEN_BYTES = 4096
+const NO_TOKEN = 'Name the file of the admin token in --token-file, or write the token to standard input'
+
+/** `postern context …`: addresses and tokens of consoles, in a file that only its owner can read. */
+export const define: Define = (context, cli) => {
+  for (const add of [addAdd, addUse, addList, addRemove]) add(context, cli)
+}
+
+function addAdd(context: Command, cli: Cli): void {
+  context
+    .command('add')
+    .description('remember a console; its token is read from standard input, or from a file at each command')
+    .argument('<name>', 'name of the context')
+    .requiredOption('--url <address>', 'address of the console')
+    .option('--token-file <file>', 'file that contains the admin token')
+    .action(async (name: string, { url, tokenFile }: { url: string; tokenFile?: string }) => {
+      checkNew(name, url)
+      const { contexts, ...rest } = read(cli.host)
+      if (Object.hasOwn(contexts, name)) {
+        throw usage(
+          `There is a context ${name} already: remove it first (\`postern context remove ${name}\`)`,
+        )
+      }
+      const secret = tokenFile === undefined ? await readToken(cli.host) : { tokenFile: resolve(tokenFile) }
+      write(cli.host, { current: name, ...rest, contexts: { ...contexts, [name]: { url, ...secret } } })
+      cli.host.complain(
+        `Added ${name}. ${rest.current === undefined ? 'It is in use.' : `In use is ${rest.current}.`}\n`,
+      )
+    })
+}
+
+function addUse(context: Command, { host }: Cli): void {
+  context
+    .command('use')
+    .description('choose the console that commands ask')
+    .argument('<name>', 'name of the context')
+    .action((name: string) => {
+      const { contexts } = requireContext(host, name)
+      write(host, { current: name, contexts })
+      host.complain(`In use is ${name}.\n`)
+    })
+}
+
+interface ShownContext {
+  readonly name: string
+  readonly url: string
+  /** Where the token is; never the token. */
+  readonly token: string
+  readonly current: boolean
+}
+
+const VIEW: ListView<ShownContext> = {
+  name: 'contexts',
+  columns: [
+    { title: 'NAME', text: ({ name }) => name },
+    { title: 'URL', text: ({ url }) => url },
+    { title: 'TOKEN', text: ({ token }) => token, atLeast: 12, leaves: 1 },
+    { title: 'IN USE', text: ({ current }) => (current ? 'yes' : '') },
+  ],
+  idOf: ({ name }) => name,
+  whenEmpty: 'There are no contexts: `postern context add` adds one.',
+}
+
+function addList(context: Command, { host }: Cli): void {
+  const list = context.command('list').description('list the contexts')
+  addListOptions(list).action(async (_, self: Command) => {
+    const { current, contexts } = read(host)
+    const shown = Object.entries(contexts).map(([name, { url, tokenFile = 'saved' }]) => ({
+      name,
+      url,
+      token: tokenFile,
+      current: name === current,
+    }))
+    await printList(host, outputFormatOf(self), VIEW, [shown])
+  })
+}
+
+function addRemove(context: Command, { host }: Cli): void {
+  context
+    .command('remove')
+    .description('forget a console, and its token')
+    .argument('<name>', 'name of the context')
+    .action((name: string) => {
+      const { current, contexts } = requireContext(host, name)
+      const { [name]: _, ...others } = contexts
+      const left: Contexts = { contexts: others }
+      write(host, current === undefined || current === name ? left : { current, ...left })
+      host.complain(`Removed ${name}.\n`)
+    })
+}
+
+function checkNew(name: string, url: string): void {
+  if (!isContextName(name)) throw usage('The name of a context is 1 to 64 letters, digits, ".", "_" and "-"')
+  if (formats['http-url']?.accepts(url) !== true)
+    throw usage(`--url must be ${formats['http-url']?.expectation}`)
+}
+
+async function readToken({ streams: { input } }: Host): Promise<Pick<Context, 'token'>> {
+  // Typed at a terminal, it would stay on the screen.
+  if (input.isTTY === true) throw usage(NO_TOKEN)
+  let text = ''
+  for await (const piece of input.setEncoding('utf8')) {
+    text += String(piece)
+    if (text.length > MOST_TOKEN_BYTES) throw usage('Standard input is too long for a token')
+  }
+  const token = text.trim()
+  if (token === '') throw usage(NO_TOKEN)
+  checkToken({ spelling: 'Standard input', text: token })
+  return { token }
+}
+
+function requireContext(host: Host, name: string): Contexts {
+  const found = read(host)
+  if (!Object.hasOwn(found.contexts, name)) throw unknownContext(name, Object.keys(found.contexts))
+  return found
+}
+
+function read(host: Host): Contexts {
+  return readContexts(contextsFileOf(host.environment))
+}
+
+function write(host: Host, contexts: Contexts): void {
+  writeContexts(contextsFileOf(host.environment), contexts)
+}
+
+function usage(message: string): CliError {
+  return new CliError(message, EXIT.usage)
+}

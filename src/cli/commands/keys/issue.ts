@@ -1,0 +1,59 @@
+import type { Command } from 'commander'
+import { systemClock } from '../../../domain/clock.ts'
+import { issuedAnswer, readAnswer } from '../../admin/answers.ts'
+import { NoAnswerError } from '../../admin/client.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
+import type { Cli } from '../../cli.ts'
+import { CliError } from '../../cli-error.ts'
+import { checkWorkspace, expiresInOption, scopeOption } from '../../options/key-options.ts'
+import { issuedText } from '../../output/key-text.ts'
+import { showSecret } from '../../output/show-secret.ts'
+import { minuteOf } from '../../output/text.ts'
+
+const DAY_SECONDS = 86_400
+
+interface IssueOptions {
+  readonly workspace: string
+  readonly scope: readonly string[]
+  readonly name?: string
+  /** Seconds. */
+  readonly expiresIn?: number
+}
+
+/** `postern keys issue` */
+export function addIssue(keys: Command, cli: Cli): void {
+  const issue = keys
+    .command('issue')
+    .description('issue a new key; its secret is printed once, alone on standard output')
+    .requiredOption('--workspace <id>', 'workspace of the key')
+    .addOption(scopeOption().makeOptionMandatory())
+    .option('--name <name>', 'name of the key (default: "cli" and the time)')
+    .addOption(expiresInOption())
+  addAccessOptions(addJsonOption(issue)).action(async (options: IssueOptions, self: Command) => {
+    const workspace = checkWorkspace(options.workspace)
+    await issueKey(openSession(cli, self), { ...options, workspace })
+  })
+}
+
+async function issueKey(session: AdminSession, options: IssueOptions): Promise<void> {
+  const nowMs = systemClock.wallMs()
+  const { workspace, scope, name = `cli ${minuteOf(new Date(nowMs).toISOString())}`, expiresIn } = options
+  const lifetime = expiresIn === undefined ? {} : { expiresInDays: expiresIn / DAY_SECONDS }
+  const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
+  const body = { name, scopes: scope, ...lifetime }
+  const answer = await session.client
+    .ask({ method: 'POST', path, body, once: true })
+    .catch((error: unknown) => {
+      throw explainNoAnswer(error, workspace)
+    })
+  const { key, secret } = readAnswer(session.client, issuedAnswer, answer)
+  showSecret(session, answer.text, key, secret, [issuedText(key, nowMs)])
+}
+
+/** @returns the error, with advice if the key may have been issued all the same */
+export function explainNoAnswer(error: unknown, workspace: string | null): unknown {
+  if (!(error instanceof NoAnswerError) || !error.mayHaveBeenProcessed) return error
+  const place = workspace === null ? 'of its workspace' : `--workspace ${workspace}`
+  const advice = `. A key may have been issued: check with \`postern keys list ${place}\`, and revoke it, since its secret is lost`
+  return new CliError(error.message + advice, error.exitCode)
+}

@@ -1,0 +1,68 @@
+import type { Command } from 'commander'
+import { systemClock } from '../../../domain/clock.ts'
+import { EXIT } from '../../../run/host.ts'
+import { keyAnswer, readAnswer, revokedAnswer } from '../../admin/answers.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
+import type { Cli } from '../../cli.ts'
+import { CliError } from '../../cli-error.ts'
+import { checkKeyId } from '../../options/key-options.ts'
+import { canAsk, confirm } from '../../output/confirm.ts'
+import { lastUseText, nameOf, scopesText, stateColour } from '../../output/key-text.ts'
+import { paintFor } from '../../output/paint.ts'
+import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
+import { plainText } from '../../output/text.ts'
+
+const UNCONFIRMED = 'There is no terminal to confirm at: add --yes to revoke a key without one'
+
+/** `postern keys revoke` */
+export function addRevoke(keys: Command, cli: Cli): void {
+  const revoke = keys
+    .command('revoke')
+    .description('revoke a key, for good')
+    .argument('<id>', 'the key’s id (key_…)')
+    .option('--yes', 'do not ask for confirmation')
+  addAccessOptions(addJsonOption(revoke)).action(
+    async (text: string, { yes }: { yes?: boolean }, self: Command) => {
+      const id = checkKeyId(text)
+      const session = openSession(cli, self)
+      if (yes !== true) await askFirst(session, id)
+      await revokeKey(session, id)
+    },
+  )
+}
+
+async function revokeKey({ client, host, json }: AdminSession, id: string): Promise<void> {
+  const answer = await client.ask({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
+  const { key, ...progress } = readAnswer(client, revokedAnswer, answer)
+  if (json) {
+    host.write(`${answer.text}\n`)
+    if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
+    return
+  }
+  const which = `${nameOf(key)} of workspace ${plainText(key.workspaceId)}`
+  const lines =
+    key.revokedAt === null
+      ? [`Nothing to revoke: ${which} had expired.`]
+      : [`Revoked ${which}.`, ...progressLines(key.revokedAt, progress)]
+  host.write(`${lines.join('\n')}\n`)
+}
+
+async function askFirst({ client, host }: AdminSession, id: string): Promise<void> {
+  if (!canAsk(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
+  const { key } = readAnswer(client, keyAnswer, await client.ask({ method: 'GET', path: `/keys/${id}` }))
+  // The key does not work any more: there is nothing to confirm.
+  if (key.state === 'revoked' || key.state === 'expired') return
+  const paint = paintFor(host.streams.errors, host)
+  const facts = [
+    ['name', plainText(key.name)],
+    ['workspace', plainText(key.workspaceId)],
+    ['scopes', scopesText(key)],
+    ['state', paint(stateColour(key), plainText(key.state))],
+    ['last used', lastUseText(key, systemClock.wallMs())],
+  ]
+  host.complain(`${key.id} (${plainText(key.hint)}) would be revoked, for good:\n`)
+  for (const [label = '', fact] of facts) host.complain(`  ${paint('bold', label.padEnd(10))} ${fact}\n`)
+  host.complain('Clients that still use it are rejected within a second.\n')
+  if (await confirm(host.streams, 'Revoke it? [y/N] ')) return
+  throw new CliError('Nothing was revoked', EXIT.failure)
+}

@@ -1,0 +1,66 @@
+import type { Command } from 'commander'
+import { systemClock } from '../../../domain/clock.ts'
+import { readAnswer, rotatedAnswer, type ShownKey } from '../../admin/answers.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
+import type { Cli } from '../../cli.ts'
+import { checkKeyId, expiresInOption, overlapOption } from '../../options/key-options.ts'
+import { expiryInFull, issuedText, nameOf } from '../../output/key-text.ts'
+import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
+import { showSecret } from '../../output/show-secret.ts'
+import { explainNoAnswer } from './issue.ts'
+
+const DAY_SECONDS = 86_400
+
+interface RotateOptions {
+  /** Seconds, as `expiresIn`. */
+  readonly overlap?: number
+  readonly expiresIn?: number
+}
+
+/** `postern keys rotate` */
+export function addRotate(keys: Command, cli: Cli): void {
+  const rotate = keys
+    .command('rotate')
+    .description('replace a key by one with the same scopes; the old key works until the overlap ends')
+    .argument('<id>', 'the key’s id (key_…)')
+    .addOption(overlapOption())
+    .addOption(expiresInOption())
+  addAccessOptions(addJsonOption(rotate)).action(
+    async (text: string, options: RotateOptions, self: Command) => {
+      const id = checkKeyId(text)
+      await rotateKey(openSession(cli, self), id, options)
+    },
+  )
+}
+
+async function rotateKey(session: AdminSession, id: string, options: RotateOptions): Promise<void> {
+  const { overlap, expiresIn } = options
+  const body = {
+    ...(overlap === undefined ? {} : { overlapSeconds: overlap }),
+    ...(expiresIn === undefined ? {} : { expiresInDays: expiresIn / DAY_SECONDS }),
+  }
+  // Without an overlap the old key is revoked: wait until the gateways confirm it.
+  const path = `/keys/${id}/rotate?wait=1`
+  const answer = await session.client
+    .ask({ method: 'POST', path, body, once: true })
+    .catch((error: unknown) => {
+      throw explainNoAnswer(error, null)
+    })
+  const { key, secret, replaced, ...progress } = readAnswer(session.client, rotatedAnswer, answer)
+  const nowMs = systemClock.wallMs()
+  const isRevoked = replaced.revokedAt !== null
+  if (session.json && isRevoked && progress.announced === false) {
+    session.host.complain(`${NOT_ANNOUNCED}\n`)
+  }
+  showSecret(session, answer.text, key, secret, [
+    issuedText(key, nowMs),
+    `It replaces ${nameOf(replaced)}, which ${endOf(replaced, nowMs)}.`,
+    ...(isRevoked ? progressLines(replaced.revokedAt, progress) : []),
+  ])
+}
+
+function endOf(replaced: ShownKey, nowMs: number): string {
+  if (replaced.revokedAt !== null) return 'is revoked'
+  const ends = Date.parse(replaced.expiresAt) > nowMs ? 'works until' : 'stopped working at'
+  return `${ends} ${expiryInFull(replaced, nowMs)}`
+}

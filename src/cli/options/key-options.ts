@@ -1,0 +1,48 @@
+import { InvalidArgumentError, Option } from 'commander'
+import { MAX_LIFETIME_DAYS } from '../../domain/key/issue-key.ts'
+import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import { MAX_OVERLAP_SECONDS } from '../../domain/key/rotate-key.ts'
+import { EXIT } from '../../run/host.ts'
+import { CliError } from '../cli-error.ts'
+import { durationWithin } from './duration.ts'
+
+const DAY_SECONDS = 86_400
+const SHORTEST_SECONDS = 60
+
+export function expiresInOption(): Option {
+  const flag = '--expires-in'
+  const option = new Option(`${flag} <duration>`, 'lifetime of the key, such as 90d or 12h (default: 90d)')
+  return option.argParser(durationWithin(flag, SHORTEST_SECONDS, MAX_LIFETIME_DAYS * DAY_SECONDS))
+}
+
+export function overlapOption(): Option {
+  const flag = '--overlap'
+  const description = 'how long the old key keeps working (default: 24h); 0 revokes it at once'
+  return new Option(`${flag} <duration>`, description).argParser(durationWithin(flag, 0, MAX_OVERLAP_SECONDS))
+}
+
+/** `--scope a,b --scope c` */
+export function scopeOption(): Option {
+  return new Option('--scope <scopes>', 'scopes of the key, separated by commas; may be repeated').argParser(
+    (text: string, before: readonly string[] = []) => [...new Set([...before, ...splitScopes(text)])],
+  )
+}
+
+function splitScopes(text: string): string[] {
+  const scopes = text.split(',').map(scope => scope.trim())
+  if (scopes.includes('')) throw new InvalidArgumentError('It must be scopes separated by commas.')
+  return scopes
+}
+
+export function checkWorkspace(text: string): string {
+  if (isWorkspaceId(text)) return text
+  const expected = '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"'
+  throw new CliError(`--workspace must be ${expected}`, EXIT.usage)
+}
+
+/** A secret pasted here by mistake must not reach an error message, a URL or the console's log. */
+export function checkKeyId(text: string): string {
+  if (/^key_[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) return text
+  const message = 'This is not the id of a key: ids begin with key_, and `postern keys list` shows them'
+  throw new CliError(message, EXIT.usage)
+}

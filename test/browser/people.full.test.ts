@@ -1,0 +1,64 @@
+import type { Browser, BrowserContextOptions } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { BROWSER_TEST, barriersOf, launchBrowser, overflowOf, signIn, visitor } from '../support/browser.ts'
+import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { CHROMIUM, has } from '../support/tools.ts'
+
+const VIEWS: readonly [string, BrowserContextOptions][] = [
+  ['light', { colorScheme: 'light' }],
+  ['dark', { colorScheme: 'dark' }],
+  ['narrow', { viewport: { width: 360, height: 740 } }],
+]
+
+describe.skipIf(!has(CHROMIUM))('people who are signed in, for an administrator', BROWSER_TEST, () => {
+  let browser: Browser
+  let site: ConsoleSite
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    site = await startConsoleSite()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await site?.stop()
+  })
+
+  async function enter(claims: { sub: string; name: string; roles?: string[] }, options = {}) {
+    site.provider.person = { workspaces: ['ws_1'], ...claims }
+    const person = await visitor(browser, options)
+    onTestFinished(() => person.close())
+    await signIn(person, site)
+    return person
+  }
+  const root = (options = {}) => enter({ sub: 'root', name: 'Root', roles: ['postern-admin'] }, options)
+
+  test.each(VIEWS)('the pages are accessible: %s', async (_, options) => {
+    const { page, complaints } = await root(options)
+    for (const path of ['/people', '/people/end?subject=root']) {
+      await page.goto(site.origin + path)
+      expect({
+        path,
+        barriers: await barriersOf(page),
+        overflow: await overflowOf(page),
+        complaints,
+      }).toEqual({
+        path,
+        barriers: [],
+        overflow: 0,
+        complaints: [],
+      })
+    }
+  })
+
+  test.each([true, false])('sessions end at once, with JavaScript: %s', async javaScriptEnabled => {
+    const ada = await enter({ sub: 'ada', name: 'Ada Lovelace' })
+    const { page } = await root({ javaScriptEnabled })
+    await page.goto(`${site.origin}/workspaces/ws_1/keys`)
+    await page.locator('summary', { hasText: 'Root' }).click()
+    await page.getByRole('link', { name: 'Signed-in people' }).click()
+    await page.getByRole('link', { name: 'End sessions of Ada Lovelace' }).click()
+    await page.getByRole('button', { name: 'End sessions' }).click()
+    await page.getByText('1 session ended').waitFor()
+    await ada.page.goto(`${site.origin}/workspaces/ws_1/keys`)
+    await ada.page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  })
+})

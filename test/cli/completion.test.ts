@@ -1,0 +1,90 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ENTRY, runPostern } from '../support/postern-process.ts'
+
+let directory: string
+/** A directory with `postern` and one script for each shell. */
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'postern-test-'))
+  const program = join(directory, 'postern')
+  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${ENTRY}' "$@"\n`)
+  chmodSync(program, 0o755)
+  for (const shell of ['bash', 'zsh', 'fish']) {
+    const { code, stdout } = await runPostern(['completion', shell])
+    expect(code).toBe(0)
+    writeFileSync(join(directory, shell), `${stdout}\n`)
+  }
+})
+
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+const env = () => ({ PATH: `${directory}:${process.env['PATH']}`, HOME: directory })
+const hasShell = (shell: string) => spawnSync('sh', ['-c', `command -v ${shell}`]).status === 0
+
+/** What bash offers for the last of these words. */
+function completeInBash(...words: string[]): string[] {
+  const script = `
+    source ${directory}/bash
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _postern
+    printf '%s\\n' "\${COMPREPLY[@]}"`
+  const output = execFileSync('bash', ['--noprofile', '--norc', '-c', script, 'bash', 'postern', ...words], {
+    env: env(),
+    encoding: 'utf8',
+  })
+  return output.split('\n').filter(line => line !== '')
+}
+
+describe('bash completes', () => {
+  test('commands', () => {
+    expect(completeInBash('')).toEqual([
+      'demo',
+      'gateway',
+      'console',
+      'keys',
+      'context',
+      'config',
+      'openapi',
+      'completion',
+    ])
+    expect(completeInBash('con')).toEqual(['console', 'context', 'config'])
+    expect(completeInBash('keys', 're')).toEqual(['revoke'])
+  })
+
+  test('options, those that help hides included', () => {
+    expect(completeInBash('keys', 'issue', '--s')).toEqual(['--scope'])
+    expect(completeInBash('gateway', '--upstream-queue-max-w')).toEqual(['--upstream-queue-max-wait-ms'])
+  })
+
+  test('values from a list', () => {
+    expect(completeInBash('keys', 'list', '-o', '')).toEqual(['table', 'wide', 'json', 'ndjson'])
+    expect(completeInBash('completion', 'z')).toEqual(['zsh'])
+  })
+
+  test('files where the value is the user’s own', () => {
+    expect(completeInBash('keys', 'list', '--token-file', '')).toEqual([])
+    const registered = `source ${directory}/bash; complete -p postern`
+    expect(execFileSync('bash', ['-c', registered], { env: env(), encoding: 'utf8' })).toContain('-o default')
+  })
+})
+
+describe('the script loads without an error', () => {
+  test.skipIf(!hasShell('zsh'))('in zsh', () => {
+    const script = `autoload -Uz compinit && compinit -u -D && source ${directory}/zsh && whence -w _postern`
+    expect(execFileSync('zsh', ['-f', '-c', script], { env: env(), encoding: 'utf8' })).toContain('function')
+  })
+
+  test.skipIf(!hasShell('fish'))('in fish', () => {
+    const script = `source ${directory}/fish; complete -C 'postern keys re'`
+    expect(execFileSync('fish', ['-N', '-c', script], { env: env(), encoding: 'utf8' })).toContain('revoke')
+  })
+})
+
+test('a program that prints descriptions separates them by a tab', async () => {
+  expect((await runPostern(['__complete', 'ga'])).stdout).toBe(
+    'gateway\trun the data plane, which verifies keys and forwards requests',
+  )
+})

@@ -1,0 +1,172 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { fileWith } from '../config/examples.ts'
+import { ENTRY, type Exit, runPostern } from '../support/postern-process.ts'
+import { ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+
+const LIST = ['keys', 'list', '--workspace', 'ws_1']
+const OTHER_TOKEN = 'the-token-of-another-console'
+
+let admin: ScriptedAdmin
+let home: string
+beforeAll(async () => {
+  admin = await ScriptedAdmin.start()
+})
+afterAll(() => admin.stop())
+beforeEach(() => {
+  admin.answers(says(200, { keys: [] }))
+  home = temporaryDirectory()
+})
+
+const file = () => join(home, '.config', 'postern', 'config.yaml')
+const postern = (...args: string[]) => runPostern(args, { HOME: home })
+const tokenSent = () => admin.requests.at(-1)?.headers.authorization
+
+/** Runs a command with this text on standard input. */
+async function type(input: string, ...args: string[]): Promise<Exit> {
+  const child = spawn(process.execPath, [ENTRY, ...args], { env: { PATH: process.env['PATH'], HOME: home } })
+  child.stdin.end(input)
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ])
+  return { code: Number(code), stdout, stderr }
+}
+
+const add = (name: string, url = admin.url) => type(`${TOKEN}\n`, 'context', 'add', name, '--url', url)
+
+describe('a context', () => {
+  test('holds the address and the token of a console, in a file that only its owner can read', async () => {
+    expect((await add('prod')).code).toBe(0)
+    expect([statSync(file()).mode & 0o777, statSync(dirname(file())).mode & 0o777]).toEqual([0o600, 0o700])
+    expect((await postern(...LIST)).code).toBe(0)
+    expect(tokenSent()).toBe(`Bearer ${TOKEN}`)
+  })
+
+  test('can name the file of the token, which is read at each command', async () => {
+    const tokenFile = fileWith(OTHER_TOKEN)
+    const words = ['context', 'add', 'prod', '--url', admin.url, '--token-file', tokenFile]
+    expect((await postern(...words)).code).toBe(0)
+    expect(readFileSync(file(), 'utf8')).not.toContain(OTHER_TOKEN)
+    writeFileSync(tokenFile, TOKEN)
+    await postern(...LIST)
+    expect(tokenSent()).toBe(`Bearer ${TOKEN}`)
+  })
+
+  test('is chosen by `use`, or for one command by --context', async () => {
+    await add('first', 'http://127.0.0.1:1')
+    await add('second')
+    expect((await postern(...LIST)).stderr).toContain('http://127.0.0.1:1')
+    expect((await postern(...LIST, '--context', 'second')).code).toBe(0)
+    expect((await postern('context', 'use', 'second')).code).toBe(0)
+    expect((await postern(...LIST)).code).toBe(0)
+  })
+
+  test('is listed without its token', async () => {
+    await add('prod')
+    await add('staging')
+    const { stdout } = await postern('context', 'list')
+    expect(stdout.split('\n')).toEqual([
+      expect.stringMatching(/^NAME +URL +TOKEN +IN USE$/),
+      expect.stringMatching(/^prod +http:\S+ +saved +yes$/),
+      expect.stringMatching(/^staging +http:\S+ +saved$/),
+    ])
+    const json = (await postern('context', 'list', '-o', 'json')).stdout
+    expect(JSON.parse(json)).toMatchObject({ contexts: [{ name: 'prod' }, { name: 'staging' }] })
+    expect(stdout + json).not.toContain(TOKEN)
+    expect((await postern('context', 'list', '-q')).stdout).toBe('prod\nstaging')
+  })
+
+  test('is forgotten with its token by `remove`', async () => {
+    await add('prod')
+    expect((await postern('context', 'remove', 'prod')).code).toBe(0)
+    expect(readFileSync(file(), 'utf8')).not.toContain(TOKEN)
+    expect((await postern(...LIST)).code).toBe(64)
+  })
+
+  test('is not replaced by another one of its name', async () => {
+    await add('prod')
+    expect(await add('prod', 'http://127.0.0.1:1')).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining('postern context remove prod'),
+    })
+  })
+
+  test('is found in XDG_CONFIG_HOME, if that is set', async () => {
+    const env = { HOME: '/nowhere', XDG_CONFIG_HOME: home }
+    const words = ['context', 'add', 'prod', '--url', admin.url, '--token-file', fileWith(TOKEN)]
+    expect((await runPostern(words, env)).code).toBe(0)
+    expect(statSync(join(home, 'postern', 'config.yaml')).isFile()).toBe(true)
+    expect((await runPostern(LIST, env)).code).toBe(0)
+  })
+})
+
+describe('flags take precedence over the environment, and the environment over the context in use', () => {
+  beforeEach(() => add('prod', 'http://127.0.0.1:1'))
+  const env = () => ({ HOME: home, POSTERN_CONSOLE_URL: admin.url, POSTERN_ADMIN_TOKEN: OTHER_TOKEN })
+
+  test('environment', async () => {
+    expect((await runPostern(LIST, env())).code).toBe(0)
+    expect(tokenSent()).toBe(`Bearer ${OTHER_TOKEN}`)
+  })
+
+  test('flags', async () => {
+    const flags = ['--url', admin.url, '--token', 'the-token-of-a-flag']
+    expect((await runPostern([...LIST, ...flags], env())).code).toBe(0)
+    expect(tokenSent()).toBe('Bearer the-token-of-a-flag')
+  })
+
+  test('a context that is named by a flag', async () => {
+    const exit = await runPostern([...LIST, '--context', 'prod'], env())
+    expect(exit).toMatchObject({ code: 69, stderr: expect.stringContaining('http://127.0.0.1:1') })
+  })
+
+  test.each([[[]], [['--context', 'prod']]])(
+    'the token of a context goes to no other console: %j',
+    async flags => {
+      const exit = await postern(...LIST, '--url', admin.url, ...flags)
+      expect(exit).toMatchObject({ code: 64, stderr: expect.stringContaining('admin token is missing') })
+      expect(admin.requests).toEqual([])
+    },
+  )
+})
+
+describe('errors', () => {
+  test('a file that others can read is refused, with what to do', async () => {
+    await add('prod')
+    chmodSync(file(), 0o640)
+    const exit = await postern(...LIST)
+    expect(exit).toMatchObject({ code: 78, stderr: expect.stringContaining(`chmod 600 ${file()}`) })
+    expect(admin.requests).toEqual([])
+  })
+
+  test('a file that is no list of contexts is refused, and not repeated', async () => {
+    await add('prod')
+    writeFileSync(file(), `contexts: [${TOKEN}`)
+    const exit = await postern(...LIST)
+    expect(exit).toMatchObject({ code: 78, stderr: expect.stringContaining('is not a list of contexts') })
+    expect(exit.stderr).not.toContain(TOKEN)
+  })
+
+  test('a similar name is suggested for an unknown context', async () => {
+    await add('production')
+    const exit = await postern('context', 'use', 'prodction')
+    expect(exit).toMatchObject({ code: 64, stderr: expect.stringContaining('(did you mean production?)') })
+  })
+
+  test.each([
+    ['an empty token', '', ['prod', '--url', 'http://u']],
+    ['a token with a space', 'a b', ['prod', '--url', 'http://u']],
+    ['an address with a password', TOKEN, ['prod', '--url', 'http://a:b@u']],
+    ['a name with a slash', TOKEN, ['a/b', '--url', 'http://u']],
+  ])('%s is not saved', async (_, input, words) => {
+    expect((await type(input, 'context', 'add', ...words)).code).toBe(64)
+    expect((await postern('context', 'list')).stdout).toBe('')
+  })
+})

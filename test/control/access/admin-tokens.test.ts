@@ -1,0 +1,3 @@
+import { describeAdminTokens } from './admin-tokens.contract.ts'
+
+describeAdminTokens('SQLite', async () => 'sqlite::memory:')

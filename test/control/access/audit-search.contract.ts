@@ -1,0 +1,133 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { type RunningConsole, startConsole } from '../../support/console.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+
+const KEY = { name: 'importer', scopes: ['files:read'] }
+
+/** How the audit log is searched and exported, on every database. */
+export function describeAuditSearch(name: string, freshUrl: () => Promise<string>): void {
+  describe(`the audit log across workspaces in ${name}`, () => {
+    let clock: ManualClock
+    let running: RunningConsole
+    beforeEach(async () => {
+      clock = new ManualClock()
+      running = await startConsole({ databaseUrl: await freshUrl(), parts: { clock } })
+    })
+    const ask = (path: string, secret?: string) => {
+      const more = secret === undefined ? {} : { headers: { authorization: `Bearer ${secret}` } }
+      return running.ask('GET', `/admin/v1/audit${path}`, undefined, more)
+    }
+    const issue = async (workspaceId: string) => {
+      clock.advance(1000)
+      return (await running.ask('POST', `/admin/v1/workspaces/${workspaceId}/keys`, KEY)).body.key.id
+    }
+    const tokenFor = async (body: object) => {
+      clock.advance(1000)
+      const asked = { name: 'auditor', permissions: ['audit:read'], expiresInDays: 1, ...body }
+      return (await running.ask('POST', '/admin/v1/tokens', asked)).body
+    }
+    const found = async (query: string) =>
+      (await ask(query)).body.entries.map(({ action, workspaceId }) => [action, workspaceId])
+
+    test('is newest first, and filtered by key, actor, action and time', async () => {
+      const first = await issue('ws_1')
+      const since = new Date(clock.wallMs() + 500).toISOString()
+      await issue('ws_2')
+      const { token, secret } = await tokenFor({ permissions: ['keys:write'] })
+      clock.advance(1000)
+      const headers = { authorization: `Bearer ${secret}` }
+      await running.ask('POST', `/admin/v1/keys/${first}/revoke`, {}, { headers })
+      expect(await found('')).toEqual([
+        ['key.revoked', 'ws_1'],
+        ['token.issued', null],
+        ['key.issued', 'ws_2'],
+        ['key.issued', 'ws_1'],
+      ])
+      expect(await found(`?keyId=${first}`)).toEqual([
+        ['key.revoked', 'ws_1'],
+        ['key.issued', 'ws_1'],
+      ])
+      expect(await found(`?actor=token:${token.id}`)).toEqual([['key.revoked', 'ws_1']])
+      expect(await found('?action=token.issued')).toEqual([['token.issued', null]])
+      expect(await found(`?actor=admin-token&action=key.issued&from=${since}`)).toEqual([
+        ['key.issued', 'ws_2'],
+      ])
+      expect(await found(`?to=${since}`)).toEqual([['key.issued', 'ws_1']])
+      expect(await found(`?from=${since}&to=${since}`)).toEqual([])
+      const exact = new Date(clock.wallMs()).toISOString()
+      expect(await found(`?from=${exact}`)).toEqual([['key.revoked', 'ws_1']])
+    })
+
+    test('is paged, and new entries do not shift the pages', async () => {
+      const ids: string[] = []
+      for (let number = 0; number < 5; number++) ids.unshift(await issue(`ws_${number % 3}`))
+      const seen: string[] = []
+      let cursor = ''
+      for (let page = 0; page < 3; page++) {
+        const { body } = await ask(`?action=key.issued&limit=2${cursor}`)
+        seen.push(...body.entries.map(entry => entry.keyId))
+        expect(body.hasMore).toBe(page < 2)
+        if (page === 0) await issue('ws_1')
+        cursor = `&cursor=${body.cursor}`
+      }
+      expect(seen).toEqual(ids)
+    })
+
+    test('shows a caller only the workspaces it may see, page by page', async () => {
+      for (let number = 0; number < 9; number++) await issue(`ws_${number % 3}`)
+      const { secret } = await tokenFor({ workspaces: ['ws_0', 'ws_1', 'ws_none'] })
+      const seen: string[] = []
+      let cursor = ''
+      for (;;) {
+        const { body } = await ask(`?limit=4${cursor}`, secret)
+        seen.push(...body.entries.map(entry => entry.workspaceId))
+        if (!body.hasMore) break
+        cursor = `&cursor=${body.cursor}`
+      }
+      expect(seen).toEqual(['ws_1', 'ws_0', 'ws_1', 'ws_0', 'ws_1', 'ws_0'])
+      expect((await ask('?action=token.issued', secret)).body.entries).toEqual([])
+      expect((await ask('/export', secret)).status).toBe(403)
+    })
+
+    test('also one that may see hundreds of workspaces', async () => {
+      await issue('ws_250')
+      const workspaces = Array.from({ length: 600 }, (_, number) => `ws_${number}`)
+      const { secret } = await tokenFor({ workspaces })
+      expect((await ask('', secret)).body.entries).toMatchObject([{ workspaceId: 'ws_250' }])
+    })
+
+    test.each([
+      ['?keyId=x', 'keyId must be a key id'],
+      ['?action=key.made', 'action must be one of key.issued'],
+      ['?from=yesterday', 'from must be an instant'],
+      ['?to=2026-13-01T00:00:00Z', 'to must be an instant'],
+      ['?limit=0', 'limit must be'],
+      ['?limit=201', 'limit must be'],
+      ['?cursor=key_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'cursor must be'],
+      ['?actor=a&actor=b', 'actor must be'],
+      ['?workspace=ws_1', 'Unknown '],
+      ['/export?from=x', 'Unknown '],
+    ])('refuses %s', async (query, text) => {
+      const { status, body } = await ask(query)
+      expect([status, body.code, body.error]).toEqual([400, 'invalid_request', expect.stringContaining(text)])
+    })
+
+    test('is exported whole, one JSON object a line, with the chain', async () => {
+      const ids = []
+      for (let number = 0; number < 3; number++) ids.push(await issue('ws_1'))
+      const { headers, text } = await ask('/export')
+      expect(headers['content-type']).toBe('application/x-ndjson; charset=utf-8')
+      const lines = text.trimEnd().split('\n')
+      const entries = lines.map(line => JSON.parse(line) as Record<string, unknown>)
+      expect(entries.map(({ sequence, keyId }) => [sequence, keyId])).toEqual(
+        ids.map((id, at) => [at + 1, id]),
+      )
+      expect(entries[0]).toMatchObject({
+        actor: 'admin-token',
+        action: 'key.issued',
+        hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+        detail: { name: 'importer' },
+      })
+    })
+  })
+}

@@ -1,0 +1,3 @@
+import { describeAuditSearch } from './audit-search.contract.ts'
+
+describeAuditSearch('SQLite', async () => 'sqlite::memory:')

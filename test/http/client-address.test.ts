@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest'
+import { clientAddressOf } from '../../src/http/client-address.ts'
+import { compileProxies } from '../../src/http/trusted-proxies.ts'
+
+const TRUSTED = compileProxies(['10.0.0.0/8', '2001:db8::/32'])
+
+test.each<[string, string, string | undefined, string]>([
+  ['the peer without a trusted proxy', '192.0.2.1', '198.51.100.1', '192.0.2.1'],
+  ['the peer in its IPv4 form', '::ffff:192.0.2.1', undefined, '192.0.2.1'],
+  ['what a trusted proxy says', '10.0.0.1', '192.0.2.1', '192.0.2.1'],
+  ['what a trusted IPv6 proxy says', '2001:db8::1', '192.0.2.1', '192.0.2.1'],
+  ['the rightmost that is no proxy itself', '10.0.0.1', '6.6.6.6, 192.0.2.1, 10.0.0.2', '192.0.2.1'],
+  ['the first proxy where all are', '10.0.0.1', '10.0.0.3,10.0.0.2', '10.0.0.3'],
+  ['the proxy’s own where it says nothing', '10.0.0.1', undefined, '10.0.0.1'],
+  ['the proxy’s own where it says nonsense', '10.0.0.1', '192.0.2.1, unknown', '10.0.0.1'],
+  ['the proxy’s own where it says nothing in many words', '10.0.0.1', ' , ,', '10.0.0.1'],
+  ['nothing of a connection that is gone', '', '192.0.2.1', ''],
+])('the client’s address is %s', (_, peer, forwardedFor, address) => {
+  expect(clientAddressOf(peer, TRUSTED, forwardedFor)).toBe(address)
+})
+
+test('the client’s address is the peer’s where no proxy is trusted', () => {
+  expect(clientAddressOf('10.0.0.1', null, '192.0.2.1')).toBe('10.0.0.1')
+})

@@ -1,0 +1,139 @@
+import { type Dashboard, type Panel, type Row, SELECTED, SELECTED_JOB } from './dashboard.ts'
+
+const increase = (metric: string, matchers: string) => `sum(increase(${metric}{${matchers}}[30d]))`
+const REQUESTS = 'postern_http_requests_total'
+
+/** The remaining share of the budget of 30 days: 1 is all of it, below 0 it is overspent. */
+function remainingBudget(failed: string, budget: number): string {
+  const drained = increase('postern_http_rejected_total', `${SELECTED},reason="draining"`)
+  const failures = `clamp_min(${increase(REQUESTS, `${SELECTED},${failed}`)} - ${drained}, 0)`
+  return `1 - ${failures} / ${increase(REQUESTS, SELECTED)} / ${budget}`
+}
+
+function budgetPanel(title: string, description: string, expr: string): Panel {
+  const runbook = '#posternerrorbudgetburnslow'
+  const query = { expr, legend: 'remaining' }
+  return {
+    title,
+    description,
+    kind: 'stat',
+    unit: 'percentunit',
+    width: 6,
+    thresholds: [0.25, 0],
+    runbook,
+    queries: [query],
+  }
+}
+
+const LAG = 'postern_key_invalidation_lag_seconds'
+const OVERHEAD = 'postern_http_overhead_duration_seconds'
+
+const budgets: Row = {
+  title: 'Remaining error budget of 30 days',
+  panels: [
+    budgetPanel(
+      'Gateway: 99.95 % without a 5xx of its own',
+      'Rejections while draining do not count.',
+      remainingBudget('code=~"5..",source="gateway"', 0.0005),
+    ),
+    budgetPanel(
+      'End to end: 99.9 % without any 5xx',
+      'Includes the upstream.',
+      remainingBudget('code=~"5.."', 0.001),
+    ),
+    budgetPanel(
+      'Overhead: 99 % below 10 ms',
+      'Request duration minus the wait for the upstream.',
+      `1 - (1 - ${increase(`${OVERHEAD}_bucket`, `${SELECTED},le="0.01"`)} / ${increase(`${OVERHEAD}_count`, SELECTED)}) / 0.01`,
+    ),
+    budgetPanel(
+      'Revocation: 99.9 % in effect within 1 s',
+      'Changes that connected gateways received. A disconnected gateway verifies keys at the key service.',
+      `1 - (1 - ${increase(`${LAG}_bucket`, `${SELECTED},le="1"`)} / ${increase(`${LAG}_count`, SELECTED)}) / 0.001`,
+    ),
+  ],
+}
+
+/** The panel of one alert: the burn rates of its two windows, and its threshold. */
+function burnPanel(
+  title: string,
+  windows: readonly string[],
+  threshold: number,
+  slo: string,
+  runbook: string,
+): Panel {
+  return {
+    title,
+    description: `Burn rates of the error budget. The alert fires while both windows are above ${threshold}.`,
+    kind: 'timeseries',
+    unit: 'none',
+    width: 6,
+    runbook: `#${runbook}`,
+    queries: [
+      ...windows.map(window => ({
+        expr: `max by (slo) (job:postern_slo:burnrate${window}{${SELECTED_JOB},slo=~"${slo}"})`,
+        legend: `{{slo}} ${window}`,
+      })),
+      { expr: `vector(${threshold})`, legend: 'alert' },
+    ],
+  }
+}
+
+const BOTH = 'gateway|end_to_end'
+const burning: Row = {
+  title: 'Burn rates',
+  panels: [
+    burnPanel('Fast', ['1h', '5m'], 14.4, BOTH, 'posternerrorbudgetburnfast'),
+    burnPanel('High', ['6h', '30m'], 6, BOTH, 'posternerrorbudgetburnhigh'),
+    burnPanel('Elevated', ['1d', '2h'], 3, BOTH, 'posternerrorbudgetburnelevated'),
+    burnPanel('Slow', ['3d', '6h'], 1, BOTH, 'posternerrorbudgetburnslow'),
+    burnPanel('Overhead', ['1h', '5m'], 14.4, 'overhead', 'posternoverheadlatencybudgetburn'),
+    {
+      title: 'Requests',
+      description:
+        'Burn-rate alerts need a minimum rate: 0.2 requests a second for the fast ones, 0.1 for the others.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 6,
+      queries: ['5m', '1h', '6h', '1d', '3d'].map(window => ({
+        expr: `sum(job:postern_http_requests:rate${window}{${SELECTED_JOB}})`,
+        legend: window,
+      })),
+    },
+    {
+      title: 'Failed responses',
+      description: '5xx responses by route, status code and source.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 6,
+      queries: [
+        {
+          expr: `sum by (route, code, source) (rate(${REQUESTS}{${SELECTED},code=~"5.."}[$__rate_interval])) > 0`,
+          legend: '{{route}} {{code}} {{source}}',
+        },
+      ],
+    },
+    {
+      title: 'Alerts',
+      description: 'Firing alerts of Postern.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 6,
+      queries: [
+        {
+          expr: 'count by (alertname, severity) (ALERTS{alertname=~"Postern.*",alertstate="firing"})',
+          legend: '{{alertname}} ({{severity}})',
+        },
+      ],
+    },
+  ],
+}
+
+export const objectivesDashboard: Dashboard = {
+  uid: 'postern-objectives',
+  file: 'objectives',
+  title: 'Postern / Objectives',
+  description: 'Service level objectives, remaining error budgets, and burn rates.',
+  byRoute: false,
+  rows: [budgets, burning],
+}

@@ -1,0 +1,55 @@
+import { readFileSync } from 'node:fs'
+
+const SAMPLE_EVERY_MS = 20
+const WINDOW_MS = 1_000
+
+interface WaitSample {
+  readonly atMs: number
+  /** Time that the process has waited for a processor since its start. */
+  readonly waitedMs: number
+}
+
+/**
+ * Measures how long other programs kept processes from running. A test adds it to a bound in ms, which then holds on a
+ * loaded machine and stays as strict on an idle one, where it is a few milliseconds.
+ */
+export class StarvationMeter {
+  readonly #samples: ReadonlyMap<number, WaitSample[]>
+  readonly #timer: NodeJS.Timeout
+
+  constructor(pids: readonly number[]) {
+    this.#samples = new Map(pids.map(pid => [pid, []]))
+    this.#sample()
+    this.#timer = setInterval(() => this.#sample(), SAMPLE_EVERY_MS)
+  }
+
+  /** The longest time for which any of the processes waited within one second. */
+  get longestMs(): number {
+    return Math.max(...[...this.#samples.values()].map(longestWaitMs))
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  #sample(): void {
+    for (const [pid, samples] of this.#samples) {
+      samples.push({ atMs: performance.now(), waitedMs: waitedMsOf(pid) })
+    }
+  }
+}
+
+function longestWaitMs(samples: readonly WaitSample[]): number {
+  let longestMs = 0
+  let first = 0
+  for (const [index, { atMs, waitedMs }] of samples.entries()) {
+    while (first < index - 1 && atMs - (samples[first]?.atMs ?? 0) > WINDOW_MS) first++
+    longestMs = Math.max(longestMs, waitedMs - (samples[first]?.waitedMs ?? waitedMs))
+  }
+  return longestMs
+}
+
+/** The second field is the time on a run queue, in nanoseconds (Linux, Documentation/scheduler/sched-stats.rst). */
+function waitedMsOf(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6
+}
