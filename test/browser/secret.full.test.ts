@@ -6,6 +6,7 @@ import { CHROMIUM, has } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
 const NEW_KEY = '/workspaces/ws_1/keys/new'
+const KEPT_PAGE_MS = 3000
 
 describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, () => {
   let browser: Browser
@@ -31,7 +32,8 @@ describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, ()
 
   /** Navigates back or forward; the browser may refuse to show the page again. */
   async function step(page: Page, direction: 'goBack' | 'goForward'): Promise<string> {
-    await page[direction]().catch(() => null)
+    // A page that the browser has kept is shown without an event to wait for.
+    await page[direction]({ timeout: KEPT_PAGE_MS }).catch(() => null)
     return until('a page has loaded', () => page.content().catch(() => null))
   }
 

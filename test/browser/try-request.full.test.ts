@@ -84,7 +84,7 @@ describe.skipIf(!has(CHROMIUM))('the API reference', BROWSER_TEST, () => {
     const shown = await files.getByLabel('Response to a key without the scope').textContent()
     expect(shown).toContain(refusal?.split('\n').at(-1))
     await page.goto(`${site.origin}/workspaces/ws_1/keys`)
-    await page.goBack()
+    await page.goBack({ waitUntil: 'commit' })
     expect(await page.getByLabel('Key for trying requests').inputValue()).toBe('')
     expect(ada.complaints).toEqual([])
     await ada.close()

@@ -16,7 +16,7 @@ beforeEach(async () => {
   running = await startConsole(trusting(provider, { signIn: { oidc } }))
   posts = []
   running.app.addHook('onRoute', ({ method, url }) => {
-    if (method === 'POST' && /\/keys(?:$|\/)/.test(url)) posts.push(url)
+    if (method === 'POST' && /\/keys(?:$|\/)|\/revoke-all$|\/deliveries\//.test(url)) posts.push(url)
   })
   await running.app.ready()
   enter = claims =>
