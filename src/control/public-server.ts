@@ -12,9 +12,11 @@ import { createAddressLimit } from './http/address-limit.ts'
 import { mountCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
 import type { OpenRegistry } from './registry/open-registry.ts'
+import { createIds } from './registry/operations/ids.ts'
 import { createOperationCounter } from './registry/operations/operation-counter.ts'
 import type { SignIn } from './sign-in/create-sign-in.ts'
 import { isWebhookConfigured } from './webhooks/create-webhook.ts'
+import { createRequestedDeliveries } from './webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from './webhooks/webhook-deliveries.ts'
 
 interface PublicServerParts {
@@ -56,7 +58,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
 }
 
 function pageDependenciesOf(
-  { config, metrics, clock, version = '0.0.0' }: ConsoleContext,
+  { config, metrics, clock, randomBytes, version = '0.0.0' }: ConsoleContext,
   { open, deliveries, signIn }: PublicServerParts,
 ): PageDependencies {
   const { scopes, routes } = config
@@ -64,11 +66,22 @@ function pageDependenciesOf(
     registry: open.registry,
     sessions: signIn.sessions,
     people: { ...open, clock, limits: config.console.session },
-    deliveries: isWebhookConfigured(config.console.webhook) ? deliveries : null,
+    deliveries: isWebhookConfigured(config.console.webhook)
+      ? {
+          list: deliveries.list,
+          ...createRequestedDeliveries(deliveries, clock, createIds('msg', randomBytes)),
+        }
+      : null,
     count: createOperationCounter(metrics),
     scopes,
     routes,
     document: describeApi(config, version),
     gatewayUrl: config.console.gatewayUrl?.replace(/\/$/, '') ?? null,
+    hasOriginOfGateway: originOf(config.console.gatewayUrl) === originOf(config.console.publicUrl),
   }
+}
+
+/** @returns null without a URL */
+function originOf(url: string | undefined): string | null {
+  return URL.parse(url ?? '')?.origin ?? null
 }

@@ -78,8 +78,13 @@ function refuseOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null
 function refuseMissingScope(match: RouteMatch, grant: KeyGrant): Denial | null {
   const { scope } = match.route
   if (scope === null || grant.scopes.includes(scope)) return null
-  // The scope is the route's own, from the settings.
-  return denied('scope_missing', { scope, detail: `The API key lacks the scope ${scope}` })
+  return denyScope(scope)
+}
+
+/** @param scope the route's own, from the settings */
+export function denyScope(scope: string): Denial & { readonly scope: string; readonly detail: string } {
+  const detail = `The API key lacks the scope ${scope}`
+  return { ...denied('scope_missing'), scope, detail }
 }
 
 function permitQuery(match: RouteMatch, grant: KeyGrant, query: string): Verdict {

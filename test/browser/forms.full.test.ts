@@ -86,8 +86,8 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
 
   test('signing in leads to the requested page', async () => {
     const ada = await visitor(browser)
-    await signIn(ada, site, '/workspaces/ws_1/keys?show=revoked')
-    expect(ada.page.url()).toBe(`${site.origin}/workspaces/ws_1/keys?show=revoked`)
+    await signIn(ada, site, '/workspaces/ws_1/keys?state=revoked')
+    expect(ada.page.url()).toBe(`${site.origin}/workspaces/ws_1/keys?state=revoked`)
     await ada.close()
   })
 

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
@@ -73,9 +74,13 @@ describe.skipIf(!has(CHROMIUM))(
       await page.getByRole('status').getByText('Copied').waitFor({ state: 'attached' })
       const first = await copied()
       expect(first).toMatch(/^wsk_[A-Za-z0-9]{54}$/)
-      await page.locator('button[data-copies=command]').click()
+      await page.locator('button[data-copies=example-curl]').click()
       await expect.poll(copied).toContain(`curl -sS "${gateway.urls.gateway}/api/v1/auth"`)
-      expect(await copied()).toContain(`Authorization: Bearer ${first}`)
+      const command = await copied()
+      expect(command).not.toContain(first)
+      expect(execFileSync('bash', ['-c', command], { input: `${first}\n`, encoding: 'utf8' })).toContain(
+        '"keyId"',
+      )
       expect(await tried(first)).toBe(200)
 
       await page.getByRole('link', { name: 'I have saved it' }).click()
@@ -98,7 +103,7 @@ describe.skipIf(!has(CHROMIUM))(
 
       await page.getByRole('link', { name: 'All keys' }).click()
       await page.getByRole('link', { name: 'Active' }).click()
-      await page.waitForURL('**/keys?show=active')
+      await page.waitForURL('**/keys?state=active')
       await page.getByRole('link', { name: 'build server' }).click()
       await page.getByRole('button', { name: 'Revoke' }).click()
       const refusedAtMs = until(
@@ -111,7 +116,7 @@ describe.skipIf(!has(CHROMIUM))(
       await page.getByRole('dialog').getByRole('button', { name: 'Revoke now' }).click()
       await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
       await page.getByText('of 1 gateway').waitFor()
-      const committedAt = (await page.locator('#revocation time').first().getAttribute('datetime')) ?? ''
+      const committedAt = (await page.locator('#progress time').first().getAttribute('datetime')) ?? ''
       expect((await refusedAtMs) - Date.parse(committedAt)).toBeLessThan(A_SECOND_MS)
 
       await page.getByRole('link', { name: 'Audit trail' }).click()

@@ -12,6 +12,7 @@ const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 const GATEWAYS = ['postern-gateway-6c9f7-2lq8x', 'postern-gateway-6c9f7-8vwzt', 'postern-gateway-6c9f7-kp4dn']
 const KEYS = '/workspaces/ws_1/keys'
+const HOSTILE = `<img src=x onerror=alert(1)>\u202egnp`
 
 /** One page in one state. */
 export interface Scene {
@@ -70,6 +71,15 @@ export async function setStage(): Promise<Stage> {
   const build = await ago(64 * DAY_MS, issue({ name: 'build server', scopes: ['files:read'] }))
   await ago(52 * DAY_MS, () => site.revoke(laptop.id))
   const nightly = await ago(40 * DAY_MS, issue({ name: 'nightly export', scopes: all, expiresInDays: 180 }))
+  const described = await ago(20 * DAY_MS, issue({ name: `partner ${HOSTILE}`, scopes: all }))
+  await ago(12 * DAY_MS, () =>
+    site.edit(described.id, {
+      description: `Owned by ${HOSTILE}, ticket ${'4711 '.repeat(20)}`,
+      allowedCidrs: ['192.0.2.0/24', '2001:db8::/32'],
+    }),
+  )
+  const suspended = await ago(15 * DAY_MS, issue({ name: 'on holiday', scopes: all }))
+  await ago(2 * DAY_MS, () => site.suspend(suspended.id))
   const successor = await ago(5 * HOUR_MS, () => site.rotate(build.id))
   clock.set(NOW_MS)
   await site.noteUse({
@@ -83,14 +93,38 @@ export async function setStage(): Promise<Stage> {
     await site.stop()
     listener.close()
   }
-  return { site, stop, scenes: scenesOf(site, clock, { importer: importer.id, build: build.id, successor }) }
+  const ids = {
+    importer: importer.id,
+    build: build.id,
+    successor,
+    described: described.id,
+    suspended: suspended.id,
+  }
+  return { site, stop, scenes: scenesOf(site, clock, { ...ids, secret: described.secret }) }
+}
+
+interface Actors {
+  readonly importer: string
+  readonly build: string
+  readonly successor: string
+  readonly described: string
+  readonly suspended: string
+  /** Of `described`. */
+  readonly secret: string
 }
 
 function scenesOf(
   site: ConsoleSite,
   clock: StageClock,
-  { importer, build, successor }: Readonly<Record<'importer' | 'build' | 'successor', string>>,
+  { importer, build, successor, described, suspended, secret }: Actors,
 ): Scene[] {
+  let conflicts = 0
+  const find = async (page: Page, key: string) => {
+    await page.goto(`${site.origin}/find-key`)
+    await page.getByLabel('Key', { exact: true }).fill(key)
+    await page.getByRole('button', { name: 'Find' }).click()
+    await page.getByText('has this secret').waitFor()
+  }
   const open = (path: string) => (page: Page) => page.goto(site.origin + path)
   const issue = async (page: Page, name: string) => {
     await page.goto(`${site.origin}${KEYS}/new`)
@@ -112,10 +146,48 @@ function scenesOf(
     { name: 'sign-in', signedOut: true, show: open('/sign-in') },
     { name: 'workspaces', show: open('/workspaces') },
     { name: 'keys', show: open(KEYS) },
-    { name: 'keys-expiring', show: open(`${KEYS}?show=expiring`) },
+    { name: 'keys-expiring', show: open(`${KEYS}?state=expiring`) },
+    { name: 'keys-searched', show: open(`${KEYS}?q=server&scope=files%3Aread&sort=name`) },
+    { name: 'keys-no-match', show: open(`${KEYS}?q=${encodeURIComponent(HOSTILE)}`) },
     { name: 'keys-none', show: open('/workspaces/ws_2/keys') },
     { name: 'key', show: open(`${KEYS}/${importer}`) },
     { name: 'key-rotated', show: open(`${KEYS}/${successor}`) },
+    { name: 'key-described', show: open(`${KEYS}/${described}`) },
+    { name: 'key-suspended', show: open(`${KEYS}/${suspended}`) },
+    { name: 'edit', show: open(`${KEYS}/${described}/edit`) },
+    {
+      name: 'edit-conflict',
+      show: async page => {
+        await page.goto(`${site.origin}${KEYS}/${described}/edit`)
+        await page.getByLabel('Name').fill('my own name')
+        await site.edit(described, { description: `changed by ${HOSTILE} ${conflicts++}` })
+        await page.getByRole('button', { name: 'Save' }).click()
+        await page.getByText('This key was changed meanwhile').waitFor()
+      },
+    },
+    { name: 'suspend', show: open(`${KEYS}/${importer}/suspend`) },
+    { name: 'resume', show: open(`${KEYS}/${suspended}/resume`) },
+    { name: 'find-key', show: open('/find-key') },
+    { name: 'find-key-found', show: page => find(page, secret) },
+    { name: 'find-key-unknown', show: page => find(page, `wsk_${'A'.repeat(54)}`) },
+    { name: 'revoke-all', show: open('/workspaces/ws_1/revoke-all') },
+    {
+      name: 'revoke-all-problem',
+      show: async page => {
+        await page.goto(`${site.origin}/workspaces/ws_1/revoke-all`)
+        await page.getByRole('button', { name: 'Revoke all keys now' }).click()
+        await page.locator('#problems').waitFor()
+      },
+    },
+    {
+      name: 'rotate-now',
+      show: async page => {
+        await page.goto(`${site.origin}${KEYS}/${importer}/rotate`)
+        await page.getByLabel('No overlap').check()
+        await page.getByRole('button', { name: 'Rotate key' }).click()
+        await page.getByRole('button', { name: 'Rotate and revoke now' }).waitFor()
+      },
+    },
     { name: 'issue', show: open(`${KEYS}/new`) },
     { name: 'issue-problems', show: page => issue(page, '') },
     { name: 'rotate', show: open(`${KEYS}/${importer}/rotate`) },
@@ -130,9 +202,15 @@ function scenesOf(
       },
     },
     { name: 'api', show: open('/workspaces/ws_1/api') },
-    { name: 'not-found', show: open('/workspaces/ws_1/nothing') },
+    { name: 'not-found', show: open('/nothing') },
     { name: 'secret', show: page => issue(page, 'deploy, staging') },
-    { name: 'issued-already', show: page => issue(page, 'reloaded').then(() => page.reload()) },
+    {
+      name: 'issued-already',
+      show: page =>
+        issue(page, 'reloaded')
+          .then(() => page.reload())
+          .then(() => page.getByRole('heading', { name: 'Key already issued' }).waitFor()),
+    },
     // After the changes of the scenes before it.
     { name: 'audit', show: open('/workspaces/ws_1/audit') },
     { name: 'deliveries', show: open('/workspaces/ws_1/deliveries') },

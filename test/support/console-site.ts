@@ -18,6 +18,8 @@ export interface ConsoleSiteOptions {
   readonly redisUrl?: string
   readonly clock?: Clock
   readonly gatewayUrl?: string | null
+  /** The port of a proxy before the console; default: none. */
+  readonly publicPort?: number
   readonly announcer?: Announcer
   /** URL of a webhook. */
   readonly webhookUrl?: string
@@ -27,7 +29,7 @@ export interface ConsoleSiteOptions {
 export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   const { clock = REAL, gatewayUrl = GATEWAY_URL, redisUrl, announcer, webhookUrl } = options
   const port = await freePort()
-  const origin = `http://127.0.0.1:${port}`
+  const origin = `http://127.0.0.1:${options.publicPort ?? port}`
   const provider = await IdentityProvider.started({ redirectUri: `${origin}/sign-in/callback` })
   const config = consoleConfig({
     ...(redisUrl === undefined ? {} : { redisUrl }),
@@ -71,6 +73,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   }
   return {
     origin,
+    port,
     /** Where gateways look up keys. */
     internal,
     provider,
@@ -88,6 +91,19 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
       const answer = await ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/rotate`, body)
       return ((await answer.json()) as { key: { id: string } }).key.id
     },
+    /** Edits the version that is stored, as a program does. */
+    async edit(id: string, changes: { description?: string; allowedCidrs?: string[] }) {
+      const url = `${origin}/admin/v1/keys/${id}`
+      const etag = (await ask(ADMIN_TOKEN, url)).headers.get('etag') ?? ''
+      const headers = {
+        authorization: `Bearer ${ADMIN_TOKEN}`,
+        'content-type': 'application/json',
+        'if-match': etag,
+      }
+      const response = await fetch(url, { method: 'PATCH', headers, body: JSON.stringify(changes) })
+      if (!response.ok) throw new Error(`An edit was answered ${response.status}: ${await response.text()}`)
+    },
+    suspend: (id: string) => ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/suspend`, {}),
     revoke: (id: string) => ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/revoke`, {}),
     /** Reports usage as a gateway does. @param used key ids with ms since the epoch */
     noteUse: (used: Record<string, number>) =>

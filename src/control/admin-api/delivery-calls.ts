@@ -37,7 +37,7 @@ function deliveryJson(delivery: Delivery) {
   return {
     id,
     type,
-    keyId,
+    keyId: keyId === '' ? null : keyId,
     at: new Date(atMs).toISOString(),
     state: deliveryState(delivery),
     attempts,

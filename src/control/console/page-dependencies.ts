@@ -4,6 +4,7 @@ import type { createOperationCounter } from '../registry/operations/operation-co
 import type { Registry } from '../registry/registry.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
 import type { PeopleParts } from '../sign-in/signed-in-people.ts'
+import type { RequestedDeliveries } from '../webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 
 /** What the routes of pages need. */
@@ -12,7 +13,7 @@ export interface PageDependencies {
   readonly sessions: Pick<Sessions, 'endAll'>
   readonly people: PeopleParts
   /** Null if no webhook is configured. */
-  readonly deliveries: Pick<WebhookDeliveries, 'list'> | null
+  readonly deliveries: (Pick<WebhookDeliveries, 'list'> & RequestedDeliveries) | null
   readonly count: ReturnType<typeof createOperationCounter>
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>
@@ -20,4 +21,6 @@ export interface PageDependencies {
   readonly document: ApiDocument
   /** The API's public URL; null if none is configured. */
   readonly gatewayUrl: string | null
+  /** Whether the API has the origin of the console. */
+  readonly hasOriginOfGateway: boolean
 }

@@ -31,6 +31,8 @@ const HTTP_OPTIONS = {
   requireHostHeader: false,
 }
 
+export const NO_RESOURCE = 'No resource at this path'
+
 type RawRequest = { readonly headers: IncomingHttpHeaders; readonly rawHeaders: readonly string[] }
 /** `console`: for people and programs; `internal`: for gateways. */
 export type ListenerName = 'console' | 'internal'
@@ -84,9 +86,12 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     finished(reply.raw, () => recordRequest(request, reply, performance.now() - startedAtMs, parts))
   })
   app.setErrorHandler(refuse)
-  app.setNotFoundHandler(() => {
-    throw new ApiError('unknown_path', 'No resource at this path')
-  })
+  // The console's is set with its pages: Fastify takes one for each prefix.
+  if (parts.listener === 'internal') {
+    app.setNotFoundHandler(() => {
+      throw new ApiError('unknown_path', NO_RESOURCE)
+    })
+  }
   return app
 }
 

@@ -85,6 +85,22 @@ export async function recordAttempt(
     .execute()
 }
 
+/** Attempts go on counting: one more failure gives the event up again. */
+export async function makeDue(
+  tx: Transaction<Tables>,
+  { workspaceId, id }: { readonly workspaceId: string; readonly id: string },
+  nowMs: number,
+): Promise<void> {
+  await tx
+    .updateTable('notices')
+    .set({ due_at_ms: nowMs, delivered_at_ms: null })
+    .where('id', '=', id)
+    .where('workspace_id', '=', workspaceId)
+    // What is waiting or being sent has a time.
+    .where('due_at_ms', 'is', null)
+    .execute()
+}
+
 /** Newest first, by id: ids grow with time. */
 export async function listDeliveries(
   database: Kysely<Tables>,

@@ -11,6 +11,7 @@ import {
   findExpiringKeys,
   insertEvents,
   listDeliveries,
+  makeDue,
   purgeDeliveries,
   recordAttempt,
 } from './delivery-rows.ts'
@@ -22,6 +23,8 @@ export interface WebhookDeliveries {
   /** Oldest first; other consoles leave them alone for `forMs`. */
   claim(limit: number, forMs: number): Promise<DueDelivery[]>
   recordAttempt(delivery: DueDelivery, outcome: AttemptOutcome): Promise<void>
+  /** Makes an event due again that was delivered or given up. */
+  makeDue(event: { readonly workspaceId: string; readonly id: string }): Promise<void>
   /** Newest first. */
   list(page: PageOptions): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }>
   /** Keys that expire in a span of time and have no event for it yet. */
@@ -41,6 +44,7 @@ export function createWebhookDeliveries(database: Database, clock: Clock): Webho
         claimDueDeliveries(tx, { nowMs: now(), claimedUntilMs: now() + forMs, limit, dialect }),
       ),
     recordAttempt: (delivery, outcome) => writer.run(tx => recordAttempt(tx, delivery, outcome, now())),
+    makeDue: event => writer.run(tx => makeDue(tx, event, now())),
     list: page => listDeliveries(reader, page),
     findExpiringKeys: span => findExpiringKeys(reader, span),
     async purge() {

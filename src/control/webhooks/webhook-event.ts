@@ -1,11 +1,12 @@
 import type { KeyAction } from '../registry/operations/audit-actions.ts'
 
-export type WebhookEventType = KeyAction | 'key.expiring' | 'key.expired'
+export type WebhookEventType = KeyAction | 'key.expiring' | 'key.expired' | 'test'
 
-/** Something that happened to a key, to be sent to the webhook. */
+/** Something that happened to a key, or a test, to be sent to the webhook. */
 export interface WebhookEvent {
   readonly id: string
   readonly workspaceId: string
+  /** Empty for a test. */
   readonly keyId: string
   readonly type: WebhookEventType
   /** Equal for the same occurrence, so that it is stored once even if several consoles notice it. */

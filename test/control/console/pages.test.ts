@@ -105,10 +105,16 @@ describe('a form', () => {
   test('that rotates without overlap revokes the old key and shows the progress', async () => {
     const id = await issue()
     const once = onceIn((await visit(`${KEYS}/${id}/rotate`)).text)
-    const { text } = await send(`${KEYS}/${id}/rotate`, { overlap: '0', expiry: '30', date: '', once })
+    const { text } = await send(`${KEYS}/${id}/rotate`, {
+      overlap: '0',
+      expiry: '30',
+      date: '',
+      once,
+      confirmed: 'yes',
+    })
     expect(text).toMatch(/wsk_[A-Za-z0-9]{54}/)
     expect(text).toContain('It is revoked.')
-    expect(text).toContain('id="revocation"')
+    expect(text).toContain('id="progress"')
     expect(text).toContain('No gateways known')
     const audit = (await visit('/workspaces/ws_1/audit')).text
     expect([...audit.matchAll(/badge key-(\w+)/g)].map(([, action]) => action)).toEqual([
@@ -141,15 +147,15 @@ test('a form of an earlier session changes nothing and is shown again after sign
 describe('keys of a workspace', () => {
   test('are listed fifty at a time, filtered by state', async () => {
     for (let count = 0; count < 51; count++) await issue({ name: `number ${count}` })
-    const first = (await visit(`${KEYS}?show=active`)).text
+    const first = (await visit(`${KEYS}?state=active`)).text
     expect(first.match(/<tr><th scope="row">|<th scope="row">/g)).toHaveLength(50)
     const [, older = ''] = /rel="next" href="([^"]*)"/.exec(first) ?? []
     const path = older.replaceAll('&#x2F;', '/').replaceAll('&#x3D;', '=').replaceAll('&amp;', '&')
-    expect(path).toMatch(/^\/workspaces\/ws_1\/keys\?show=active&cursor=key_/)
+    expect(path).toMatch(/^\/workspaces\/ws_1\/keys\?state=active&cursor=/)
     const last = (await visit(path)).text
     expect(last).toContain('number 0<')
     expect(last).not.toContain('rel="next"')
-    expect((await visit(`${KEYS}?show=revoked`)).text).toContain('No keys in this state')
+    expect((await visit(`${KEYS}?state=revoked`)).text).toContain('No key matches')
   })
 
   test('are highlighted if they expire within 14 days', async () => {
@@ -157,9 +163,9 @@ describe('keys of a workspace', () => {
     expect((await visit(KEYS)).text).not.toContain('within 14 days')
     nowMs += 0.002 * 86_400_000
     const { text } = await visit(KEYS)
-    expect(text).toContain('One key on this page expires within 14 days')
+    expect(text).toContain('One key expires within 14 days')
     expect(text).toMatch(/class="soon">expires/)
-    expect((await visit(`${KEYS}?show=expiring`)).text).toContain('later')
+    expect((await visit(`${KEYS}?state=expiring`)).text).toContain('later')
   })
 })
 

@@ -51,10 +51,10 @@ describe('signing in', () => {
   test('returns the person to the page they requested', async () => {
     const { browser, metrics } = await startSignIn()
     const ada = browser()
-    const asked = await ada.visit('/workspaces/ws_1/keys?show=active')
-    expect(asked.url).toBe('https://console.test/sign-in?then=%2Fworkspaces%2Fws_1%2Fkeys%3Fshow%3Dactive')
+    const asked = await ada.visit('/workspaces/ws_1/keys?state=active')
+    expect(asked.url).toBe('https://console.test/sign-in?then=%2Fworkspaces%2Fws_1%2Fkeys%3Fstate%3Dactive')
     const { url, text } = await ada.visit(BrowserDouble.linkIn(asked, '/sign-in'))
-    expect(url).toBe('https://console.test/workspaces/ws_1/keys?show=active')
+    expect(url).toBe('https://console.test/workspaces/ws_1/keys?state=active')
     expect(text).toContain('Ada Lovelace')
     expect(await outcomes(metrics, 'ok')).toBe(1)
     expect((await ada.visit('/sign-in?then=/keys')).way).toContain('https://console.test/keys')

@@ -111,6 +111,63 @@ function setUpForms() {
   }
 }
 
+/** Sends the digest of a pasted key in place of the key. Without crypto.subtle (plain http), the key itself is sent. */
+function setUpFindingKeys() {
+  if (globalThis.crypto?.subtle === undefined) return
+  for (const form of document.querySelectorAll('form[data-digests]')) {
+    const { key, digest } = form.elements
+    form.addEventListener('submit', async event => {
+      const text = key.value.trim()
+      if (text === '') return
+      event.preventDefault()
+      key.value = ''
+      const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
+      digest.value = Array.from(new Uint8Array(bytes), byte => byte.toString(16).padStart(2, '0')).join('')
+      form.submit()
+    })
+  }
+}
+
+const TRY_TIMEOUT_MS = 10_000
+const SHOWN_LENGTH = 20_000
+
+/** Sends a request with a pasted key to the API, which has the origin of this page, and no cookies. */
+async function tryRequest(url, key) {
+  if (key === '') return 'Paste a key above first.'
+  const headers = { authorization: `Bearer ${key}` }
+  const signal = AbortSignal.timeout(TRY_TIMEOUT_MS)
+  try {
+    const response = await fetch(url, {
+      headers,
+      signal,
+      credentials: 'omit',
+      cache: 'no-store',
+      redirect: 'error',
+    })
+    return `${response.status} ${response.statusText}\n\n${(await response.text()).slice(0, SHOWN_LENGTH)}`
+  } catch {
+    return `No response from the API within ${TRY_TIMEOUT_MS / 1000} seconds.`
+  }
+}
+
+function setUpTrying() {
+  const key = document.getElementById('try-key')
+  if (key === null) return
+  document.getElementById('try').hidden = false
+  addEventListener('pagehide', () => {
+    key.value = ''
+  })
+  for (const button of document.querySelectorAll('button[data-tries]')) {
+    button.hidden = false
+    button.addEventListener('click', async () => {
+      const text = document.createElement('pre')
+      text.tabIndex = 0
+      text.textContent = await tryRequest(button.dataset.tries, key.value.trim())
+      document.getElementById(button.dataset.output).replaceChildren(text)
+    })
+  }
+}
+
 /** Number of sign-outs in this tab. */
 const signOuts = () => Number(sessionStorage.getItem('signOuts') ?? 0)
 const signOutsBefore = signOuts()
@@ -120,6 +177,12 @@ function setUpSigningOut() {
   document.querySelector('form[action="/sign-out"]')?.addEventListener('submit', () => {
     sessionStorage.setItem('signOuts', String(signOuts() + 1))
   })
+}
+
+/** Going back to the answer of a form would be an error of the browser; reloading it would submit the form again. */
+function nameSecretPage() {
+  const { then } = document.querySelector('[data-secret]')?.dataset ?? {}
+  if (then !== undefined) history.replaceState(null, '', then)
 }
 
 /** Removes secrets before the page enters the back/forward cache. */
@@ -139,7 +202,10 @@ setUpDialogs()
 setUpChoices()
 setUpMenus()
 setUpForms()
+setUpFindingKeys()
+setUpTrying()
 setUpSigningOut()
+nameSecretPage()
 addEventListener('pagehide', forgetSecrets)
 addEventListener('pageshow', event => {
   if (!event.persisted) return
@@ -148,4 +214,5 @@ addEventListener('pageshow', event => {
     location.reload()
   }
   for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
+  for (const form of document.querySelectorAll('form[data-digests]')) form.elements.digest.value = ''
 })

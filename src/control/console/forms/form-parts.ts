@@ -28,6 +28,17 @@ export function textInput(field: Field, value: string, attributes: Piece): Html 
   </div>`
 }
 
+/** Several lines of text. */
+export function textArea(field: Field, value: string): Html {
+  const { name, label } = field
+  return html`<div class="field">
+    <label for="${name}">${label}</label>
+    ${fieldHint(field)}${fieldProblem(field)}
+    <textarea id="${name}" name="${name}" rows="3" spellcheck="false"${describedBy(field)}${invalid(field)}>
+${value}</textarea>
+  </div>`
+}
+
 export function group(field: Field, inputs: Piece): Html {
   return html`<fieldset class="field" id="${field.name}" tabindex="-1"${describedBy(field)}>
     <legend>${field.label}</legend>
@@ -53,6 +64,21 @@ export function option({ type, name, value, checked, label, hint }: Option): Htm
     <input type="${type}" id="${id}" name="${name}" value="${value}"${described}${checked ? html` checked` : null}>
     <label for="${id}">${label}</label>${explained}
   </div>`
+}
+
+export interface Selection {
+  readonly name: string
+  readonly label: string
+  readonly value: string
+  readonly options: readonly { readonly value: string; readonly label: string }[]
+}
+
+export function select({ name, label, value, options }: Selection): Html {
+  const items = options.map(
+    one =>
+      html`<option value="${one.value}"${one.value === value ? html` selected` : null}>${one.label}</option>`,
+  )
+  return html`<div class="field"><label for="${name}">${label}</label><select id="${name}" name="${name}">${items}</select></div>`
 }
 
 export function hidden(values: Readonly<Record<string, string>>): Html {

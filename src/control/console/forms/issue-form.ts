@@ -44,7 +44,7 @@ export function checkIssueForm(
   return { ok: true, request: { name, scopes, ...expiry.expiry } }
 }
 
-function problemOfName(name: string): string | null {
+export function problemOfName(name: string): string | null {
   if (name === '') return 'Enter a name, such as “build server”'
   const length = [...name].length
   if (length > MAX_NAME_LENGTH) return `Shorten the name to ${MAX_NAME_LENGTH} characters; it has ${length}`

@@ -1,6 +1,6 @@
 import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
-import { apiPath, auditPath, keysPath, PEOPLE, WORKSPACES } from './paths.ts'
+import { apiPath, auditPath, deliveriesPath, keysPath, PEOPLE, WORKSPACES } from './paths.ts'
 
 /** What surrounds every page of a signed-in person. */
 export interface Frame {
@@ -17,7 +17,7 @@ export interface Frame {
   readonly nowMs: number
 }
 
-export type Section = 'keys' | 'audit' | 'api'
+export type Section = 'keys' | 'audit' | 'deliveries' | 'api'
 
 export interface PageParts {
   /** Of the window; never text that a person entered. */
@@ -29,6 +29,7 @@ export interface PageParts {
 const NAVIGATION: readonly { section: Section; label: string; path: (workspaceId: string) => string }[] = [
   { section: 'keys', label: 'Keys', path: workspaceId => keysPath(workspaceId) },
   { section: 'audit', label: 'Audit trail', path: workspaceId => auditPath(workspaceId) },
+  { section: 'deliveries', label: 'Webhook', path: workspaceId => deliveriesPath(workspaceId) },
   { section: 'api', label: 'API reference', path: apiPath },
 ]
 

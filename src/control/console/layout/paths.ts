@@ -1,25 +1,40 @@
-import type { KeyFilter } from '../../registry/database/key-filter.ts'
+import { DEFAULT_ORDER, type KeyList } from '../forms/key-list.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
+export const FIND_KEY = '/find-key'
+export const ALL_KEYS = '/keys'
 export const PEOPLE = '/people'
 export const END_SESSIONS = `${PEOPLE}/end`
 
+/** @param workspaceId null: keys of all workspaces */
 export function keysPath(
-  workspaceId: string,
-  { show, cursor }: { show?: KeyFilter | null; cursor?: string } = {},
+  workspaceId: string | null,
+  { cursor, ...list }: Partial<Record<keyof KeyList, string | null>> & { readonly cursor?: string } = {},
 ): string {
-  return withQuery(`${WORKSPACES}/${workspaceId}/keys`, { show, cursor })
+  const isDefault = list.sort === DEFAULT_ORDER && list.state !== 'expiring'
+  const query = { ...list, sort: isDefault ? null : list.sort, cursor }
+  const present = Object.entries(query).filter(([, value]) => value !== '')
+  const path = workspaceId === null ? ALL_KEYS : `${WORKSPACES}/${workspaceId}/keys`
+  return withQuery(path, Object.fromEntries(present))
+}
+
+export function workspacesPath({ q, cursor }: { readonly q: string; readonly cursor?: string }): string {
+  return withQuery(WORKSPACES, { q: q === '' ? null : q, cursor })
 }
 
 export function newKeyPath(workspaceId: string): string {
   return `${keysPath(workspaceId)}/new`
 }
 
-export type KeyAction = 'rotate' | 'finish' | 'revoke'
+export type KeyAction = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued'
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeyAction): string {
   return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`
+}
+
+export function revokeAllPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/revoke-all`
 }
 
 export function auditPath(workspaceId: string, cursor?: string): string {
@@ -28,6 +43,14 @@ export function auditPath(workspaceId: string, cursor?: string): string {
 
 export function deliveriesPath(workspaceId: string, cursor?: string): string {
   return withQuery(`${WORKSPACES}/${workspaceId}/deliveries`, { cursor })
+}
+
+export function testDeliveryPath(workspaceId: string): string {
+  return `${deliveriesPath(workspaceId)}/test`
+}
+
+export function deliverAgainPath(workspaceId: string, eventId: string): string {
+  return `${deliveriesPath(workspaceId)}/${eventId}/again`
 }
 
 export function apiPath(workspaceId: string): string {

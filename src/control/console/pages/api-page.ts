@@ -1,21 +1,26 @@
 import type { ApiDocument, ApiOperation, ApiParameter } from '../../../domain/describe-api.ts'
+import type { RouteConfig } from '../../../domain/route.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { newKeyPath, openApiPath } from '../layout/paths.ts'
+import { curlExample, UNKNOWN_ADDRESS } from './code-examples.ts'
+import { errorTable, scopeMissingResponse } from './error-responses.ts'
 
 export interface ApiView {
   readonly workspaceId: string
   readonly document: ApiDocument
+  readonly routes: readonly RouteConfig[]
   /** The API's URL; null if none is configured. */
   readonly gatewayUrl: string | null
+  /** Whether the API and the console have one origin: only then can the browser send requests from here. */
+  readonly canTry: boolean
 }
 
-/** A placeholder for an unknown URL. */
-export const UNKNOWN_ADDRESS = '$API'
-
 export function apiPage(frame: Frame, view: ApiView): Html {
-  const { workspaceId, document, gatewayUrl } = view
-  const operations = Object.entries(document.paths).map(([path, { get }]) => operation(path, get, view))
+  const { workspaceId, document, routes, gatewayUrl } = view
+  const operations = Object.entries(document.paths).map(([path, { get }]) =>
+    operation(path, get, routes.find(route => route.path === path) ?? null, view),
+  )
   const main = html`<div class="title"><h1>API reference</h1><a class="button" href="${openApiPath(workspaceId)}">OpenAPI document</a></div>
     <p class="lead">Endpoints for keys of workspace <strong>${workspaceId}</strong>. All are read-only and return JSON.</p>
     <section class="card"><h2>Before you start</h2>
@@ -25,31 +30,45 @@ export function apiPage(frame: Frame, view: ApiView): Html {
           : 'Ask a manager of the workspace for a key with the scopes you need.'
       }</p>
       <p>${gatewayUrl === null ? html`In the commands, replace <code>${UNKNOWN_ADDRESS}</code> with the URL of the API.` : html`The URL of the API is <code>${gatewayUrl}</code>.`}
-      The commands read the key from the variable <code>KEY</code>, which keeps it out of the shell history.</p>
+      Each command waits for you to paste the key and press Enter, which keeps it out of the shell’s history.</p>
+      ${view.canTry ? keyField() : null}
     </section>
     ${operations}
     <section class="card"><h2>Errors</h2>
-      <p>Error responses are JSON with a stable <code>code</code> for programs and an <code>error</code> text for people:</p>
-      <pre tabindex="0" aria-label="Example error response"><code>{"code":"scope_missing","error":"The API key lacks the scope files:read"}</code></pre>
-      <p>After a 429 or 503, wait for the number of seconds in <code>Retry-After</code>.</p>
+      <p>Error responses are JSON with a stable <code>code</code> for programs and an <code>error</code> text for people, which can be more precise than here.
+        After a 429 or 503, wait for the number of seconds in <code>Retry-After</code>.</p>
+      ${errorTable()}
     </section>`
   return page(frame, { title: 'API reference', section: 'api', main })
 }
 
-function operation(path: string, described: ApiOperation, { workspaceId, gatewayUrl }: ApiView): Html {
+/** Without a name: no form can send it. Shown by the script, which alone uses it. */
+function keyField(): Html {
+  return html`<div class="field" id="try" hidden><label for="try-key">Key for trying requests</label>
+    <p class="hint" id="try-hint">It stays in this page. Your browser sends it only to the API, when you choose “Send request”</p>
+    <input id="try-key" type="password" autocomplete="off" spellcheck="false" aria-describedby="try-hint"></div>`
+}
+
+function operation(path: string, described: ApiOperation, route: RouteConfig | null, view: ApiView): Html {
   const { operationId, summary, description, parameters } = described
-  const own = path.replace('{workspaceId}', workspaceId)
-  const command = `curl -sS "${gatewayUrl ?? UNKNOWN_ADDRESS}${own}" \\\n  -H "Authorization: Bearer $KEY"`
+  const own = path.replace('{workspaceId}', view.workspaceId)
   const id = `command-${operationId}`
   return html`<section class="card endpoint" aria-labelledby="${operationId}">
     <h2 id="${operationId}">${summary ?? operationId}</h2>
     <p class="address"><span class="method">GET</span> <code>${own}</code></p>
     <p>${withCode(description)}</p>
     ${parameterTable(parameters)}
-    <div class="copyable"><pre tabindex="0" aria-label="Command for ${operationId}"><code id="${id}">${command}</code></pre>
+    <div class="copyable"><pre tabindex="0" aria-label="Command for ${operationId}"><code id="${id}">${curlExample(`${view.gatewayUrl ?? UNKNOWN_ADDRESS}${own}`)}</code></pre>
       <button type="button" data-copies="${id}" hidden>Copy</button></div>
-    ${responses(described)}
+    ${view.canTry && !own.includes('{') ? tryButton(`${view.gatewayUrl}${own}`, operationId) : null}
+    ${responses(described, route, view.workspaceId)}
   </section>`
+}
+
+function tryButton(url: string, operationId: string): Html {
+  const id = `response-${operationId}`
+  return html`<div><button type="button" data-tries="${url}" data-output="${id}" hidden>Send request<span class="hidden"> to ${operationId}</span></button></div>
+    <div id="${id}" role="status"></div>`
 }
 
 /** Without the workspace, which is already filled in. */
@@ -72,13 +91,37 @@ function rangeText(schema: ApiParameter['schema']): string {
   return typeof maxLength === 'number' ? `1 to ${maxLength} characters of A-Z, a-z, 0-9, -, ., _, ~` : 'text'
 }
 
-function responses({ responses: byStatus, operationId }: ApiOperation): Html {
+function responses(
+  { responses: byStatus, operationId }: ApiOperation,
+  route: RouteConfig | null,
+  workspaceId: string,
+): Html {
   const rows = Object.entries(byStatus).map(
     ([status, { description }]) => html`<tr><th scope="row">${status}</th><td>${description}</td></tr>`,
   )
+  const own = route?.answeredBy === 'gateway' ? exampleOf(workspaceId, route.scope) : null
   return html`<details><summary>Responses<span class="hidden"> of ${operationId}</span></summary>
     <table><caption class="hidden">Responses of ${operationId}</caption>
-    <thead><tr><th scope="col">Status</th><th scope="col">When</th></tr></thead><tbody>${rows}</tbody></table></details>`
+    <thead><tr><th scope="col">Status</th><th scope="col">When</th></tr></thead><tbody>${rows}</tbody></table>
+    ${own === null ? null : example('Response to a usable key', own)}
+    ${route?.scope === undefined ? null : example('Response to a key without the scope', scopeMissingResponse(route.scope))}</details>`
+}
+
+function example(label: string, text: string): Html {
+  return html`<h3>${label}</h3><pre tabindex="0" aria-label="${label}"><code>${text}</code></pre>`
+}
+
+/** As a gateway describes a key. */
+function exampleOf(workspaceId: string, scope: string | undefined): string {
+  const scopes = scope === undefined ? [] : [scope]
+  const key = {
+    workspaceId,
+    scopes,
+    keyId: 'key_01KAJ…',
+    hint: 'wsk_…x7Qf',
+    expiresAt: '2027-02-18T09:00:00.000Z',
+  }
+  return JSON.stringify(key, null, 2)
 }
 
 /** Renders text between backticks as code. */

@@ -1,46 +1,48 @@
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { StoredKey } from '../../registry/database/key-repository.ts'
 import type { AuditEntry } from '../../registry/operations/audit.ts'
 import { actionLabel } from '../../registry/operations/audit-actions.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
-import { auditPath, deliveriesPath, keyPath } from '../layout/paths.ts'
+import { auditPath, keyPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
+import { hintOf } from './key-parts.ts'
 
 export interface AuditView {
   readonly workspaceId: string
   readonly entries: readonly AuditEntry[]
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
-  /** Whether a webhook is configured. */
-  readonly hasWebhook: boolean
+  /** Those that the entries are about, by id. */
+  readonly keys: ReadonlyMap<string, Pick<StoredKey, 'record'>>
 }
 
 export function auditPage(frame: Frame, view: AuditView): Html {
   const { entries } = view
   const main = html`<h1>Audit trail</h1>
-    <p class="lead">Who issued, rotated or revoked which key, and from which address. Entries cannot be changed or deleted.${
-      view.hasWebhook ? html` <a href="${deliveriesPath(view.workspaceId)}">Webhook deliveries</a>` : null
-    }</p>
+    <p class="lead">Who issued or changed which key, and from which address. Entries cannot be changed or deleted.</p>
     ${entries.length === 0 ? html`<p class="empty">No entries yet.</p>` : table(view, frame.nowMs)}
     ${paging(view)}`
   return page(frame, { title: 'Audit trail', section: 'audit', main })
 }
 
-function table({ entries }: AuditView, nowMs: number): Html {
+function table({ entries, keys }: AuditView, nowMs: number): Html {
   return html`<table class="stacks">
     <caption class="hidden">Audit entries, newest first</caption>
     <thead><tr><th scope="col">Time</th><th scope="col">Action</th><th scope="col">Key</th><th scope="col">Actor</th><th scope="col">Address</th></tr></thead>
-    <tbody>${entries.map(entry => row(entry, nowMs))}</tbody>
+    <tbody>${entries.map(entry => row(entry, keys.get(entry.keyId ?? '')?.record ?? null, nowMs))}</tbody>
   </table>`
 }
 
-function row(entry: AuditEntry, nowMs: number): Html {
+/** @param record as it is now; the name is that of the time */
+function row(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
   const { atMs, action, actor, detail } = entry
   const by = textOf(detail['by'])
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
     <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span>${keyOf(entry)}</span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span>${keyOf(entry)}${record === null ? null : html` ${hintOf(record)}`}</span></td>
     <td><span class="label" aria-hidden="true">Actor</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
     <td><span class="label" aria-hidden="true">Address</span><span><code>${textOf(detail['from'])}</code></span></td>
   </tr>`

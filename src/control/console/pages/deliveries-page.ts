@@ -1,13 +1,19 @@
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { deliveryState } from '../../admin-api/delivery-calls.ts'
+import type { StoredKey } from '../../registry/database/key-repository.ts'
 import type { Delivery } from '../../webhooks/delivery-rows.ts'
+import { hidden } from '../forms/form-parts.ts'
 import { type Html, html, type Piece } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
-import { auditPath, deliveriesPath, keyPath } from '../layout/paths.ts'
-import { ago, instant } from '../layout/times.ts'
+import { deliverAgainPath, deliveriesPath, testDeliveryPath } from '../layout/paths.ts'
+import { ago, instant, instantText } from '../layout/times.ts'
+import { hintOf, keyLink } from './key-parts.ts'
 
 export interface DeliveriesView {
   readonly workspaceId: string
   readonly deliveries: readonly Delivery[]
+  /** Those that the events are about, by id. */
+  readonly keys: ReadonlyMap<string, Pick<StoredKey, 'record'>>
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
 }
@@ -21,6 +27,7 @@ const TYPES: Readonly<Record<Delivery['type'], string>> = {
   'key.edited': 'Key edited',
   'key.expiring': 'Key about to expire',
   'key.expired': 'Key expired',
+  test: 'Test',
 }
 
 const STATES = {
@@ -30,34 +37,53 @@ const STATES = {
 } as const
 
 export function deliveriesPage(frame: Frame, view: DeliveriesView): Html {
-  const { workspaceId, deliveries } = view
-  const main = html`<p class="back"><a href="${auditPath(workspaceId)}">Audit trail</a></p>
-    <h1>Webhook deliveries</h1>
+  const { deliveries } = view
+  const main = html`<div class="title"><h1>Webhook deliveries</h1>${frame.mayChange ? testForm(frame, view) : null}</div>
     <p class="lead">Events about keys of this workspace, sent to the webhook in the last 30 days.
       Failed deliveries are retried for about 28 hours.</p>
-    ${deliveries.length === 0 ? html`<p class="empty">No events yet.</p>` : table(view, frame.nowMs)}
+    ${deliveries.length === 0 ? html`<p class="empty">No events yet.</p>` : table(frame, view)}
     ${paging(view)}`
-  return page(frame, { title: 'Webhook deliveries', section: 'audit', main })
+  return page(frame, { title: 'Webhook deliveries', section: 'deliveries', main })
 }
 
-function table({ workspaceId, deliveries }: DeliveriesView, nowMs: number): Html {
+export function noWebhookPage(frame: Frame): Html {
+  const main = html`<h1>Webhook deliveries</h1>
+    <div class="empty"><h2>No webhook</h2>
+      <p>A webhook tells another system when a key is issued, changed or about to expire. The operator of this console configures it with <code>console.webhook.url</code>.</p></div>`
+  return page(frame, { title: 'Webhook deliveries', section: 'deliveries', main })
+}
+
+/** Of several clicks within a minute, one sends an event. */
+function testForm({ csrfToken }: Frame, { workspaceId }: DeliveriesView): Html {
+  return html`<form method="post" action="${testDeliveryPath(workspaceId)}">${hidden({ _csrf: csrfToken })}<button>Send a test</button></form>`
+}
+
+function table(frame: Frame, { workspaceId, deliveries, keys }: DeliveriesView): Html {
   return html`<table class="stacks">
     <caption class="hidden">Webhook events, newest first</caption>
-    <thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Key</th><th scope="col">State</th><th scope="col">Last response</th></tr></thead>
-    <tbody>${deliveries.map(delivery => row(workspaceId, delivery, nowMs))}</tbody>
+    <thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Key</th><th scope="col">State</th><th scope="col">Last response</th>${frame.mayChange ? html`<th scope="col"><span class="hidden">Action</span></th>` : null}</tr></thead>
+    <tbody>${deliveries.map(delivery => row(frame, workspaceId, delivery, keys.get(delivery.keyId)?.record ?? null))}</tbody>
   </table>`
 }
 
-function row(workspaceId: string, delivery: Delivery, nowMs: number): Html {
-  const { atMs, type, keyId } = delivery
+function row(frame: Frame, workspaceId: string, delivery: Delivery, record: KeyRecord | null): Html {
+  const { nowMs } = frame
+  const { atMs, type } = delivery
   const { label, badge } = STATES[deliveryState(delivery)]
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
     <td><span class="label" aria-hidden="true">Event</span><span>${TYPES[type]}</span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span class="breaks"><a href="${keyPath(workspaceId, keyId)}"><code>${keyId}</code></a></span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span class="breaks">${record === null ? '–' : html`${keyLink({ record })} ${hintOf(record)}`}</span></td>
     <td><span class="label" aria-hidden="true">State</span><span><span class="badge ${badge}">${label}</span></span></td>
     <td><span class="label" aria-hidden="true">Last response</span><span>${lastResponse(delivery, nowMs)}</span></td>
+    ${frame.mayChange ? html`<td>${againForm(frame, workspaceId, delivery)}</td>` : null}
   </tr>`
+}
+
+function againForm({ csrfToken }: Frame, workspaceId: string, delivery: Delivery): Html | null {
+  if (deliveryState(delivery) === 'waiting') return null
+  const action = deliverAgainPath(workspaceId, delivery.id)
+  return html`<form method="post" action="${action}">${hidden({ _csrf: csrfToken })}<button class="small">Deliver again<span class="hidden"> the event of ${instantText(delivery.atMs)}</span></button></form>`
 }
 
 function lastResponse(delivery: Delivery, nowMs: number): Piece {

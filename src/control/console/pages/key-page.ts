@@ -4,13 +4,15 @@ import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath, keysPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
 import { facts, hintOf, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
-import { REVOKE_TEXTS, type RevokeAction, revokeForm } from './revoke-page.ts'
+import { type KeyStep, stepDialog } from './step-page.ts'
 
 export interface KeyDetails {
   readonly key: KeyView
   /** The key that this one replaces, and the one that replaces it; null if there is none. */
   readonly predecessor: KeyView | null
   readonly successor: KeyView | null
+  /** Name of the person who issued it; null if none is known. */
+  readonly creator: string | null
 }
 
 export function keyPage(frame: Frame, details: KeyDetails): Html {
@@ -20,19 +22,23 @@ export function keyPage(frame: Frame, details: KeyDetails): Html {
     <div class="title"><h1>${markInvisible(record.name)}</h1>${frame.mayChange ? actions(key) : null}</div>
     ${warning(frame, key)}
     ${rotation(frame, details)}
-    <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs)}</section>
+    <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs, details.creator)}</section>
     ${frame.mayChange ? dialogs(frame, details) : null}`
   return page(frame, { title: `Key ${record.hint}`, section: 'keys', main })
 }
 
-/** Links to the pages that change the key; the script opens them as dialogs. */
+/** Links to the pages that change the key; the script opens questions as dialogs. */
 function actions({ record, state }: KeyView): Html | null {
-  const path = (act: 'rotate' | RevokeAction) => keyPath(record.workspaceId, record.id, act)
+  const path = (act: 'rotate' | 'edit') => keyPath(record.workspaceId, record.id, act)
+  const step = (name: KeyStep, kind: string, label: string) =>
+    html`<a class="button ${kind}" href="${keyPath(record.workspaceId, record.id, name)}" data-opens="${name}-dialog">${label}</a>`
   if (state === 'expired' || state === 'revoked') return null
-  const rotate = html`<a class="button primary" href="${path('rotate')}">Rotate</a>`
   return html`<div class="actions">
-    ${state === 'active' ? rotate : null}
-    <a class="button danger" href="${path('revoke')}" data-opens="revoke-dialog">Revoke</a>
+    ${state === 'active' ? html`<a class="button primary" href="${path('rotate')}">Rotate</a>` : null}
+    ${state === 'suspended' ? step('resume', 'primary', 'Resume') : null}
+    <a class="button" href="${path('edit')}">Edit</a>
+    ${state === 'suspended' ? null : step('suspend', '', 'Suspend')}
+    ${step('revoke', 'danger', 'Revoke')}
   </div>`
 }
 
@@ -82,20 +88,12 @@ function side(label: string, key: KeyView, here: KeyView, nowMs: number): Html {
 
 function dialogs(frame: Frame, { key, predecessor }: KeyDetails): Html {
   const old = key.state === 'retiring' ? key : predecessor
-  return html`${isUsable(key) ? dialog(frame, key, 'revoke') : null}${
-    old?.state === 'retiring' ? dialog(frame, old, 'finish') : null
+  return html`${stepsOf(key).map(step => stepDialog(frame, key, step))}${
+    old?.state === 'retiring' ? stepDialog(frame, old, 'finish') : null
   }`
 }
 
-function isUsable({ state }: KeyView): boolean {
-  return state === 'active' || state === 'retiring'
-}
-
-function dialog(frame: Frame, key: KeyView, act: RevokeAction): Html {
-  const { title, lead } = REVOKE_TEXTS[act]
-  return html`<dialog id="${act}-dialog" aria-labelledby="${act}-title">
-    <h2 id="${act}-title">${title}</h2>
-    <p>${markInvisible(key.record.name)}, ${hintOf(key.record)}. ${lead}</p>
-    ${revokeForm(frame, key, act)}
-  </dialog>`
+function stepsOf({ state }: KeyView): KeyStep[] {
+  if (state === 'expired' || state === 'revoked') return []
+  return [state === 'suspended' ? 'resume' : 'suspend', 'revoke']
 }

@@ -75,14 +75,26 @@ export function lastUseWarning({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, 
   return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. Requests with it are rejected as soon as you confirm.</p>`
 }
 
-export function facts(key: KeyView, nowMs: number): Html {
+/** A person's name, or who it was in words. @param name null if the audit log has none */
+export function actorName(actor: string, name: string | null): Html {
+  if (name !== null) return html`<span title="${actor}">${markInvisible(name)}</span>`
+  if (actor === 'admin-token') return html`the admin token`
+  const [, kind, id = ''] = /^(person|token):(.*)$/s.exec(actor) ?? []
+  return kind === undefined ? markInvisible(actor) : html`${kind} ${markInvisible(id)}`
+}
+
+/** @param creator name of the person who issued it; null if none is known */
+export function facts(key: KeyView, nowMs: number, creator: string | null): Html {
   const { record } = key
   return html`<dl class="facts">
+    ${record.description === null ? null : html`<div><dt>Description</dt><dd>${markInvisible(record.description)}</dd></div>`}
     <div><dt>Hint</dt><dd>${hintOf(record)}</dd></div>
     <div><dt>State</dt><dd>${stateBadge(key)}</dd></div>
     <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
-    <div><dt>Created</dt><dd>${instantAndAgo(record.createdAtMs, nowMs)} by <bdi>${record.createdBy}</bdi></dd></div>
+    ${record.allowedCidrs.length === 0 ? null : html`<div><dt>Allowed addresses</dt><dd>${record.allowedCidrs.join(', ')}</dd></div>`}
+    <div><dt>Created</dt><dd>${instantAndAgo(record.createdAtMs, nowMs)} by ${actorName(record.createdBy, creator)}</dd></div>
     <div><dt>${key.state === 'expired' ? 'Expired' : 'Expires'}</dt><dd>${instantAndAgo(record.expiresAtMs, nowMs)}</dd></div>
+    ${record.suspendedAtMs === null ? null : html`<div><dt>Suspended</dt><dd>${instantAndAgo(record.suspendedAtMs, nowMs)}</dd></div>`}
     ${record.revokedAtMs === null ? null : html`<div><dt>Revoked</dt><dd>${instantAndAgo(record.revokedAtMs, nowMs)}</dd></div>`}
     <div><dt>Last used</dt><dd>${lastUsed(key, nowMs)}</dd></div>
     <div><dt>Key id</dt><dd><code>${record.id}</code></dd></div>

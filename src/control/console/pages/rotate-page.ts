@@ -1,3 +1,4 @@
+import { confirmForm } from '../forms/confirm-form.ts'
 import { expiryQuestion } from '../forms/expiry-question.ts'
 import type { Problems } from '../forms/form-fields.ts'
 import { errorSummary, group, hidden, option } from '../forms/form-parts.ts'
@@ -6,7 +7,7 @@ import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath } from '../layout/paths.ts'
-import { hintOf, type KeyView, lastUsed, scopeList } from './key-parts.ts'
+import { hintOf, type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
 
 export interface RotateView {
   readonly key: KeyView
@@ -15,6 +16,27 @@ export interface RotateView {
   readonly onceToken: string
   /** Why a form without problems is shown again; null if it is not. */
   readonly notice: string | null
+}
+
+/** Asks before a rotation that revokes the old key at once, as before any revocation. */
+export function rotateNowPage(
+  frame: Frame,
+  { key, form, onceToken }: Omit<RotateView, 'problems' | 'notice'>,
+): Html {
+  const { record } = key
+  const title = 'Rotate and revoke'
+  const { overlap, expiry, date } = form
+  const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a></p>
+    <h1>${title}</h1>
+    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}. Issues a new key and revokes this one. All gateways reject the old key within one second. This cannot be undone.</p>
+    <div class="card">${confirmForm(frame, {
+      action: keyPath(record.workspaceId, record.id, 'rotate'),
+      about: lastUseWarning(key, frame.nowMs),
+      button: 'Rotate and revoke now',
+      keepPath: keyPath(record.workspaceId, record.id),
+      fields: { once: onceToken, overlap, expiry, date, confirmed: 'yes' },
+    })}</div>`
+  return page(frame, { title, section: 'keys', main })
 }
 
 export function rotatePage(frame: Frame, { key, form, problems, onceToken, notice }: RotateView): Html {

@@ -7,14 +7,17 @@ import { checkIssueForm, type IssueForm, readIssueForm, startIssueForm } from '.
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
+import { codeExamples } from '../pages/code-examples.ts'
 import { issuePage } from '../pages/issue-page.ts'
 import { alreadyDonePage, secretPage } from '../pages/secret-page.ts'
-import { firstCommand } from './first-command.ts'
+import { firstEndpoint } from './first-endpoint.ts'
+import { SHOWS } from './guards.ts'
 import {
   answerPage,
   fieldsOf,
   frameOf,
   KEPT,
+  keyOf,
   notFound,
   queryOf,
   requireManager,
@@ -31,6 +34,12 @@ export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): 
     const query = queryOf(request)
     const notice = query[KEPT] === undefined ? null : FORM_NOTICES.kept
     return showForm(sources, request, reply, { form: startIssueForm(query), notice })
+  })
+  scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/issued`, SHOWS, async (request, reply) => {
+    const { record } = await keyOf(request, sources.registry)
+    const { workspaceId } = record
+    const frame = frameOf(request, reply, { workspaceId, clock: sources.registry.clock })
+    return answerPage(reply, alreadyDonePage(frame, { record }))
   })
   scope.post(PATH, { preHandler: [requirePersonKeepingForm, requireManager], config }, (request, reply) =>
     issue(sources, request, reply),
@@ -62,14 +71,14 @@ async function issue(
   )
 }
 
-/** A secret with a command that uses it. */
+/** A secret with examples that use it. */
 export function shownSecret(
   { routes, gatewayUrl }: PageDependencies,
-  { record }: { readonly record: Parameters<typeof firstCommand>[0] },
+  { record }: { readonly record: Parameters<typeof firstEndpoint>[0] },
   secret: string,
 ) {
-  const command = firstCommand(record, secret, routes, gatewayUrl)
-  return { secret, command, needsAddress: gatewayUrl === null }
+  const examples = codeExamples(firstEndpoint(record, routes, gatewayUrl))
+  return { secret, examples, needsAddress: gatewayUrl === null }
 }
 
 interface FormAgain {

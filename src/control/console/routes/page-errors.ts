@@ -1,11 +1,21 @@
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
-import type { ApiError } from '../../http/api-error.ts'
+import { ApiError } from '../../http/api-error.ts'
+import { NO_RESOURCE } from '../../http/console-server.ts'
 import { explainError } from '../../http/explain-error.ts'
-import { WORKSPACES } from '../layout/paths.ts'
+import { FIND_KEY, WORKSPACES } from '../layout/paths.ts'
 import { type Problem, problemPage } from '../pages/problem-page.ts'
-import { answerPage, formAgainPath, frameOf } from './page-request.ts'
+import { answerPage, formAgainPath, frameOf, notFound } from './page-request.ts'
+
+/** Browsers get a page for an unknown path, programs JSON. */
+export function usePageNotFound(scope: FastifyInstance): void {
+  scope.setNotFoundHandler((request, reply) => {
+    if (request.headers.accept?.includes('text/html') === true) throw notFound()
+    const { status, body } = new ApiError('unknown_path', NO_RESOURCE)
+    void reply.code(status).send(body)
+  })
+}
 
 /** Shows every failure of a page as a page. */
 export function usePageErrors(
@@ -15,7 +25,7 @@ export function usePageErrors(
   scope.setErrorHandler((error: FastifyError | ApiError, request, reply) => {
     // The form belongs to an earlier session: show it again with its entries.
     if ('code' in error && error.code.startsWith('FST_CSRF_')) {
-      return reply.redirect(request.url.startsWith(WORKSPACES) ? formAgainPath(request) : '/', 303)
+      return reply.redirect(formPathOf(request), 303)
     }
     const refusal = explainError(error)
     if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
@@ -26,6 +36,12 @@ export function usePageErrors(
       refusal.status,
     )
   })
+}
+
+/** The form on /find-key holds a key: only forms of workspaces are shown again with their entries, in the URL. */
+function formPathOf(request: FastifyRequest): string {
+  if (request.url.startsWith(WORKSPACES)) return formAgainPath(request)
+  return request.url === FIND_KEY ? FIND_KEY : '/'
 }
 
 function problemOf(refusal: ApiError, { id }: FastifyRequest): Problem {

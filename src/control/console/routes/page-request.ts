@@ -5,10 +5,11 @@ import { may } from '../../access/principal.ts'
 import { ApiError } from '../../http/api-error.ts'
 import { principalOf, seesWorkspace } from '../../http/request-context.ts'
 import type { KeyRepository, StoredKey } from '../../registry/database/key-repository.ts'
+import type { AuditEntry } from '../../registry/operations/audit.ts'
 import { isKeyId } from '../../registry/operations/ids.ts'
 import { csrfTokenOf, personOfRequest } from '../../sign-in/authenticate-people.ts'
 import { localPath, signInPath } from '../../sign-in/local-path.ts'
-import { type FormFields, listField } from '../forms/form-fields.ts'
+import { type FormFields, listField, textField } from '../forms/form-fields.ts'
 import type { Html } from '../layout/html.ts'
 import type { Frame } from '../layout/layout.ts'
 import type { KeyView } from '../pages/key-parts.ts'
@@ -71,6 +72,12 @@ export async function viewOf(record: KeyView['record'], reader: RegistryReader):
   return view
 }
 
+/** Name of the person who issued a key; null if the audit log has none. */
+export function creatorOf(origin: AuditEntry | null): string | null {
+  const by = origin?.detail['by']
+  return typeof by === 'string' ? by : null
+}
+
 export function frameOf(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -95,6 +102,14 @@ export function answerPage(reply: FastifyReply, page: Html, status = 200): Fasti
 /** The parsers of forms and of queries yield this type. */
 export function fieldsOf(request: FastifyRequest): FormFields {
   return (request.body ?? {}) as FormFields
+}
+
+const CURSOR = /^(?:audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
+
+/** An invalid cursor shows the first page. */
+export function cursorOf(request: FastifyRequest): string | null {
+  const cursor = textField(queryOf(request), 'cursor')
+  return CURSOR.test(cursor) ? cursor : null
 }
 
 export function queryOf(request: FastifyRequest): FormFields {

@@ -1,56 +1,44 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { isWorkspaceId } from '../../../domain/key/key-record.ts'
-import { KEY_FILTERS, type KeyFilter, type KeySelection } from '../../registry/database/key-filter.ts'
 import { personOfRequest, requirePerson } from '../../sign-in/authenticate-people.ts'
-import { type Problems, textField } from '../forms/form-fields.ts'
 import { keysPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { apiPage } from '../pages/api-page.ts'
 import { auditPage } from '../pages/audit-page.ts'
-import { deliveriesPage } from '../pages/deliveries-page.ts'
 import { keyPage } from '../pages/key-page.ts'
-import { EXPIRING_DAYS, type KeyView } from '../pages/key-parts.ts'
-import { keysPage } from '../pages/keys-page.ts'
-import { workspacesPage } from '../pages/workspaces-page.ts'
+import type { KeyView } from '../pages/key-parts.ts'
 import {
   answerPage,
+  creatorOf,
+  cursorOf,
   frameOf,
   keyOf,
   notFound,
-  queryOf,
   viewOf,
-  viewsOf,
   workspaceOf,
 } from './page-request.ts'
 
 const PAGE_SIZE = 50
-const DAY_MS = 86_400_000
-const CURSOR = /^(?:key|audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** Routes of the pages that change nothing. */
 export function readingRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   const options = { preHandler: requirePerson, config: { operation: 'page' } } as const
   const { registry } = sources
   scope.get('/', options, async (request, reply) => reply.redirect(startPath(request), 303))
-  scope.get(WORKSPACES, options, async (request, reply) => chooseWorkspace(sources, request, reply))
   scope.get(`${WORKSPACES}/:workspaceId`, options, async (request, reply) =>
     reply.redirect(keysPath(workspaceOf(request)), 303),
   )
-  scope.get(`${WORKSPACES}/:workspaceId/keys`, options, (request, reply) => listKeys(sources, request, reply))
   scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId`, options, (request, reply) =>
     showKey(sources, request, reply),
   )
   scope.get(`${WORKSPACES}/:workspaceId/audit`, options, (request, reply) =>
     showAudit(sources, request, reply),
   )
-  scope.get(`${WORKSPACES}/:workspaceId/deliveries`, options, (request, reply) =>
-    showDeliveries(sources, request, reply),
-  )
   scope.get(`${WORKSPACES}/:workspaceId/api`, options, async (request, reply) => {
     const workspaceId = workspaceOf(request)
-    const { document, gatewayUrl } = sources
+    const { document, routes, gatewayUrl, hasOriginOfGateway } = sources
+    const canTry = gatewayUrl !== null && hasOriginOfGateway
     const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-    return answerPage(reply, apiPage(frame, { workspaceId, document, gatewayUrl }))
+    return answerPage(reply, apiPage(frame, { workspaceId, document, routes, gatewayUrl, canTry }))
   })
   scope.get(`${WORKSPACES}/:workspaceId/api/openapi.json`, options, async request => {
     workspaceOf(request)
@@ -68,42 +56,6 @@ function startPath(request: FastifyRequest): string {
   return first !== undefined && workspaces.length === 1 && !administrator ? keysPath(first) : WORKSPACES
 }
 
-function chooseWorkspace(
-  { registry }: PageDependencies,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
-  const { workspaces, administrator } = personOfRequest(request)
-  const sent = queryOf(request)['workspace'] !== undefined && administrator
-  const typed = textField(queryOf(request), 'workspace').trim()
-  if (sent && isWorkspaceId(typed)) return reply.redirect(keysPath(typed), 303)
-  const problems: Problems = sent ? new Map([['workspace', WORKSPACE_ID_EXPECTED]]) : new Map()
-  const frame = frameOf(request, reply, { workspaceId: null, clock: registry.clock })
-  const page = workspacesPage(frame, { workspaces, administrator, typed, problems })
-  return answerPage(reply, page, sent ? 422 : 200)
-}
-
-const WORKSPACE_ID_EXPECTED =
-  'Enter the id of a workspace: 1 to 128 letters, digits and the characters - . _ ~, such as ws_1'
-
-async function listKeys(
-  { registry }: PageDependencies,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const workspaceId = workspaceOf(request)
-  const show = filterOf(textField(queryOf(request), 'show'))
-  const cursor = cursorOf(request)
-  const nowMs = registry.clock.wallMs()
-  const selection: KeySelection | null =
-    show === null ? null : { filter: show, nowMs, soonMs: nowMs + EXPIRING_DAYS * DAY_MS }
-  const found = await registry.repository.list({ workspaceId, limit: PAGE_SIZE, afterId: cursor, selection })
-  const keys = await viewsOf(found.keys, registry)
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const view = { workspaceId, keys, show, nextCursor: found.nextAfterId, isFirstPage: cursor === null }
-  return answerPage(reply, keysPage(frame, view))
-}
-
 async function showKey(
   { registry }: PageDependencies,
   request: FastifyRequest,
@@ -114,17 +66,18 @@ async function showKey(
     const key = id === null ? null : await registry.repository.findById(id)
     return key === null ? null : viewOf(key.record, registry)
   }
-  const [key, predecessor, successor] = await Promise.all([
+  const [origin, key, predecessor, successor] = await Promise.all([
+    registry.repository.findOrigin(record),
     viewOf(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),
   ])
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  return answerPage(reply, keyPage(frame, { key, predecessor, successor }))
+  return answerPage(reply, keyPage(frame, { key, predecessor, successor, creator: creatorOf(origin) }))
 }
 
 async function showAudit(
-  { registry, deliveries }: PageDependencies,
+  { registry }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -133,33 +86,7 @@ async function showAudit(
   const options = { workspaceId, limit: PAGE_SIZE, afterId: cursor }
   const { entries, nextAfterId } = await registry.repository.listAudit(options)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const keys = await registry.repository.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
   const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
-  return answerPage(
-    reply,
-    auditPage(frame, { workspaceId, entries, ...paging, hasWebhook: deliveries !== null }),
-  )
-}
-
-async function showDeliveries(
-  { registry, deliveries }: PageDependencies,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const workspaceId = workspaceOf(request)
-  if (deliveries === null) throw notFound()
-  const cursor = cursorOf(request)
-  const found = await deliveries.list({ workspaceId, limit: PAGE_SIZE, afterId: cursor })
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const paging = { nextCursor: found.nextAfterId, isFirstPage: cursor === null }
-  return answerPage(reply, deliveriesPage(frame, { workspaceId, deliveries: found.deliveries, ...paging }))
-}
-
-/** An invalid cursor shows the first page. */
-function cursorOf(request: FastifyRequest): string | null {
-  const cursor = textField(queryOf(request), 'cursor')
-  return CURSOR.test(cursor) ? cursor : null
-}
-
-function filterOf(text: string): KeyFilter | null {
-  return KEY_FILTERS.find(filter => filter === text) ?? null
+  return answerPage(reply, auditPage(frame, { workspaceId, entries, keys, ...paging }))
 }

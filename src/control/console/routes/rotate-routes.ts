@@ -5,13 +5,13 @@ import { readChangeProgress } from '../../registry/operations/change-progress.ts
 import { rotateKey } from '../../registry/operations/rotate.ts'
 import type { OperationRefusal, OperationSuccess } from '../../registry/operations/run-operation.ts'
 import { requirePerson } from '../../sign-in/authenticate-people.ts'
-import { NO_PROBLEMS, type Problems } from '../forms/form-fields.ts'
+import { NO_PROBLEMS, type Problems, textField } from '../forms/form-fields.ts'
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token.ts'
 import { checkRotateForm, type RotateForm, readRotateForm, startRotateForm } from '../forms/rotate-form.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { problemPage } from '../pages/problem-page.ts'
-import { rotatePage } from '../pages/rotate-page.ts'
+import { rotateNowPage, rotatePage } from '../pages/rotate-page.ts'
 import { alreadyDonePage, secretPage } from '../pages/secret-page.ts'
 import { fieldOf, shownSecret } from './issue-routes.ts'
 import {
@@ -56,11 +56,28 @@ async function rotate(
   const context = readFormContext(request, ['rotate', { keyId }, form])
   if (context === null)
     return showForm(sources, request, reply, old, { form, notice: FORM_NOTICES.incomplete })
+  const isConfirmed = checked.request.overlapSeconds !== 0 || fieldsOf(request)['confirmed'] === 'yes'
+  if (!isConfirmed) return confirmRevocation(sources, request, reply, old, form)
   const result = await count('rotate', () => rotateKey(registry, keyId, checked.request, context))
   if (result.kind === 'done') return showSuccessor(sources, request, reply, result)
   if (result.kind === 'not_active')
     return refuseRotation(sources, request, reply, { ...old.record, state: result.state })
   return showForm(sources, request, reply, old, { form, ...explain(result) })
+}
+
+async function confirmRevocation(
+  sources: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { record }: StoredKey,
+  form: RotateForm,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const key = await viewOf(record, registry)
+  if (key.state !== 'active') return refuseRotation(sources, request, reply, { ...record, state: key.state })
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const onceToken = textField(fieldsOf(request), 'once')
+  return answerPage(reply, rotateNowPage(frame, { key, form, onceToken }))
 }
 
 async function showSuccessor(

@@ -3,6 +3,7 @@ import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage, AuditQuery, ExportPosition } from '../operations/audit.ts'
 import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
+import type { WorkspaceCounts } from '../search/count-in-workspace.ts'
 import type {
   KeyQuery,
   KeySearchPage,
@@ -138,16 +139,27 @@ export interface KeyRepository {
   findByDigest(digest: string): Promise<StoredKey | null>
   /** Those that exist, by digest; in one query. */
   findByDigests(digests: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
+  /** Those that exist, by id; in one query. */
+  findByIds(ids: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
   /** Newest first, by id: ids grow with time, and new keys never move a page. */
   list(page: PageOptions & { readonly selection?: KeySelection | null }): Promise<KeyPage>
   /** Keys of any workspaces, sorted. */
   search(query: KeyQuery): Promise<KeySearchPage>
   /** Keys on all pages; null if there are too many to count within two seconds. */
   count(selector: KeySelector): Promise<number | null>
+  /** For the list of one workspace; bounded. */
+  countInWorkspace(workspaceId: string): Promise<WorkspaceCounts>
   /** Workspaces with the number of their keys in each state. */
   listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage>
   /** Newest first. */
   listAudit(page: PageOptions): Promise<AuditPage>
+  /** The entry of issuing the key, or of the rotation that did; null if there is none. */
+  findOrigin(record: KeyRecord): Promise<AuditEntry | null>
+  /** Entries about a key since a time, newest first. */
+  listHistory(
+    key: Pick<KeyRecord, 'id' | 'workspaceId'>,
+    span: { readonly sinceMs: number; readonly limit: number },
+  ): Promise<AuditEntry[]>
   /** Newest first, across workspaces. */
   searchAudit(query: AuditQuery): Promise<AuditPage>
   exportAudit(position: ExportPosition, limit: number): Promise<AuditRow[]>

@@ -64,11 +64,12 @@ export async function findKey(
 
 export async function findKeys(
   database: Kysely<Tables>,
-  digests: readonly string[],
+  column: 'id' | 'digest',
+  values: readonly string[],
 ): Promise<ReadonlyMap<string, StoredKey>> {
-  if (digests.length === 0) return new Map()
-  const rows = await selectKeys(database).where('digest', 'in', digests).execute()
-  return new Map(rows.map(row => [row.digest, keyOfRow(row)]))
+  if (values.length === 0) return new Map()
+  const rows = await selectKeys(database).where(column, 'in', values).execute()
+  return new Map(rows.map(row => [row[column], keyOfRow(row)]))
 }
 
 export async function listKeys(

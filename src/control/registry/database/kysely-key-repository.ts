@@ -1,4 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
+import { countInWorkspace } from '../search/count-in-workspace.ts'
 import { countKeys } from '../search/count-keys.ts'
 import { listWorkspaces } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
@@ -9,6 +10,7 @@ import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
 import { listGatewayStatuses, purgeConfirmations, recordGateway } from './gateway-rows.ts'
+import { findOrigin, listHistory } from './key-history.ts'
 import type { KeyRepository } from './key-repository.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './key-rows.ts'
 import { lastUses, recordUse } from './key-use-rows.ts'
@@ -43,11 +45,15 @@ export function createKeyRepository(
     listLiveIds: range => listLiveIds(reader, range, now()),
     findById: id => findKey(reader, 'id', id),
     findByDigest: digest => findKey(reader, 'digest', digest),
-    findByDigests: digests => findKeys(reader, digests),
+    findByDigests: digests => findKeys(reader, 'digest', digests),
+    findByIds: ids => findKeys(reader, 'id', ids),
+    findOrigin: record => findOrigin(reader, record),
+    listHistory: (key, span) => listHistory(reader, key, span),
     list: page => listKeys(reader, page),
     search: query => searchKeys(reader, query, context()),
     count: selector => countKeys(reader, selector, { ...context(), clock }),
     listWorkspaces: query => listWorkspaces(reader, query, context()),
+    countInWorkspace: workspaceId => countInWorkspace(reader, workspaceId, now()),
     listAudit: page => listAudit(reader, page, dialect),
     searchAudit: query => searchAudit(reader, query, dialect),
     exportAudit: (position, limit) => exportAudit(reader, position, limit),

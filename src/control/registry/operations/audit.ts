@@ -38,9 +38,9 @@ export interface KeyAuditEntry extends AuditEntry {
 /** Small; it never holds anything that could be used as a key. */
 export type AuditDetail = Readonly<Record<string, AuditValue | AuditChanges>>
 
-type AuditValue = string | number | null | readonly string[]
+export type AuditValue = string | number | null | readonly string[]
 /** The fields that an edit changed, by their public names. */
-type AuditChanges = Readonly<Record<string, { readonly old: AuditValue; readonly new: AuditValue }>>
+export type AuditChanges = Readonly<Record<string, { readonly old: AuditValue; readonly new: AuditValue }>>
 
 export interface AuditPage {
   readonly entries: readonly AuditEntry[]
@@ -138,6 +138,17 @@ const SHOWN_FIELDS: Readonly<
   description: { name: 'description', valueOf: ({ description }) => description },
   expiresAtMs: { name: 'expiresAt', valueOf: ({ expiresAtMs }) => instant(expiresAtMs) },
   allowedCidrs: { name: 'allowedCidrs', valueOf: ({ allowedCidrs }) => allowedCidrs },
+}
+
+/** What an edit changed, by public names; empty for other actions. */
+export function changesOf({ detail }: Pick<AuditEntry, 'detail'>): AuditChanges {
+  const changes = detail['changes']
+  return typeof changes === 'object' && changes !== null && !isList(changes) ? changes : {}
+}
+
+/** Array.isArray does not narrow readonly arrays. */
+function isList(value: object): value is readonly unknown[] {
+  return Array.isArray(value)
 }
 
 /** An entry that concerns tokens, people or refused access: no workspace and no key. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { revocationSteps } from '../../../src/control/console/pages/revocation-steps.ts'
+import { changeSteps } from '../../../src/control/console/pages/change-steps.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 
 const silent = [{ name: 'pod-7', lastSeenAtMs: NOW_MS - 1_000 }]
@@ -27,7 +27,7 @@ test.each([
   ],
 ])('a page describes gateways that are %s', (_, gateways, words) => {
   const times = { committedAtMs: NOW_MS, announcedAtMs: NOW_MS + 7, announced: true }
-  const lastStep = String(revocationSteps({ ...times, gateways }))
+  const lastStep = String(changeSteps({ ...times, gateways }))
     .split('<li class=')
     .slice(3)
     .join()

@@ -1,13 +1,9 @@
 import { type RouteConfig, WORKSPACE_PARAMETER } from '../../../domain/route.ts'
-import { UNKNOWN_ADDRESS } from '../pages/api-page.ts'
+import { UNKNOWN_ADDRESS } from '../pages/code-examples.ts'
 
-/**
- * A curl command for a new key: for the endpoint without a scope, or the first that the key's scopes allow. A key needs
- * no quoting in a shell.
- */
-export function firstCommand(
+/** The URL to try a new key at: the endpoint without a scope, or the first that the key's scopes allow. */
+export function firstEndpoint(
   { workspaceId, scopes }: { readonly workspaceId: string; readonly scopes: readonly string[] },
-  secret: string,
   routes: readonly RouteConfig[],
   gatewayUrl: string | null,
 ): string {
@@ -16,7 +12,7 @@ export function firstCommand(
   )
   const route = open.find(({ scope }) => scope === undefined) ?? open[0]
   const path = (route?.path ?? '/').replace(`{${WORKSPACE_PARAMETER}}`, workspaceId)
-  return `curl -sS "${gatewayUrl ?? UNKNOWN_ADDRESS}${path}" \\\n  -H 'Authorization: Bearer ${secret}'`
+  return `${gatewayUrl ?? UNKNOWN_ADDRESS}${path}`
 }
 
 /** Whether the path has no parameter besides the workspace. */

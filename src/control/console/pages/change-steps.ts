@@ -1,13 +1,22 @@
 import type { Confirmations } from '../../registry/announcing/confirmations.ts'
 import type { ChangeProgress } from '../../registry/operations/change-progress.ts'
+import type { BulkOutcome } from '../../registry/operations/revoke-all.ts'
 import { type Html, html, type Piece } from '../layout/html.ts'
 import { exactText } from '../layout/times.ts'
 
-/** The progress of a revocation: saved, announced, confirmed by the gateways. */
-export function revocationSteps({ committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress): Html {
-  return html`<ol class="steps card" id="revocation">
+/** The progress of a change to a key: saved, announced, confirmed by the gateways. */
+export function changeSteps({ committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress): Html {
+  return html`<ol class="steps card" id="progress">
     ${committedAtMs === null ? null : step(true, 'Saved', exact(committedAtMs))}
     ${announced ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', NOT_ANNOUNCED)}
+    ${gateways === null ? null : confirmationStep(gateways)}
+  </ol>`
+}
+
+/** The progress of a change to many keys. */
+export function bulkSteps({ announced, gateways }: Pick<BulkOutcome, 'announced' | 'gateways'>): Html {
+  return html`<ol class="steps card" id="progress">
+    ${announced ? step(true, 'Announced', '') : step(false, 'Not all announced yet', NOT_ANNOUNCED)}
     ${gateways === null ? null : confirmationStep(gateways)}
   </ol>`
 }
@@ -21,7 +30,7 @@ function announcedText(committedAtMs: number | null, announcedAtMs: number | nul
 }
 
 const NONE_KNOWN =
-  'No gateway has reported to this console within the last minute, so none can confirm that it rejects the key.'
+  'No gateway has reported to this console within the last minute, so none can confirm the change.'
 
 function confirmationStep({ known, confirmed, verifying, silent }: Confirmations): Html {
   if (known === 0) return step(false, 'No gateways known', NONE_KNOWN)

@@ -1,0 +1,47 @@
+import type { BulkOutcome } from '../../registry/operations/revoke-all.ts'
+import type { Problems } from '../forms/form-fields.ts'
+import { errorSummary, hidden, textInput } from '../forms/form-parts.ts'
+import { type Html, html } from '../layout/html.ts'
+import { type Frame, page } from '../layout/layout.ts'
+import { keysPath, revokeAllPath } from '../layout/paths.ts'
+import { bulkSteps } from './change-steps.ts'
+
+const TITLE = 'Revoke all keys'
+
+export interface RevokeAllView {
+  readonly workspaceId: string
+  readonly typed: string
+  readonly problems: Problems
+}
+
+/** Asks for the workspace id: two clicks are not enough to revoke all keys of the wrong workspace. */
+export function revokeAllPage(frame: Frame, { workspaceId, typed, problems }: RevokeAllView): Html {
+  const field = {
+    name: 'workspace',
+    label: 'Workspace id',
+    hint: html`Enter <code>${workspaceId}</code> to confirm`,
+    problems,
+  }
+  const back = keysPath(workspaceId)
+  const main = html`<p class="back"><a href="${back}">Keys</a></p>
+    <h1>${TITLE}</h1>
+    <p class="lead">Revokes every active, retiring and suspended key of workspace <strong>${workspaceId}</strong>. All gateways reject them within one second. This cannot be undone.</p>
+    ${errorSummary(problems)}
+    <form class="card" method="post" action="${revokeAllPath(workspaceId)}" novalidate>
+      ${hidden({ _csrf: frame.csrfToken })}
+      <p>Every program that uses this workspace fails until it gets a new key. To replace a single key, rotate it instead.</p>
+      ${textInput(field, typed, html`type="text" spellcheck="false" autocapitalize="off" required`)}
+      <div class="actions"><a class="button" href="${back}" autofocus>Keep them</a> <button class="danger">Revoke all keys now</button></div>
+    </form>`
+  return page(frame, { title: problems.size > 0 ? `Error: ${TITLE}` : TITLE, section: 'keys', main })
+}
+
+export function allRevokedPage(frame: Frame, workspaceId: string, outcome: BulkOutcome): Html {
+  const { revoked } = outcome
+  const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
+    <h1>${revoked === 0 ? 'No key to revoke' : revoked === 1 ? '1 key revoked' : `${revoked} keys revoked`}</h1>
+    ${revoked === 0 ? html`<p class="notice">Nothing changed: every key of this workspace had already been revoked or had expired.</p>` : null}
+    ${bulkSteps(outcome)}
+    <p class="actions"><a class="button primary" href="${keysPath(workspaceId)}">All keys</a></p>`
+  return page(frame, { title: 'All keys revoked', section: 'keys', main })
+}

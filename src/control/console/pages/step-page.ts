@@ -1,0 +1,110 @@
+import type { ChangeProgress } from '../../registry/operations/change-progress.ts'
+import { confirmForm } from '../forms/confirm-form.ts'
+import { type Html, html, type Piece } from '../layout/html.ts'
+import { type Frame, page } from '../layout/layout.ts'
+import { markInvisible } from '../layout/mark-invisible.ts'
+import { keyPath, keysPath } from '../layout/paths.ts'
+import { ago } from '../layout/times.ts'
+import { changeSteps } from './change-steps.ts'
+import { hintOf, type KeyView, lastUseWarning } from './key-parts.ts'
+
+/** Changes of a key's state. `finish` revokes the old key of a rotation. */
+export const KEY_STEPS = ['revoke', 'finish', 'suspend', 'resume'] as const
+export type KeyStep = (typeof KEY_STEPS)[number]
+
+interface StepTexts {
+  readonly title: string
+  readonly button: string
+  readonly lead: string
+  readonly done: string
+}
+
+export const STEP_TEXTS: Readonly<Record<KeyStep, StepTexts>> = {
+  revoke: {
+    title: 'Revoke key',
+    button: 'Revoke now',
+    lead: 'All gateways reject it within one second. This cannot be undone.',
+    done: 'Key revoked',
+  },
+  finish: {
+    title: 'Finish rotation',
+    button: 'Revoke the old key now',
+    lead: 'All gateways reject the old key within one second. This cannot be undone. The new key keeps working.',
+    done: 'Key revoked',
+  },
+  suspend: {
+    title: 'Suspend key',
+    button: 'Suspend now',
+    lead: 'All gateways reject it within one second, until you resume it. Its expiry does not change.',
+    done: 'Key suspended',
+  },
+  resume: {
+    title: 'Resume key',
+    button: 'Resume now',
+    lead: 'Gateways accept it again, until it expires or is revoked.',
+    done: 'Key resumed',
+  },
+}
+
+/** Asks for confirmation and shows the last use. */
+export function stepPage(frame: Frame, key: KeyView, step: KeyStep): Html {
+  const { record } = key
+  const { title, lead } = STEP_TEXTS[step]
+  const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a></p>
+    <h1>${title}</h1>
+    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}. ${lead}</p>
+    <div class="card">${stepForm(frame, key, step)}</div>`
+  return page(frame, { title, section: 'keys', main })
+}
+
+/** The same question on the page of the key; the script opens it. */
+export function stepDialog(frame: Frame, key: KeyView, step: KeyStep): Html {
+  const { title, lead } = STEP_TEXTS[step]
+  return html`<dialog id="${step}-dialog" aria-labelledby="${step}-title">
+    <h2 id="${step}-title">${title}</h2>
+    <p>${markInvisible(key.record.name)}, ${hintOf(key.record)}. ${lead}</p>
+    ${stepForm(frame, key, step)}
+  </dialog>`
+}
+
+function stepForm(frame: Frame, key: KeyView, step: KeyStep): Html {
+  const { workspaceId, id } = key.record
+  return confirmForm(frame, {
+    action: keyPath(workspaceId, id, step),
+    about: step === 'resume' ? suspendedSince(key, frame.nowMs) : lastUseWarning(key, frame.nowMs),
+    button: STEP_TEXTS[step].button,
+    keepPath: keyPath(workspaceId, id),
+  })
+}
+
+function suspendedSince({ record }: KeyView, nowMs: number): Piece {
+  const { suspendedAtMs } = record
+  return suspendedAtMs === null ? null : html`<p>It was suspended ${ago(suspendedAtMs, nowMs)}.</p>`
+}
+
+export interface StepDoneView {
+  readonly key: KeyView
+  /** Whether this request changed the key. */
+  readonly changed: boolean
+  readonly progress: ChangeProgress
+}
+
+export function stepDonePage(frame: Frame, step: KeyStep, view: StepDoneView): Html {
+  const { key, changed, progress } = view
+  const { record, state } = key
+  const title = state === 'expired' ? 'Key already expired' : STEP_TEXTS[step].done
+  const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
+    <h1>${title}</h1>
+    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}</p>
+    ${changed ? null : html`<p class="notice">${UNCHANGED[step]}</p>`}
+    ${progress.committedAtMs === null ? null : changeSteps(progress)}
+    <p class="actions"><a class="button primary" href="${keysPath(record.workspaceId)}">All keys</a> <a href="${keyPath(record.workspaceId, record.id)}">Show this key</a></p>`
+  return page(frame, { title, section: 'keys', main })
+}
+
+const UNCHANGED: Readonly<Record<KeyStep, string>> = {
+  revoke: 'Nothing changed: the key had already been revoked or had expired.',
+  finish: 'Nothing changed: the key had already been revoked or had expired.',
+  suspend: 'Nothing changed: the key was already suspended.',
+  resume: 'Nothing changed: the key was not suspended.',
+}

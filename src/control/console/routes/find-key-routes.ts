@@ -1,0 +1,53 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { digestOf } from '../../../domain/key/secret.ts'
+import { sees } from '../../access/principal.ts'
+import { principalOf } from '../../http/request-context.ts'
+import { type FormFields, NO_PROBLEMS, textField } from '../forms/form-fields.ts'
+import { FIND_KEY } from '../layout/paths.ts'
+import type { PageDependencies } from '../page-dependencies.ts'
+import { findKeyPage, foundKeyPage, noKeyFoundPage } from '../pages/find-key-page.ts'
+import { SHOWS } from './guards.ts'
+import { answerPage, creatorOf, fieldsOf, frameOf, viewOf } from './page-request.ts'
+
+const DIGEST = /^[0-9a-f]{64}$/
+const MISSING = new Map([['key', 'Paste the whole key']])
+
+/**
+ * A key that is sent in the form, without JavaScript, stays in memory: unlike those of other forms, its fields are never
+ * put into a URL, also if the session has expired.
+ */
+export function findKeyRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+  const { clock } = sources.registry
+  scope.get(FIND_KEY, SHOWS, async (request, reply) =>
+    answerPage(reply, findKeyPage(frameOf(request, reply, { workspaceId: null, clock }), NO_PROBLEMS)),
+  )
+  scope.post(FIND_KEY, SHOWS, (request, reply) => findKey(sources, request, reply))
+}
+
+async function findKey(
+  { registry }: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { repository, clock } = registry
+  const digest = readDigest(fieldsOf(request))
+  const outside = frameOf(request, reply, { workspaceId: null, clock })
+  if (digest === null) return answerPage(reply, findKeyPage(outside, MISSING), 422)
+  const found = await repository.findByDigest(digest)
+  if (found === null || !sees(principalOf(request), found.record.workspaceId)) {
+    return answerPage(reply, noKeyFoundPage(outside))
+  }
+  const { record } = found
+  request.keyId = record.id
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock })
+  const [key, origin] = await Promise.all([viewOf(record, registry), repository.findOrigin(record)])
+  return answerPage(reply, foundKeyPage(frame, key, creatorOf(origin)))
+}
+
+/** @returns null without a key */
+function readDigest(fields: FormFields): string | null {
+  const digest = textField(fields, 'digest')
+  if (DIGEST.test(digest)) return digest
+  const key = textField(fields, 'key').trim()
+  return key === '' ? null : digestOf(key)
+}

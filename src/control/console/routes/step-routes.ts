@@ -1,0 +1,70 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FinalState, KeyState } from '../../../domain/key/key-record.ts'
+import { callerOf } from '../../http/request-context.ts'
+import { readChangeProgress } from '../../registry/operations/change-progress.ts'
+import { revokeKey } from '../../registry/operations/revoke.ts'
+import { resumeKey, suspendKey } from '../../registry/operations/suspend.ts'
+import { keyPath, WORKSPACES } from '../layout/paths.ts'
+import type { PageDependencies } from '../page-dependencies.ts'
+import { problemPage } from '../pages/problem-page.ts'
+import { KEY_STEPS, type KeyStep, stepDonePage, stepPage } from '../pages/step-page.ts'
+import { ASKS, CHANGES } from './guards.ts'
+import { answerPage, frameOf, keyOf, notFound, viewOf } from './page-request.ts'
+
+const OPERATIONS = {
+  revoke: { operation: 'revoke', change: revokeKey, from: ['active', 'retiring', 'suspended'] },
+  finish: { operation: 'revoke', change: revokeKey, from: ['retiring'] },
+  suspend: { operation: 'suspend', change: suspendKey, from: ['active', 'retiring'] },
+  resume: { operation: 'resume', change: resumeKey, from: ['suspended'] },
+} as const satisfies Record<KeyStep, { readonly from: readonly KeyState[]; [part: string]: unknown }>
+
+export function stepRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+  for (const step of KEY_STEPS) {
+    const path = `${WORKSPACES}/:workspaceId/keys/:keyId/${step}`
+    scope.get(path, ASKS, (request, reply) => ask(sources, request, reply, step))
+    scope.post(path, CHANGES, (request, reply) => change(sources, request, reply, step))
+  }
+}
+
+/** Redirects if the key is in no state for this step. */
+async function ask(
+  { registry }: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  step: KeyStep,
+): Promise<FastifyReply> {
+  const { record } = await keyOf(request, registry)
+  const { workspaceId, id } = record
+  const key = await viewOf(record, registry)
+  const from: readonly KeyState[] = OPERATIONS[step].from
+  if (!from.includes(key.state)) return reply.redirect(keyPath(workspaceId, id), 303)
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  return answerPage(reply, stepPage(frame, key, step))
+}
+
+/** Idempotent: a second request shows the same page. */
+async function change(
+  { registry, count }: PageDependencies,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  step: KeyStep,
+): Promise<FastifyReply> {
+  const { record } = await keyOf(request, registry)
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const context = { caller: callerOf(request), idempotency: null }
+  const { operation, change } = OPERATIONS[step]
+  const result = await count(operation, () => change(registry, record.id, context))
+  if (result.kind === 'final') {
+    const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[result.state], requestId: null }
+    return answerPage(reply, problemPage(frame, problem), 409)
+  }
+  if (result.kind !== 'done') throw notFound()
+  const progress = await readChangeProgress(registry, result, true)
+  const key = await viewOf(result.record, registry)
+  return answerPage(reply, stepDonePage(frame, step, { key, changed: result.changed, progress }))
+}
+
+export const FINAL_TEXTS: Readonly<Record<FinalState, string>> = {
+  expired: 'It has expired, which is final. Issue a new key instead.',
+  revoked: 'It was revoked, which is final. Issue a new key instead.',
+}

@@ -1,0 +1,51 @@
+import type { Kysely } from 'kysely'
+import { encodeTime } from 'ulid'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { AuditEntry } from '../operations/audit.ts'
+import { entryOfRow } from './audit-rows.ts'
+import type { Tables } from './tables.ts'
+
+const ULID_TIME_LENGTH = 10
+const HOUR_MS = 3_600_000
+
+/** The entry of issuing the key, or of the rotation that did; null if there is none. */
+export async function findOrigin(
+  database: Kysely<Tables>,
+  { id, workspaceId, rotatedFrom, createdAtMs }: KeyRecord,
+): Promise<AuditEntry | null> {
+  const ids = rotatedFrom === null ? [id] : [id, rotatedFrom]
+  const row = await selectEntries(database, workspaceId, createdAtMs)
+    .where('key_id', 'in', ids)
+    // Also where there is no such entry, not the whole audit log is read.
+    .where('id', '<', firstIdAt(createdAtMs + HOUR_MS))
+    .orderBy('id')
+    .executeTakeFirst()
+  return row === undefined ? null : entryOfRow(row)
+}
+
+/** Entries about a key since a time, newest first. */
+export async function listHistory(
+  database: Kysely<Tables>,
+  { id, workspaceId }: Pick<KeyRecord, 'id' | 'workspaceId'>,
+  { sinceMs, limit }: { readonly sinceMs: number; readonly limit: number },
+): Promise<AuditEntry[]> {
+  const rows = await selectEntries(database, workspaceId, sinceMs)
+    .where('key_id', '=', id)
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
+  return rows.map(entryOfRow)
+}
+
+/** By id, which grows with time, so that the index of the workspace finds them. */
+function selectEntries(database: Kysely<Tables>, workspaceId: string, sinceMs: number) {
+  return database
+    .selectFrom('audit')
+    .selectAll()
+    .where('workspace_id', '=', workspaceId)
+    .where('id', '>=', firstIdAt(sinceMs))
+}
+
+function firstIdAt(ms: number): string {
+  return `audit_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
+}

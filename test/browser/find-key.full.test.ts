@@ -1,0 +1,52 @@
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { digestOf } from '../../src/domain/key/secret.ts'
+import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { CHROMIUM, has } from '../support/tools.ts'
+
+describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () => {
+  let browser: Browser
+  let site: ConsoleSite
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    site = await startConsoleSite()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await site?.stop()
+  })
+
+  test.each([
+    ['only its digest leaves the browser', true],
+    ['without JavaScript the key is posted', false],
+  ])(
+    'is found and revoked with a keyboard, and is in no URL and no field afterwards: %s',
+    async (_, javaScriptEnabled) => {
+      const { secret } = await site.issue({ name: `found ${javaScriptEnabled}` })
+      const ada = await visitor(browser, { javaScriptEnabled })
+      const { page } = ada
+      await signIn(ada, site)
+      const sent: string[] = []
+      const urls: string[] = []
+      page.on('request', request => {
+        urls.push(request.url())
+        if (request.method() === 'POST') sent.push(request.postData() ?? '')
+      })
+      await page.getByRole('link', { name: 'Find a key' }).click()
+      await page.getByLabel('Key', { exact: true }).fill(` ${secret} `)
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { name: `found ${javaScriptEnabled}` }).waitFor()
+      expect(sent.join().includes(secret)).toBe(!javaScriptEnabled)
+      if (javaScriptEnabled) expect(sent.join()).toContain(digestOf(secret))
+      await page.getByRole('link', { name: 'Revoke' }).click()
+      await page.getByRole('button', { name: 'Revoke now' }).click()
+      await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
+      await page.goto(`${site.origin}/find-key`)
+      expect(await page.getByLabel('Key', { exact: true }).inputValue()).toBe('')
+      expect(urls.join()).not.toContain(secret)
+      expect(ada.complaints).toEqual([])
+      await ada.close()
+    },
+  )
+})

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest'
+import { errorTable, scopeMissingResponse } from '../../../src/control/console/pages/error-responses.ts'
+import { denyScope } from '../../../src/domain/authorize.ts'
+import { DENIAL_REASONS, denied } from '../../../src/domain/denial.ts'
+import { errorResponseOf } from '../../../src/gateway/denial-response.ts'
+import { startSignIn } from '../../support/signed-in.ts'
+
+const plain = (text: string) =>
+  text.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&#39;', "'")
+
+test('the reference lists every error that a gateway answers, with its text', () => {
+  const table = plain(String(errorTable()))
+  for (const reason of DENIAL_REASONS) {
+    const { status, body } = errorResponseOf(denied(reason))
+    // The gateway itself has made this text.
+    const { code, error } = JSON.parse(String(body)) as { code: string; error: string }
+    expect(table).toContain(`${status}</th><td><code>${code}</code></td><td>${error}<`)
+  }
+})
+
+test('the answer to a key without the scope is that of the gateway, with the name of the scope', () => {
+  const { status, headers, body } = errorResponseOf(denyScope('files:read'))
+  const shown = scopeMissingResponse('files:read')
+  expect(shown).toContain(`HTTP/1.1 ${status} `)
+  expect(shown).toContain(`WWW-Authenticate: ${headers['www-authenticate']}\n`)
+  expect(shown.endsWith(`\n\n${body}`)).toBe(true)
+})
+
+test.each([
+  ['https://console.test', true],
+  ['https://console.test/base', true],
+  ['https://api.example.com', false],
+  [undefined, false],
+])('requests can be tried only where API and console have one origin: %s', async (gatewayUrl, canTry) => {
+  const world = await startSignIn({ signIn: gatewayUrl === undefined ? {} : { gatewayUrl } })
+  const ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
+  const { text } = await ada.browser.visit('/workspaces/ws_1/api')
+  expect(text.includes('data-tries')).toBe(canTry)
+  if (canTry) expect(text.replaceAll('&#x2F;', '/')).toContain(`data-tries="${gatewayUrl}/api/v1/auth"`)
+})

@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest'
+import { digestOf } from '../../../src/domain/key/secret.ts'
+import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
+
+const UNKNOWN = `wsk_${'A'.repeat(54)}`
+
+async function start() {
+  const world = await startSignIn()
+  const ada = await world.signedIn({ sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] })
+  const issue = async (workspaceId: string) => {
+    const asked = { name: `of <i>${workspaceId}`, scopes: ['files:read'] }
+    return (await world.ask('POST', `/admin/v1/workspaces/${workspaceId}/keys`, asked)).body
+  }
+  return { ...world, ada, issue }
+}
+const find = ({ browser, csrf }: SignedIn, fields: Record<string, string>) =>
+  browser.post('/find-key', { _csrf: csrf, key: '', digest: '', ...fields })
+/** Without what differs from request to request. */
+const plain = (text: string) => text.replace(/name="_csrf" value="[^"]*"|data-now="\d+"/g, '')
+
+test('a digest, and without JavaScript the key itself, lead to the key and to its revocation', async () => {
+  const { ada, issue, log } = await start()
+  const { key, secret } = await issue('ws_1')
+  for (const fields of [{ digest: digestOf(secret ?? '') }, { key: ` ${secret}\n` }]) {
+    const { status, text } = await find(ada, fields)
+    expect(status).toBe(200)
+    expect(text).toContain('of &lt;i&gt;ws_1')
+    for (const path of [key.id, `${key.id}/revoke`]) {
+      expect(text).toContain(`/workspaces/ws_1/keys/${path}"`.replaceAll('/', '&#x2F;'))
+    }
+    expect(text).not.toContain(secret)
+  }
+  expect(JSON.stringify(log)).not.toContain(secret)
+})
+
+test('a key of a workspace that the person cannot access is answered like an unknown one', async () => {
+  const { ada, issue, log } = await start()
+  const { key, secret } = await issue('ws_2')
+  const hidden = await find(ada, { digest: digestOf(secret ?? '') })
+  const unknown = await find(ada, { digest: digestOf(UNKNOWN) })
+  expect(hidden.status).toBe(unknown.status)
+  expect(plain(hidden.text)).toBe(plain(unknown.text))
+  expect(hidden.text).toContain('No such key')
+  const pages = log.filter(line => line['operation'] === 'page')
+  expect(JSON.stringify(pages)).not.toContain(key.id)
+})
+
+test('a pasted key gets into no URL, also if the session has expired or belongs to another tab', async () => {
+  const { ada } = await start()
+  const stale = await find({ ...ada, csrf: 'of another session' }, { key: UNKNOWN })
+  expect([stale.status, stale.headers['location']]).toEqual([303, '/find-key'])
+  ada.browser.cookies.clear()
+  const expired = await find(ada, { key: UNKNOWN })
+  expect(expired.status).toBe(303)
+  expect(expired.headers['location']).not.toContain('wsk_')
+})
+
+test('an empty form is shown again with what is missing', async () => {
+  const { ada } = await start()
+  const { status, text } = await find(ada, {})
+  expect([status, text.includes('Paste the whole key')]).toEqual([422, true])
+})

@@ -1,0 +1,94 @@
+import { beforeEach, expect, test } from 'vitest'
+import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
+
+const KEYS = '/workspaces/ws_1/keys'
+const DAYS = { soon: 3, later: 60 }
+
+let world: Awaited<ReturnType<typeof startSignIn>>
+let ada: SignedIn
+beforeEach(async () => {
+  const oidc = { administratorClaim: 'roles', administratorValue: 'postern-admin' }
+  world = await startSignIn({ signIn: { oidc } })
+  ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1', 'ws_2'] })
+})
+const issue = async (name: string, { workspaceId = 'ws_1', ...more }: Record<string, unknown> = {}) => {
+  const asked = { name, scopes: ['files:read'], ...more }
+  return (await world.ask('POST', `/admin/v1/workspaces/${workspaceId}/keys`, asked)).body.key.id
+}
+const textOf = async (path: string, person = ada) => (await person.browser.visit(path)).text
+/** Names in the order of the table. */
+const namesOn = (text: string) =>
+  [...text.matchAll(/class="key-name"[^>]*><bdi>([^<]*)/g)].map(([, name]) => name)
+const namesAt = async (path: string) => namesOn(await textOf(path))
+const asAdministrator = () =>
+  world.signedIn({ sub: 'grace', name: 'Grace', workspaces: [], roles: ['postern-admin'] })
+
+test('keys are searched by name, description, hint and id, with any characters', async () => {
+  const id = await issue('build server')
+  await issue('100% <b>', { description: 'Owned by Müller' })
+  expect(await namesAt(`${KEYS}?q=BUILD`)).toEqual(['build server'])
+  expect(await namesAt(`${KEYS}?q=m%C3%BCller`)).toEqual(['100% &lt;b&gt;'])
+  expect(await namesAt(`${KEYS}?q=${id.slice(8)}`)).toEqual(['build server'])
+  expect(await namesAt(`${KEYS}?q=%25`)).toEqual(['100% &lt;b&gt;'])
+  const none = await textOf(`${KEYS}?q=${encodeURIComponent('"><i>none\u0000')}`)
+  expect(none).toContain('No key matches')
+  expect(none).toContain('value="&quot;&gt;&lt;i&gt;none"')
+})
+
+test('keys are filtered by state and scope, sorted, and counted over all pages', async () => {
+  await issue('later', { expiresInDays: DAYS.later })
+  await issue('soon', { expiresInDays: DAYS.soon })
+  const gone = await issue('gone', { scopes: ['workspace:read'] })
+  await world.ask('POST', `/admin/v1/keys/${gone}/revoke`)
+  expect(await namesAt(`${KEYS}?sort=expiresAt&state=active`)).toEqual(['soon', 'later'])
+  expect(await namesAt(`${KEYS}?sort=name`)).toEqual(['gone', 'later', 'soon'])
+  expect(await namesAt(`${KEYS}?scope=workspace%3Aread`)).toEqual(['gone'])
+  expect(await namesAt(`${KEYS}?sort=nonsense&state=nonsense&scope=nonsense&cursor=nonsense`)).toHaveLength(3)
+  const text = (await textOf(`${KEYS}?state=active`)).replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ')
+  expect(text).toContain('All 3 Active 2 Expiring soon 1 Retiring 0 Suspended 0 Expired 0 Revoked 1')
+  expect(text).toContain('2 keys match')
+})
+
+test('the number of expiring keys is that of all pages, and leads to a list in the order of expiry', async () => {
+  for (let count = 0; count < 52; count++)
+    await issue(`expiring ${count}`, { expiresInDays: 1 + (count % 13) })
+  await issue('later')
+  const text = await textOf(KEYS)
+  expect(text).toContain('52 keys expire within 14 days')
+  expect(text).toContain('href="&#x2F;workspaces&#x2F;ws_1&#x2F;keys?state&#x3D;expiring"')
+  const listed = await textOf(`${KEYS}?state=expiring`)
+  expect(
+    namesOn(listed)
+      .slice(0, 4)
+      .map(name => Number(name?.split(' ')[1]) % 13),
+  ).toEqual([0, 0, 0, 0])
+  expect(listed).toContain('Next page')
+  expect(listed).not.toContain('later')
+})
+
+test('a key that is pasted into the search is not kept in the URL', async () => {
+  const { way } = await ada.browser.visit(`${KEYS}?q=wsk_${'A'.repeat(54)}`)
+  expect(way.at(-1)).toMatch(/\/find-key$/)
+})
+
+test('people see their workspaces with the number of keys in each state', async () => {
+  await issue('k', { expiresInDays: DAYS.soon })
+  await issue('of another', { workspaceId: 'ws_3' })
+  const text = (await textOf('/workspaces')).replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ')
+  expect(text).toMatch(/ws_1 Active 1 Expiring soon 1 Retiring 0/)
+  expect(text).toMatch(/ws_2 Active 0/)
+  expect(text).not.toContain('ws_3')
+  expect((await ada.browser.visit('/keys')).status).toBe(404)
+})
+
+test('an administrator searches all workspaces and the keys of all', async () => {
+  await issue('build server')
+  await issue('build server, EU', { workspaceId: 'ws_3' })
+  const grace = await asAdministrator()
+  const found = await textOf('/workspaces?q=S_3', grace)
+  expect(found).toContain('keys">ws_3<'.replace('keys', 'ws_3&#x2F;keys'))
+  expect(found).not.toContain('>ws_1<')
+  const text = await textOf('/keys?q=build&sort=name', grace)
+  expect(namesOn(text)).toEqual(['build server', 'build server, EU'])
+  expect(text).toContain('>ws_3</a>')
+})
