@@ -35,7 +35,9 @@ const COMMANDS = [
   'gateway',
   'console',
   'keys',
-  ...['issue', 'list', 'rotate', 'revoke', 'sync'].map(name => `keys ${name}`),
+  ...['issue', 'list', 'show', 'edit', 'rotate', 'suspend', 'resume', 'revoke', 'revoke-all', 'sync'].map(
+    name => `keys ${name}`,
+  ),
   'context',
   ...['add', 'use', 'list', 'remove'].map(name => `context ${name}`),
   'audit',

@@ -52,7 +52,7 @@ describe('bash completes', () => {
       'completion',
     ])
     expect(completeInBash('con')).toEqual(['console', 'context', 'config'])
-    expect(completeInBash('keys', 're')).toEqual(['revoke'])
+    expect(completeInBash('keys', 're')).toEqual(['resume', 'revoke', 'revoke-all'])
   })
 
   test('options, those that help hides included', () => {

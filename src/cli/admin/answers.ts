@@ -17,6 +17,14 @@ const key = Type.Object({
   revokedAt: nullable(instant),
   state: Type.String(),
   lastUsedAt: nullable(instant),
+  /** An older console leaves these out. */
+  description: Type.Optional(nullable(Type.String())),
+  allowedCidrs: Type.Optional(Type.Array(Type.String())),
+  suspendedAt: Type.Optional(nullable(instant)),
+  createdBy: Type.Optional(Type.String()),
+  rotatedFrom: Type.Optional(nullable(Type.String())),
+  replacedBy: Type.Optional(nullable(Type.String())),
+  version: Type.Optional(Type.Integer({ minimum: 1 })),
 })
 export type ShownKey = Static<typeof key>
 
@@ -33,6 +41,13 @@ export type ShownGateways = Static<typeof gateways>
 /** Which gateways have confirmed that a key ended. An older console leaves these fields out. */
 const progress = { announced: Type.Optional(Type.Boolean()), gateways: Type.Optional(nullable(gateways)) }
 export const revokedAnswer = Type.Object({ key, ...progress })
+/** Of a suspension, resumption or edit. */
+export const changedAnswer = Type.Object({
+  key,
+  committedAt: Type.Optional(nullable(instant)),
+  ...progress,
+})
+export const revokedAllAnswer = Type.Object({ revoked: Type.Integer({ minimum: 0 }), ...progress })
 export const rotatedAnswer = Type.Object({
   key,
   secret: nullable(Type.String()),
