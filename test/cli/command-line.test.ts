@@ -38,6 +38,9 @@ const COMMANDS = [
   ...['issue', 'list', 'show', 'edit', 'rotate', 'suspend', 'resume', 'revoke', 'revoke-all', 'sync'].map(
     name => `keys ${name}`,
   ),
+  'tokens',
+  ...['issue', 'list', 'revoke'].map(name => `tokens ${name}`),
+  'whoami',
   'context',
   ...['add', 'use', 'list', 'remove'].map(name => `context ${name}`),
   'audit',

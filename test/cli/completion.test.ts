@@ -45,6 +45,8 @@ describe('bash completes', () => {
       'gateway',
       'console',
       'keys',
+      'tokens',
+      'whoami',
       'audit',
       'context',
       'config',

@@ -3,8 +3,8 @@ import { Value } from 'typebox/value'
 import type { AdminAnswer, AdminClient } from './client.ts'
 
 /** The parts of the admin API's responses that the commands show. Fields that a newer console adds are ignored. */
-const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
-const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
+export const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
+export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
 
 const key = Type.Object({
   id: Type.String(),

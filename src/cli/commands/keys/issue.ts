@@ -7,7 +7,7 @@ import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { allowCidrOption, checkWorkspace, expiresInOption, scopeOption } from '../../options/key-options.ts'
 import { issuedText } from '../../output/key-text.ts'
-import { showSecret } from '../../output/show-secret.ts'
+import { lostKeyRemedy, showSecret } from '../../output/show-secret.ts'
 import { minuteOf } from '../../output/text.ts'
 
 const DAY_SECONDS = 86_400
@@ -53,7 +53,8 @@ async function issueKey(session: AdminSession, options: IssueOptions): Promise<v
       throw explainNoAnswer(error, workspace)
     })
   const { key, secret } = readAnswer(session.client, issuedAnswer, answer)
-  showSecret(session, answer.text, key, secret, [issuedText(key, nowMs)])
+  const lines = [issuedText(key, nowMs)]
+  showSecret(session, answer.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
 }
 
 /** @returns the error, with advice if the key may have been issued all the same */
