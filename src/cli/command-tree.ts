@@ -41,7 +41,7 @@ const COMMANDS: readonly TopCommand[] = [
   },
   {
     name: 'audit',
-    description: 'check the audit log',
+    description: 'list, follow and check the audit log',
     load: () => import('./commands/audit/audit.ts'),
   },
   {

@@ -44,6 +44,7 @@ const COMMANDS = [
   'context',
   ...['add', 'use', 'list', 'remove'].map(name => `context ${name}`),
   'audit',
+  'audit list',
   'audit verify',
   'config',
   'config check',
