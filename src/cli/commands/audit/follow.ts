@@ -6,7 +6,7 @@ import { CliError } from '../../cli-error.ts'
 import { NOTHING_PRINTED, newEntries } from './new-entries.ts'
 
 const POLL_MS = 1000
-/** A console that restarts is back by then. */
+/** A console that restarts answers again within this time. */
 const AWAY_MS = 60_000
 
 /**
@@ -31,8 +31,8 @@ export async function followEntries(
       printed = next.printed
       answeredMs = systemClock.monotonicMs()
     } catch (error) {
-      const isAway = error instanceof CliError && error.exitCode === EXIT.unavailable
-      if (!isAway || systemClock.monotonicMs() - answeredMs > AWAY_MS) throw error
+      const isUnavailable = error instanceof CliError && error.exitCode === EXIT.unavailable
+      if (!isUnavailable || systemClock.monotonicMs() - answeredMs > AWAY_MS) throw error
     }
   }
 }
