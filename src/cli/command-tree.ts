@@ -26,12 +26,22 @@ const COMMANDS: readonly TopCommand[] = [
   },
   {
     name: 'keys',
-    description: 'issue, list, rotate and revoke keys, through the console',
+    description: 'issue, list, edit, rotate, suspend and revoke keys, through the console',
     load: () => import('./commands/keys/keys.ts'),
   },
   {
+    name: 'tokens',
+    description: 'issue, list and revoke admin tokens of programs',
+    load: () => import('./commands/tokens/tokens.ts'),
+  },
+  {
+    name: 'whoami',
+    description: 'show who the admin token is, and what it may do',
+    load: () => import('./commands/whoami.ts'),
+  },
+  {
     name: 'audit',
-    description: 'check the audit log',
+    description: 'list, follow and check the audit log',
     load: () => import('./commands/audit/audit.ts'),
   },
   {

@@ -45,13 +45,16 @@ describe('bash completes', () => {
       'gateway',
       'console',
       'keys',
+      'tokens',
+      'whoami',
+      'audit',
       'context',
       'config',
       'openapi',
       'completion',
     ])
     expect(completeInBash('con')).toEqual(['console', 'context', 'config'])
-    expect(completeInBash('keys', 're')).toEqual(['revoke'])
+    expect(completeInBash('keys', 're')).toEqual(['resume', 'revoke', 'revoke-all'])
   })
 
   test('options, those that help hides included', () => {

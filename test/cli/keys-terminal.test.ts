@@ -77,6 +77,24 @@ describe.skipIf(!has(SCRIPT))('before a key is revoked at a terminal', () => {
   })
 })
 
+describe.skipIf(!has(SCRIPT))('before all keys of a workspace are revoked at a terminal', () => {
+  test.each([
+    ['y\r', 0, ['GET', 'POST']],
+    ['n\r', 1, ['GET']],
+  ])('the question names their number: %j', async (keys, code, requests) => {
+    admin.answers(
+      says(200, { keys: [keyJson(), keyJson({ state: 'suspended' }), revoked] }),
+      says(200, { revoked: 2, announced: true, gateways: null }),
+    )
+    const terminal = new Terminal(['keys', 'revoke-all', '--workspace', 'ws_1'], admin.env)
+    await terminal.shows('Revoke all 2? [y/N]')
+    expect(terminal.shown).toContain('2 keys of workspace ws_1 would be revoked')
+    terminal.type(keys)
+    expect(await terminal.exited).toBe(code)
+    expect(asked()).toEqual(requests)
+  })
+})
+
 describe.skipIf(!has(SCRIPT))('the table at a terminal', () => {
   async function shown(env: Record<string, string> = {}, columns = 200): Promise<string> {
     admin.answers(says(200, { keys: [keyJson()] }))

@@ -3,8 +3,8 @@ import { Value } from 'typebox/value'
 import type { AdminAnswer, AdminClient } from './client.ts'
 
 /** The parts of the admin API's responses that the commands show. Fields that a newer console adds are ignored. */
-const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
-const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
+export const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
+export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
 
 const key = Type.Object({
   id: Type.String(),
@@ -17,6 +17,14 @@ const key = Type.Object({
   revokedAt: nullable(instant),
   state: Type.String(),
   lastUsedAt: nullable(instant),
+  /** An older console leaves these out. */
+  description: Type.Optional(nullable(Type.String())),
+  allowedCidrs: Type.Optional(Type.Array(Type.String())),
+  suspendedAt: Type.Optional(nullable(instant)),
+  createdBy: Type.Optional(Type.String()),
+  rotatedFrom: Type.Optional(nullable(Type.String())),
+  replacedBy: Type.Optional(nullable(Type.String())),
+  version: Type.Optional(Type.Integer({ minimum: 1 })),
 })
 export type ShownKey = Static<typeof key>
 
@@ -33,6 +41,13 @@ export type ShownGateways = Static<typeof gateways>
 /** Which gateways have confirmed that a key ended. An older console leaves these fields out. */
 const progress = { announced: Type.Optional(Type.Boolean()), gateways: Type.Optional(nullable(gateways)) }
 export const revokedAnswer = Type.Object({ key, ...progress })
+/** Of a suspension, resumption or edit. */
+export const changedAnswer = Type.Object({
+  key,
+  committedAt: Type.Optional(nullable(instant)),
+  ...progress,
+})
+export const revokedAllAnswer = Type.Object({ revoked: Type.Integer({ minimum: 0 }), ...progress })
 export const rotatedAnswer = Type.Object({
   key,
   secret: nullable(Type.String()),

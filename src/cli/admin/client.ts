@@ -36,13 +36,26 @@ export class NoAnswerError extends CliError {
   }
 }
 
+/** The console understood the request and rejected it. */
+export class RefusedError extends CliError {
+  /** Of the admin API. */
+  readonly code: string
+
+  constructor(message: string, code: string) {
+    super(message, EXIT.refused)
+    this.code = code
+  }
+}
+
 export interface AdminCall {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'PATCH'
   /** Below `/admin/v1`. */
   readonly path: string
   readonly body?: Readonly<Record<string, unknown>>
   /** Sends an idempotency key, so that a retry does not repeat the call. */
   readonly once?: boolean
+  /** The version that a PATCH changes, sent as If-Match. */
+  readonly version?: number
   readonly deadlineMs?: number
 }
 
@@ -58,7 +71,8 @@ export class AdminClient {
 
   /**
    * Retries once if the connection is reset; one deadline covers both attempts. The retry is safe: reads, revocations and syncs
-   * may be repeated, and the idempotency key covers issuing and rotating.
+   * may be repeated, and the idempotency key covers issuing and rotating. A PATCH is not repeated: had the first one arrived,
+   * its own change would look like one by someone else.
    */
   async ask(call: AdminCall): Promise<AdminAnswer> {
     const { deadlineMs = DEADLINE_MS } = call
@@ -66,7 +80,7 @@ export class AdminClient {
     const request = this.#requestOf(call, signal)
     try {
       return await this.#send(call, request).catch(error => {
-        if (!RESET_CODES.has(codeOf(error))) throw error
+        if (call.method === 'PATCH' || !RESET_CODES.has(codeOf(error))) throw error
         return this.#send(call, request)
       })
     } catch (error) {
@@ -81,12 +95,13 @@ export class AdminClient {
     return new CliError(message, EXIT.unavailable)
   }
 
-  #requestOf({ method, body, once }: AdminCall, signal: AbortSignal): RequestInit {
+  #requestOf({ method, body, once, version }: AdminCall, signal: AbortSignal): RequestInit {
     const headers: Record<string, string> = {
       accept: 'application/json',
       authorization: `Bearer ${this.#token}`,
     }
     if (once === true) headers['idempotency-key'] = randomUUID()
+    if (version !== undefined) headers['if-match'] = `"${version}"`
     if (body !== undefined) headers['content-type'] = 'application/json'
     // A redirect could send the token to another server.
     const request = { method, headers, signal, redirect: 'manual' as const }
@@ -121,7 +136,7 @@ export class AdminClient {
           `The console at ${this.url} could not do it: ${words}. Try again later`,
           EXIT.unavailable,
         )
-      : new CliError(`The console at ${this.url} refused: ${words}`, EXIT.refused)
+      : new RefusedError(`The console at ${this.url} refused: ${words}`, said.code)
   }
 
   #explain(error: unknown, passedMs: number | null): NoAnswerError {

@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { MAX_LIFETIME_DAYS } from '../../domain/key/issue-key.ts'
+import { normalizeCidrs } from '../../domain/cidr.ts'
+import { MAX_LIFETIME_DAYS, parseInstant } from '../../domain/key/issue-key.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { MAX_OVERLAP_SECONDS } from '../../domain/key/rotate-key.ts'
 import { EXIT } from '../../run/host.ts'
@@ -9,9 +10,11 @@ import { durationWithin } from './duration.ts'
 const DAY_SECONDS = 86_400
 const SHORTEST_SECONDS = 60
 
-export function expiresInOption(): Option {
+export function expiresInOption(
+  description = 'lifetime of the key, such as 90d or 12h (default: 90d)',
+): Option {
   const flag = '--expires-in'
-  const option = new Option(`${flag} <duration>`, 'lifetime of the key, such as 90d or 12h (default: 90d)')
+  const option = new Option(`${flag} <duration>`, description)
   return option.argParser(durationWithin(flag, SHORTEST_SECONDS, MAX_LIFETIME_DAYS * DAY_SECONDS))
 }
 
@@ -19,6 +22,32 @@ export function overlapOption(): Option {
   const flag = '--overlap'
   const description = 'how long the old key keeps working (default: 24h); 0 revokes it at once'
   return new Option(`${flag} <duration>`, description).argParser(durationWithin(flag, 0, MAX_OVERLAP_SECONDS))
+}
+
+/** `--expires-at`, for what takes `--expires-in` too. */
+export function expiresAtOption(): Option {
+  const option = new Option('--expires-at <time>', 'instant at which it ends, such as 2027-02-18T09:00:00Z')
+  return option.conflicts('expiresIn').argParser(instantText)
+}
+
+/** An instant, as the admin API takes it. */
+export function instantText(text: string): string {
+  if (parseInstant(text) !== null) return text
+  throw new InvalidArgumentError('It must be an instant such as 2027-02-18T09:00:00Z.')
+}
+
+/** `--allow-cidr a,b --allow-cidr c` */
+export function allowCidrOption(): Option {
+  const description = 'addresses or CIDRs that may use the key, separated by commas; may be repeated'
+  return new Option('--allow-cidr <cidrs>', description).argParser(
+    (text: string, before: readonly string[] = []) => [...before, ...splitCidrs(text)],
+  )
+}
+
+function splitCidrs(text: string): string[] {
+  const cidrs = text.split(',').map(cidr => cidr.trim())
+  if (normalizeCidrs(cidrs) !== null) return cidrs
+  throw new InvalidArgumentError('It must be IP addresses or CIDRs, such as 192.0.2.0/24.')
 }
 
 /** `--scope a,b --scope c` */

@@ -6,7 +6,7 @@ import type { Colour, Paint } from './paint.ts'
 export interface Column<Item> extends Room {
   readonly title: string
   readonly text: (item: Item, nowMs: number) => string
-  readonly colour?: (item: Item) => Colour
+  readonly colour?: (item: Item, nowMs: number) => Colour
   /** Shown with `-o wide` alone. */
   readonly wideOnly?: true
 }
@@ -66,7 +66,7 @@ export function renderTable<Item>(
     table.push(
       shown.map(({ cells, colour }) => {
         const cell = cells[row] ?? ''
-        return colour === undefined ? cell : paint(colour(item), cell)
+        return colour === undefined ? cell : paint(colour(item, nowMs), cell)
       }),
     )
   }

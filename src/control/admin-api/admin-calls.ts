@@ -8,6 +8,7 @@ import { deliveryCalls } from './delivery-calls.ts'
 import { keyCalls } from './key-calls.ts'
 import { type SyncParts, syncCalls } from './sync-calls.ts'
 import { tokenCalls } from './token-calls.ts'
+import { whoamiCalls } from './whoami-calls.ts'
 
 /** Calls that answer 201. */
 const CREATING: ReadonlySet<Operation> = new Set(['issue', 'rotate', 'token_issue'])
@@ -24,6 +25,7 @@ export function adminCalls(
     ...syncCalls(parts),
     ...deliveryCalls(parts.deliveries),
     ...tokenCalls(parts.tokens),
+    ...whoamiCalls(),
   ]
   for (const { operation } of calls) {
     const success = CREATING.has(operation) ? '201' : '200'

@@ -31,6 +31,7 @@ export type Operation =
   | 'tokens'
   | 'token_issue'
   | 'token_revoke'
+  | 'whoami'
   | 'deliveries'
   | 'sync'
   | 'lookup'
@@ -65,7 +66,8 @@ export interface Call {
 
 /** A call of the admin API. Without its permission it does not compile. */
 export interface AdminCall extends Call {
-  readonly permission: Permission
+  /** Null if every authenticated caller may make the call. */
+  readonly permission: Permission | null
   /**
    * Where the caller needs the permission. `own`: in some workspace; the handler must check which. `all`: in every
    * workspace, also in those that do not exist yet.
@@ -123,6 +125,7 @@ function isAdminCall(call: Call): call is AdminCall {
 function requirePermission({ permission, workspaces }: AdminCall): onRequestHookHandler {
   return async request => {
     const principal = principalOf(request)
+    if (permission === null) return
     if (!holds(principal, permission)) {
       throw new ApiError('forbidden', `This call requires the permission ${permission}`)
     }

@@ -5,9 +5,9 @@ import { NoAnswerError } from '../../admin/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
-import { checkWorkspace, expiresInOption, scopeOption } from '../../options/key-options.ts'
+import { allowCidrOption, checkWorkspace, expiresInOption, scopeOption } from '../../options/key-options.ts'
 import { issuedText } from '../../output/key-text.ts'
-import { showSecret } from '../../output/show-secret.ts'
+import { lostKeyRemedy, showSecret } from '../../output/show-secret.ts'
 import { minuteOf } from '../../output/text.ts'
 
 const DAY_SECONDS = 86_400
@@ -16,6 +16,8 @@ interface IssueOptions {
   readonly workspace: string
   readonly scope: readonly string[]
   readonly name?: string
+  readonly description?: string
+  readonly allowCidr?: readonly string[]
   /** Seconds. */
   readonly expiresIn?: number
 }
@@ -28,6 +30,8 @@ export function addIssue(keys: Command, cli: Cli): void {
     .requiredOption('--workspace <id>', 'workspace of the key')
     .addOption(scopeOption().makeOptionMandatory())
     .option('--name <name>', 'name of the key (default: "cli" and the time)')
+    .option('--description <text>', 'what the key is for, in one line')
+    .addOption(allowCidrOption())
     .addOption(expiresInOption())
   addAccessOptions(addJsonOption(issue)).action(async (options: IssueOptions, self: Command) => {
     const workspace = checkWorkspace(options.workspace)
@@ -37,17 +41,20 @@ export function addIssue(keys: Command, cli: Cli): void {
 
 async function issueKey(session: AdminSession, options: IssueOptions): Promise<void> {
   const nowMs = systemClock.wallMs()
-  const { workspace, scope, name = `cli ${minuteOf(new Date(nowMs).toISOString())}`, expiresIn } = options
+  const { workspace, scope, name = `cli ${minuteOf(new Date(nowMs).toISOString())}` } = options
+  const { description, allowCidr: allowedCidrs, expiresIn } = options
   const lifetime = expiresIn === undefined ? {} : { expiresInDays: expiresIn / DAY_SECONDS }
   const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
-  const body = { name, scopes: scope, ...lifetime }
+  // JSON leaves out what is undefined.
+  const body = { name, scopes: scope, description, allowedCidrs, ...lifetime }
   const answer = await session.client
     .ask({ method: 'POST', path, body, once: true })
     .catch((error: unknown) => {
       throw explainNoAnswer(error, workspace)
     })
   const { key, secret } = readAnswer(session.client, issuedAnswer, answer)
-  showSecret(session, answer.text, key, secret, [issuedText(key, nowMs)])
+  const lines = [issuedText(key, nowMs)]
+  showSecret(session, answer.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
 }
 
 /** @returns the error, with advice if the key may have been issued all the same */

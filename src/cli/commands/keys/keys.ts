@@ -1,11 +1,28 @@
 import type { Define } from '../../cli.ts'
+import { addEdit } from './edit.ts'
 import { addIssue } from './issue.ts'
 import { addList } from './list.ts'
 import { addRevoke } from './revoke.ts'
+import { addRevokeAll } from './revoke-all.ts'
 import { addRotate } from './rotate.ts'
+import { addShow } from './show.ts'
+import { addResume, addSuspend } from './suspend.ts'
 import { addSync } from './sync.ts'
+
+const COMMANDS = [
+  addIssue,
+  addList,
+  addShow,
+  addEdit,
+  addRotate,
+  addSuspend,
+  addResume,
+  addRevoke,
+  addRevokeAll,
+  addSync,
+]
 
 /** `postern keys …`: manages keys through the admin API. */
 export const define: Define = (keys, cli) => {
-  for (const add of [addIssue, addList, addRotate, addRevoke, addSync]) add(keys, cli)
+  for (const add of COMMANDS) add(keys, cli)
 }

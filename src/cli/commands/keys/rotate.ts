@@ -6,7 +6,7 @@ import type { Cli } from '../../cli.ts'
 import { checkKeyId, expiresInOption, overlapOption } from '../../options/key-options.ts'
 import { expiryInFull, issuedText, nameOf } from '../../output/key-text.ts'
 import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
-import { showSecret } from '../../output/show-secret.ts'
+import { lostKeyRemedy, showSecret } from '../../output/show-secret.ts'
 import { explainNoAnswer } from './issue.ts'
 
 const DAY_SECONDS = 86_400
@@ -52,11 +52,12 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   if (session.json && isRevoked && progress.announced === false) {
     session.host.complain(`${NOT_ANNOUNCED}\n`)
   }
-  showSecret(session, answer.text, key, secret, [
+  const lines = [
     issuedText(key, nowMs),
     `It replaces ${nameOf(replaced)}, which ${endOf(replaced, nowMs)}.`,
     ...(isRevoked ? progressLines(replaced.revokedAt, progress) : []),
-  ])
+  ]
+  showSecret(session, answer.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
 }
 
 function endOf(replaced: ShownKey, nowMs: number): string {

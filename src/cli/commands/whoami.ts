@@ -1,0 +1,38 @@
+import type { Command } from 'commander'
+import { systemClock } from '../../domain/clock.ts'
+import { relativeTime } from '../../domain/relative-time.ts'
+import { readAnswer } from '../admin/answers.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../admin/session.ts'
+import { whoamiAnswer } from '../admin/token-answers.ts'
+import type { Define } from '../cli.ts'
+import { factLines } from '../output/facts.ts'
+import { paintFor } from '../output/paint.ts'
+import { minuteOf, plainText } from '../output/text.ts'
+import { workspacesText } from '../output/token-text.ts'
+
+/** `postern whoami`: which console, as whom, and with which rights. */
+export const define: Define = (whoami, cli) => {
+  addAccessOptions(addJsonOption(whoami)).action(async (_, self: Command) => {
+    await showCaller(openSession(cli, self))
+  })
+}
+
+async function showCaller({ client, host, json }: AdminSession): Promise<void> {
+  const answer = await client.ask({ method: 'GET', path: '/whoami' })
+  const { actor, name, permissions, workspaces, expiresAt } = readAnswer(client, whoamiAnswer, answer)
+  if (json) return host.write(`${answer.text}\n`)
+  const paint = paintFor(host.streams.output, host)
+  const facts = [
+    ['Console', client.url],
+    ['Actor', plainText(actor)],
+    ['Name', name === null ? null : plainText(name)],
+    ['Permissions', permissions.map(plainText).join(' ')],
+    ['Workspaces', workspacesText(workspaces)],
+    ['Expires', expiresAt === null ? 'never' : expiryOf(expiresAt, systemClock.wallMs())],
+  ] as const
+  host.write(factLines(facts, paint))
+}
+
+function expiryOf(expiresAt: string, nowMs: number): string {
+  return `${minuteOf(expiresAt)} UTC, ${relativeTime(Date.parse(expiresAt), nowMs)}`
+}

@@ -1,0 +1,30 @@
+import type { Static } from 'typebox'
+import { changedAnswer, readAnswer, type ShownKey } from '../admin/answers.ts'
+import type { AdminAnswer } from '../admin/client.ts'
+import type { AdminSession } from '../admin/session.ts'
+import { nameOf } from './key-text.ts'
+import { NOT_ANNOUNCED, progressLines } from './revocation-text.ts'
+import { plainText } from './text.ts'
+
+/**
+ * Prints what happened to a key and how far it has come, like a revocation.
+ * @param toText what happened, in one sentence
+ */
+export function printChange(
+  { client, host, json }: AdminSession,
+  answer: AdminAnswer,
+  toText: (key: ShownKey, which: string) => string,
+): void {
+  const {
+    key,
+    committedAt = null,
+    ...progress
+  }: Static<typeof changedAnswer> = readAnswer(client, changedAnswer, answer)
+  if (json) {
+    host.write(`${answer.text}\n`)
+    if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
+    return
+  }
+  const which = `${nameOf(key)} of workspace ${plainText(key.workspaceId)}`
+  host.write(`${[toText(key, which), ...progressLines(committedAt, progress)].join('\n')}\n`)
+}

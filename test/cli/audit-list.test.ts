@@ -1,0 +1,98 @@
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { NOTHING_PRINTED, newEntries } from '../../src/cli/commands/audit/new-entries.ts'
+import { ADMIN_TOKEN } from '../support/console.ts'
+import { type ConsoleWithCommands, startConsoleWithCommands } from '../support/console-commands.ts'
+import { PosternProcess } from '../support/postern-process.ts'
+
+const LIST = ['audit', 'list']
+
+let site: ConsoleWithCommands
+let keys: string[]
+const issue = async (name: string): Promise<string> => {
+  const answer = await site.ask('POST', '/admin/v1/workspaces/ws_1/keys', { name, scopes: ['files:read'] })
+  return answer.body.key.id
+}
+beforeEach(async () => {
+  site = await startConsoleWithCommands()
+  keys = [await issue('first'), await issue('second')]
+  await site.ask('POST', `/admin/v1/keys/${keys[0]}/revoke`)
+})
+
+describe('audit list', () => {
+  test('fits 80 columns, newest first', async () => {
+    const { code, stdout } = await site.withToken(ADMIN_TOKEN, { COLUMNS: '80' })(...LIST)
+    const [head = '', ...rows] = stdout.split('\n')
+    expect([code, head]).toEqual([0, expect.stringMatching(/^AT \(UTC\) +ACTION +KEY +/)])
+    expect(rows).toEqual([
+      expect.stringMatching(new RegExp(`key\\.revoked +${keys[0]}`)),
+      expect.stringMatching(new RegExp(`key\\.issued +${keys[1]}`)),
+      expect.stringMatching(new RegExp(`key\\.issued +${keys[0]}`)),
+    ])
+    expect([head, ...rows].filter(line => line.length > 80)).toEqual([])
+  })
+
+  test('is narrowed by its conditions', async () => {
+    const entries = async (...words: string[]) => {
+      const { stdout } = await site.postern(...LIST, ...words, '-o', 'json')
+      return (JSON.parse(stdout) as { entries: unknown[] }).entries.length
+    }
+    expect(await entries('--key', keys[0] ?? '')).toBe(2)
+    expect(await entries('--action', 'key.revoked')).toBe(1)
+    expect(await entries('--actor', 'person:eve')).toBe(0)
+    expect(await entries('--from', '2999-01-01T00:00:00Z')).toBe(0)
+    expect(await entries('--to', '2999-01-01T00:00:00Z')).toBe(3)
+  })
+
+  test('says so if more entries match than --limit', async () => {
+    const { stdout, stderr } = await site.postern(...LIST, '--limit', '2', '-q')
+    expect(stdout.split('\n')).toHaveLength(2)
+    expect(stderr).toContain('More entries match than 2')
+    expect((await site.postern(...LIST, '--limit', '3')).stderr).toBe('')
+  })
+
+  test.each([
+    [['--from', 'yesterday']],
+    [['--key', 'nosuch']],
+    [['--limit', '0']],
+    [['--follow', '--to', '2999-01-01T00:00:00Z']],
+    [['--follow', '-o', 'json']],
+  ])('%j is a wrong command line', async words => {
+    expect(await site.postern(...LIST, ...words)).toMatchObject({ code: 64, stdout: '' })
+  })
+})
+
+test('audit list --follow prints what is there, then new entries, each once', async () => {
+  const env = { POSTERN_CONSOLE_URL: site.url, POSTERN_ADMIN_TOKEN: ADMIN_TOKEN }
+  const following = new PosternProcess([...LIST, '--follow', '-o', 'ndjson'], env)
+  onTestFinished(() => void following.child.kill('SIGKILL'))
+  await following.line(line => line.includes('key.revoked'))
+  for (const name of ['third', 'fourth']) {
+    const id = await issue(name)
+    await following.line(line => line.includes(id))
+  }
+
+  expect(following.log.map(({ action }) => action)).toEqual([
+    'key.issued',
+    'key.issued',
+    'key.revoked',
+    'key.issued',
+    'key.issued',
+  ])
+  expect(new Set(following.log.map(({ id }) => id)).size).toBe(5)
+})
+
+test('an entry of a console whose clock is behind is printed, too', () => {
+  const entry = (id: string, at: string) => ({
+    ...{ id, at, workspaceId: null, actor: 'a', action: 'token.issued', keyId: null, detail: {} },
+  })
+  const [one, late, two] = [
+    entry('1', '2027-02-18T09:00:00.000Z'),
+    entry('2', '2027-02-18T09:00:05.000Z'),
+    entry('3', '2027-02-18T09:00:09.000Z'),
+  ]
+  const first = newEntries(NOTHING_PRINTED, [two, one])
+  expect(first.entries).toEqual([one, two])
+  const second = newEntries(first.printed, [two, late, one])
+  expect(second.entries).toEqual([late])
+  expect(newEntries(second.printed, [two, late, one]).entries).toEqual([])
+})

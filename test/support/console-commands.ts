@@ -1,0 +1,16 @@
+import { ADMIN_TOKEN, startConsole } from './console.ts'
+import type { Exit } from './postern-process.ts'
+import { runInProcess } from './run-in-process.ts'
+
+/** A real console that listens, and the command line on it. It stops when the running test ends. */
+export async function startConsoleWithCommands() {
+  const running = await startConsole()
+  const url = await running.app.listen({ host: '127.0.0.1', port: 0 })
+  const withToken =
+    (token: string, more: Record<string, string> = {}) =>
+    (...args: string[]): Promise<Exit> =>
+      runInProcess(args, { POSTERN_CONSOLE_URL: url, POSTERN_ADMIN_TOKEN: token, ...more })
+  return { ...running, url, withToken, postern: withToken(ADMIN_TOKEN) }
+}
+
+export type ConsoleWithCommands = Awaited<ReturnType<typeof startConsoleWithCommands>>
