@@ -6,6 +6,7 @@ import { createOperationCounter } from '../registry/operations/operation-counter
 import type { Registry } from '../registry/registry.ts'
 import { listQuery } from './admin-schemas.ts'
 import { bulkCalls } from './bulk-calls.ts'
+import { exportCalls } from './export-calls.ts'
 import { keyJson, keyWithUseJson } from './key-json.ts'
 import { keyOperationCalls } from './key-operation-calls.ts'
 import { setVersionTag } from './operation-answer.ts'
@@ -17,6 +18,7 @@ export function keyCalls(registry: Registry, metrics: Metrics): AdminCall[] {
   return [
     ...keyOperationCalls(registry, count),
     ...bulkCalls(registry, count),
+    ...exportCalls(registry),
     {
       method: 'GET',
       url: WORKSPACE_KEYS,

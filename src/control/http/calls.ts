@@ -22,6 +22,7 @@ export type Operation =
   | 'resume'
   | 'edit'
   | 'revoke_all'
+  | 'keys_export'
   | 'audit'
   | 'audit_export'
   | 'tokens'
