@@ -23,6 +23,7 @@ export type Operation =
   | 'edit'
   | 'revoke_all'
   | 'keys_export'
+  | 'keys_import'
   | 'audit'
   | 'audit_export'
   | 'tokens'
