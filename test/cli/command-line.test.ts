@@ -35,7 +35,7 @@ const COMMANDS = [
   'gateway',
   'console',
   'keys',
-  ...['issue', 'list', 'rotate', 'revoke', 'sync'].map(name => `keys ${name}`),
+  ...['issue', 'list', 'rotate', 'revoke', 'sync', 'import'].map(name => `keys ${name}`),
   'context',
   ...['add', 'use', 'list', 'remove'].map(name => `context ${name}`),
   'audit',

@@ -1,4 +1,5 @@
 import type { Define } from '../../cli.ts'
+import { addImport } from './import.ts'
 import { addIssue } from './issue.ts'
 import { addList } from './list.ts'
 import { addRevoke } from './revoke.ts'
@@ -7,5 +8,5 @@ import { addSync } from './sync.ts'
 
 /** `postern keys …`: manages keys through the admin API. */
 export const define: Define = (keys, cli) => {
-  for (const add of [addIssue, addList, addRotate, addRevoke, addSync]) add(keys, cli)
+  for (const add of [addIssue, addList, addRotate, addRevoke, addSync, addImport]) add(keys, cli)
 }
