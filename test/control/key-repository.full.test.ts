@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe } from 'vitest'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { describeKeyChanges } from './key-changes.contract.ts'
+import { describeKeyExport } from './key-export.contract.ts'
+import { describeKeyImport } from './key-import.contract.ts'
 import { describeKeyLife } from './key-life.contract.ts'
 import { describeKeyRepository } from './key-repository.contract.ts'
 import { describeOperations } from './operations.contract.ts'
@@ -20,4 +22,6 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   describeKeyLife('PostgreSQL', () => server.database(), 8)
   for (const describeOn of contracts) describeOn('PostgreSQL', () => server.database(), true)
   describeRevokeAll('PostgreSQL', () => server.database())
+  describeKeyExport('PostgreSQL', () => server.database())
+  describeKeyImport('PostgreSQL', () => server.database())
 })

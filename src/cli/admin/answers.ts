@@ -58,6 +58,16 @@ export const keysAnswer = Type.Object({ keys: Type.Array(key), cursor: Type.Opti
 const count = Type.Integer({ minimum: 0 })
 export const syncAnswer = Type.Object({ synced: count, total: count, cursor: Type.Optional(Type.String()) })
 
+export const importAnswer = Type.Object({
+  results: Type.Array(
+    Type.Object({
+      status: Type.Union([Type.Literal('imported'), Type.Literal('exists'), Type.Literal('invalid')]),
+      error: Type.Optional(Type.String()),
+    }),
+  ),
+})
+export type ImportAnswer = Static<typeof importAnswer>
+
 export function readAnswer<Schema extends TSchema>(
   client: AdminClient,
   schema: Schema,

@@ -181,6 +181,13 @@ export type AuditSearchQuery = Static<typeof auditSearchQuery>
 
 export const exportQuery = Type.Object({}, closed)
 
+/** Each entry is validated by itself: a wrong one does not keep the others out. */
+export const importBody = Type.Object(
+  { keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1, maxItems: 1000 }) },
+  closed,
+)
+export type ImportBody = Static<typeof importBody>
+
 export const tokenBody = Type.Object(
   {
     name: Type.String(),
@@ -212,6 +219,7 @@ export const EXPECTED: Readonly<Record<string, string>> = {
   limit: 'a single whole number from 1 to 200',
   count: '1 or omitted',
   digest: 'a SHA-256 digest of 64 lower-case hexadecimal digits',
+  keys: 'a list of 1 to 1000 objects',
   digests: 'a list of 1 to 256 digests, each of 64 lower-case hexadecimal digits',
   wait: '1 or omitted',
   gateway: 'an object with id and name, each of A-Z, a-z, 0-9 and "-", ".", "_"',

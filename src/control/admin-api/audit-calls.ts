@@ -1,9 +1,9 @@
-import { Readable } from 'node:stream'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { workspacesOf } from '../access/principal.ts'
 import { invalidField } from '../http/api-error.ts'
 import type { AdminCall } from '../http/calls.ts'
 import { principalOf } from '../http/request-context.ts'
+import { sendLines } from '../http/send-lines.ts'
 import { entryOfRow } from '../registry/database/audit-rows.ts'
 import type { KeyRepository } from '../registry/database/key-repository.ts'
 import type { AuditRow } from '../registry/database/tables.ts'
@@ -20,7 +20,6 @@ import {
 import { DEFAULT_PAGE_SIZE, readPageOptions } from './request-parameters.ts'
 
 const EXPORT_PAGE = 500
-const NDJSON = 'application/x-ndjson; charset=utf-8'
 
 type AuditReader = { readonly repository: Pick<KeyRepository, 'listAudit' | 'searchAudit' | 'exportAudit'> }
 
@@ -52,7 +51,7 @@ export function auditCalls({ repository }: AuditReader): AdminCall[] {
       permission: 'audit:read',
       workspaces: 'all',
       schema: { querystring: exportQuery },
-      handle: async (_, reply) => sendExport(repository, reply),
+      handle: async (request, reply) => sendLines(request, reply, () => exportLines(repository)),
     },
   ]
 }
@@ -94,13 +93,6 @@ function pageJson({ entries, nextAfterId }: AuditPage) {
 
 function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: AuditEntry) {
   return { id, at: new Date(atMs).toISOString(), workspaceId, actor, action, keyId, detail }
-}
-
-/** A page is read only once the client has taken the one before. */
-function sendExport(repository: AuditReader['repository'], reply: FastifyReply): FastifyReply {
-  return reply
-    .type(NDJSON)
-    .send(Readable.from(exportLines(repository), { objectMode: true, highWaterMark: 1 }))
 }
 
 async function* exportLines(repository: AuditReader['repository']): AsyncGenerator<string> {

@@ -6,6 +6,8 @@ import { createOperationCounter } from '../registry/operations/operation-counter
 import type { Registry } from '../registry/registry.ts'
 import { listQuery } from './admin-schemas.ts'
 import { bulkCalls } from './bulk-calls.ts'
+import { exportCalls } from './export-calls.ts'
+import { importCalls } from './import-calls.ts'
 import { keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { keyOperationCalls } from './key-operation-calls.ts'
 import { setVersionTag } from './operation-answer.ts'
@@ -19,6 +21,8 @@ export function keyCalls(registry: Registry, metrics: Metrics): AdminCall[] {
     ...keyOperationCalls(registry, count),
     ...bulkCalls(registry, count),
     ...searchCalls(registry),
+    ...exportCalls(registry),
+    ...importCalls(registry, count),
     {
       method: 'GET',
       url: WORKSPACE_KEYS,

@@ -26,6 +26,8 @@ export type Operation =
   | 'resume'
   | 'edit'
   | 'revoke_all'
+  | 'keys_export'
+  | 'keys_import'
   | 'audit'
   | 'audit_export'
   | 'tokens'

@@ -53,11 +53,11 @@ export function planIssue(request: IssueRequest, context: IssueContext): Planned
 export const UNTOUCHED = { revokedAtMs: null, suspendedAtMs: null, replacedBy: null, version: 1 } as const
 
 /** A key without scopes is useless, so a request for one is a mistake. */
-function areKnownScopes(scopes: readonly string[], known: readonly string[]): boolean {
+export function areKnownScopes(scopes: readonly string[], known: readonly string[]): boolean {
   return scopes.length >= 1 && scopes.length <= MAX_SCOPES && scopes.every(scope => known.includes(scope))
 }
 
-function scopesExpected(known: readonly string[]): string {
+export function scopesExpected(known: readonly string[]): string {
   return `a list of at least one of ${[...known].sort().join(', ')}`
 }
 

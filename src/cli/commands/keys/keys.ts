@@ -1,5 +1,6 @@
 import type { Define } from '../../cli.ts'
 import { addEdit } from './edit.ts'
+import { addImport } from './import.ts'
 import { addIssue } from './issue.ts'
 import { addList } from './list.ts'
 import { addRevoke } from './revoke.ts'
@@ -20,6 +21,7 @@ const COMMANDS = [
   addRevoke,
   addRevokeAll,
   addSync,
+  addImport,
 ]
 
 /** `postern keys …`: manages keys through the admin API. */

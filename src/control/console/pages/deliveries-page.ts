@@ -25,6 +25,7 @@ const TYPES: Readonly<Record<Delivery['type'], string>> = {
   'key.suspended': 'Key suspended',
   'key.resumed': 'Key resumed',
   'key.edited': 'Key edited',
+  'key.imported': 'Key imported',
   'key.expiring': 'Key about to expire',
   'key.expired': 'Key expired',
   test: 'Test',

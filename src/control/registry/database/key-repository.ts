@@ -69,6 +69,16 @@ export interface BulkRevoked {
   readonly pending: readonly PendingChange[]
 }
 
+/** Keys of another system, in one transaction. */
+export interface KeyImport {
+  /** Each digest once. */
+  readonly keys: readonly StoredKey[]
+  readonly recordOf: BulkRevocation['recordOf']
+}
+
+/** The keys that were not there yet, with one change for each, in the same order. */
+export type ImportedKeys = BulkRevoked
+
 /** Where to look for keys of a workspace that have not ended, by id. */
 export interface LiveRange {
   readonly workspaceId: string
@@ -131,6 +141,8 @@ export interface KeyRepository {
   commit(change: Change): Promise<CommitOutcome>
   /** All or nothing; keys that have ended stay as they are. */
   revokeKeys(revocation: BulkRevocation): Promise<BulkRevoked>
+  /** All or nothing; a key whose digest exists is left out. */
+  importKeys(keys: KeyImport): Promise<ImportedKeys>
   /** The newest key of a workspace, in any state. */
   newestKeyId(workspaceId: string): Promise<string | null>
   /** Keys that are neither revoked nor expired, oldest first. */

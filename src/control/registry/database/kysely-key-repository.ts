@@ -10,6 +10,7 @@ import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
 import { listGatewayStatuses, purgeConfirmations, recordGateway } from './gateway-rows.ts'
+import { importKeys } from './import-rows.ts'
 import { findOrigin, listHistory } from './key-history.ts'
 import type { KeyRepository } from './key-repository.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './key-rows.ts'
@@ -41,6 +42,7 @@ export function createKeyRepository(
   return {
     commit: change => commitChange(writer, change, { now, dialect }),
     revokeKeys: revocation => revokeKeys(writer, revocation, { now, dialect }),
+    importKeys: keys => importKeys(writer, keys, { now, dialect }),
     newestKeyId: workspaceId => newestKeyId(reader, workspaceId),
     listLiveIds: range => listLiveIds(reader, range, now()),
     findById: id => findKey(reader, 'id', id),

@@ -6,6 +6,7 @@ const KEY_ACTIONS = {
   'key.suspended': 'Suspended',
   'key.resumed': 'Resumed',
   'key.edited': 'Edited',
+  'key.imported': 'Imported',
 } as const
 
 /** Actions that concern no key. */

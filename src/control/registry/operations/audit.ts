@@ -77,11 +77,22 @@ export interface AuditContext {
 }
 
 export function auditIssue(record: KeyRecord, context: AuditContext): KeyAuditEntry {
+  return entryOf('key.issued', record, context, newKeyDetail(record))
+}
+
+export function auditImport(record: KeyRecord, context: AuditContext): KeyAuditEntry {
+  const { revokedAtMs, suspendedAtMs } = record
+  const revoked = revokedAtMs === null ? {} : { revokedAt: instant(revokedAtMs) }
+  const suspended = suspendedAtMs === null ? {} : { suspendedAt: instant(suspendedAtMs) }
+  return entryOf('key.imported', record, context, { ...newKeyDetail(record), ...revoked, ...suspended })
+}
+
+function newKeyDetail(record: KeyRecord): AuditDetail {
   const { name, scopes, description, allowedCidrs } = record
   const expiresAt = instant(record.expiresAtMs)
   const described = description === null ? {} : { description }
   const restricted = allowedCidrs.length === 0 ? {} : { allowedCidrs }
-  return entryOf('key.issued', record, context, { name, ...described, scopes, expiresAt, ...restricted })
+  return { name, ...described, scopes, expiresAt, ...restricted }
 }
 
 /** An entry about the old key that names the successor. */

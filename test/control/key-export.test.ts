@@ -1,0 +1,5 @@
+import { join } from 'node:path'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { describeKeyExport } from './key-export.contract.ts'
+
+describeKeyExport('an SQLite file', async () => `sqlite:${join(temporaryDirectory(), 'a.db')}`)

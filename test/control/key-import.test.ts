@@ -1,0 +1,3 @@
+import { describeKeyImport } from './key-import.contract.ts'
+
+describeKeyImport('SQLite', async () => 'sqlite::memory:')
