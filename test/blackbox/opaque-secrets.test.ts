@@ -78,7 +78,7 @@ test.each([
   expect(await statusWith(deriveRecordKey(SECRET))).toBe(200)
   const said = gateway.process.log.findLast(({ level }) => level === 50)
   expect(said).toMatchObject({ msg: 'settings reload failed, keeping the last good settings' })
-  expect(said?.['problem']).toMatch(/signingSecrets.*(?:is set but empty|is gone)/)
+  expect(said?.['problem']).toMatch(/signingSecrets.*(?:is set but empty|was removed)/)
 
   files.swap(good)
   expect(await reload()).toBe(true)
