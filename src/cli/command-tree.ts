@@ -30,6 +30,11 @@ const COMMANDS: readonly TopCommand[] = [
     load: () => import('./commands/keys/keys.ts'),
   },
   {
+    name: 'workspaces',
+    description: 'list workspaces, through the console',
+    load: () => import('./commands/workspaces/workspaces.ts'),
+  },
+  {
     name: 'tokens',
     description: 'issue, list and revoke admin tokens of programs',
     load: () => import('./commands/tokens/tokens.ts'),

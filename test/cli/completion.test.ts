@@ -45,6 +45,7 @@ describe('bash completes', () => {
       'gateway',
       'console',
       'keys',
+      'workspaces',
       'tokens',
       'whoami',
       'audit',

@@ -126,8 +126,8 @@ describe('list', () => {
     const exit = await postern('keys', 'list', '--workspace', 'ws_1', '--json')
     expect(JSON.parse(exit.stdout)).toEqual({ keys: [keyJson(), keyJson({ id: OTHER_ID })] })
     expect(admin.requests.map(({ path }) => path)).toEqual([
-      '/admin/v1/workspaces/ws_1/keys?limit=200',
-      `/admin/v1/workspaces/ws_1/keys?limit=200&cursor=${ID}`,
+      '/admin/v1/keys?workspaceId=ws_1&limit=200',
+      `/admin/v1/keys?workspaceId=ws_1&limit=200&cursor=${ID}`,
     ])
   })
 
@@ -409,7 +409,7 @@ describe('an error is one sentence, with an exit code', () => {
   })
 
   test.each([
-    ['no workspace', ['keys', 'list']],
+    ['no workspace', ['keys', 'issue', '--scope', 'files:read']],
     ['no scope', ['keys', 'issue', '--workspace', 'ws_1']],
     ['a workspace that cannot be one', ['keys', 'list', '--workspace', '../ws_1']],
     ['a lifetime in no unit', [...ISSUE, '--expires-in', '90']],
@@ -468,7 +468,7 @@ describe('address and token of the console', () => {
 
   test('the address may have a path, as behind an ingress', async () => {
     await runPosternHere([...LIST, '--url', `${admin.url}/postern/`], admin.env)
-    expect(admin.requests[0]?.path).toBe('/postern/admin/v1/workspaces/ws_1/keys?limit=200')
+    expect(admin.requests[0]?.path).toBe('/postern/admin/v1/keys?workspaceId=ws_1&limit=200')
   })
 
   test('settings of gateway and console are neither required nor checked', async () => {

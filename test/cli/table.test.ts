@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { ShownKey } from '../../src/cli/admin/answers.ts'
 import { fitColumns } from '../../src/cli/output/fit-columns.ts'
-import { KEY_COLUMNS } from '../../src/cli/output/key-columns.ts'
+import { keyColumns } from '../../src/cli/output/key-columns.ts'
 import { renderTable } from '../../src/cli/output/table.ts'
 import { keyJson } from '../support/scripted-admin.ts'
 
@@ -12,7 +12,9 @@ const key = (changes: Record<string, unknown> = {}) => keyJson({ expiresAt: SOON
 
 function linesAt(width: number, keys: readonly ShownKey[] = [key()], isWide = false): string[] {
   const paint = (_: string, text: string) => text
-  return renderTable(KEY_COLUMNS, keys, { width, isWide, nowMs: NOW, paint }).trimEnd().split('\n')
+  return renderTable(keyColumns({ ofOneWorkspace: true }), keys, { width, isWide, nowMs: NOW, paint })
+    .trimEnd()
+    .split('\n')
 }
 
 const titlesAt = (width: number) => linesAt(width)[0]?.split(/ {2,}/)

@@ -56,6 +56,16 @@ export const rotatedAnswer = Type.Object({
 })
 export const keysAnswer = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
 const count = Type.Integer({ minimum: 0 })
+const workspace = Type.Object({
+  workspaceId: Type.String(),
+  keys: Type.Object({ active: count, retiring: count, suspended: count, expired: count, revoked: count }),
+  lastUsedAt: nullable(instant),
+})
+export type ShownWorkspace = Static<typeof workspace>
+export const workspacesAnswer = Type.Object({
+  workspaces: Type.Array(workspace),
+  cursor: Type.Optional(Type.String()),
+})
 export const syncAnswer = Type.Object({ synced: count, total: count, cursor: Type.Optional(Type.String()) })
 
 export const importAnswer = Type.Object({

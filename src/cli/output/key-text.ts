@@ -30,7 +30,7 @@ export function expiryInFull(key: ShownKey, nowMs: number): string {
   return `${minuteOf(key.expiresAt)} UTC, ${expiryText(key, nowMs)}`
 }
 
-export function lastUseText({ lastUsedAt }: ShownKey, nowMs: number): string {
+export function lastUseText({ lastUsedAt }: Pick<ShownKey, 'lastUsedAt'>, nowMs: number): string {
   return lastUsedAt === null ? 'Never used' : relativeTime(Date.parse(lastUsedAt), nowMs)
 }
 

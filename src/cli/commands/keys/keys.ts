@@ -1,5 +1,6 @@
 import type { Define } from '../../cli.ts'
 import { addEdit } from './edit.ts'
+import { addFind } from './find.ts'
 import { addImport } from './import.ts'
 import { addIssue } from './issue.ts'
 import { addList } from './list.ts'
@@ -14,6 +15,7 @@ const COMMANDS = [
   addIssue,
   addList,
   addShow,
+  addFind,
   addEdit,
   addRotate,
   addSuspend,

@@ -1,0 +1,30 @@
+import { type Command, Option } from 'commander'
+import { KEY_STATES } from '../../domain/key/key-record.ts'
+
+const SORTS = ['createdAt', 'expiresAt', 'lastUsedAt', 'name'].flatMap(field => [field, `-${field}`])
+
+export interface SearchOptions {
+  readonly state?: string
+  readonly search?: string
+  readonly scope?: string
+  readonly sort?: string
+}
+
+/** The conditions of `GET /admin/v1/keys`. */
+export function addSearchOptions(command: Command): Command {
+  return command
+    .addOption(new Option('--state <state>', 'keys in this state').choices(KEY_STATES))
+    .option('--search <text>', 'keys with this text in name, id, hint or description, in any case')
+    .option('--scope <scope>', 'keys with this scope')
+    .addOption(
+      new Option('--sort <field>', 'order, with "-" in front for descending (default: -createdAt)').choices(
+        SORTS,
+      ),
+    )
+}
+
+/** @returns the query parameters of the admin API */
+export function searchQueryOf({ state, search, scope, sort }: SearchOptions): Record<string, string> {
+  const given = Object.entries({ state, q: search, scope, sort })
+  return Object.fromEntries(given.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
+}
