@@ -296,12 +296,6 @@ spec:
 {{- define "postern.ingress" -}}
 {{- $ingress := (index .root.Values .plane).ingress -}}
 {{- $everything := list (dict "path" "/" "pathType" "Prefix") -}}
-{{- if eq .plane "console" -}}
-{{- $everything = list (dict "path" "/" "pathType" "Exact") -}}
-{{- range list "/sign-in" "/sign-out" "/workspaces" "/assets" "/admin" -}}
-{{- $everything = append $everything (dict "path" . "pathType" "Prefix") -}}
-{{- end -}}
-{{- end -}}
 apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata:

@@ -22,7 +22,10 @@ async function pathsOfConsole(): Promise<string[]> {
 describe.skipIf(!has(HELM))('from outside of the cluster', () => {
   const rendering = () => render({ ...MINIMAL, console })
   const isCovered = (path: string, rules: readonly (readonly [path: string, type: string])[]) =>
-    rules.some(([rule, type]) => path === rule || (type !== 'Exact' && path.startsWith(`${rule}/`)))
+    rules.some(
+      ([rule, type]) =>
+        path === rule || (type !== 'Exact' && path.startsWith(rule === '/' ? rule : `${rule}/`)),
+    )
 
   test.each(['Ingress', 'HTTPRoute'] as const)(
     'every path for people and programs is reached through the %s, and none for gateways',
