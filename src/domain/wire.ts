@@ -150,8 +150,17 @@ function readGrant(json: Record<string, unknown>): KeyGrant | null {
   if (typeof hint !== 'string' || hint.length > 128) return null
   if (expiresAtMs === null || revokedAtMs === undefined || suspendedAtMs === undefined) return null
   if (allowedCidrs === null || !isVersion(version)) return null
-  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs }
-  return { id, workspaceId, scopes: normalizeScopes(scopes), hint, expiresAtMs, ...restrictions, version }
+  return {
+    id,
+    workspaceId,
+    scopes: normalizeScopes(scopes),
+    hint,
+    expiresAtMs,
+    revokedAtMs,
+    suspendedAtMs,
+    allowedCidrs,
+    version,
+  }
 }
 
 /**
