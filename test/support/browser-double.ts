@@ -134,7 +134,7 @@ export class BrowserDouble {
   }
 }
 
-function unescaped(text: string): string {
+export function unescaped(text: string): string {
   return text
     .replace(/&#x([0-9A-F]+);/gi, (_, digits: string) => String.fromCodePoint(Number.parseInt(digits, 16)))
     .replaceAll('&amp;', '&')
