@@ -1,35 +1,13 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
-import { runProgram } from '../../src/cli/program.ts'
-import type { Host } from '../../src/run/host.ts'
 import { startConsole } from '../support/console.ts'
+import { runInProcess } from '../support/run-in-process.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 async function run(...argv: string[]) {
-  const seen = { code: -1, output: '', errors: '' }
-  const host: Host = {
-    argv: ['audit', 'verify', ...argv],
-    nodeVersion: process.versions.node,
-    environment: {},
-    write: text => {
-      seen.output += text
-    },
-    complain: text => {
-      seen.errors += text
-    },
-    exit: code => {
-      seen.code = code
-    },
-    atTerminal: false,
-    // Of the streams only their events are of interest here.
-    streams: { output: new PassThrough() } as unknown as Host['streams'],
-    onSignal: () => {},
-    onUncaughtException: () => {},
-  }
-  await runProgram(host)
-  return seen
+  const { code, stdout, stderr } = await runInProcess(['audit', 'verify', ...argv], {})
+  return { code, output: stdout, errors: stderr }
 }
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'

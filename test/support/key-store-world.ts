@@ -91,7 +91,7 @@ export class KeyStoreWorld {
     this.invalidations.receive(changeMessage({ digest, version, atMs: this.clock.wallMs() - delayMs }))
   }
 
-  /** A change without a MAC, as any client that may publish in Redis can write it. */
+  /** A change without a MAC: every client with the right to publish in Redis can write it. */
   forge(digest: string, version: number): void {
     this.invalidations.receive(changeMessage({ digest, version, atMs: this.clock.wallMs() }, null))
   }

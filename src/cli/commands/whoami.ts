@@ -10,7 +10,7 @@ import { paintFor } from '../output/paint.ts'
 import { minuteOf, plainText } from '../output/text.ts'
 import { workspacesText } from '../output/token-text.ts'
 
-/** `postern whoami`: which console, as whom, and with which rights. */
+/** `postern whoami`: prints the console, the name of the token, and its rights. */
 export const define: Define = (whoami, cli) => {
   addAccessOptions(addJsonOption(whoami)).action(async (_, self: Command) => {
     await showCaller(openSession(cli, self))

@@ -17,7 +17,7 @@ export async function checkSigningSecrets(context: ConsoleContext, database: Dat
   const known = await readFingerprints(database.reader)
   const isKnown = known.size === 0 || fingerprints.some(fingerprint => known.has(fingerprint))
   if (!isKnown && config.keys.format !== 'opaque') await requireNoKeys(database, nowMs)
-  // Nothing is known of a database that an older version wrote: any of the secrets may have signed its keys.
+  // An older version recorded no fingerprints. Each of the secrets may have signed keys of its database.
   await addFingerprints(database, known.size === 0 ? fingerprints : fingerprints.slice(0, 1), nowMs)
   onReload(next => {
     const [first] = importSecrets(next).fingerprints

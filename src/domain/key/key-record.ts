@@ -20,7 +20,7 @@ export interface KeyRecord {
   readonly revokedAtMs: number | null
   /** Since when the key is refused until it is resumed; null unless it is suspended. */
   readonly suspendedAtMs: number | null
-  /** Networks that requests may come from, as `normalizeCidrs` returns them; empty: any address. */
+  /** Networks that requests may come from, as `normalizeCidrs` returns them; empty if every address is allowed. */
   readonly allowedCidrs: readonly string[]
   readonly rotatedFrom: string | null
   readonly replacedBy: string | null

@@ -17,7 +17,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   allowedCidrs: 'Allowed addresses',
 }
 
-/** What was changed, by whom and when. */
+/** Lists changes, each with its time and the person who made it. */
 export function changeList(entries: readonly AuditEntry[], nowMs: number): Html {
   return html`<ul>${entries.map(entry => item(entry, nowMs))}</ul>`
 }

@@ -13,7 +13,7 @@ export interface KeyRow {
   readonly revoked_at_ms: number | null
   readonly suspended_at_ms: number | null
   readonly description: string | null
-  /** A JSON list; null: any address. */
+  /** A JSON list; null if every address is allowed. */
   readonly allowed_cidrs: string | null
   readonly rotated_from: string | null
   readonly replaced_by: string | null
