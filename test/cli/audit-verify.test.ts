@@ -2,11 +2,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { startConsole } from '../support/console.ts'
-import { runInProcess } from '../support/run-in-process.ts'
+import { runPosternHere } from '../support/postern-here.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 async function run(...argv: string[]) {
-  const { code, stdout, stderr } = await runInProcess(['audit', 'verify', ...argv], {})
+  const { code, stdout, stderr } = await runPosternHere(['audit', 'verify', ...argv], {})
   return { code, output: stdout, errors: stderr }
 }
 

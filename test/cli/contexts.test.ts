@@ -2,8 +2,8 @@ import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { fileWith } from '../config/examples.ts'
+import { runPosternHere } from '../support/postern-here.ts'
 import type { Exit } from '../support/postern-process.ts'
-import { runInProcess } from '../support/run-in-process.ts'
 import { ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
@@ -22,11 +22,11 @@ beforeEach(() => {
 })
 
 const file = () => join(home, '.config', 'postern', 'config.yaml')
-const postern = (...args: string[]) => runInProcess(args, { HOME: home })
+const postern = (...args: string[]) => runPosternHere(args, { HOME: home })
 const tokenSent = () => admin.requests.at(-1)?.headers.authorization
 
 /** Runs a command with this text on standard input. */
-const type = (input: string, ...args: string[]): Promise<Exit> => runInProcess(args, { HOME: home }, input)
+const type = (input: string, ...args: string[]): Promise<Exit> => runPosternHere(args, { HOME: home }, input)
 
 const add = (name: string, url = admin.url) => type(`${TOKEN}\n`, 'context', 'add', name, '--url', url)
 
@@ -90,9 +90,9 @@ describe('a context', () => {
   test('is found in XDG_CONFIG_HOME, if that is set', async () => {
     const env = { HOME: '/nowhere', XDG_CONFIG_HOME: home }
     const words = ['context', 'add', 'prod', '--url', admin.url, '--token-file', fileWith(TOKEN)]
-    expect((await runInProcess(words, env)).code).toBe(0)
+    expect((await runPosternHere(words, env)).code).toBe(0)
     expect(statSync(join(home, 'postern', 'config.yaml')).isFile()).toBe(true)
-    expect((await runInProcess(LIST, env)).code).toBe(0)
+    expect((await runPosternHere(LIST, env)).code).toBe(0)
   })
 })
 
@@ -101,18 +101,18 @@ describe('flags take precedence over the environment, and the environment over t
   const env = () => ({ HOME: home, POSTERN_CONSOLE_URL: admin.url, POSTERN_ADMIN_TOKEN: OTHER_TOKEN })
 
   test('environment', async () => {
-    expect((await runInProcess(LIST, env())).code).toBe(0)
+    expect((await runPosternHere(LIST, env())).code).toBe(0)
     expect(tokenSent()).toBe(`Bearer ${OTHER_TOKEN}`)
   })
 
   test('flags', async () => {
     const flags = ['--url', admin.url, '--token', 'the-token-of-a-flag']
-    expect((await runInProcess([...LIST, ...flags], env())).code).toBe(0)
+    expect((await runPosternHere([...LIST, ...flags], env())).code).toBe(0)
     expect(tokenSent()).toBe('Bearer the-token-of-a-flag')
   })
 
   test('a context that is named by a flag', async () => {
-    const exit = await runInProcess([...LIST, '--context', 'prod'], env())
+    const exit = await runPosternHere([...LIST, '--context', 'prod'], env())
     expect(exit).toMatchObject({ code: 69, stderr: expect.stringContaining('http://127.0.0.1:1') })
   })
 

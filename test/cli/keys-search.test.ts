@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { ADMIN_TOKEN } from '../support/console.ts'
 import { type ConsoleWithCommands, startConsoleWithCommands } from '../support/console-commands.ts'
-import { runInProcess } from '../support/run-in-process.ts'
+import { runPosternHere } from '../support/postern-here.ts'
 
 interface Issued {
   readonly key: { readonly id: string; readonly hint: string }
@@ -27,7 +27,7 @@ const idsOf = async (...words: string[]) =>
 
 describe('keys list', () => {
   test('without a workspace lists the keys of all, with their workspaces, in 80 columns', async () => {
-    const { stdout } = await runInProcess(['keys', 'list'], {
+    const { stdout } = await runPosternHere(['keys', 'list'], {
       POSTERN_CONSOLE_URL: site.url,
       POSTERN_ADMIN_TOKEN: ADMIN_TOKEN,
       COLUMNS: '80',
@@ -74,7 +74,7 @@ describe('keys list', () => {
 
 describe('keys find', () => {
   const find = (input: string, ...words: string[]) =>
-    runInProcess(
+    runPosternHere(
       ['keys', 'find', ...words],
       { POSTERN_CONSOLE_URL: site.url, POSTERN_ADMIN_TOKEN: ADMIN_TOKEN },
       input,

@@ -1,6 +1,6 @@
 import { ADMIN_TOKEN, startConsole } from './console.ts'
+import { runPosternHere } from './postern-here.ts'
 import type { Exit } from './postern-process.ts'
-import { runInProcess } from './run-in-process.ts'
 
 /** A real console that listens, and the command line on it. It stops when the running test ends. */
 export async function startConsoleWithCommands() {
@@ -9,7 +9,7 @@ export async function startConsoleWithCommands() {
   const withToken =
     (token: string, more: Record<string, string> = {}) =>
     (...args: string[]): Promise<Exit> =>
-      runInProcess(args, { POSTERN_CONSOLE_URL: url, POSTERN_ADMIN_TOKEN: token, ...more })
+      runPosternHere(args, { POSTERN_CONSOLE_URL: url, POSTERN_ADMIN_TOKEN: token, ...more })
   return { ...running, url, withToken, postern: withToken(ADMIN_TOKEN) }
 }
 

@@ -1,4 +1,4 @@
-import { PassThrough } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { runProgram } from '../../src/cli/program.ts'
 import type { Host } from '../../src/run/host.ts'
 import type { Exit } from './postern-process.ts'
@@ -6,10 +6,12 @@ import type { Exit } from './postern-process.ts'
 /**
  * Runs a command in this process, without a terminal, and ends as `runPostern` does. For guarantees about what a command
  * prints and sends; those about the process itself, and each command once, are tested with `runPostern`.
+ * @param input text on standard input
  */
 export async function runPosternHere(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  input = '',
 ): Promise<Exit> {
   const seen = { output: '', errors: '' }
   const ended = Promise.withResolvers<number>()
@@ -32,7 +34,7 @@ export async function runPosternHere(
     atTerminal: false,
     // As pipes: they have neither a width nor a terminal.
     streams: {
-      input: new PassThrough().end(),
+      input: Readable.from([Buffer.from(input)]),
       output: stream('output'),
       errors: stream('errors'),
     } as unknown as Host['streams'],
