@@ -193,7 +193,7 @@ export const DENIALS = {
   upstream_timeout: {
     status: 504,
     code: 'upstream_timeout',
-    text: 'The upstream did not answer in time',
+    text: 'The upstream did not respond in time',
     responsible: 'upstream',
     countedAs: 'none',
   },
