@@ -16,7 +16,7 @@ function worldWith(perSecond: number, perAddress: number, options: WorldOptions 
 }
 
 let invented = 1_000_000
-/** Sends keys that nobody issued. @returns how many of them were looked up */
+/** Sends keys that do not exist. @returns how many of them were looked up */
 async function flood(world: KeyStoreWorld, requests: number, addressOf = () => ATTACKER): Promise<number> {
   let lookedUp = 0
   for (let sent = 0; sent < requests; sent++) {
