@@ -121,14 +121,14 @@ export const keys = section({
   }),
   unsignedLookups: section({
     perSecond: integer({
-      default: 1000,
+      default: 500,
       minimum: 1,
       maximum: 1_000_000,
       description:
         'With the formats `any` and `opaque`: lookups a second of keys that do not exist. Beyond that, a gateway answers 503 to keys without a MAC that it does not have in memory',
     }),
     perAddress: integer({
-      default: 200,
+      default: 100,
       minimum: 1,
       maximum: 1_000_000,
       description: 'The same for one client: an IPv4 address, or the /64 of an IPv6 address',
