@@ -1,20 +1,8 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 import { SkipReporter } from './test/support/skip-reporter.ts'
 
-/** Folders whose tests leave no state behind: a worker loads the sources once for all of their files. */
-const SHARED = [
-  'architecture',
-  'config',
-  'docs',
-  'domain',
-  'gateway',
-  'http',
-  'keys',
-  'limits',
-  'linear',
-  'observability',
-]
-const shared = SHARED.map(folder => `test/${folder}/**/!(*.full).test.ts`)
+/** Files of `npm test`: their tests leave no state behind, so a worker loads the sources once for all of them. */
+const SHARED = ['test/**/!(*.full).test.ts']
 
 /** `npm test` is to take under three minutes (4.5 today); what needs clusters, browsers, Prometheus or minutes is `npm run test:full`. */
 export default defineConfig(({ mode }) => {
@@ -30,10 +18,10 @@ export default defineConfig(({ mode }) => {
       testTimeout: 30_000,
       hookTimeout: 60_000,
       projects: [
-        { extends: true, test: { name: 'shared', isolate: false, include: shared, exclude: left } },
+        { extends: true, test: { name: 'shared', isolate: false, include: SHARED, exclude: left } },
         {
           extends: true,
-          test: { name: 'alone', include: ['test/**/*.test.ts'], exclude: [...left, ...shared] },
+          test: { name: 'alone', include: ['test/**/*.test.ts'], exclude: [...left, ...SHARED] },
         },
       ],
     },
