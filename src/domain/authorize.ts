@@ -46,6 +46,7 @@ export function authorize(question: {
 }): Verdict {
   const { lookup, match, nowMs } = question
   if (lookup.kind === 'unknown') return denied('key_store_unavailable')
+  if (lookup.kind === 'limited') return denied('lookup_limited')
   if (lookup.kind === 'absent') return denied('key_invalid')
   const { grant } = lookup
   return (

@@ -43,6 +43,7 @@ interface ReadRequest {
   readonly request: ClientRequest
   readonly match: RouteMatch
   readonly query: string
+  readonly clientAddress: string
 }
 
 /**
@@ -77,15 +78,16 @@ export function handleRequest(
 
   // 4. One credential, of the right form and with a valid MAC.
   const credential = credentials.read(head.head)
-  if (!credential.ok) return conclude(gateway, { request, match, query }, denied(credential.reason))
+  if (!credential.ok) return conclude(gateway, { request, match }, denied(credential.reason))
 
   // Load shedding precedes the first step that can wait.
   if (gateway.isStopping()) return deny(request, denied('draining'))
   if (!admission.admits()) return deny(request, denied('overloaded'))
 
   observer.lookingUp(observation)
-  const read = { request, match, query }
-  const lookup = keys.get(credential.digest)
+  const clientAddress = addressOf(gateway, request)
+  const read = { request, match, query, clientAddress }
+  const lookup = keys.get(credential.digest, credential.isUnsigned ? clientAddress : null)
   const verdict =
     lookup instanceof Promise
       ? lookup.then(found => decide(gateway, read, found))
@@ -97,16 +99,9 @@ export function handleRequest(
 
 /** Checks 5 to 9. */
 function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Verdict> | Verdict {
-  const { request, match, query } = read
+  const { request, match, query, clientAddress } = read
   const { admission, clock, limits, observer } = gateway
   observer.lookedUp(request.observation, lookup)
-  const { socket, headers } = request.message
-  const forwardedFor = headers['x-forwarded-for']
-  const clientAddress = clientAddressOf(
-    socket.remoteAddress ?? '',
-    gateway.trustedProxies,
-    Array.isArray(forwardedFor) ? forwardedFor.join(',') : forwardedFor,
-  )
   const verdict = authorize({ lookup, match, query, nowMs: clock.wallMs(), clientAddress })
   if (verdict.kind === 'denied') return verdict
   if (holdsKeyInTarget(gateway, read, verdict.permit)) return KEY_IN_TARGET
@@ -118,7 +113,11 @@ function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Ve
 }
 
 /** Only a permitted request is forwarded or gets the description of its key. */
-function conclude(gateway: Gateway, { request, match }: ReadRequest, verdict: Verdict): void {
+function conclude(
+  gateway: Gateway,
+  { request, match }: Pick<ReadRequest, 'request' | 'match'>,
+  verdict: Verdict,
+): void {
   const { response, observation } = request
   gateway.observer.decided(observation, verdict)
   if (verdict.kind === 'denied') {
@@ -140,6 +139,16 @@ function holdsKeyInTarget(
   { upstreamTarget }: Permit,
 ): boolean {
   return holdsStrayKey(upstreamTarget, strayKeysOf(request.message.rawHeaders, credentials.prefix))
+}
+
+function addressOf({ trustedProxies }: Gateway, { message }: ClientRequest): string {
+  const { socket, headers } = message
+  const forwardedFor = headers['x-forwarded-for']
+  return clientAddressOf(
+    socket.remoteAddress ?? '',
+    trustedProxies,
+    Array.isArray(forwardedFor) ? forwardedFor.join(',') : forwardedFor,
+  )
 }
 
 function splitTarget(target: string): [path: string, query: string] {

@@ -85,7 +85,7 @@ export class RequestObserver {
   }
 
   lookedUp(observation: RequestObservation, lookup: Lookup): void {
-    if (lookup.kind !== 'unknown') observation.tier = lookup.tier
+    if ('tier' in lookup) observation.tier = lookup.tier
     if (lookup.kind === 'found') {
       observation.keyId = lookup.grant.id
       observation.workspaceId = lookup.grant.workspaceId

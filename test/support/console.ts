@@ -136,6 +136,7 @@ export function consoleConfig({
       memory: { ttlSeconds: 30, absentTtlSeconds: 1, maxEntries: 1000 },
       staleSeconds: 300,
       usageSeconds: 60,
+      unsignedLookups: { perSecond: 1_000, perAddress: 1_000 },
     },
     database: { url: databaseUrl ?? 'sqlite::memory:' },
     drain: { delayMs: 0, timeoutMs: 1000 },

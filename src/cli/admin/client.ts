@@ -89,6 +89,31 @@ export class AdminClient {
     }
   }
 
+  /** The body of a GET, of any length, in parts. The response and each part must arrive in time. */
+  async *download(path: string): AsyncGenerator<Uint8Array> {
+    const silence = new AbortController()
+    const begin = () => setTimeout(() => silence.abort(), DEADLINE_MS)
+    let timer = begin()
+    try {
+      const call: AdminCall = { method: 'GET', path }
+      const response = await fetch(`${this.url}/admin/v1${path}`, this.#requestOf(call, silence.signal))
+      if (!response.ok || response.body === null)
+        throw this.#errorOf(response.status, parseJson(await response.text()))
+      for await (const part of response.body) {
+        clearTimeout(timer)
+        yield part
+        timer = begin()
+      }
+    } catch (error) {
+      if (error instanceof CliError) throw error
+      throw this.#explain(error, silence.signal.aborted ? DEADLINE_MS : null)
+    } finally {
+      clearTimeout(timer)
+      // The consumer may have stopped early.
+      silence.abort()
+    }
+  }
+
   /** For a successful response that this version does not understand. */
   notUnderstood(): CliError {
     const message = `The response of the console at ${this.url} is not understood: are console and command line of the same version?`

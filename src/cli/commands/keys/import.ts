@@ -1,6 +1,7 @@
 import { open } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { EXIT } from '../../../run/host.ts'
+import { readLines } from '../../admin/read-lines.ts'
 import { type ImportResponse, importResponse, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
@@ -87,7 +88,7 @@ async function* linesOf(file: string): AsyncGenerator<Line & { readonly length: 
     throw new CliError(`The file ${file} cannot be read (${error.code ?? error.message})`, EXIT.usage)
   })
   let number = 0
-  for await (const text of handle.readLines()) {
+  for await (const text of readLines(handle.createReadStream({ encoding: 'utf8' }), MAX_LINE_LENGTH)) {
     number++
     if (text.trim() !== '') yield { number, entry: entryOf(text, number), length: text.length }
   }
@@ -100,8 +101,7 @@ function entryOf(text: string, number: number): Line['entry'] {
     // The checks have shown it: a JSON object, its values unknown.
     return entry as Line['entry']
   }
-  const advice =
-    'must be one JSON object of at most 64000 characters. The lines of earlier batches are imported'
+  const advice = `must be one JSON object of at most ${MAX_LINE_LENGTH} characters. The lines of earlier batches are imported`
   throw new CliError(`Line ${number} ${advice}; correct it and repeat the import`, EXIT.usage)
 }
 
