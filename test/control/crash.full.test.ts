@@ -4,7 +4,7 @@ import { rowOf } from '../../src/control/registry/database/key-rows.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
-import type { AdminAnswer } from '../support/admin-response.ts'
+import type { AdminResponse } from '../support/admin-response.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -64,7 +64,7 @@ async function start(databaseUrl: string) {
       headers: { authorization: `Bearer ${TOKEN}`, ...type },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    return { status: response.status, json: (await response.json()) as AdminAnswer }
+    return { status: response.status, json: (await response.json()) as AdminResponse }
   }
   return { ask, kill: () => console.stop('SIGKILL') }
 }

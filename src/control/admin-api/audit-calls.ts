@@ -3,7 +3,7 @@ import { workspacesOf } from '../access/principal.ts'
 import { invalidField } from '../http/api-error.ts'
 import type { AdminCall } from '../http/calls.ts'
 import { principalOf } from '../http/request-context.ts'
-import { sendLines } from '../http/send-lines.ts'
+import { ROWS_AT_ONCE, sendLines } from '../http/send-lines.ts'
 import { entryOfRow } from '../registry/database/audit-rows.ts'
 import type { KeyRepository } from '../registry/database/key-repository.ts'
 import type { AuditRow } from '../registry/database/tables.ts'
@@ -18,8 +18,6 @@ import {
   exportQuery,
 } from './admin-schemas.ts'
 import { DEFAULT_PAGE_SIZE, readPageOptions } from './request-parameters.ts'
-
-const EXPORT_PAGE = 500
 
 type AuditReader = { readonly repository: Pick<KeyRepository, 'listAudit' | 'searchAudit' | 'exportAudit'> }
 
@@ -98,10 +96,10 @@ function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: Audi
 async function* exportLines(repository: AuditReader['repository']): AsyncGenerator<string> {
   let position: ExportPosition = { id: '' }
   for (;;) {
-    const rows: AuditRow[] = await repository.exportAudit(position, EXPORT_PAGE)
+    const rows: AuditRow[] = await repository.exportAudit(position, ROWS_AT_ONCE)
     if (rows.length > 0) yield rows.map(exportLine).join('')
     const last = rows.at(-1)
-    if (last !== undefined && rows.length === EXPORT_PAGE) {
+    if (last !== undefined && rows.length === ROWS_AT_ONCE) {
       position = last.sequence === null ? { id: last.id } : { sequence: last.sequence }
     } else if ('id' in position) position = { sequence: 0 }
     else return

@@ -1,10 +1,9 @@
 import { toRecordJson } from '../../domain/wire.ts'
 import type { AdminCall } from '../http/calls.ts'
-import { sendLines } from '../http/send-lines.ts'
+import { ROWS_AT_ONCE, sendLines } from '../http/send-lines.ts'
 import type { KeyPage, KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
 import { exportQuery } from './admin-schemas.ts'
 
-const EXPORT_PAGE = 500
 /** Earlier than every expiry: keys in any state. */
 const ANY_EXPIRY = -1
 
@@ -31,7 +30,7 @@ async function* exportParts(repository: KeyReader['repository']): AsyncGenerator
   do {
     const page: KeyPage = await repository.listForSync({
       expiresAfterMs: ANY_EXPIRY,
-      limit: EXPORT_PAGE,
+      limit: ROWS_AT_ONCE,
       afterId,
     })
     if (page.keys.length > 0) yield page.keys.map(exportLine).join('')
