@@ -12,7 +12,7 @@ import { SHOWS } from './guards.ts'
 import { frameOf, notFound, queryOf, sendPage, workspaceOf } from './page-request.ts'
 
 const WORKSPACES_PER_PAGE = 50
-/** Counted in some 20 ms, whatever the sizes of the workspaces. */
+/** Counted in some 20 ms. */
 const MAX_KEYS_COUNTED = 50_000
 
 /** Lists of workspaces and of keys. */
