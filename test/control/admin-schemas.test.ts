@@ -1,0 +1,23 @@
+import { Ajv } from 'ajv'
+import { expect, test } from 'vitest'
+import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
+import * as keyServiceSchemas from '../../src/control/key-service/key-service-schemas.ts'
+
+/** What Fastify gets of each call. */
+const REQUESTS = [
+  ...ADMIN_CALLS.flatMap(({ id, query, body }) => [
+    ...(query === null ? [] : [[`the query of ${id}`, query] as const]),
+    ...(body === null ? [] : [[`the body of ${id}`, body] as const]),
+  ]),
+  ...Object.entries(keyServiceSchemas),
+]
+
+/** A console does not check its schemas when it starts. */
+test.each(REQUESTS)('%s is a valid JSON Schema', (_name, schema) => {
+  const ajv = new Ajv()
+  expect([ajv.validateSchema(schema), ajv.errorsText()]).toEqual([true, 'No errors'])
+})
+
+test('the check finds a mistake', () => {
+  expect(new Ajv().validateSchema({ type: 'text' })).toBe(false)
+})
