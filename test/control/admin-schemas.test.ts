@@ -1,11 +1,19 @@
 import { Ajv } from 'ajv'
 import { expect, test } from 'vitest'
-import * as schemas from '../../src/control/admin-api/admin-schemas.ts'
+import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
+import * as keyServiceSchemas from '../../src/control/key-service/key-service-schemas.ts'
 
-const { EXPECTED: _, ...requests } = schemas
+/** What Fastify gets of each call. */
+const REQUESTS = [
+  ...ADMIN_CALLS.flatMap(({ id, query, body }) => [
+    ...(query === null ? [] : [[`the query of ${id}`, query] as const]),
+    ...(body === null ? [] : [[`the body of ${id}`, body] as const]),
+  ]),
+  ...Object.entries(keyServiceSchemas),
+]
 
 /** A console does not check its schemas when it starts. */
-test.each(Object.entries(requests))('%s is a valid JSON Schema', (_name, schema) => {
+test.each(REQUESTS)('%s is a valid JSON Schema', (_name, schema) => {
   const ajv = new Ajv()
   expect([ajv.validateSchema(schema), ajv.errorsText()]).toEqual([true, 'No errors'])
 })

@@ -19,7 +19,7 @@ export const PROMETHEUS: Tool = { program: 'prometheus', debianPackage: 'prometh
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
 export const JQ: Tool = { program: 'jq', debianPackage: 'jq' }
 export const SQLITE: Tool = { program: 'sqlite3', debianPackage: 'sqlite3' }
-/** For the Kubernetes schemas, a Python package; Debian splits `ensurepip` from Python. */
+/** For Python packages: the Kubernetes schemas and Schemathesis. Debian splits `ensurepip` from Python. */
 export const PYTHON: Tool = {
   program: 'python3',
   debianPackage: 'python3-venv',

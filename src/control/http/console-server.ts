@@ -105,7 +105,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
 
 function createErrorHandler({ logger }: ServerParts) {
   return (error: FastifyError | ApiError, request: FastifyRequest, reply: FastifyReply): void => {
-    const apiError = explainError(error)
+    const apiError = explainError(error, request.routeOptions.schema)
     if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'request failed')
     setCommonHeaders(request, reply)
     void reply.code(apiError.status).headers(apiError.headers).send(apiError.body)

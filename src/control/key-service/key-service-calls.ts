@@ -2,6 +2,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { encodeRecord, isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { ApiError, invalidField } from '../http/api-error.ts'
+import type { Call } from '../http/calls.ts'
+import type { RecordKeys } from '../registry/announcing/write-record.ts'
+import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
+import { isKeyId } from '../registry/operations/ids.ts'
 import {
   type ConfirmationsBody,
   confirmationsBody,
@@ -9,12 +14,7 @@ import {
   lookupsBody,
   type UsageBody,
   usageBody,
-} from '../admin-api/admin-schemas.ts'
-import { ApiError, invalidField } from '../http/api-error.ts'
-import type { Call } from '../http/calls.ts'
-import type { RecordKeys } from '../registry/announcing/write-record.ts'
-import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
-import { isKeyId } from '../registry/operations/ids.ts'
+} from './key-service-schemas.ts'
 
 /** 10,000 ids with their times. */
 const USAGE_LIMIT_BYTES = 1024 * 1024
