@@ -26,6 +26,8 @@ export interface ConsoleOptions {
     readonly oidc?: Partial<Config['console']['oidc']>
   }
   readonly webhook?: Partial<Config['console']['webhook']>
+  readonly keepsUsage?: boolean
+  readonly keepsRefusals?: boolean
   readonly parts?: Partial<ConsoleParts>
 }
 
@@ -86,8 +88,10 @@ export function consoleConfig({
   internal,
   signIn,
   webhook = {},
+  keepsUsage = true,
+  keepsRefusals = true,
 }: ConsoleOptions): Config {
-  const { gateway, upstream } = defaultConfig()
+  const { gateway, upstream, usage, refusals } = defaultConfig()
   return {
     gateway,
     console: {
@@ -136,6 +140,8 @@ export function consoleConfig({
     drain: { delayMs: 0, timeoutMs: 1000 },
     reload: { everySeconds: 0 },
     metrics: { workspaces: [], exemplars: false },
+    usage: { ...usage, enabled: keepsUsage },
+    refusals: { ...refusals, enabled: keepsRefusals },
     // The schema's union of levels has no static type.
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug' },
