@@ -13,6 +13,7 @@ import { startHousekeeping } from './registry/housekeeping.ts'
 import { type OpenRegistry, openRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
 import { createSignIn } from './sign-in/create-sign-in.ts'
+import { createUsage, type Usage } from './usage/create-usage.ts'
 import { createWebhook } from './webhooks/create-webhook.ts'
 import { createWebhookDeliveries } from './webhooks/webhook-deliveries.ts'
 
@@ -63,10 +64,16 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     signingKeys: () => context.secrets.value.signingKeys,
   })
   const accessLog = createAccessLog({ ...context, ...open, newAuditId: open.registry.newAuditId })
-  const app = createPublicServer(context, { open, deliveries, signIn, tokens, accessLog })
-  const internal = createKeyService(context, open)
+  const usage = createUsage(context, open)
+  const app = createPublicServer(context, { open, deliveries, signIn, tokens, accessLog, usage })
+  const internal = createKeyService(context, open, usage)
 
-  const purges = [() => open.repository.purge(), () => deliveries.purge(), () => signIn.sessions.purge()]
+  const purges = [
+    () => open.repository.purge(),
+    () => deliveries.purge(),
+    () => signIn.sessions.purge(),
+    () => usage.purge(),
+  ]
   let stopTasks = () => {}
   let stopped: Promise<void> | null = null
   return {
@@ -85,6 +92,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
         // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
         await internal.close()
         stopTasks()
+        await usage.stop()
         await webhook?.stop()
         await open.outbox.stop()
         await open.announcer.stop()
@@ -96,8 +104,12 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   }
 }
 
-function createKeyService(context: ConsoleContext, { repository, announcer }: OpenRegistry): FastifyInstance {
-  const { config, onReload, clock, logger, secrets } = context
+function createKeyService(
+  context: ConsoleContext,
+  { repository, announcer }: OpenRegistry,
+  usage: Usage,
+): FastifyInstance {
+  const { config, onReload, logger, secrets } = context
   return createInternalServer({
     ...context,
     keyPrefix: config.keys.prefix,
@@ -106,7 +118,7 @@ function createKeyService(context: ConsoleContext, { repository, announcer }: Op
     token: () => secrets.value.keyServiceToken,
     calls: keyServiceCalls({
       repository,
-      clock,
+      usageCall: usage.call,
       get recordKeys() {
         return secrets.value.recordKeys
       },

@@ -15,6 +15,7 @@ import type { OpenRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
 import { createOperationCounter } from './registry/operations/operation-counter.ts'
 import type { SignIn } from './sign-in/create-sign-in.ts'
+import type { Usage } from './usage/create-usage.ts'
 import { isWebhookConfigured } from './webhooks/create-webhook.ts'
 import { createRequestedDeliveries } from './webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from './webhooks/webhook-deliveries.ts'
@@ -25,12 +26,13 @@ interface PublicServerParts {
   readonly signIn: SignIn
   readonly tokens: AdminTokens
   readonly accessLog: AccessLog
+  readonly usage: Usage
 }
 
 /** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
 export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
   const { config, metrics, logger, clock, secrets } = context
-  const { open, deliveries, signIn, tokens, accessLog } = parts
+  const { open, deliveries, signIn, tokens, accessLog, usage } = parts
   const app = createConsoleServer({
     ...context,
     listener: 'console',
@@ -38,7 +40,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
     trustedProxies: config.console.trustedProxies,
     tls: null,
   })
-  const calls = adminCalls(open.registry, metrics, { ...open, deliveries, tokens, clock, logger })
+  const calls = adminCalls(open.registry, metrics, { ...open, deliveries, tokens, usage, clock, logger })
   void app.register(async scope => {
     await signIn.authenticate(scope)
     accessLog.watch(scope)

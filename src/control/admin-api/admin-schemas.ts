@@ -9,6 +9,7 @@ import {
   TOKEN_WORKSPACES_EXPECTED,
 } from '../access/admin-token.ts'
 import { KEY_QUERY_EXPECTED } from '../registry/search/parse-key-query.ts'
+import { SEQUENCE_EXPECTED, USED_EXPECTED } from '../usage/usage-report.ts'
 
 /** Schemas check types; the domain validates values, with the same wording. */
 const closed = { additionalProperties: false }
@@ -77,18 +78,6 @@ export const lookupsBody = Type.Object(
   closed,
 )
 export type LookupsBody = Static<typeof lookupsBody>
-
-export const usageBody = Type.Object(
-  {
-    used: Type.Unsafe<Record<string, number>>({
-      type: 'object',
-      additionalProperties: { type: 'integer', minimum: 0 },
-      maxProperties: 10_000,
-    }),
-  },
-  closed,
-)
-export type UsageBody = Static<typeof usageBody>
 
 export const confirmationsBody = Type.Object(
   {
@@ -226,7 +215,11 @@ export const EXPECTED: Readonly<Record<string, string>> = {
   hearing: 'true or false',
   leaving: 'true or false',
   confirmed: 'a list of at most 1000 objects, each with digest and version',
-  used: 'at most 10000 key ids, each with whole milliseconds since the epoch',
+  used: USED_EXPECTED,
+  sequence: SEQUENCE_EXPECTED,
+  counts: 'a list of counts',
+  refusals: 'a list of refusals',
+  step: 'hour or day',
   'body/limit': 'a whole number from 1 to 1000',
   cursor: 'a single cursor from an earlier response',
   'body/cursor': 'a cursor from an earlier response',
