@@ -1,4 +1,4 @@
-import { boolean, integer, seconds, section } from './schema-builders.ts'
+import { boolean, httpUrl, integer, optional, seconds, section } from './schema-builders.ts'
 
 /** What gateways count and the console keeps. Gateway and console have the same settings: each heeds its own. */
 export const usage = section({
@@ -20,6 +20,13 @@ export const usage = section({
     maximum: 10_000_000,
     description:
       'Entries of unreported usage in a gateway’s memory: one for each key, and one for each of its routes and outcomes. Beyond it, requests are counted by workspace',
+  }),
+  export: section({
+    url: optional(
+      httpUrl(
+        'HTTP collector to which gateways also send the counts, one JSON object a line, such as `http://collector:8080/usage`',
+      ),
+    ),
   }),
 })
 

@@ -22,6 +22,7 @@ import { withFailureLog } from './tiers/with-failure-log.ts'
 import { withMetrics } from './tiers/with-metrics.ts'
 import type { TrustLimits } from './trust.ts'
 import { UsageCounts, type UsageRequest } from './usage/usage-counts.ts'
+import { UsageExporter } from './usage/usage-exporter.ts'
 import { UsageReporter } from './usage/usage-reporter.ts'
 
 type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys' | 'usage' | 'refusals'>
@@ -194,6 +195,7 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
 function createUsage(deps: Deps, client: KeyServiceClient, gateway: string): Usage | null {
   const { config, metrics, logger, clock } = deps
   const { reportSeconds, enabled, maxEntries } = config.usage
+  const { url } = config.usage.export
   if (reportSeconds === 0) return null
   const counts = new UsageCounts({
     clock,
@@ -202,15 +204,19 @@ function createUsage(deps: Deps, client: KeyServiceClient, gateway: string): Usa
     notesRefusals: config.refusals.enabled,
     maxEntries,
   })
+  const timeoutMs = Math.max(config.keyService.timeoutMs, MIN_REPORT_TIMEOUT_MS)
+  const failuresOf = (part: string) => new FailureLog(part, logger, clock)
+  const exporting = { failures: failuresOf('usage export'), metrics, timeoutMs }
   const reporter = new UsageReporter({
     client,
     clock,
-    failures: new FailureLog('usage report', logger, clock),
+    failures: failuresOf('usage report'),
     metrics,
     counts,
+    exporter: url === undefined ? null : new UsageExporter({ ...exporting, url }),
     gateway,
     periodMs: reportSeconds * 1000,
-    timeoutMs: Math.max(config.keyService.timeoutMs, MIN_REPORT_TIMEOUT_MS),
+    timeoutMs,
   })
   return { counts, reporter }
 }

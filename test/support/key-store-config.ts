@@ -46,7 +46,12 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       memory: { ttlSeconds: changes.ttlSeconds ?? 30, absentTtlSeconds: 5, maxEntries: 10_000 },
       staleSeconds: changes.staleSeconds ?? 300,
     },
-    usage: { enabled: true, reportSeconds: changes.usageReportSeconds ?? 0, maxEntries: 10_000 },
+    usage: {
+      enabled: true,
+      reportSeconds: changes.usageReportSeconds ?? 0,
+      maxEntries: 10_000,
+      export: {},
+    },
     refusals: { enabled: true },
   }
 }

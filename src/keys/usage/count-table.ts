@@ -12,6 +12,7 @@ interface RequestCount {
 /** What is to be reported of one key or workspace. */
 export interface CountedRow {
   readonly id: string
+  readonly workspaceId: string
   /** Milliseconds since the epoch; 0 if there was no authenticated request. */
   lastUsedMs: number
   latest: RequestCount | null
@@ -32,11 +33,11 @@ export class CountTable {
   }
 
   /** @returns null if the table is full and has no row of this id */
-  rowOf(id: string): CountedRow | null {
+  rowOf(id: string, workspaceId: string): CountedRow | null {
     const known = this.#rows.get(id)
     if (known !== undefined) return known
     if (this.#entries >= this.#maxEntries) return null
-    const row: CountedRow = { id, lastUsedMs: 0, latest: null }
+    const row: CountedRow = { id, workspaceId, lastUsedMs: 0, latest: null }
     this.#rows.set(id, row)
     this.#entries++
     return row

@@ -1,6 +1,6 @@
 import type { ReportContent } from './usage-counts.ts'
 
-/** A report, with the field names of the key service contract. */
+/** A numbered report. */
 export interface UsageReport extends ReportContent {
   /** This process: no other has this name, and neither has the same gateway after a restart. */
   readonly gateway: string
@@ -15,13 +15,19 @@ export interface UsageReport extends ReportContent {
 export class ReportSequence {
   readonly #gateway: string
   readonly #take: () => ReportContent | null
+  readonly #onNumbered: (report: UsageReport) => void
   #sequence = 0
   #unsettled: UsageReport | null = null
 
-  /** @param take removes what is to be reported next */
-  constructor(gateway: string, take: () => ReportContent | null) {
+  /** @param take removes what is to be reported next @param onNumbered called once for each report */
+  constructor(
+    gateway: string,
+    take: () => ReportContent | null,
+    onNumbered: (report: UsageReport) => void = () => {},
+  ) {
     this.#gateway = gateway
     this.#take = take
+    this.#onNumbered = onNumbered
   }
 
   /** @returns the report to send now; null if there is none */
@@ -31,6 +37,7 @@ export class ReportSequence {
     if (content === null) return null
     this.#sequence++
     this.#unsettled = { gateway: this.#gateway, sequence: this.#sequence, ...content }
+    this.#onNumbered(this.#unsettled)
     return this.#unsettled
   }
 
@@ -38,8 +45,12 @@ export class ReportSequence {
   settle(): void {
     this.#unsettled = null
   }
+}
 
-  get isUnsettled(): boolean {
-    return this.#unsettled !== null
-  }
+/** The body of a report in the key service contract: a count names its key, or the workspace if there is none. */
+export function bodyOf(report: UsageReport): object {
+  const counts = report.counts.map(({ keyId, workspaceId, ...count }) => {
+    return keyId === null ? { workspaceId, ...count } : { keyId, ...count }
+  })
+  return { ...report, counts }
 }

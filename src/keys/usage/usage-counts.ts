@@ -29,16 +29,16 @@ export interface UsageRequest extends Pick<RequestEnd, 'reason' | 'truncated'> {
 }
 
 export interface ReportedCount {
-  readonly keyId?: string
-  /** In place of a key, if the counts of several keys were folded. */
-  readonly workspaceId?: string
+  /** Null if the requests of several keys were counted together. */
+  readonly keyId: string | null
+  readonly workspaceId: string
   readonly route: string
   readonly code: string
   readonly minute: number
   readonly count: number
 }
 
-/** The part of a report that was gathered, with the field names of the key service contract. */
+/** The part of a report that was gathered. */
 export interface ReportContent {
   /** By key id, the time of the latest authenticated request. */
   readonly used: Readonly<Record<string, number>>
@@ -104,7 +104,7 @@ export class UsageCounts {
     const isUse = wasAuthenticated(reason)
     if (!isUse && !countsRequests) return
     const nowMs = clock.wallMs()
-    const row = this.#byKey.rowOf(keyId)
+    const row = this.#byKey.rowOf(keyId, workspaceId)
     if (isUse && row !== null) row.lastUsedMs = nowMs
     if (!countsRequests) return
     const code = outcomeOf({ status, aborted, truncated, reason })
@@ -142,8 +142,8 @@ export class UsageCounts {
     return {
       used: Object.fromEntries(used.map(({ id, lastUsedMs }) => [id, lastUsedMs])),
       counts: [
-        ...reportedCounts(keys, keyId => ({ keyId })),
-        ...reportedCounts(workspaces, workspaceId => ({ workspaceId })),
+        ...keys.flatMap(row => reportedCounts(row, row.id)),
+        ...workspaces.flatMap(row => reportedCounts(row, null)),
       ],
       refusals,
       ...(omitted.length === 0 ? {} : { omittedRefusals: omitted }),
@@ -157,7 +157,7 @@ export class UsageCounts {
   }
 
   #fold(workspaceId: string, route: string, code: string, minute: number): void {
-    const row = this.#byWorkspace.rowOf(workspaceId)
+    const row = this.#byWorkspace.rowOf(workspaceId, workspaceId)
     if (row !== null && this.#byWorkspace.count(row, route, code, minute)) {
       this.#folded.inc()
       return
@@ -169,17 +169,9 @@ export class UsageCounts {
 
 const NO_REFUSALS: ReturnType<RefusalLog['take']> = { refusals: [], omitted: [] }
 
-function reportedCounts(
-  rows: readonly CountedRow[],
-  nameOf: (id: string) => Pick<ReportedCount, 'keyId' | 'workspaceId'>,
-): ReportedCount[] {
-  return rows.flatMap(row =>
-    countsOf(row).map(({ route, code, minute, count }) => ({
-      ...nameOf(row.id),
-      route,
-      code,
-      minute,
-      count,
-    })),
-  )
+function reportedCounts(row: CountedRow, keyId: string | null): ReportedCount[] {
+  const { workspaceId } = row
+  return countsOf(row).map(({ route, code, minute, count }) => {
+    return { keyId, workspaceId, route, code, minute, count }
+  })
 }

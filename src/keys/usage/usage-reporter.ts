@@ -1,17 +1,24 @@
 import type { Clock } from '../../domain/clock.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
-import { type Metrics, USAGE_REPORT_OUTCOMES } from '../../observability/metrics/metrics.ts'
+import {
+  type Metrics,
+  USAGE_EXPORT_OUTCOMES,
+  USAGE_REPORT_OUTCOMES,
+} from '../../observability/metrics/metrics.ts'
 import type { KeyServiceClient, KeyServiceResponse } from '../tiers/key-service/key-service-client.ts'
 import { isNotOffered } from '../tiers/key-service/key-service-responses.ts'
 import { refusedCounts, sumOf } from './refused-counts.ts'
-import { ReportSequence, type UsageReport } from './report-sequence.ts'
+import { bodyOf, ReportSequence, type UsageReport } from './report-sequence.ts'
 import type { UsageCounts } from './usage-counts.ts'
+import type { UsageExporter } from './usage-exporter.ts'
 
 const HOUR_MS = 3_600_000
 /** Each refused entry takes about 60 bytes. */
 const MAX_RESPONSE_BYTES = 256 * 1024
 /** A stopping process waits at most this long for its last reports. */
 const MAX_LAST_REPORT_MS = 2_000
+/** And for the last lines to a collector. */
+const MAX_LAST_EXPORT_MS = 1_000
 /** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it is repeated. */
 const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
@@ -19,8 +26,10 @@ export interface UsageReporterParts {
   readonly client: Pick<KeyServiceClient, 'request'>
   readonly clock: Clock
   readonly failures: FailureLog
-  readonly metrics: Pick<Metrics, 'usageReportsSent' | 'usageReportDelay' | 'usageEntries'>
+  readonly metrics: Pick<Metrics, 'usageReportsSent' | 'usageReportDelay' | 'usageEntries' | 'usageExports'>
   readonly counts: UsageCounts
+  /** Null if the counts are not exported. */
+  readonly exporter: UsageExporter | null
   /** Unique to this process. */
   readonly gateway: string
   readonly periodMs: number
@@ -45,10 +54,15 @@ export class UsageReporter {
   #lastDeadline: AbortSignal | null = null
 
   constructor(parts: UsageReporterParts) {
-    const { counts, metrics, gateway } = parts
+    const { counts, metrics, gateway, exporter } = parts
     this.#parts = parts
-    this.#reports = new ReportSequence(gateway, () => counts.take())
+    this.#reports = new ReportSequence(
+      gateway,
+      () => counts.take(),
+      report => exporter?.add(report),
+    )
     for (const outcome of USAGE_REPORT_OUTCOMES) metrics.usageReportsSent.inc({ outcome }, 0)
+    for (const outcome of USAGE_EXPORT_OUTCOMES) metrics.usageExports.inc({ outcome }, 0)
     metrics.usageEntries.onCollect(gauge => gauge.set(counts.entries))
     metrics.usageReportDelay.onCollect(gauge => gauge.set(this.#delaySeconds()))
   }
@@ -58,6 +72,7 @@ export class UsageReporter {
     const tick = () => {
       this.#timer = setTimeout(tick, periodMs).unref()
       void this.report()
+      void this.#parts.exporter?.send()
     }
     this.#timer ??= setTimeout(tick, periodMs * random()).unref()
   }
@@ -70,12 +85,14 @@ export class UsageReporter {
     return this.#sending
   }
 
-  /** Sends the last reports, within one deadline. */
+  /** Sends the last reports, within one deadline, and then what waits for the collector. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer)
-    this.#lastDeadline = AbortSignal.timeout(Math.min(MAX_LAST_REPORT_MS, this.#parts.timeoutMs))
+    const { exporter, timeoutMs } = this.#parts
+    this.#lastDeadline = AbortSignal.timeout(Math.min(MAX_LAST_REPORT_MS, timeoutMs))
     await this.#sending
     await this.report()
+    await exporter?.stop(AbortSignal.timeout(MAX_LAST_EXPORT_MS))
   }
 
   async #send(): Promise<void> {
@@ -100,7 +117,12 @@ export class UsageReporter {
   /** @throws if the report is to be repeated */
   async #sendReport(report: UsageReport): Promise<void> {
     const { client, clock, counts, failures, metrics, timeoutMs } = this.#parts
-    const request = { method: 'POST', path: '/usage', body: report, maxBytes: MAX_RESPONSE_BYTES } as const
+    const request = {
+      method: 'POST',
+      path: '/usage',
+      body: bodyOf(report),
+      maxBytes: MAX_RESPONSE_BYTES,
+    } as const
     const response = await client.request(request, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
     const outcome = outcomeOfReport(response)
     this.#reports.settle()

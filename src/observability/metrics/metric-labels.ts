@@ -56,6 +56,7 @@ export const LIMIT_BACKENDS = ['redis', 'local'] as const
 export const LIMIT_OUTCOMES = ['allowed', 'limited'] as const
 /** Outcomes of usage reports: repeated after `failed`, dropped after `rejected`. */
 export const USAGE_REPORT_OUTCOMES = ['accepted', 'failed', 'rejected'] as const
+export const USAGE_EXPORT_OUTCOMES = ['accepted', 'failed', 'dropped'] as const
 export const USAGE_LOSS_CAUSES = ['memory', 'refused'] as const
 export const KEY_STATES = ['active', 'expiring_30d', 'expiring', 'suspended', 'expired', 'revoked'] as const
 

@@ -22,6 +22,11 @@ export function declareUsage({ counter, collected }: MetricDeclarations) {
       'Requests missing in the usage of all keys, by cause; `memory`: it was full, `refused`: by the key service',
       ['cause'],
     ),
+    usageExports: counter(
+      'postern_usage_exports_total',
+      'Requests to the usage collector, by outcome; `failed`: to be repeated, `dropped`: rejected, or too many waited',
+      ['outcome'],
+    ),
     usageRefusalsOmitted: counter(
       'postern_usage_refusals_omitted_total',
       'Refused requests that were counted, but not reported one by one',

@@ -56,7 +56,8 @@ class ConsoleModel {
     if (sequence <= (this.#sequences.get(sender) ?? 0)) return
     this.#sequences.set(sender, sequence)
     this.lost += lost
-    for (const { keyId, workspaceId = workspaceOf(keyId ?? ''), count } of counts) {
+    for (const { keyId, workspaceId, count } of counts) {
+      if (keyId !== null) expect(workspaceOf(keyId)).toBe(workspaceId)
       this.requests += count
       this.byWorkspace.set(workspaceId, (this.byWorkspace.get(workspaceId) ?? 0) + count)
     }

@@ -40,11 +40,12 @@ test('requests are counted by key, route, outcome and minute', () => {
   counts.record(usageRequest({ keyId: 'key_2' }), 200, false)
   clock.advance(60_000)
   counts.record(usageRequest(), 200, false)
+  const ofKey1 = { keyId: 'key_1', workspaceId: 'ws_1', code: 'ok' }
   expect(counts.take()?.counts).toEqual([
-    { keyId: 'key_1', route: 'files', code: 'ok', minute: minute + 1, count: 1 },
-    { keyId: 'key_1', route: 'workspace', code: 'ok', minute, count: 1 },
-    { keyId: 'key_1', route: 'files', code: 'ok', minute, count: 3 },
-    { keyId: 'key_2', route: 'files', code: 'ok', minute, count: 1 },
+    { ...ofKey1, route: 'files', minute: minute + 1, count: 1 },
+    { ...ofKey1, route: 'workspace', minute, count: 1 },
+    { ...ofKey1, route: 'files', minute, count: 3 },
+    { ...ofKey1, keyId: 'key_2', route: 'files', minute, count: 1 },
   ])
   expect(counts.take()).toBeNull()
 })
@@ -99,8 +100,8 @@ test('beyond the bound requests are counted by workspace, then lost, and both ar
   expect(counts.take()?.counts).toMatchObject([
     { keyId: 'key_0', count: 1 },
     { keyId: 'key_1', count: 1 },
-    { workspaceId: 'ws_0', count: 4 },
-    { workspaceId: 'ws_1', count: 4 },
+    { keyId: null, workspaceId: 'ws_0', count: 4 },
+    { keyId: null, workspaceId: 'ws_1', count: 4 },
   ])
   expect(await metricValue(metrics.usageFolded)).toBe(8)
   for (let index = 0; index < 12_000; index++) {
@@ -119,9 +120,7 @@ test('while reports fail, an hour of requests takes the entries of one minute', 
     counts.record(usageRequest(), 200, false)
     clock.advance(60_000)
   }
-  expect(counts.take()?.counts).toEqual([
-    { keyId: 'key_1', route: 'files', code: 'ok', minute: hour, count: 60 },
-  ])
+  expect(counts.take()?.counts).toMatchObject([{ minute: hour, count: 60 }])
 })
 
 test('a report holds about a thousand entries', () => {

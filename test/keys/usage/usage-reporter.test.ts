@@ -46,7 +46,8 @@ function create(random?: () => number): UsageReporter {
     },
   }
   const failures = new FailureLog('usage report', log, clock)
-  const parts = { client, clock, failures, metrics, counts, gateway: 'gateway-1', periodMs: PERIOD_MS }
+  const gateway = { gateway: 'gateway-1', exporter: null, periodMs: PERIOD_MS }
+  const parts = { ...gateway, client, clock, failures, metrics, counts }
   return new UsageReporter({ ...parts, timeoutMs: 100, ...(random === undefined ? {} : { random }) })
 }
 
@@ -64,6 +65,19 @@ test('a report names the gateway, and each has the next sequence number', async 
   expect(reports()).toMatchObject([
     { gateway: 'gateway-1', sequence: 1, used: { key_1: clock.wallMs() }, counts: [{ count: 1 }] },
     { gateway: 'gateway-1', sequence: 2, counts: [{ count: 1 }] },
+  ])
+})
+
+test('a count names its key, or its workspace if it was counted without a key', async () => {
+  counts = new UsageCounts({ clock, metrics, countsRequests: true, notesRefusals: true, maxEntries: 2 })
+  reporter = create()
+  use()
+  use('key_2')
+  await reporter.report()
+  const minute = Math.floor(clock.wallMs() / 60_000)
+  expect(reports()[0]?.counts).toEqual([
+    { keyId: 'key_1', route: 'files', code: 'ok', minute, count: 1 },
+    { workspaceId: 'ws_1', route: 'files', code: 'ok', minute, count: 1 },
   ])
 })
 

@@ -14,6 +14,8 @@ const MAY_STAY_ZERO = new Set([
   // The console is never down in this run.
   'Requests missing in usage',
   'Usage report delay',
+  // No collector is configured.
+  'Usage exports',
   // There is no identity provider in this run.
   'Sign-ins',
 ])
