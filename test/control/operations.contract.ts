@@ -336,7 +336,7 @@ export function describeOperations(
   describe(`the last use of a key, in ${database}`, () => {
     const report = ({ ask }: RunningConsole, used: object) => ask('POST', '/internal/v1/usage', { used })
 
-    test('is reported by gateways, moves forward only, by the minute, and does not change the key’s version', async () => {
+    test('is reported by gateways, moves forward only, by the second, and does not change the key’s version', async () => {
       const running = await started()
       const { key } = await issue(running)
       running.time.nowMs += HOUR_MS
@@ -350,8 +350,8 @@ export function describeOperations(
       }
       expect(await reported(nowMs - 300_000)).toBe(-300_000)
       expect(await reported(nowMs - 400_000)).toBe(-300_000)
-      expect(await reported(nowMs - 300_000 + 59_999)).toBe(-300_000)
-      expect(await reported(nowMs - 240_000)).toBe(-240_000)
+      expect(await reported(nowMs - 300_000 + 999)).toBe(-300_000)
+      expect(await reported(nowMs - 299_000)).toBe(-299_000)
       expect(await reported(nowMs + DAY_MS)).toBe(0)
       expect(await get(running, key.id)).toEqual({ ...key, lastUsedAt: new Date(nowMs).toISOString() })
       expect((await running.ask('GET', KEYS)).body.keys[0]?.lastUsedAt).toBe(new Date(nowMs).toISOString())
@@ -397,7 +397,6 @@ export function describeOperations(
       [{ used: { key_1: 'now' } }],
       [{ used: { key_1: 1.5 } }],
       [{ used: { key_1: 1 }, more: 1 }],
-      [{ used: Object.fromEntries(Array.from({ length: 10_001 }, (_, index) => [`key_${index}`, 1])) }],
     ])('is refused in another form', async body => {
       const { status, body: refusal } = await (await started()).ask('POST', '/internal/v1/usage', body)
       expect({ status, code: refusal.code }).toEqual({ status: 400, code: 'invalid_request' })

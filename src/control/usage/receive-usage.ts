@@ -19,6 +19,7 @@ import type { UsageWriter } from './usage-writer.ts'
 const REPORT_LIMIT_BYTES = 10 * 1024 * 1024
 /** Uses written in one transaction, so that changes to keys can go in between. */
 const USES_AT_ONCE = 500
+const LISTS = ['counts', 'refusals', 'omittedRefusals'] as const
 
 export interface ReceiveUsageParts {
   readonly repository: Pick<KeyRepository, 'recordUse'>
@@ -32,6 +33,7 @@ export interface ReceiveUsageParts {
 
 /** The call in which gateways report what was used, counted and refused. */
 export function usageCall(parts: ReceiveUsageParts): Call {
+  for (const list of LISTS) parts.metrics.usageEntriesRefused.inc({ list }, 0)
   return {
     method: 'POST',
     url: '/usage',

@@ -17,6 +17,7 @@ const ENTRIES_AT_ONCE = { sqlite: 2_000, postgres: 10_000 } as const
 const MAX_WAITING_ENTRIES = 200_000
 /** Uses written in one transaction, so that changes to keys can go in between. */
 const USES_AT_ONCE = 500
+const OUTCOMES = ['stored', 'repeated', 'failed', 'overloaded'] as const
 
 export interface UsageWriterParts {
   readonly database: Database
@@ -55,6 +56,8 @@ export class UsageWriter {
   constructor(parts: UsageWriterParts) {
     this.#parts = parts
     this.#failures = new FailureLog('usage storage', parts.logger, parts.clock)
+    // At zero from the start, so that an alert on a rate fires on the first failure.
+    for (const outcome of OUTCOMES) parts.metrics.usageReports.inc({ outcome }, 0)
   }
 
   /** Resolves once the report is stored, or was before. @throws TooManyReports, or the database's error */

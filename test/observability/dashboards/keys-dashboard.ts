@@ -185,6 +185,18 @@ const admin: Row = {
       queries: [{ expr: rate('postern_webhook_deliveries_total', 'outcome'), legend: '{{outcome}}' }],
     },
     {
+      title: 'Usage reports',
+      description:
+        'From gateways, by outcome. `repeated`: stored before. `failed` and `overloaded`: the gateway sends them again.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 8,
+      queries: [
+        { expr: rate('postern_usage_reports_received_total', 'outcome'), legend: '{{outcome}}' },
+        { expr: rate('postern_usage_entries_refused_total', 'list'), legend: 'invalid: {{list}}' },
+      ],
+    },
+    {
       title: 'Failed audit writes',
       description: 'In the selected time range. Each is a rejected change; must stay 0.',
       kind: 'stat',
