@@ -3,11 +3,11 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import { asError, FailureLog } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Database } from '../registry/database/database.ts'
-import type { KeyRepository } from '../registry/database/key-repository.ts'
 import type { Timers } from '../timers.ts'
 import { makePartitions } from './retention.ts'
 import { storeReports } from './store-reports.ts'
 import type { CheckedReport } from './usage-report.ts'
+import type { UseWriter } from './use-writer.ts'
 
 /** Reports that arrive together are stored together. */
 const GATHER_MS = 100
@@ -15,13 +15,11 @@ const GATHER_MS = 100
 const ENTRIES_AT_ONCE = { sqlite: 2_000, postgres: 10_000 } as const
 /** Entries that may wait for a slow database, with all their reports. */
 const MAX_WAITING_ENTRIES = 200_000
-/** Uses written in one transaction, so that changes to keys can go in between. */
-const USES_AT_ONCE = 500
 const OUTCOMES = ['stored', 'repeated', 'failed', 'overloaded'] as const
 
 export interface UsageWriterParts {
   readonly database: Database
-  readonly repository: Pick<KeyRepository, 'recordUse'>
+  readonly uses: Pick<UseWriter, 'record'>
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger
@@ -123,16 +121,13 @@ export class UsageWriter {
 
   /** @returns how many were new */
   async #storeReports(reports: readonly ReceivedReport[]): Promise<number> {
-    const { database, repository, clock } = this.#parts
+    const { database, uses, clock } = this.#parts
     const nowMs = clock.wallMs()
     if (!this.#hasPartitions) await makePartitions(database, nowMs)
     this.#hasPartitions = true
     const stored = await storeReports(database, reports, nowMs)
     // Afterwards: a time only moves forward, so that a repeated report changes nothing.
-    const used = [...latestUses(reports)]
-    for (let from = 0; from < used.length; from += USES_AT_ONCE) {
-      await repository.recordUse(new Map(used.slice(from, from + USES_AT_ONCE)))
-    }
+    await uses.record(latestUses(reports))
     return stored.size
   }
 }
