@@ -13,7 +13,6 @@ import { InvalidationListener, type InvalidationReceiver } from './invalidation/
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { LookupChain } from './lookup-chain.ts'
 import { ChangeConfirmer } from './reports/change-confirmer.ts'
-import { UsageReporter } from './reports/usage-reporter.ts'
 import { KeyServiceClient } from './tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from './tiers/key-service/key-service-store.ts'
 import { MemoryStore } from './tiers/memory/memory-store.ts'
@@ -22,8 +21,11 @@ import { type BreakingTier, withBreaker } from './tiers/with-breaker.ts'
 import { withFailureLog } from './tiers/with-failure-log.ts'
 import { withMetrics } from './tiers/with-metrics.ts'
 import type { TrustLimits } from './trust.ts'
+import { UsageCounts, type UsageRequest } from './usage/usage-counts.ts'
+import { UsageExporter } from './usage/usage-exporter.ts'
+import { UsageReporter } from './usage/usage-reporter.ts'
 
-type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys'>
+type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys' | 'usage' | 'refusals'>
 
 export interface KeyStoreSettings {
   readonly config: KeyStoreConfig
@@ -47,8 +49,8 @@ export interface RunningKeyStore {
   readonly invalidations: InvalidationReceiver
   /** Settles once the key service knows that this gateway is connected; null if no key service is configured. */
   readonly introduced: Promise<void> | null
-  /** Records a use of the key, for the next report. Call it for each permitted request. */
-  used(keyId: string): void
+  /** Counts a request that has ended, for the next report. */
+  recordUsage(request: UsageRequest, status: number, aborted: boolean): void
   /** Starts connecting. Never waits or fails, also if a dependency is down. */
   start(): void
   /** Sends the last reports, within `keyService.timeoutMs`. */
@@ -58,6 +60,8 @@ export interface RunningKeyStore {
 
 type Deps = KeyStoreSettings & { readonly clock: Clock; readonly onReload: OnReload<KeyStoreConfig> }
 
+/** The console responds to a report after its commit, which a slow database delays. No request waits for it. */
+const MIN_REPORT_TIMEOUT_MS = 5_000
 /** Signing off from the console takes no longer than this. */
 const SIGN_OFF_MS = 500
 /** Longer names are cut; the name of a pod has at most 253 characters. */
@@ -101,10 +105,10 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     keyStore,
     invalidations,
     introduced: keyService?.confirmer.introduced ?? null,
-    used: keyId => keyService?.usage?.used(keyId),
+    recordUsage: (request, status, aborted) => keyService?.usage?.counts.record(request, status, aborted),
     start() {
       redis?.start()
-      keyService?.usage?.start()
+      keyService?.usage?.reporter.start()
       watch ??= setInterval(watchConnections, REVOCATION_TIMING.watchIntervalMs).unref()
     },
     async stop() {
@@ -157,34 +161,69 @@ interface KeyServiceSide {
   readonly client: KeyServiceClient
   readonly tier: KeyServiceStore
   /** Null if usage is not reported. */
-  readonly usage: UsageReporter | null
+  readonly usage: Usage | null
   readonly confirmer: ChangeConfirmer
 }
 
-function createKeyService({ config, logger, clock, onReload }: Deps): KeyServiceSide | null {
-  const { keyService, keys } = config
+interface Usage {
+  readonly counts: UsageCounts
+  readonly reporter: UsageReporter
+}
+
+function createKeyService(deps: Deps): KeyServiceSide | null {
+  const { config, logger, clock, onReload } = deps
+  const { keyService } = config
   const { url, timeoutMs } = keyService
   if (url === undefined) return null
   const client = new KeyServiceClient(
     { ...keyService, url },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
-  const failures = new FailureLog('usage report', logger, clock)
-  const periodMs = keys.usageSeconds * 1000
-  const usage = periodMs === 0 ? null : new UsageReporter({ client, clock, failures, periodMs, timeoutMs })
+  const gateway = { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) }
+  const usage = createUsage(deps, client, `${gateway.name}:${gateway.id}`)
   const confirmer = new ChangeConfirmer({
     client,
     clock,
     failures: new FailureLog('change confirmation', logger, clock),
-    gateway: { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) },
+    gateway,
     timeoutMs,
   })
   return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer }
 }
 
+/** @returns null if usage is not reported */
+function createUsage(deps: Deps, client: KeyServiceClient, gateway: string): Usage | null {
+  const { config, metrics, logger, clock } = deps
+  const { reportSeconds, enabled, maxEntries } = config.usage
+  const { url } = config.usage.export
+  if (reportSeconds === 0) return null
+  const counts = new UsageCounts({
+    clock,
+    metrics,
+    countsRequests: enabled,
+    notesRefusals: config.refusals.enabled,
+    maxEntries,
+  })
+  const timeoutMs = Math.max(config.keyService.timeoutMs, MIN_REPORT_TIMEOUT_MS)
+  const failuresOf = (part: string) => new FailureLog(part, logger, clock)
+  const exporting = { failures: failuresOf('usage export'), metrics, timeoutMs }
+  const reporter = new UsageReporter({
+    client,
+    clock,
+    failures: failuresOf('usage report'),
+    metrics,
+    counts,
+    exporter: url === undefined ? null : new UsageExporter({ ...exporting, url }),
+    gateway,
+    periodMs: reportSeconds * 1000,
+    timeoutMs,
+  })
+  return { counts, reporter }
+}
+
 /** Sends the last reports, then closes the connections. */
 async function signOff({ client, usage, confirmer }: KeyServiceSide): Promise<void> {
-  await Promise.all([usage?.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS))])
+  await Promise.all([usage?.reporter.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS))])
   await client.stop()
 }
 

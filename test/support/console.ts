@@ -134,7 +134,6 @@ export function consoleConfig({
       signingSecrets: [SIGNING_SECRET.toString('base64')],
       memory: { ttlSeconds: 30, absentTtlSeconds: 1, maxEntries: 1000 },
       staleSeconds: 300,
-      usageSeconds: 60,
     },
     database: { url: databaseUrl ?? 'sqlite::memory:' },
     drain: { delayMs: 0, timeoutMs: 1000 },

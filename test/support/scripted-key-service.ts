@@ -55,7 +55,7 @@ export class ScriptedKeyService {
   async #noteUsage(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { used } = (await json(request)) as { used: Record<string, number> }
     this.used.push(used)
-    response.writeHead(204).end()
+    answer(response, 200, '{}')
   }
 
   async #answerMany(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -214,6 +214,61 @@ const admin: Row = {
   ],
 }
 
+const usage: Row = {
+  title: 'Usage of keys, reported by the gateways',
+  panels: [
+    {
+      title: 'Usage reports',
+      description: 'By outcome. `failed`: to be repeated. `rejected`: dropped.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 5,
+      queries: [{ expr: rate('postern_usage_reports_sent_total', 'outcome'), legend: '{{outcome}}' }],
+    },
+    {
+      title: 'Usage exports',
+      description:
+        'Requests to the collector of `usage.export.url`, by outcome. `failed`: to be repeated. `dropped`: lost.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 4,
+      queries: [{ expr: rate('postern_usage_exports_total', 'outcome'), legend: '{{outcome}}' }],
+    },
+    {
+      title: 'Usage report delay',
+      description: 'Time for which a gateway has repeated the same report. Its counts wait in memory.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 5,
+      runbook: '#posternusagereportslate',
+      queries: [{ expr: gauge('postern_usage_report_delay_seconds', 'pod', '', 'max'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Unreported usage',
+      description:
+        'Entries in the memory of a gateway: one for each key, route and outcome (`usage.maxEntries`).',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 5,
+      queries: [{ expr: gauge('postern_usage_entries', 'pod', '', 'max'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Requests missing in usage',
+      description:
+        'Requests a second. `memory` and `refused`: lost. `by workspace`: counted without their key. `refusals`: counted, but not shown one by one.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 5,
+      runbook: '#posternusagelost',
+      queries: [
+        { expr: rate('postern_usage_lost_total', 'cause'), legend: '{{cause}}' },
+        { expr: rate('postern_usage_folded_total'), legend: 'by workspace' },
+        { expr: rate('postern_usage_refusals_omitted_total'), legend: 'refusals' },
+      ],
+    },
+  ],
+}
+
 const redis: Row = {
   title: 'Redis',
   panels: [
@@ -266,5 +321,5 @@ export const keysDashboard: Dashboard = {
   title: 'Postern / Keys and console',
   description: 'Keys, revocation lag, and the console.',
   byRoute: false,
-  rows: [keys, promise, admin, redis, nodejs],
+  rows: [keys, promise, admin, usage, redis, nodejs],
 }
