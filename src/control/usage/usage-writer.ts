@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { asError, FailureLog } from '../../observability/failure-log.ts'
@@ -15,6 +16,8 @@ const GATHER_MS = 100
 const ENTRIES_AT_ONCE = { sqlite: 2_000, postgres: 10_000 } as const
 /** Entries that may wait for a slow database, with all their reports. */
 const MAX_WAITING_ENTRIES = 200_000
+/** Gateways whose last stored report is remembered. */
+const MAX_GATEWAYS = 20_000
 const OUTCOMES = ['stored', 'repeated', 'failed', 'overloaded'] as const
 
 export interface UsageWriterParts {
@@ -47,6 +50,8 @@ export class UsageWriter {
   readonly #failures: FailureLog
   /** By gateway and sequence: a report that is repeated while it waits is stored once. */
   readonly #waiting = new Map<string, Waiting>()
+  /** Lets a report that was stored and not acknowledged in time be acknowledged at once when it is repeated. */
+  readonly #lastStored = new LRUCache<string, number>({ max: MAX_GATEWAYS })
   #waitingEntries = 0
   #work: Promise<void> | null = null
   #hasPartitions = false
@@ -60,6 +65,10 @@ export class UsageWriter {
 
   /** Resolves once the report is stored, or was before. @throws TooManyReports, or the database's error */
   store(report: ReceivedReport): Promise<void> {
+    if (report.sequence <= (this.#lastStored.get(report.gateway) ?? 0)) {
+      this.#parts.metrics.usageReports.inc({ outcome: 'repeated' })
+      return Promise.resolve()
+    }
     const place = `${report.gateway} ${report.sequence}`
     const same = this.#waiting.get(place)
     if (same !== undefined) return same.promise
@@ -111,7 +120,10 @@ export class UsageWriter {
       metrics.usageReports.inc({ outcome: 'stored' }, stored)
       metrics.usageReports.inc({ outcome: 'repeated' }, batch.length - stored)
       this.#failures.succeeded()
-      for (const { resolve } of batch) resolve()
+      for (const { resolve, report } of batch) {
+        this.#lastStored.set(report.gateway, report.sequence)
+        resolve()
+      }
     } catch (error) {
       metrics.usageReports.inc({ outcome: 'failed' }, batch.length)
       this.#failures.failed(asError(error))
