@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
 import { sql } from 'kysely'
 import pino from 'pino'
 import { loadConfig } from '../../src/config/load-config.ts'
@@ -55,14 +56,50 @@ async function measureReports(): Promise<void> {
   const parts = { config: loaded.config, metrics: createMetrics(), logger, clock, randomBytes }
   const console = await createConsole(parts)
   console.start()
+  const ofDatabase = await postgresClock(databaseUrl)
+  const before = ofDatabase()
   const { waitsMs, usedMs, seconds } = await sendReports(console.internal, ids)
+  const databaseMs = ofDatabase() - before
   const sorted = waitsMs.toSorted((a, b) => a - b)
   const at = (share: number) => (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(0)
-  say(`${GATEWAYS} gateways, a report of ${KEYS_PER_REPORT} keys each every 10 s, for ${seconds.toFixed(0)} s:`)
-  say(`${((usedMs / 1000 / seconds) * 100).toFixed(1)} % of a core at the console, reports made here included`)
+  say(
+    `${GATEWAYS} gateways, a report of ${KEYS_PER_REPORT} keys each every 10 s, for ${seconds.toFixed(0)} s:`,
+  )
+  say(
+    `${((usedMs / 1000 / seconds) * 100).toFixed(1)} % of a core at the console, reports made here included`,
+  )
+  say(`${((databaseMs / 1000 / seconds) * 100).toFixed(1)} % of a core at PostgreSQL`)
   say(`${sorted.length} acknowledged after ${at(0.5)} ms (median), ${at(0.99)} ms (p99)`)
   await console.stop()
   await server.stop()
+}
+
+/** Processor time of all processes of a PostgreSQL on this machine, in ms. */
+async function postgresClock(databaseUrl: string): Promise<() => number> {
+  const postmaster = await withDatabase(databaseUrl, async ({ reader }) => {
+    const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(reader)
+    return Number(statOf(rows[0]?.pid ?? 0)[1])
+  })
+  return () => {
+    const ticks = readdirSync('/proc')
+      .filter(name => /^[0-9]+$/.test(name))
+      .map(Number)
+      .map(pid => ({ pid, stat: statOf(pid) }))
+      .filter(({ pid, stat }) => pid === postmaster || Number(stat[1]) === postmaster)
+      // Of ended children the parent has the sum.
+      .map(({ stat }) => [11, 12, 13, 14].reduce((sum, field) => sum + Number(stat[field]), 0))
+    return ticks.reduce((sum, own) => sum + own, 0) * 10
+  }
+}
+
+/** Fields of /proc/PID/stat from the third on; empty if the process has ended. */
+function statOf(pid: number): string[] {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return text.slice(text.lastIndexOf(')') + 2).split(' ')
+  } catch {
+    return []
+  }
 }
 
 async function sendReports(
@@ -97,7 +134,10 @@ async function sendReports(
 
 function bodyOf(gateway: string, sequence: number, ids: readonly string[]): string {
   const nowMs = Date.now()
-  const keyIds = Array.from({ length: KEYS_PER_REPORT }, () => ids[Math.floor(Math.random() * ids.length)] ?? '')
+  const keyIds = Array.from(
+    { length: KEYS_PER_REPORT },
+    () => ids[Math.floor(Math.random() * ids.length)] ?? '',
+  )
   const minute = Math.floor(nowMs / 60_000)
   return JSON.stringify({
     gateway,
@@ -188,7 +228,9 @@ async function timeQuestions(database: Database, nowMs: number): Promise<void> {
       times.push(performance.now() - startedMs)
     }
     times.sort((a, b) => a - b)
-    say(`${name.padEnd(45)} ${(times[10] ?? 0).toFixed(1).padStart(7)} ${(times[19] ?? 0).toFixed(1).padStart(7)} ms`)
+    say(
+      `${name.padEnd(45)} ${(times[10] ?? 0).toFixed(1).padStart(7)} ${(times[19] ?? 0).toFixed(1).padStart(7)} ms`,
+    )
   }
 }
 

@@ -10,7 +10,13 @@ beforeEach(async () => {
   used = await issue()
   unused = await issue()
   const minute = Math.floor(Date.now() / 60_000)
-  const count = (code: string, requests: number) => ({ keyId: used, route: 'files', code, minute, count: requests })
+  const count = (code: string, requests: number) => ({
+    keyId: used,
+    route: 'files',
+    code,
+    minute,
+    count: requests,
+  })
   const counts = [count('ok', 1200), count('scope_missing', 34)]
   const report = { gateway: 'g1', sequence: 1, used: { [used]: Date.now() }, counts, refusals: [] }
   expect((await site.ask('POST', '/internal/v1/usage', report)).status).toBe(200)
@@ -46,7 +52,8 @@ test('keys usage refuses a span that is not kept, and what is no key id', async 
 })
 
 test('keys list --unused lists keys that were not used for so long, or never', async () => {
-  const idsOf = async (...words: string[]) => (await site.postern('keys', 'list', '-q', ...words)).stdout.split('\n')
+  const idsOf = async (...words: string[]) =>
+    (await site.postern('keys', 'list', '-q', ...words)).stdout.split('\n')
   expect(await idsOf('--unused', '90d')).toEqual([unused])
   expect((await idsOf('--unused', '0')).toSorted()).toEqual([used, unused].toSorted())
   expect((await site.postern('keys', 'list', '--unused', '90')).code).toBe(64)

@@ -340,7 +340,7 @@ export function describeOperations(
       const running = await started()
       const { key } = await issue(running)
       running.time.nowMs += HOUR_MS
-      const nowMs = running.time.nowMs
+      let nowMs = running.time.nowMs
       const lastUse = async () => (await get(running, key.id)).lastUsedAt
       expect(await lastUse()).toBeNull()
       const reported = async (ms: number) => {
@@ -348,10 +348,19 @@ export function describeOperations(
         const at = await lastUse()
         return Date.parse(at) - nowMs
       }
+      // Gateways report every 10 s.
+      const later = () => {
+        running.time.nowMs += 10_000
+        nowMs = running.time.nowMs
+      }
       expect(await reported(nowMs - 300_000)).toBe(-300_000)
-      expect(await reported(nowMs - 400_000)).toBe(-300_000)
-      expect(await reported(nowMs - 300_000 + 999)).toBe(-300_000)
-      expect(await reported(nowMs - 299_000)).toBe(-299_000)
+      later()
+      expect(await reported(nowMs - 400_000)).toBe(-310_000)
+      later()
+      expect(await reported(nowMs - 320_000 + 999)).toBe(-320_000)
+      later()
+      expect(await reported(nowMs - 329_000)).toBe(-329_000)
+      later()
       expect(await reported(nowMs + DAY_MS)).toBe(0)
       expect(await get(running, key.id)).toEqual({ ...key, lastUsedAt: new Date(nowMs).toISOString() })
       expect((await running.ask('GET', KEYS)).body.keys[0]?.lastUsedAt).toBe(new Date(nowMs).toISOString())

@@ -7,6 +7,7 @@ import { usageCall } from './receive-usage.ts'
 import { makePartitions, purgeUsage } from './retention.ts'
 import { createUsageQueries, type UsageQueries } from './usage-queries.ts'
 import { UsageWriter } from './usage-writer.ts'
+import { UseWriter } from './use-writer.ts'
 
 /** Which parts of the reports are kept: the settings `usage.enabled` and `refusals.enabled`. */
 export interface KeptUsage {
@@ -33,16 +34,20 @@ export function createUsage(
   const { config, clock, metrics } = context
   const counts = config.usage.enabled
   const keeps = { counts, refusals: counts && config.refusals.enabled }
-  const writer = new UsageWriter({ ...context, database, repository })
+  const uses = new UseWriter({ ...context, repository })
+  const writer = new UsageWriter({ ...context, database, uses })
   const knownKeys = createKnownKeys(database)
   return {
     keeps,
     queries: createUsageQueries(database, clock),
-    call: usageCall({ repository, writer, knownKeys, clock, metrics, keeps }),
+    call: usageCall({ uses, writer, knownKeys, clock, metrics, keeps }),
     async purge() {
       await makePartitions(database, clock.wallMs())
       await purgeUsage(database, clock.wallMs())
     },
-    stop: () => writer.stop(),
+    async stop() {
+      await writer.stop()
+      await uses.stop()
+    },
   }
 }

@@ -1,8 +1,8 @@
 import type { UsageRow } from '../registry/database/tables.ts'
 import type { CheckedReport, Count, Refusal } from './usage-report.ts'
 
-/** Refusals of one workspace that are stored at once; if there are more, the newest. */
-export const REFUSALS_AT_ONCE = 50
+/** Refusals that are kept of each workspace. */
+export const REFUSALS_KEPT = 200
 /** Smallest units that are kept, in minutes. */
 const HOUR = 60
 const DAY = 1440
@@ -11,7 +11,7 @@ export interface FoldedReports {
   readonly hours: readonly UsageRow[]
   readonly days: readonly UsageRow[]
   readonly refusals: readonly Refusal[]
-  /** Workspaces of which refusals were left out, here or at the gateway. */
+  /** Workspaces of which gateways left refusals out. */
   readonly omitted: readonly string[]
 }
 
@@ -25,11 +25,9 @@ export function foldReports(
     refusal => refusal.workspaceId,
   )
   const omitted = new Set(reports.flatMap(report => report.omitted))
-  const refusals: Refusal[] = []
-  for (const [workspaceId, all] of byWorkspace) {
-    if (all.length > REFUSALS_AT_ONCE) omitted.add(workspaceId)
-    refusals.push(...all.sort((a, b) => b.atMs - a.atMs).slice(0, REFUSALS_AT_ONCE))
-  }
+  const refusals = [...byWorkspace.values()].flatMap(all =>
+    all.sort((a, b) => b.atMs - a.atMs).slice(0, REFUSALS_KEPT),
+  )
   return { hours: rowsOf(counts, HOUR), days: rowsOf(counts, DAY), refusals, omitted: [...omitted].sort() }
 }
 

@@ -3,7 +3,6 @@ import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import type { Call } from '../http/calls.ts'
-import type { KeyRepository } from '../registry/database/key-repository.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
 import { checkReport, type KnownKeys } from './check-report.ts'
 import {
@@ -15,14 +14,13 @@ import {
   usageReportBody,
 } from './usage-report.ts'
 import type { UsageWriter } from './usage-writer.ts'
+import type { UseWriter } from './use-writer.ts'
 
 const REPORT_LIMIT_BYTES = 10 * 1024 * 1024
-/** Uses written in one transaction, so that changes to keys can go in between. */
-const USES_AT_ONCE = 500
 const LISTS = ['counts', 'refusals', 'omittedRefusals'] as const
 
 export interface ReceiveUsageParts {
-  readonly repository: Pick<KeyRepository, 'recordUse'>
+  readonly uses: Pick<UseWriter, 'record'>
   readonly writer: Pick<UsageWriter, 'store'>
   readonly knownKeys: (report: UsageReportBody) => Promise<KnownKeys>
   readonly clock: Clock
@@ -60,8 +58,8 @@ async function receiveUsage(
   if (!isGatewayName(gateway)) throw invalidField('gateway', GATEWAY_EXPECTED)
   if (sequence === undefined) throw invalidField('sequence', SEQUENCE_EXPECTED)
   const { refused, ...checked } = await check(parts, body)
-  const uses = usesOf(used, parts.clock.wallMs())
-  await parts.writer.store({ gateway, sequence, ...checked, used: uses }).catch(() => {
+  const latest = usesOf(used, parts.clock.wallMs())
+  await parts.writer.store({ gateway, sequence, ...checked, used: latest }).catch(() => {
     throw new ApiError('database_unavailable', 'The report is not stored; send it again', {
       'retry-after': '10',
     })
@@ -70,15 +68,9 @@ async function receiveUsage(
 }
 
 /** A gateway of the release before reports only when keys were last used. */
-async function recordUses(
-  { repository, clock }: ReceiveUsageParts,
-  { used }: UsageReportBody,
-): Promise<void> {
+async function recordUses({ uses, clock }: ReceiveUsageParts, { used }: UsageReportBody): Promise<void> {
   if (used === undefined) throw invalidField('used', USED_EXPECTED)
-  const uses = [...usesOf(used, clock.wallMs())]
-  for (let from = 0; from < uses.length; from += USES_AT_ONCE) {
-    await repository.recordUse(new Map(uses.slice(from, from + USES_AT_ONCE)))
-  }
+  await uses.record(usesOf(used, clock.wallMs()))
 }
 
 async function check({ knownKeys, clock, metrics, keeps }: ReceiveUsageParts, body: UsageReportBody) {

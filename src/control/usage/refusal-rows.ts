@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { RefusalRow, Tables } from '../registry/database/tables.ts'
-import type { FoldedReports } from './fold-reports.ts'
+import { type FoldedReports, REFUSALS_KEPT } from './fold-reports.ts'
 import type { Refusal } from './usage-report.ts'
 
-export const REFUSALS_KEPT = 200
 export const REFUSALS_KEPT_MS = 7 * 86_400_000
 const ROWS_AT_ONCE = 500
 

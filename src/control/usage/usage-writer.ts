@@ -1,13 +1,14 @@
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { asError, FailureLog } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Database } from '../registry/database/database.ts'
-import type { KeyRepository } from '../registry/database/key-repository.ts'
 import type { Timers } from '../timers.ts'
 import { makePartitions } from './retention.ts'
 import { storeReports } from './store-reports.ts'
 import type { CheckedReport } from './usage-report.ts'
+import type { UseWriter } from './use-writer.ts'
 
 /** Reports that arrive together are stored together. */
 const GATHER_MS = 100
@@ -15,13 +16,13 @@ const GATHER_MS = 100
 const ENTRIES_AT_ONCE = { sqlite: 2_000, postgres: 10_000 } as const
 /** Entries that may wait for a slow database, with all their reports. */
 const MAX_WAITING_ENTRIES = 200_000
-/** Uses written in one transaction, so that changes to keys can go in between. */
-const USES_AT_ONCE = 500
+/** Gateways whose last stored report is remembered. */
+const MAX_GATEWAYS = 20_000
 const OUTCOMES = ['stored', 'repeated', 'failed', 'overloaded'] as const
 
 export interface UsageWriterParts {
   readonly database: Database
-  readonly repository: Pick<KeyRepository, 'recordUse'>
+  readonly uses: Pick<UseWriter, 'record'>
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger
@@ -49,6 +50,8 @@ export class UsageWriter {
   readonly #failures: FailureLog
   /** By gateway and sequence: a report that is repeated while it waits is stored once. */
   readonly #waiting = new Map<string, Waiting>()
+  /** Lets a report that was stored and not acknowledged in time be acknowledged at once when it is repeated. */
+  readonly #lastStored = new LRUCache<string, number>({ max: MAX_GATEWAYS })
   #waitingEntries = 0
   #work: Promise<void> | null = null
   #hasPartitions = false
@@ -62,6 +65,10 @@ export class UsageWriter {
 
   /** Resolves once the report is stored, or was before. @throws TooManyReports, or the database's error */
   store(report: ReceivedReport): Promise<void> {
+    if (report.sequence <= (this.#lastStored.get(report.gateway) ?? 0)) {
+      this.#parts.metrics.usageReports.inc({ outcome: 'repeated' })
+      return Promise.resolve()
+    }
     const place = `${report.gateway} ${report.sequence}`
     const same = this.#waiting.get(place)
     if (same !== undefined) return same.promise
@@ -113,7 +120,10 @@ export class UsageWriter {
       metrics.usageReports.inc({ outcome: 'stored' }, stored)
       metrics.usageReports.inc({ outcome: 'repeated' }, batch.length - stored)
       this.#failures.succeeded()
-      for (const { resolve } of batch) resolve()
+      for (const { resolve, report } of batch) {
+        this.#lastStored.set(report.gateway, report.sequence)
+        resolve()
+      }
     } catch (error) {
       metrics.usageReports.inc({ outcome: 'failed' }, batch.length)
       this.#failures.failed(asError(error))
@@ -123,16 +133,13 @@ export class UsageWriter {
 
   /** @returns how many were new */
   async #storeReports(reports: readonly ReceivedReport[]): Promise<number> {
-    const { database, repository, clock } = this.#parts
+    const { database, uses, clock } = this.#parts
     const nowMs = clock.wallMs()
     if (!this.#hasPartitions) await makePartitions(database, nowMs)
     this.#hasPartitions = true
     const stored = await storeReports(database, reports, nowMs)
     // Afterwards: a time only moves forward, so that a repeated report changes nothing.
-    const used = [...latestUses(reports)]
-    for (let from = 0; from < used.length; from += USES_AT_ONCE) {
-      await repository.recordUse(new Map(used.slice(from, from + USES_AT_ONCE)))
-    }
+    await uses.record(latestUses(reports))
     return stored.size
   }
 }

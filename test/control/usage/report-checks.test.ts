@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { checkReport } from '../../../src/control/usage/check-report.ts'
-import { foldReports, REFUSALS_AT_ONCE } from '../../../src/control/usage/fold-reports.ts'
+import { foldReports, REFUSALS_KEPT } from '../../../src/control/usage/fold-reports.ts'
 import { partitionsFor, pastPartitions } from '../../../src/control/usage/partitions.ts'
 import { parseUsageRange } from '../../../src/control/usage/usage-range.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
@@ -79,23 +79,21 @@ test('reports of many gateways become one row for each key, hour, route and code
   expect(days.map(({ bucket }) => bucket)).toEqual([Math.floor(NOW_MS / DAY_MS), Math.floor(NOW_MS / DAY_MS)])
 })
 
-test('of many refusals of one workspace the newest are stored, and the workspace is marked', () => {
-  const refusals = Array.from({ length: REFUSALS_AT_ONCE + 1 }, (_, index) => ({
-    ...{
-      workspaceId: 'ws_1',
-      keyId: 'key_a',
-      route: 'files',
-      code: 'c',
-      reason: 'r',
-      requestId: 'q',
-      address: '',
-    },
-    atMs: NOW_MS + index,
-  }))
+test('of many refusals of one workspace the last 200 are stored', () => {
+  const names = {
+    workspaceId: 'ws_1',
+    keyId: 'key_a',
+    route: 'files',
+    code: 'c',
+    reason: 'r',
+    requestId: 'q',
+  }
+  const refusals = Array.from({ length: REFUSALS_KEPT + 1 }, (_, index) => {
+    return { ...names, address: '', atMs: NOW_MS + index }
+  })
   const folded = foldReports([report('g', 1, [], { refusals })])
-  expect(folded.refusals).toHaveLength(REFUSALS_AT_ONCE)
+  expect(folded.refusals).toHaveLength(REFUSALS_KEPT)
   expect(folded.refusals.some(({ atMs }) => atMs === NOW_MS)).toBe(false)
-  expect(folded.omitted).toEqual(['ws_1'])
 })
 
 describe('partitions', () => {

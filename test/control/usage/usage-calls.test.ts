@@ -112,10 +112,13 @@ describe('a report of a gateway', () => {
     nowMs += 60_000
     await send(1, [], { used: { [keyId]: nowMs - 12_000 } })
     expect(await lastUsedAt()).toBe(new Date(nowMs - 12_000).toISOString())
-    await send(2, [], { used: { [keyId]: nowMs - 11_000 } })
-    expect(await lastUsedAt()).toBe(new Date(nowMs - 11_000).toISOString())
-    await send(3, [], { used: { [keyId]: nowMs - 30_000 } })
-    expect(await lastUsedAt()).toBe(new Date(nowMs - 11_000).toISOString())
+    nowMs += 10_000
+    await send(2, [], { used: { [keyId]: nowMs - 21_000 } })
+    expect(await lastUsedAt()).toBe(new Date(nowMs - 21_000).toISOString())
+    nowMs += 10_000
+    await send(3, [], { used: { [keyId]: nowMs - 60_000 } })
+    expect(await lastUsedAt()).toBe(new Date(nowMs - 31_000).toISOString())
+    nowMs += 10_000
     // The time of a clock that is ahead counts as now.
     await send(4, [], { used: { [keyId]: nowMs + 5000 } })
     expect(await lastUsedAt()).toBe(new Date(nowMs).toISOString())
