@@ -61,7 +61,7 @@ const COMMANDS: readonly TopCommand[] = [
   },
   {
     name: 'openapi',
-    description: 'print the public API as an OpenAPI 3.1 document',
+    description: 'print the public API, or the admin API, as an OpenAPI 3.1 document',
     load: () => import('./commands/openapi.ts'),
   },
   {

@@ -9,6 +9,7 @@ import {
   parseText,
 } from './layers.ts'
 import { removedNames } from './merge-by-name.ts'
+import { readResponseSchemas } from './response-schemas.ts'
 import { checkRules, type Plane } from './rules.ts'
 import type { Config } from './schema.ts'
 import { fileErrorText, SettingFiles } from './setting-files.ts'
@@ -58,7 +59,10 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
   const known = new Set(problems.map(({ path }) => path))
   problems.push(...validate(candidate, given).filter(({ path }) => !known.has(path)))
   const isValid = validityOf(problems)
-  if (isValid('routes')) nameRoutes(candidate)
+  if (isValid('routes')) {
+    const reads = sources.planes.length !== 1 || sources.planes[0] !== 'gateway'
+    readResponseSchemas(nameRoutes(candidate), { files, problems, reads })
+  }
   // A rule reads only what is valid: of that part the schema has accepted the candidate.
   const config = candidate as unknown as Config
   const broken = checkRules(config, sources.planes, isValid)
@@ -138,10 +142,12 @@ function readHeaderFiles(
 }
 
 /** Turns the map of routes into a list, each with its name. */
-function nameRoutes(candidate: Record<string, unknown>): void {
+function nameRoutes(candidate: Record<string, unknown>): { name: string }[] {
   // The schema has accepted them.
   const routes = candidate['routes'] as Record<string, object>
-  candidate['routes'] = Object.entries(routes).map(([name, route]) => ({ name, ...route }))
+  const named = Object.entries(routes).map(([name, route]) => ({ name, ...route }))
+  candidate['routes'] = named
+  return named
 }
 
 function assemble(given: Layer): Record<string, unknown> {

@@ -12,7 +12,12 @@ export function printConfig(
   config: Config,
   removed: ReadonlyMap<string, readonly string[]> = new Map(),
 ): string {
-  const routes = Object.fromEntries(config.routes.map(({ name, ...route }) => [name, route]))
+  const routes = Object.fromEntries(
+    config.routes.map(({ name, responseSchema, ...route }) => [
+      name,
+      responseSchema === undefined ? route : { ...route, responseSchema: responseSchema.file },
+    ]),
+  )
   // Secrets are replaced in a copy.
   const copy: Record<string, unknown> = structuredClone({ ...config, routes })
   for (const [path, names] of removed) {

@@ -28,7 +28,7 @@ export function findUnknownScopes({ routes, scopes }: Config): ConfigProblem[] {
   )
 }
 
-function findProblemsIn(route: RouteConfig): ConfigProblem[] {
+function findProblemsIn(route: Config['routes'][number]): ConfigProblem[] {
   const at = `routes.${route.name}`
   const problems: ConfigProblem[] = []
   const parameters = parametersOf(route.path)
@@ -37,7 +37,7 @@ function findProblemsIn(route: RouteConfig): ConfigProblem[] {
   }
   if (route.answeredBy !== 'gateway') problems.push(...findForwardingProblems(route, parameters))
   else {
-    for (const field of ['upstreamPath', 'shareAnswers'] as const) {
+    for (const field of ['upstreamPath', 'shareAnswers', 'responseSchema'] as const) {
       if (route[field] !== undefined) problems.push({ spelling: `${at}.${field}`, problem: NO_EFFECT })
     }
   }

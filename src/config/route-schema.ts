@@ -2,6 +2,7 @@ import {
   anyOf,
   boolean,
   constant,
+  file,
   integer,
   list,
   mapOf,
@@ -96,6 +97,11 @@ export const route = section({
       description:
         'Whether concurrent requests of one workspace with the same scopes may share one upstream response',
     }),
+  ),
+  responseSchema: optional(
+    file(
+      'File with a JSON Schema of the upstream’s response, for the API reference; a gateway does not read it',
+    ),
   ),
 })
 

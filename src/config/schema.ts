@@ -1,3 +1,4 @@
+import type { ResponseSchema } from '../domain/response-schema.ts'
 import { SCOPE_TOKEN } from '../domain/scope.ts'
 import { consoleSettings } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
@@ -127,5 +128,8 @@ type Declared = ValueOf<typeof configSchema>
 /** The effective settings, validated. Values that stand in files are read, and routes know their names. */
 export type Config = Omit<Declared, 'upstream' | 'routes'> & {
   upstream: Omit<Declared['upstream'], 'headers'> & { headers: Record<string, string> }
-  routes: ({ name: string } & ValueOf<typeof route>)[]
+  routes: ({ name: string; responseSchema?: ResponseSchema } & Omit<
+    ValueOf<typeof route>,
+    'responseSchema'
+  >)[]
 }

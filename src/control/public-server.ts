@@ -4,7 +4,8 @@ import { describeApi } from '../domain/describe-api.ts'
 import type { AccessLog } from './access/access-log.ts'
 import type { AdminTokens } from './access/admin-tokens.ts'
 import { requirePrincipal } from './access/authenticate-programs.ts'
-import { adminCalls } from './admin-api/admin-calls.ts'
+import { ADMIN_CALLS, adminRoutes } from './admin-api/admin-calls.ts'
+import { ADMIN_PREFIX, describeAdminApi } from './admin-api/describe-admin-api.ts'
 import type { PageDependencies } from './console/page-dependencies.ts'
 import { registerPages } from './console/register-pages.ts'
 import type { ConsoleContext } from './console-context.ts'
@@ -31,7 +32,7 @@ interface PublicServerParts {
 
 /** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
 export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
-  const { config, metrics, logger, clock, secrets } = context
+  const { config, metrics, logger, secrets, version = '0.0.0' } = context
   const { open, deliveries, signIn, tokens, accessLog, usage } = parts
   const app = createConsoleServer({
     ...context,
@@ -40,7 +41,9 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
     trustedProxies: config.console.trustedProxies,
     tls: null,
   })
-  const calls = adminCalls(open.registry, metrics, { ...open, deliveries, tokens, usage, clock, logger })
+  const document = describeAdminApi(ADMIN_CALLS, { version, publicUrl: config.console.publicUrl })
+  const count = createOperationCounter(metrics)
+  const calls = adminRoutes({ ...open, count, deliveries, tokens, usage, logger, document }, metrics)
   void app.register(async scope => {
     await signIn.authenticate(scope)
     accessLog.watch(scope)
@@ -49,7 +52,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
       tokens,
       limit: createAddressLimit(config.console.failedTokensPerMinute, context.randomBytes),
     })
-    mountCalls(scope, { prefix: '/admin/v1', admit, unknownPath: 'not_found' }, calls)
+    mountCalls(scope, { prefix: ADMIN_PREFIX, admit, unknownPath: 'not_found' }, calls)
     void scope.register(async pages => {
       await pages.register(formbody)
       signIn.registerRoutes(pages)

@@ -1,3 +1,4 @@
+import { embedSchema, type JsonSchema } from './response-schema.ts'
 import type { QueryRule, RouteConfig } from './route.ts'
 
 /** The settings that the document describes. */
@@ -5,10 +6,12 @@ export interface ApiSource {
   readonly routes: readonly DescribedRoute[]
   /** By scope, a description of what it permits. */
   readonly scopes: Readonly<Record<string, string>>
+  readonly console: { readonly gatewayUrl?: string | undefined }
 }
 
 interface DescribedRoute extends RouteConfig {
   readonly summary?: string | undefined
+  readonly responseSchema?: { readonly schema: JsonSchema | null } | undefined
 }
 
 /** An OpenAPI 3.1 document. Only the parts shown on the console's reference page have types. */
@@ -46,6 +49,10 @@ export function describeApi(config: ApiSource, version: string): ApiDocument {
       version,
       description: 'Read-only access to one workspace with an API key. Every other workspace returns 404.',
     },
+    // Without servers, paths would be relative to the place of the document, which is not that of the API.
+    ...(config.console.gatewayUrl === undefined
+      ? {}
+      : { servers: [{ url: config.console.gatewayUrl.replace(/\/$/, '') }] }),
     security: [{ apiKey: [] }],
     paths: Object.fromEntries(
       config.routes.map(route => [route.path, { get: describeRoute(config, route) }]),
@@ -74,6 +81,7 @@ export function describeApi(config: ApiSource, version: string): ApiDocument {
             expiresAt: { type: 'string', format: 'date-time' },
           },
         },
+        ...responseSchemas(config.routes),
       },
     },
   }
@@ -91,6 +99,19 @@ function describeRoute(config: ApiSource, route: DescribedRoute): ApiOperation {
     parameters: [...pathParameters(route), ...queryParameters(route)],
     responses: describeResponses(route),
   }
+}
+
+function responseSchemas(routes: readonly DescribedRoute[]): Record<string, unknown> {
+  const described = routes.flatMap(({ name, responseSchema }) => {
+    const schema = responseSchema?.schema ?? null
+    const place = `#/components/schemas/${componentOf(name)}`
+    return schema === null ? [] : [[componentOf(name), embedSchema(schema, place)] as const]
+  })
+  return Object.fromEntries(described)
+}
+
+function componentOf(route: string): string {
+  return `response-${route}`
 }
 
 function pathParameters(route: DescribedRoute): ApiParameter[] {
@@ -124,9 +145,11 @@ function schemaOf(rule: QueryRule): Record<string, unknown> {
 
 function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
   const byGateway = route.answeredBy === 'gateway'
-  const schema = byGateway
-    ? { $ref: '#/components/schemas/Key' }
-    : { description: 'The response of the upstream' }
+  const component = byGateway ? 'Key' : route.responseSchema?.schema ? componentOf(route.name) : null
+  const schema =
+    component === null
+      ? { description: 'The response of the upstream' }
+      : { $ref: `#/components/schemas/${component}` }
   const forwarded: Record<string, string> = {
     502: 'The upstream returned an invalid response',
     504: 'The upstream did not respond in time',

@@ -28,11 +28,14 @@ const EXAMPLES: readonly Example[] = globSync('docs/{*,operate/*}.md', { cwd: RO
 
 /** The example with files that exist in place of those that it names. */
 function withFiles(text: string): string {
-  return text.replaceAll(/\/run\/(?:secrets|tls)\/[\w.-]+/g, path => fileWith(contentOf(basename(path))))
+  return text.replaceAll(/\/(?:run\/(?:secrets|tls)|etc\/postern)\/[\w.-]+/g, path =>
+    fileWith(contentOf(basename(path))),
+  )
 }
 
 function contentOf(name: string): string {
   if (name.endsWith('-key.pem')) return KEY
+  if (name.endsWith('.schema.json')) return '{}'
   return name.endsWith('.pem') ? CERTIFICATE : SIGNING_SECRET
 }
 

@@ -21,7 +21,7 @@ const FILE_NAMES = /(?<![\w/.*$:-])\w[\w./-]*\.(?:ts|cjs|mjs|md|dot|tpl)(?![\w/*
 const COMMENT = /^\s*(?:\/\/|\/?\*).*|\s\/\/ .*/gm
 
 /** Files that a reader of a page makes. */
-const OTHER_NAMES = new Set(['files.mjs'])
+const OTHER_NAMES = new Set(['files.mjs', 'admin-api.ts'])
 
 function isThere(name: string): boolean {
   return FILES.some(file => file === name || file.endsWith(`/${name}`) || file.startsWith(`${name}/`))

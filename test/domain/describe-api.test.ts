@@ -120,6 +120,45 @@ describe('the document of the public API', () => {
     })
   })
 
+  it('names the API by its public address; without one, it names no server', () => {
+    const described = configOf({ file: 'console: { gatewayUrl: "https://api.example.com/" }' })
+    expect(describeApi(described, '1.2.3')['servers']).toEqual([{ url: 'https://api.example.com' }])
+    expect(Object.keys(describeApi(CONFIG, '1.2.3'))).not.toContain('servers')
+  })
+
+  it('has the schema of a response, with references to its new place', async () => {
+    const [auth, workspace, files] = CONFIG.routes
+    if (auth === undefined || workspace === undefined || files === undefined) throw new Error('no routes')
+    const schema = {
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      $id: 'https://example.com/files',
+      type: 'array',
+      items: { $ref: '#/$defs/a~1b' },
+      $defs: { 'a/b': { type: 'object', properties: { $ref: { const: { $ref: '#/kept' } } } } },
+    }
+    const config = {
+      ...CONFIG,
+      routes: [auth, workspace, { ...files, responseSchema: { file: 'f', schema } }],
+    }
+    const api = describeApi(config, '1.2.3')
+    expect(api['components']).toMatchObject({
+      schemas: {
+        'response-files': {
+          type: 'array',
+          items: { $ref: '#/components/schemas/response-files/$defs/a~1b' },
+          $defs: schema.$defs,
+        },
+      },
+    })
+    const described = api.paths['/api/v1/workspaces/{workspaceId}/files']?.get.responses['200']
+    expect(described?.content['application/json']?.schema).toEqual({
+      $ref: '#/components/schemas/response-files',
+    })
+    const plain = { ...files, responseSchema: { file: 'f', schema: { items: { $ref: '#' } } } }
+    const valid = describeApi({ ...CONFIG, routes: [auth, workspace, plain] }, '1.2.3')
+    expect(await new Validator().validate(valid)).toEqual({ valid: true })
+  })
+
   it('does not reveal the upstream', () => {
     const text = JSON.stringify([describeApi(RICH, '1.2.3'), describeApi(CONFIG, '1.2.3')])
     expect(text).not.toMatch(/secret-internal|workspaces\.internal|redis|8080/)

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import * as answerSchemas from '../../src/cli/admin/answers.ts'
 import * as configSchemas from '../../src/config/schema.ts'
-import * as adminSchemas from '../../src/control/admin-api/admin-schemas.ts'
+import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
+import * as keyServiceSchemas from '../../src/control/key-service/key-service-schemas.ts'
 import { type Attack, attacksOn, textOf } from './attacks.ts'
 import { expressionsIn, expressionsOfSource, patternsIn } from './expressions.ts'
 import { type Growth, growthBeyondLinear } from './growth.ts'
@@ -16,7 +17,9 @@ test('every regular expression of the program takes linear time for any text', {
 })
 
 test('every pattern of a schema does so, too', { timeout: 60_000 }, () => {
-  const patterns = [answerSchemas, configSchemas, adminSchemas].flatMap(schemas => patternsIn({ ...schemas }))
+  const patterns = [answerSchemas, configSchemas, keyServiceSchemas, ADMIN_CALLS].flatMap(schemas =>
+    patternsIn({ ...schemas }),
+  )
   expect(patterns.length).toBeGreaterThan(10)
   const slow = new Map(patterns.map(pattern => [String(pattern), slowest(pattern)]))
   expect([...slow].filter(([, worst]) => worst !== null)).toEqual([])

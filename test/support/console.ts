@@ -6,6 +6,7 @@ import type { Config } from '../../src/config/schema.ts'
 import type { ConsoleParts } from '../../src/control/console-context.ts'
 import { type Console, createConsole } from '../../src/control/create-console.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
+import { requireDescribed } from './admin-contract.ts'
 import type { AdminAnswer } from './admin-response.ts'
 import { defaultConfig } from './default-config.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
@@ -53,7 +54,10 @@ export interface Answer {
   readonly text: string
 }
 
-/** Sends requests with the admin token, or below `/internal` with the gateways' token, unless a test sets headers. */
+/**
+ * Sends requests with the admin token, or below `/internal` with the gateways' token, unless a test sets headers. Each response
+ * of the admin API must be one that its OpenAPI document describes.
+ */
 function requester({ app, internal }: Console) {
   return async (
     method: 'GET' | 'HEAD' | 'POST' | 'PATCH',
@@ -67,8 +71,13 @@ function requester({ app, internal }: Console) {
     const type = body === undefined ? {} : { 'content-type': 'application/json' }
     const headers = { authorization, ...type, ...more.headers }
     const response = await (isInternal ? internal : app).inject({ method, url, ...payload, ...more, headers })
-    const text = response.payload
-    return { status: response.statusCode, headers: response.headers, body: parsed(text) as AdminAnswer, text }
+    const { payload: text, statusCode: status } = response
+    if (url.startsWith('/admin/')) {
+      // A test may send another method than its type has.
+      const sent = String(more.method ?? method)
+      requireDescribed({ method: sent, url, status, headers: response.headers, text })
+    }
+    return { status, headers: response.headers, body: parsed(text) as AdminAnswer, text }
   }
 }
 

@@ -98,6 +98,8 @@ function areWorkspaces(workspaces: readonly string[]): boolean {
   )
 }
 
+function instant(ms: number): string
+function instant(ms: number | null): string | null
 function instant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
 }

@@ -1,42 +1,54 @@
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import type { AdminTokens } from '../access/admin-tokens.ts'
-import type { AdminCall, Operation } from '../http/calls.ts'
-import type { Registry } from '../registry/registry.ts'
-import type { Usage } from '../usage/create-usage.ts'
-import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
-import { auditCalls } from './audit-calls.ts'
-import { deliveryCalls } from './delivery-calls.ts'
-import { keyCalls } from './key-calls.ts'
-import { type SyncParts, syncCalls } from './sync-calls.ts'
-import { tokenCalls } from './token-calls.ts'
-import { usageCalls } from './usage-calls.ts'
-import { whoamiCalls } from './whoami-calls.ts'
+import type { ProtectedCall } from '../http/calls.ts'
+import type { AdminCall, AdminParts } from './admin-call.ts'
+import { AUDIT_CALLS } from './audit-calls.ts'
+import { BULK_CALLS } from './bulk-calls.ts'
+import { DELIVERY_CALLS } from './delivery-calls.ts'
+import { EXPORT_CALLS } from './export-calls.ts'
+import { IMPORT_CALLS } from './import-calls.ts'
+import { KEY_CALLS } from './key-calls.ts'
+import { KEY_OPERATION_CALLS } from './key-operation-calls.ts'
+import { OPENAPI_CALLS } from './openapi-calls.ts'
+import { SEARCH_CALLS } from './search-calls.ts'
+import { SYNC_CALLS } from './sync-calls.ts'
+import { TOKEN_CALLS } from './token-calls.ts'
+import { USAGE_CALLS } from './usage-calls.ts'
+import { WHOAMI_CALLS } from './whoami-calls.ts'
 
-/** Calls that answer 201. */
-const CREATING: ReadonlySet<Operation> = new Set(['issue', 'rotate', 'token_issue'])
+/** The admin API, in the order of its document. */
+export const ADMIN_CALLS: readonly AdminCall[] = [
+  ...KEY_OPERATION_CALLS,
+  ...KEY_CALLS,
+  ...SEARCH_CALLS,
+  ...BULK_CALLS,
+  ...EXPORT_CALLS,
+  ...IMPORT_CALLS,
+  ...USAGE_CALLS,
+  ...AUDIT_CALLS,
+  ...TOKEN_CALLS,
+  ...WHOAMI_CALLS,
+  ...DELIVERY_CALLS,
+  ...SYNC_CALLS,
+  ...OPENAPI_CALLS,
+]
 
-/** The admin API, without its prefix. Counters start at zero, so that an alert on a rate fires on the first request. */
-export function adminCalls(
-  registry: Registry,
-  metrics: Metrics,
-  parts: SyncParts & {
-    readonly deliveries: WebhookDeliveries
-    readonly tokens: AdminTokens
-    readonly usage: Usage
-  },
-): AdminCall[] {
-  const calls = [
-    ...keyCalls(registry, metrics),
-    ...auditCalls(registry),
-    ...syncCalls(parts),
-    ...deliveryCalls(parts.deliveries),
-    ...tokenCalls(parts.tokens),
-    ...usageCalls(registry, parts.usage),
-    ...whoamiCalls(),
-  ]
-  for (const { operation } of calls) {
-    const success = CREATING.has(operation) ? '201' : '200'
-    for (const code of [success, '500']) metrics.adminRequests.inc({ operation, code }, 0)
+/** The routes of the admin API. Counters start at zero, so that an alert on a rate fires on the first request. */
+export function adminRoutes(parts: AdminParts, metrics: Metrics): ProtectedCall[] {
+  for (const { operation, status } of ADMIN_CALLS) {
+    for (const code of [String(status), '500']) metrics.adminRequests.inc({ operation, code }, 0)
   }
-  return calls
+  return ADMIN_CALLS.map(call => routeOf(call, parts))
+}
+
+function routeOf(call: AdminCall, parts: AdminParts): ProtectedCall {
+  const { method, url, operation, permission, workspaces, status, query, body, bodyLimitBytes } = call
+  return {
+    ...{ method, url, operation, permission, workspaces },
+    schema: {
+      ...(query === null ? {} : { querystring: query }),
+      ...(body === null ? {} : { body }),
+    },
+    ...(bodyLimitBytes === undefined ? {} : { bodyLimitBytes }),
+    handle: (request, reply) => call.handle(parts, request, reply.code(status)),
+  }
 }

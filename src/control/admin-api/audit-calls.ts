@@ -1,7 +1,6 @@
-import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { workspacesOf } from '../access/principal.ts'
 import { invalidField } from '../http/api-error.ts'
-import type { AdminCall } from '../http/calls.ts'
 import { principalOf } from '../http/request-context.ts'
 import { sendLines } from '../http/send-lines.ts'
 import { entryOfRow } from '../registry/database/audit-rows.ts'
@@ -10,70 +9,105 @@ import type { AuditRow } from '../registry/database/tables.ts'
 import type { AuditEntry, AuditFilter, AuditPage, ExportPosition } from '../registry/operations/audit.ts'
 import { AUDIT_ACTIONS_EXPECTED, isAuditAction } from '../registry/operations/audit-actions.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
-import {
-  type AuditSearchQuery,
-  auditQuery,
-  auditSearchQuery,
-  EXPECTED,
-  exportQuery,
-} from './admin-schemas.ts'
-import { DEFAULT_PAGE_SIZE, readPageOptions } from './request-parameters.ts'
+import { type AdminCall, adminCall } from './admin-call.ts'
+import { instant, textOrNull } from './answer-schemas.ts'
+import { fields, INSTANT_EXPECTED, pageOf, pageQuery, parameter } from './field-schemas.ts'
+import { readPage, readPageOptions } from './request-parameters.ts'
 
 const EXPORT_PAGE = 500
+const INSTANT =
+  '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
+const instantParameter = Type.Optional(Type.String({ pattern: INSTANT, description: INSTANT_EXPECTED }))
+const page = pageQuery('audit')
+const searchQuery = fields({
+  keyId: parameter('a key id'),
+  actor: Type.Optional(Type.String({ minLength: 1, maxLength: 300, description: '1 to 300 characters' })),
+  action: parameter(AUDIT_ACTIONS_EXPECTED),
+  from: instantParameter,
+  to: instantParameter,
+  ...page.properties,
+})
 
-type AuditReader = { readonly repository: Pick<KeyRepository, 'listAudit' | 'searchAudit' | 'exportAudit'> }
+const ENTRY_FIELDS = {
+  id: Type.String(),
+  at: instant,
+  workspaceId: textOrNull,
+  actor: Type.String(),
+  action: Type.String({ description: 'A newer release can add actions' }),
+  keyId: textOrNull,
+  detail: Type.Record(Type.String(), Type.Unknown()),
+}
+const entries = pageOf('entries', Type.Object(ENTRY_FIELDS, { title: 'AuditEntry' }))
+const exportedEntry = Type.Object(
+  {
+    ...ENTRY_FIELDS,
+    sequence: Type.Union([Type.Integer(), Type.Null()], { description: 'Null before the chain began' }),
+    hash: textOrNull,
+  },
+  { title: 'ExportedAuditEntry' },
+)
 
 /** The admin API on the audit log, without its prefix. */
-export function auditCalls({ repository }: AuditReader): AdminCall[] {
-  return [
-    {
-      method: 'GET',
-      url: '/workspaces/:workspaceId/audit',
-      operation: 'audit',
-      permission: 'audit:read',
-      workspaces: 'own',
-      schema: { querystring: auditQuery },
-      handle: async request => pageJson(await repository.listAudit(readPageOptions(request))),
+export const AUDIT_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'listWorkspaceAudit',
+    method: 'GET',
+    url: '/workspaces/:workspaceId/audit',
+    operation: 'audit',
+    permission: 'audit:read',
+    workspaces: 'own',
+    summary: 'Audit entries of a workspace, newest first',
+    query: page,
+    status: 200,
+    response: entries,
+    errors: ['not_found'],
+    handle: async ({ registry }, { request, query }) =>
+      pageJson(await registry.repository.listAudit(readPageOptions(request, query))),
+  }),
+  adminCall({
+    id: 'searchAudit',
+    method: 'GET',
+    url: '/audit',
+    operation: 'audit',
+    permission: 'audit:read',
+    workspaces: 'own',
+    summary: 'Audit entries of all workspaces that the caller may see, newest first',
+    query: searchQuery,
+    status: 200,
+    response: entries,
+    handle: async ({ registry }, { request, query }) => {
+      const filter = readFilter(query)
+      const workspaces = workspacesOf(principalOf(request))
+      const found = { filter, workspaces, ...readPage(query) }
+      return pageJson(await registry.repository.searchAudit(found))
     },
-    {
-      method: 'GET',
-      url: '/audit',
-      operation: 'audit',
-      permission: 'audit:read',
-      workspaces: 'own',
-      schema: { querystring: auditSearchQuery },
-      handle: async request => pageJson(await repository.searchAudit(readSearch(request))),
-    },
-    {
-      method: 'GET',
-      url: '/audit/export',
-      operation: 'audit_export',
-      permission: 'audit:read',
-      workspaces: 'all',
-      schema: { querystring: exportQuery },
-      handle: async (request, reply) => sendLines(request, reply, () => exportLines(repository)),
-    },
-  ]
+  }),
+  adminCall({
+    id: 'exportAudit',
+    method: 'GET',
+    url: '/audit/export',
+    operation: 'audit_export',
+    permission: 'audit:read',
+    workspaces: 'all',
+    summary: 'Every audit entry, oldest first, with its place in the chain of hashes',
+    query: fields({}),
+    status: 200,
+    format: 'lines',
+    response: exportedEntry,
+    handle: async ({ registry }, { request, reply }) =>
+      sendLines(request, reply, () => exportLines(registry.repository)),
+  }),
+]
+
+interface Conditions {
+  readonly keyId?: string | undefined
+  readonly actor?: string | undefined
+  readonly action?: string | undefined
+  readonly from?: string | undefined
+  readonly to?: string | undefined
 }
 
-function readSearch(request: FastifyRequest) {
-  // The route's schema has validated the query.
-  const { limit, cursor, ...conditions } = request.query as AuditSearchQuery
-  return {
-    filter: readFilter(conditions),
-    workspaces: workspacesOf(principalOf(request)),
-    limit: Number(limit ?? DEFAULT_PAGE_SIZE),
-    afterId: cursor ?? null,
-  }
-}
-
-function readFilter({
-  keyId,
-  actor,
-  action,
-  from,
-  to,
-}: Omit<AuditSearchQuery, 'limit' | 'cursor'>): AuditFilter {
+function readFilter({ keyId, actor, action, from, to }: Conditions): AuditFilter {
   if (keyId !== undefined && !isKeyId(keyId)) throw invalidField('keyId', 'a key id')
   if (action !== undefined && !isAuditAction(action)) throw invalidField('action', AUDIT_ACTIONS_EXPECTED)
   return { keyId, actor, action, fromMs: readInstant('from', from), toMs: readInstant('to', to) }
@@ -82,7 +116,7 @@ function readFilter({
 function readInstant(field: 'from' | 'to', text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const ms = Date.parse(text)
-  if (Number.isNaN(ms)) throw invalidField(field, EXPECTED[field] ?? '')
+  if (Number.isNaN(ms)) throw invalidField(field, INSTANT_EXPECTED)
   return ms
 }
 
@@ -95,7 +129,7 @@ function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: Audi
   return { id, at: new Date(atMs).toISOString(), workspaceId, actor, action, keyId, detail }
 }
 
-async function* exportLines(repository: AuditReader['repository']): AsyncGenerator<string> {
+async function* exportLines(repository: Pick<KeyRepository, 'exportAudit'>): AsyncGenerator<string> {
   let position: ExportPosition = { id: '' }
   for (;;) {
     const rows: AuditRow[] = await repository.exportAudit(position, EXPORT_PAGE)

@@ -1,29 +1,37 @@
-import type { AdminCall } from '../http/calls.ts'
+import { Type } from 'typebox'
 import { callerOf } from '../http/request-context.ts'
-import type { OperationCounter } from '../registry/operations/operation-counter.ts'
 import { revokeAllKeys } from '../registry/operations/revoke-all.ts'
-import type { Registry } from '../registry/registry.ts'
-import { emptyBody, waitQuery } from './admin-schemas.ts'
+import { type AdminCall, adminCall } from './admin-call.ts'
+import { gateways } from './answer-schemas.ts'
+import { noFields, waitQuery } from './field-schemas.ts'
 import { confirmationsJson } from './key-json.ts'
 import { mustWait, workspaceIdOf } from './request-parameters.ts'
 
 /** The calls that change many keys, without their prefix. Repeating one is safe without an Idempotency-Key. */
-export function bulkCalls(registry: Registry, count: OperationCounter): AdminCall[] {
-  return [
-    {
-      method: 'POST',
-      url: '/workspaces/:workspaceId/revoke-all',
-      operation: 'revoke_all',
-      permission: 'keys:write',
-      workspaces: 'own',
-      schema: { body: emptyBody, querystring: waitQuery },
-      handle: async request => {
-        const workspaceId = workspaceIdOf(request)
-        const context = { caller: callerOf(request), mustWait: mustWait(request) }
-        const run = () => revokeAllKeys(registry, workspaceId, context)
-        const { revoked, announced, gateways } = await count('revoke_all', run)
-        return { revoked, announced, gateways: confirmationsJson(gateways) }
-      },
+export const BULK_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'revokeAllKeys',
+    method: 'POST',
+    url: '/workspaces/:workspaceId/revoke-all',
+    operation: 'revoke_all',
+    permission: 'keys:write',
+    workspaces: 'own',
+    summary: 'Revokes every active, retiring and suspended key of a workspace',
+    query: waitQuery,
+    body: noFields,
+    status: 200,
+    response: Type.Object({
+      revoked: Type.Integer({ minimum: 0, description: 'Keys that this call revoked' }),
+      announced: Type.Boolean(),
+      gateways,
+    }),
+    errors: ['not_found', 'database_unavailable'],
+    handle: async ({ registry, count }, { request, query }) => {
+      const workspaceId = workspaceIdOf(request)
+      const context = { caller: callerOf(request), mustWait: mustWait(query) }
+      const run = () => revokeAllKeys(registry, workspaceId, context)
+      const { revoked, announced, gateways: confirmations } = await count('revoke_all', run)
+      return { revoked, announced, gateways: confirmationsJson(confirmations) }
     },
-  ]
-}
+  }),
+]

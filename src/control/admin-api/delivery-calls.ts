@@ -1,33 +1,52 @@
-import type { AdminCall } from '../http/calls.ts'
+import { Type } from 'typebox'
 import type { Delivery } from '../webhooks/delivery-rows.ts'
-import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
-import { deliveriesQuery } from './admin-schemas.ts'
+import { type AdminCall, adminCall } from './admin-call.ts'
+import { instantOrNull, instant as instantSchema, textOrNull } from './answer-schemas.ts'
+import { pageOf, pageQuery } from './field-schemas.ts'
+import { instant, listJson } from './key-json.ts'
 import { readPageOptions } from './request-parameters.ts'
 
+const STATES = ['delivered', 'waiting', 'given_up'] as const
+
+const delivery = Type.Object(
+  {
+    id: Type.String(),
+    type: Type.String({ description: 'A newer release can add types' }),
+    keyId: textOrNull,
+    at: instantSchema,
+    state: Type.Enum([...STATES]),
+    attempts: Type.Integer({ minimum: 0 }),
+    deliveredAt: instantOrNull,
+    nextAttemptAt: instantOrNull,
+    lastStatus: Type.Union([Type.Integer(), Type.Null()]),
+    lastError: textOrNull,
+  },
+  { title: 'Delivery' },
+)
+
 /** The webhook delivery log, without the prefix. */
-export function deliveryCalls(webhookDeliveries: WebhookDeliveries): AdminCall[] {
-  return [
-    {
-      method: 'GET',
-      url: '/workspaces/:workspaceId/deliveries',
-      operation: 'deliveries',
-      permission: 'keys:read',
-      workspaces: 'own',
-      schema: { querystring: deliveriesQuery },
-      handle: async request => {
-        const { deliveries: found, nextAfterId } = await webhookDeliveries.list(readPageOptions(request))
-        const deliveries = found.map(deliveryJson)
-        return nextAfterId === null ? { deliveries } : { deliveries, cursor: nextAfterId }
-      },
+export const DELIVERY_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'listDeliveries',
+    method: 'GET',
+    url: '/workspaces/:workspaceId/deliveries',
+    operation: 'deliveries',
+    permission: 'keys:read',
+    workspaces: 'own',
+    summary: 'Webhook deliveries of a workspace, newest first',
+    query: pageQuery('msg'),
+    status: 200,
+    response: pageOf('deliveries', delivery),
+    errors: ['not_found'],
+    handle: async ({ deliveries: log }, { request, query }) => {
+      const { deliveries, nextAfterId } = await log.list(readPageOptions(request, query))
+      return listJson({ deliveries: deliveries.map(deliveryJson) }, nextAfterId)
     },
-  ]
-}
+  }),
+]
 
 /** `waiting`: for its first or next attempt. */
-export function deliveryState({
-  deliveredAtMs,
-  nextAttemptAtMs,
-}: Delivery): 'delivered' | 'waiting' | 'given_up' {
+export function deliveryState({ deliveredAtMs, nextAttemptAtMs }: Delivery): (typeof STATES)[number] {
   if (deliveredAtMs !== null) return 'delivered'
   return nextAttemptAtMs === null ? 'given_up' : 'waiting'
 }
@@ -46,8 +65,4 @@ function deliveryJson(delivery: Delivery) {
     lastStatus,
     lastError,
   }
-}
-
-function instant(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString()
 }

@@ -1,32 +1,36 @@
+import { Type } from 'typebox'
 import { toRecordJson } from '../../domain/wire.ts'
-import type { AdminCall } from '../http/calls.ts'
 import { sendLines } from '../http/send-lines.ts'
 import type { KeyPage, KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
-import { exportQuery } from './admin-schemas.ts'
+import { type AdminCall, adminCall } from './admin-call.ts'
+import { RECORD_FIELDS } from './answer-schemas.ts'
+import { fields } from './field-schemas.ts'
 
 const EXPORT_PAGE = 500
 /** Earlier than every expiry: keys in any state. */
 const ANY_EXPIRY = -1
 
-type KeyReader = { readonly repository: Pick<KeyRepository, 'listForSync'> }
-
 /** The export of keys, without its prefix. It holds digests, and never a secret. */
-export function exportCalls({ repository }: KeyReader): AdminCall[] {
-  return [
-    {
-      method: 'GET',
-      url: '/keys/export',
-      operation: 'keys_export',
-      permission: 'keys:write',
-      workspaces: 'all',
-      schema: { querystring: exportQuery },
-      handle: async (request, reply) => sendLines(request, reply, () => exportParts(repository)),
-    },
-  ]
-}
+export const EXPORT_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'exportKeys',
+    method: 'GET',
+    url: '/keys/export',
+    operation: 'keys_export',
+    permission: 'keys:write',
+    workspaces: 'all',
+    summary: 'Every key of every workspace with its digest, oldest first',
+    query: fields({}),
+    status: 200,
+    format: 'lines',
+    response: Type.Object({ digest: Type.String(), ...RECORD_FIELDS }, { title: 'ExportedKey' }),
+    handle: async ({ registry }, { request, reply }) =>
+      sendLines(request, reply, () => exportParts(registry.repository)),
+  }),
+]
 
 /** In the order of ids, so that a page costs the same wherever it begins. */
-async function* exportParts(repository: KeyReader['repository']): AsyncGenerator<string> {
+async function* exportParts(repository: Pick<KeyRepository, 'listForSync'>): AsyncGenerator<string> {
   let afterId: string | null = null
   do {
     const page: KeyPage = await repository.listForSync({

@@ -1,74 +1,90 @@
 import type { FastifyRequest } from 'fastify'
-import { type Static, type TProperties, Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import {
   DIGEST_EXPECTED,
   HINT_EXPECTED,
   IMPORTED_EXPIRY_EXPECTED,
   PAST_EXPECTED,
+  WORKSPACE_ID_EXPECTED,
 } from '../../domain/key/import-key.ts'
+import { NAME_EXPECTED } from '../../domain/key/key-fields.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { isDigest } from '../../domain/wire.ts'
-import type { AdminCall } from '../http/calls.ts'
 import { callerOf, seesWorkspace } from '../http/request-context.ts'
 import { type CheckedEntry, importEntries } from '../registry/operations/import.ts'
-import type { OperationCounter } from '../registry/operations/operation-counter.ts'
-import type { Registry } from '../registry/registry.ts'
-import { EXPECTED, type ImportBody, importBody } from './admin-schemas.ts'
+import { type AdminCall, adminCall } from './admin-call.ts'
+import { textOrNull } from './answer-schemas.ts'
+import { allowedCidrs, description, fields } from './field-schemas.ts'
 
 /** A thousand entries with every field at its longest do not fit; ordinary ones have 300 bytes. */
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024
 
 /** The types of an entry; the domain validates values, with the same wording. */
-const nullable = Type.Union([Type.String(), Type.Null()])
-const IMPORTED_FIELDS = {
-  digest: Type.String(),
-  hint: Type.String(),
-  workspaceId: Type.String(),
-  name: Type.String(),
-  scopes: Type.Array(Type.String(), { maxItems: 1000 }),
-  expiresAt: Type.String(),
-  description: Type.Optional(nullable),
-  allowedCidrs: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()])),
-  revokedAt: Type.Optional(nullable),
-  suspendedAt: Type.Optional(nullable),
-} satisfies TProperties
-const entrySchema = Type.Object(IMPORTED_FIELDS)
+const pastInstant = Type.Optional(Type.Union([Type.String(), Type.Null()], { description: PAST_EXPECTED }))
+const entrySchema = Type.Object(
+  {
+    digest: Type.String({ description: DIGEST_EXPECTED }),
+    hint: Type.String({ description: HINT_EXPECTED }),
+    workspaceId: Type.String({ description: WORKSPACE_ID_EXPECTED }),
+    name: Type.String({ description: NAME_EXPECTED }),
+    scopes: Type.Array(Type.String(), { maxItems: 1000, description: 'a list of scopes' }),
+    expiresAt: Type.String({ description: IMPORTED_EXPIRY_EXPECTED }),
+    description,
+    allowedCidrs,
+    revokedAt: pastInstant,
+    suspendedAt: pastInstant,
+  },
+  { title: 'ImportedKey' },
+)
 type Entry = Static<typeof entrySchema>
 /** An export has these too. An imported key has its own. */
 const IGNORED_FIELDS = ['id', 'createdAt', 'createdBy', 'rotatedFrom', 'replacedBy', 'version']
-const KNOWN_FIELDS = new Set([...Object.keys(IMPORTED_FIELDS), ...IGNORED_FIELDS])
+const KNOWN_FIELDS = new Set([...Object.keys(entrySchema.properties), ...IGNORED_FIELDS])
 
-const EXPECTED_OF_ENTRY: Readonly<Record<string, string>> = {
-  ...EXPECTED,
-  digest: DIGEST_EXPECTED,
-  hint: HINT_EXPECTED,
-  expiresAt: IMPORTED_EXPIRY_EXPECTED,
-  revokedAt: PAST_EXPECTED,
-  suspendedAt: PAST_EXPECTED,
-}
+/** Each entry is validated by itself: a wrong one does not keep the others out. */
+const importBody = fields({
+  keys: Type.Array(Type.Union([entrySchema, Type.Record(Type.String(), Type.Unknown())]), {
+    minItems: 1,
+    maxItems: 1000,
+    description: 'a list of 1 to 1000 objects',
+  }),
+})
 
 /** The import of keys of another system, without its prefix. Repeating it is safe without an Idempotency-Key. */
-export function importCalls(registry: Registry, count: OperationCounter): AdminCall[] {
-  return [
-    {
-      method: 'POST',
-      url: '/import',
-      operation: 'keys_import',
-      permission: 'keys:write',
-      workspaces: 'own',
-      bodyLimitBytes: BODY_LIMIT_BYTES,
-      schema: { body: importBody },
-      handle: async request => {
-        // The route's schema has validated the body.
-        const entries = (request.body as ImportBody).keys.map(entry => checkEntry(entry, request))
-        const run = () => importEntries(registry, entries, callerOf(request))
-        const { imported, results } = await count('import', run)
-        return { imported, results }
-      },
+export const IMPORT_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'importKeys',
+    method: 'POST',
+    url: '/import',
+    operation: 'keys_import',
+    permission: 'keys:write',
+    workspaces: 'own',
+    summary: 'Adds keys of another system by their digests',
+    bodyLimitBytes: BODY_LIMIT_BYTES,
+    body: importBody,
+    status: 200,
+    response: Type.Object({
+      imported: Type.Integer({ minimum: 0 }),
+      results: Type.Array(
+        Type.Object({
+          digest: textOrNull,
+          status: Type.Enum(['imported', 'exists', 'invalid']),
+          error: Type.Optional(Type.String()),
+          field: Type.Optional(Type.String()),
+        }),
+        { description: 'One for each entry, in their order' },
+      ),
+    }),
+    errors: ['database_unavailable'],
+    handle: async ({ registry, count }, { request, body }) => {
+      const entries = body.keys.map(entry => checkEntry(entry, request))
+      const run = () => importEntries(registry, entries, callerOf(request))
+      const { imported, results } = await count('import', run)
+      return { imported, results }
     },
-  ]
-}
+  }),
+]
 
 /** A workspace that the caller may not see is refused before the digest is looked for. */
 function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRequest): CheckedEntry {
@@ -81,7 +97,7 @@ function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRe
   }
   if (!isEntry(entry)) {
     const field = fieldOf(entry)
-    return refused(field, `${field} must be ${EXPECTED_OF_ENTRY[field] ?? 'in a valid format'}`)
+    return refused(field, `${field} must be ${expectationOf(field)}`)
   }
   // Text that is no workspace id could be a key: the domain refuses it, and no log gets it.
   if (isWorkspaceId(entry.workspaceId) && !seesWorkspace(request, entry.workspaceId)) {
@@ -96,9 +112,15 @@ function isEntry(entry: unknown): entry is Entry {
 
 /** The first field that is missing or of a wrong type. */
 function fieldOf(entry: Readonly<Record<string, unknown>>): string {
-  const wrong = Object.entries(IMPORTED_FIELDS).find(([name, schema]) => {
+  const wrong = Object.entries(entrySchema.properties).find(([name, schema]) => {
     const alone = Type.Object({ [name]: schema })
     return !Value.Check(alone, entry)
   })
   return wrong?.[0] ?? 'digest'
+}
+
+function expectationOf(field: string): string {
+  // TypeBox does not type the keywords that every schema can have.
+  const schemas = entrySchema.properties as Readonly<Record<string, { description?: string }>>
+  return schemas[field]?.description ?? 'in a valid format'
 }

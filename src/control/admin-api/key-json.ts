@@ -34,13 +34,16 @@ export function progressJson({ announced, committedAtMs, announcedAtMs, gateways
 }
 
 export function confirmationsJson(gateways: Confirmations | null) {
-  const silent = gateways?.silent.map(({ name, lastSeenAtMs }) => ({
+  if (gateways === null) return null
+  const silent = gateways.silent.map(({ name, lastSeenAtMs }) => ({
     name,
     lastSeenAt: instant(lastSeenAtMs),
   }))
-  return gateways === null ? null : { ...gateways, silent }
+  return { ...gateways, silent }
 }
 
+export function instant(ms: number): string
+export function instant(ms: number | null): string | null
 export function instant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
 }

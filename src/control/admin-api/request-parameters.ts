@@ -5,28 +5,29 @@ import { ApiError, invalidField } from '../http/api-error.ts'
 import { principalOf, seesWorkspace } from '../http/request-context.ts'
 import type { KeyRepository, PageOptions } from '../registry/database/key-repository.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
-import { EXPECTED, type PageQuery, type WaitQuery } from './admin-schemas.ts'
+import { type PageQuery, type WaitQuery, WORKSPACE_ID_EXPECTED } from './field-schemas.ts'
 
 export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
 export const KEY = '/keys/:keyId'
-export const DEFAULT_PAGE_SIZE = 50
+const DEFAULT_PAGE_SIZE = 50
 
-/** @param request of a route whose schema has validated the query */
-export function mustWait({ query }: FastifyRequest): boolean {
-  return (query as WaitQuery).wait === '1'
+export function mustWait({ wait }: WaitQuery): boolean {
+  return wait === '1'
 }
 
-/** @param request of a route whose schema has validated the query */
-export function readPageOptions(request: FastifyRequest): PageOptions {
-  const workspaceId = workspaceIdOf(request)
-  const { limit, cursor } = request.query as PageQuery
-  return { workspaceId, limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
+export function readPage({ limit, cursor }: PageQuery): { limit: number; afterId: string | null } {
+  return { limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
+}
+
+/** A page of a list of one workspace, that of the path. */
+export function readPageOptions(request: FastifyRequest, query: PageQuery): PageOptions {
+  return { workspaceId: workspaceIdOf(request), ...readPage(query) }
 }
 
 /** @throws ApiError if the caller may not see this workspace */
 export function workspaceIdOf(request: FastifyRequest): string {
   const workspaceId = parameterOf(request, 'workspaceId')
-  if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', EXPECTED['workspaceId'] ?? '')
+  if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', WORKSPACE_ID_EXPECTED)
   if (!seesWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
   return workspaceId
 }

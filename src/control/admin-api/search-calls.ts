@@ -1,69 +1,116 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { workspacesOf } from '../access/principal.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
-import type { AdminCall } from '../http/calls.ts'
 import { principalOf, seesWorkspace } from '../http/request-context.ts'
-import type { Registry } from '../registry/registry.ts'
 import type { KeyQuery, WorkspaceSummary } from '../registry/search/key-query.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../registry/search/parse-key-query.ts'
-import {
-  type FindBody,
-  findBody,
-  type SearchQuery,
-  searchQuery,
-  type WorkspacesQuery,
-  workspacesQuery,
-} from './admin-schemas.ts'
+import { type AdminCall, adminCall } from './admin-call.ts'
+import { instantOrNull, keyCounts, key as keySchema } from './answer-schemas.ts'
+import { cursorOf, digest, fields, limit, pageOf, parameter } from './field-schemas.ts'
 import { instant, keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { setVersionTag } from './operation-answer.ts'
-import { DEFAULT_PAGE_SIZE, noSuchKey } from './request-parameters.ts'
+import { noSuchKey, readPage } from './request-parameters.ts'
+
+const READS = { permission: 'keys:read', workspaces: 'own' } as const
+
+const SEARCH = adminCall({
+  id: 'searchKeys',
+  method: 'GET',
+  url: '/keys',
+  operation: 'search',
+  ...READS,
+  summary: 'Keys of all workspaces that the caller may see',
+  description:
+    '`q` is a part of the name, id, hint or description, in any case. Default order: `-createdAt`.',
+  // `parseKeyQuery` checks the values.
+  query: fields({
+    workspaceId: parameter(KEY_QUERY_EXPECTED.workspaceId),
+    state: parameter(KEY_QUERY_EXPECTED.state),
+    q: parameter(KEY_QUERY_EXPECTED.q),
+    scope: parameter(KEY_QUERY_EXPECTED.scope),
+    expiresBefore: parameter(KEY_QUERY_EXPECTED.expiresBefore),
+    createdBefore: parameter(KEY_QUERY_EXPECTED.createdBefore),
+    lastUsedBefore: parameter(KEY_QUERY_EXPECTED.lastUsedBefore),
+    sort: parameter(KEY_QUERY_EXPECTED.sort),
+    limit: parameter(KEY_QUERY_EXPECTED.limit),
+    cursor: parameter('a single cursor from an earlier response'),
+    count: Type.Optional(Type.Literal('1', { description: '1 or omitted' })),
+  }),
+  status: 200,
+  response: Type.Object({
+    ...pageOf('keys', keySchema).properties,
+    total: Type.Optional(Type.Integer({ minimum: 0, description: 'With `count=1`' })),
+  }),
+  errors: ['not_found'],
+  handle: async ({ registry }, { request, query: { count, ...parameters } }) => {
+    const { repository, clock, keyPrefix } = registry
+    const parsed = parseKeyQuery(parameters)
+    if (!parsed.ok) throw invalidField(parsed.field, parsed.expected)
+    refuseSecret(parsed.query.text, keyPrefix)
+    const wanted: KeyQuery = { ...parsed.query, workspaceIds: searchedWorkspaces(parsed.query, request) }
+    const { keys, nextCursor } = await repository.search(wanted)
+    const found = keys.map(({ record, lastUsedAtMs }) => keyJson(record, clock, lastUsedAtMs))
+    const total = count === '1' ? await repository.count(wanted) : null
+    return { ...listJson({ keys: found }, nextCursor), ...(total === null ? {} : { total }) }
+  },
+})
+
+const WORKSPACES = adminCall({
+  id: 'listWorkspaces',
+  method: 'GET',
+  url: '/workspaces',
+  operation: 'workspaces',
+  ...READS,
+  summary: 'Workspaces with keys, by id, and the number of their keys in each state',
+  query: fields({
+    q: parameter(KEY_QUERY_EXPECTED.q),
+    limit,
+    cursor: cursorOf('^[A-Za-z0-9._~-]{1,128}$'),
+  }),
+  status: 200,
+  response: pageOf(
+    'workspaces',
+    Type.Object(
+      { workspaceId: Type.String(), keys: keyCounts, lastUsedAt: instantOrNull },
+      { title: 'Workspace' },
+    ),
+  ),
+  handle: async ({ registry }, { request, query: { q, ...page } }) => {
+    if (q !== undefined && !isSearchText(q)) throw invalidField('q', KEY_QUERY_EXPECTED.q)
+    const { workspaces, nextAfterId } = await registry.repository.listWorkspaces({
+      workspaceIds: workspacesOf(principalOf(request)),
+      text: q ?? null,
+      ...readPage(page),
+    })
+    return listJson({ workspaces: workspaces.map(workspaceJson) }, nextAfterId)
+  },
+})
+
+const FIND = adminCall({
+  id: 'findKey',
+  method: 'POST',
+  url: '/keys/lookup',
+  operation: 'find',
+  ...READS,
+  summary: 'The key with this SHA-256 digest; the secret stays with the caller',
+  body: fields({ digest }),
+  status: 200,
+  responseHeaders: ['ETag'],
+  response: Type.Object({ key: keySchema }),
+  errors: ['not_found'],
+  handle: async ({ registry }, { request, reply, body }) => {
+    const key = await registry.repository.findByDigest(body.digest)
+    if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+    request.keyId = key.record.id
+    setVersionTag(reply, key.record)
+    return { key: await keyWithUseJson(registry, key.record) }
+  },
+})
 
 /** Lists and searches over all workspaces that the caller may see, without the prefix. */
-export function searchCalls(registry: Registry): AdminCall[] {
-  return [
-    {
-      method: 'GET',
-      url: '/keys',
-      operation: 'search',
-      permission: 'keys:read',
-      workspaces: 'own',
-      schema: { querystring: searchQuery },
-      handle: request => searchKeys(registry, request),
-    },
-    {
-      method: 'GET',
-      url: '/workspaces',
-      operation: 'workspaces',
-      permission: 'keys:read',
-      workspaces: 'own',
-      schema: { querystring: workspacesQuery },
-      handle: request => listWorkspaces(registry, request),
-    },
-    {
-      method: 'POST',
-      url: '/keys/lookup',
-      operation: 'find',
-      permission: 'keys:read',
-      workspaces: 'own',
-      schema: { body: findBody },
-      handle: (request, reply) => findByDigest(registry, request, reply),
-    },
-  ]
-}
-
-async function searchKeys({ repository, clock, keyPrefix }: Registry, request: FastifyRequest) {
-  // The route's schema has validated the types.
-  const { count, ...parameters } = request.query as SearchQuery
-  const parsed = parseKeyQuery(parameters)
-  if (!parsed.ok) throw invalidField(parsed.field, parsed.expected)
-  refuseSecret(parsed.query.text, keyPrefix)
-  const query: KeyQuery = { ...parsed.query, workspaceIds: searchedWorkspaces(parsed.query, request) }
-  const { keys, nextCursor } = await repository.search(query)
-  const found = keys.map(({ record, lastUsedAtMs }) => keyJson(record, clock, lastUsedAtMs))
-  const total = count === '1' ? await repository.count(query) : null
-  return { ...listJson({ keys: found }, nextCursor), ...(total === null ? {} : { total }) }
-}
+export const SEARCH_CALLS: readonly AdminCall[] = [SEARCH, WORKSPACES, FIND]
 
 /** @returns the workspaces to search; null: all */
 function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest): readonly string[] | null {
@@ -72,30 +119,8 @@ function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest)
   throw new ApiError('not_found', 'No such workspace')
 }
 
-async function listWorkspaces({ repository }: Registry, request: FastifyRequest) {
-  // The route's schema has validated the query.
-  const { q, limit, cursor } = request.query as WorkspacesQuery
-  if (q !== undefined && !isSearchText(q)) throw invalidField('q', KEY_QUERY_EXPECTED.q)
-  const { workspaces, nextAfterId } = await repository.listWorkspaces({
-    workspaceIds: workspacesOf(principalOf(request)),
-    text: q ?? null,
-    limit: Number(limit ?? DEFAULT_PAGE_SIZE),
-    afterId: cursor ?? null,
-  })
-  return listJson({ workspaces: workspaces.map(workspaceJson) }, nextAfterId)
-}
-
 function workspaceJson({ workspaceId, keys, lastUsedAtMs }: WorkspaceSummary) {
   return { workspaceId, keys, lastUsedAt: instant(lastUsedAtMs) }
-}
-
-async function findByDigest(registry: Registry, request: FastifyRequest, reply: FastifyReply) {
-  // The route's schema has validated the body.
-  const key = await registry.repository.findByDigest((request.body as FindBody).digest)
-  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
-  request.keyId = key.record.id
-  setVersionTag(reply, key.record)
-  return { key: await keyWithUseJson(registry, key.record) }
 }
 
 /** A secret in an address ends up in logs of proxies. */

@@ -1,41 +1,58 @@
-import type { Clock } from '../../domain/clock.ts'
+import { Type } from 'typebox'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { causeOf } from '../../observability/control-logger.ts'
 import { ApiError } from '../http/api-error.ts'
-import type { AdminCall } from '../http/calls.ts'
-import type { Announcer } from '../registry/announcing/announcer.ts'
-import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
-import { type SyncBody, syncBody } from './admin-schemas.ts'
+import type { StoredKey } from '../registry/database/key-repository.ts'
+import { type AdminCall, type AdminParts, adminCall } from './admin-call.ts'
+import { optionalFields, ULID } from './field-schemas.ts'
 
 const DEFAULT_PAGE_SIZE = 1000
 const MAX_ATTEMPTS = 5
 
-export interface SyncParts {
-  readonly repository: KeyRepository
-  readonly announcer: Announcer
-  readonly clock: Clock
-  readonly logger: ControlLogger
+type SyncParts = Pick<AdminParts, 'registry' | 'announcer' | 'logger'>
+interface SyncPage {
+  readonly limit?: number
+  readonly cursor?: string
 }
 
 /** Rewrites the records in Redis a page at a time; the caller requests each page. */
-export function syncCalls(parts: SyncParts): AdminCall[] {
-  return [
-    {
-      method: 'POST',
-      url: '/sync',
-      operation: 'sync',
-      permission: 'keys:write',
-      workspaces: 'all',
-      schema: { body: syncBody },
-      // The route's schema has validated the body.
-      handle: request => syncPage(parts, (request.body as SyncBody) ?? {}),
-    },
-  ]
-}
+export const SYNC_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'syncKeys',
+    method: 'POST',
+    url: '/sync',
+    operation: 'sync',
+    permission: 'keys:write',
+    workspaces: 'all',
+    summary: 'Rewrites a page of records in Redis',
+    body: optionalFields({
+      limit: Type.Optional(
+        Type.Integer({ minimum: 1, maximum: 1000, description: 'a whole number from 1 to 1000' }),
+      ),
+      cursor: Type.Optional(
+        Type.String({
+          pattern: `^[0-9]{1,15}\\.key_${ULID}$`,
+          description: 'a cursor from an earlier response',
+        }),
+      ),
+    }),
+    status: 200,
+    response: Type.Object({
+      synced: Type.Integer({ minimum: 0, description: 'Records of this page' }),
+      total: Type.Integer({ minimum: 0, description: 'Records of all pages' }),
+      cursor: Type.Optional(Type.String({ description: 'Of the next page; absent on the last' })),
+    }),
+    errors: ['redis_unavailable'],
+    handle: (parts, { body }) => syncPage(parts, body ?? {}),
+  }),
+]
 
 /** Every key that Redis should hold, oldest first, in any state. Keys issued meanwhile are announced anyway. */
-async function syncPage(parts: SyncParts, { limit, cursor }: NonNullable<SyncBody>) {
-  const { repository, announcer, clock } = parts
+async function syncPage(parts: SyncParts, { limit, cursor }: SyncPage) {
+  const {
+    registry: { repository, clock },
+    announcer,
+  } = parts
   if (announcer.state() !== 'ready') throw unavailable()
   const expiresAfterMs = clock.wallMs() - KEPT_AFTER_EXPIRY_MS
   // Counted once: the cursor carries the total.

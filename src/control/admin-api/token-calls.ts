@@ -1,69 +1,106 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { isTokenId, tokenJson } from '../access/admin-token.ts'
-import type { AdminTokens, TokenResult, TokenSuccess } from '../access/admin-tokens.ts'
+import { Type } from 'typebox'
+import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/issue-key.ts'
+import {
+  isTokenId,
+  MAX_TOKEN_WORKSPACES,
+  PERMISSIONS_EXPECTED,
+  TOKEN_WORKSPACES_EXPECTED,
+  tokenJson,
+} from '../access/admin-token.ts'
+import type { TokenResult, TokenSuccess } from '../access/admin-tokens.ts'
+import { PERMISSIONS } from '../access/permission.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
-import type { AdminCall } from '../http/calls.ts'
 import { principalOf, readRequestContext } from '../http/request-context.ts'
-import { emptyBody, type PageQuery, type TokenBody, tokenBody, tokensQuery } from './admin-schemas.ts'
-import { DEFAULT_PAGE_SIZE } from './request-parameters.ts'
+import { type AdminCall, adminCall } from './admin-call.ts'
+import { instant, instantOrNull, secret as secretSchema } from './answer-schemas.ts'
+import { fields, name, noFields, pageOf, pageQuery } from './field-schemas.ts'
+import { listJson } from './key-json.ts'
+import { readPage } from './request-parameters.ts'
 
-const PERMISSION = { permission: 'tokens:write', workspaces: 'own' } as const
+const WRITES = { permission: 'tokens:write', workspaces: 'own' } as const
+
+const tokenSchema = Type.Object(
+  {
+    id: Type.String({ description: '`tok_` and a ULID' }),
+    name: Type.String(),
+    hint: Type.String(),
+    permissions: Type.Array(Type.Enum([...PERMISSIONS])),
+    workspaces: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null for all' }),
+    createdAt: instant,
+    createdBy: Type.String(),
+    expiresAt: instant,
+    revokedAt: instantOrNull,
+    lastUsedAt: instantOrNull,
+  },
+  { title: 'Token' },
+)
+
+const ISSUE = adminCall({
+  id: 'issueToken',
+  method: 'POST',
+  url: '/tokens',
+  operation: 'token_issue',
+  ...WRITES,
+  summary: 'Makes an admin token, with no more rights than its maker has',
+  headers: ['Idempotency-Key'],
+  body: fields({
+    name,
+    permissions: Type.Array(Type.String(), { maxItems: 16, description: PERMISSIONS_EXPECTED }),
+    workspaces: Type.Optional(
+      Type.Array(Type.String(), { maxItems: MAX_TOKEN_WORKSPACES, description: TOKEN_WORKSPACES_EXPECTED }),
+    ),
+    expiresInDays: Type.Number({ description: EXPIRES_IN_DAYS_EXPECTED }),
+  }),
+  status: 201,
+  responseHeaders: ['Idempotency-Replayed'],
+  response: Type.Object({ token: tokenSchema, secret: secretSchema }),
+  errors: ['idempotency_mismatch', 'database_unavailable'],
+  handle: async ({ tokens }, { request, reply, body }) => {
+    const result = await tokens.issue(principalOf(request), body, readRequestContext(request))
+    const { token, secret, replayed } = requireSuccess(result)
+    if (replayed) void reply.header('idempotency-replayed', 'true')
+    return { token: tokenJson(token), secret: secret?.reveal() ?? null }
+  },
+})
+
+const LIST = adminCall({
+  id: 'listTokens',
+  method: 'GET',
+  url: '/tokens',
+  operation: 'tokens',
+  ...WRITES,
+  summary: 'Admin tokens, newest first',
+  query: pageQuery('tok'),
+  status: 200,
+  response: pageOf('tokens', tokenSchema),
+  handle: async ({ tokens }, { request, query }) => {
+    const { tokens: found, nextAfterId } = await tokens.list(principalOf(request), readPage(query))
+    return listJson({ tokens: found.map(tokenJson) }, nextAfterId)
+  },
+})
+
+const REVOKE = adminCall({
+  id: 'revokeToken',
+  method: 'POST',
+  url: '/tokens/:tokenId/revoke',
+  operation: 'token_revoke',
+  ...WRITES,
+  summary: 'Revokes an admin token; again: the same token, unchanged',
+  body: noFields,
+  status: 200,
+  response: Type.Object({ token: tokenSchema }),
+  errors: ['not_found', 'database_unavailable'],
+  handle: async ({ tokens }, { request }) => {
+    // The router yields a text for each parameter in the path.
+    const { tokenId } = request.params as { tokenId: string }
+    if (!isTokenId(tokenId)) throw noSuchToken()
+    const result = await tokens.revoke(principalOf(request), tokenId, readRequestContext(request))
+    return { token: tokenJson(requireSuccess(result).token) }
+  },
+})
 
 /** The admin API on its own tokens, without the prefix. */
-export function tokenCalls(tokens: AdminTokens): AdminCall[] {
-  return [
-    {
-      method: 'POST',
-      url: '/tokens',
-      operation: 'token_issue',
-      ...PERMISSION,
-      schema: { body: tokenBody },
-      handle: (request, reply) => issue(tokens, request, reply),
-    },
-    {
-      method: 'GET',
-      url: '/tokens',
-      operation: 'tokens',
-      ...PERMISSION,
-      schema: { querystring: tokensQuery },
-      handle: request => list(tokens, request),
-    },
-    {
-      method: 'POST',
-      url: '/tokens/:tokenId/revoke',
-      operation: 'token_revoke',
-      ...PERMISSION,
-      schema: { body: emptyBody },
-      handle: request => revoke(tokens, request),
-    },
-  ]
-}
-
-async function issue(tokens: AdminTokens, request: FastifyRequest, reply: FastifyReply) {
-  // The route's schema has validated the body.
-  const body = request.body as TokenBody
-  const result = await tokens.issue(principalOf(request), body, readRequestContext(request))
-  const { token, secret, replayed } = requireSuccess(result)
-  if (replayed) void reply.header('idempotency-replayed', 'true')
-  return reply.code(201).send({ token: tokenJson(token), secret: secret?.reveal() ?? null })
-}
-
-async function list(tokens: AdminTokens, request: FastifyRequest) {
-  // The route's schema has validated the query.
-  const { limit, cursor } = request.query as PageQuery
-  const page = { limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
-  const { tokens: found, nextAfterId } = await tokens.list(principalOf(request), page)
-  const answered = { tokens: found.map(tokenJson), hasMore: nextAfterId !== null }
-  return nextAfterId === null ? answered : { ...answered, cursor: nextAfterId }
-}
-
-async function revoke(tokens: AdminTokens, request: FastifyRequest) {
-  // The router yields a text for each parameter in the path.
-  const { tokenId } = request.params as { tokenId: string }
-  if (!isTokenId(tokenId)) throw noSuchToken()
-  const result = await tokens.revoke(principalOf(request), tokenId, readRequestContext(request))
-  return { token: tokenJson(requireSuccess(result).token) }
-}
+export const TOKEN_CALLS: readonly AdminCall[] = [ISSUE, LIST, REVOKE]
 
 /** @throws ApiError if the operation was refused */
 function requireSuccess(result: TokenResult): TokenSuccess {

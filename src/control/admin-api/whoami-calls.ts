@@ -1,21 +1,39 @@
+import { Type } from 'typebox'
 import { PERMISSIONS } from '../access/permission.ts'
 import { actorOf, holds, nameOf, type Principal, workspacesOf } from '../access/principal.ts'
-import type { AdminCall } from '../http/calls.ts'
 import { principalOf } from '../http/request-context.ts'
+import { type AdminCall, adminCall } from './admin-call.ts'
+import { instantOrNull, textOrNull } from './answer-schemas.ts'
+
+const caller = Type.Object(
+  {
+    actor: Type.String(),
+    kind: Type.Enum(['operator', 'token', 'person']),
+    name: textOrNull,
+    permissions: Type.Array(Type.Enum([...PERMISSIONS])),
+    workspaces: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null for all' }),
+    expiresAt: Type.Union(instantOrNull.anyOf, {
+      description: 'Null if it does not expire by itself; a person’s session ends when it is idle',
+    }),
+  },
+  { title: 'Caller' },
+)
 
 /** Who makes the request, without the prefix. Every caller may know that. */
-export function whoamiCalls(): AdminCall[] {
-  return [
-    {
-      method: 'GET',
-      url: '/whoami',
-      operation: 'whoami',
-      permission: null,
-      workspaces: 'own',
-      handle: async request => whoamiJson(principalOf(request)),
-    },
-  ]
-}
+export const WHOAMI_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'whoami',
+    method: 'GET',
+    url: '/whoami',
+    operation: 'whoami',
+    permission: null,
+    workspaces: 'own',
+    summary: 'The caller, and what it may do',
+    status: 200,
+    response: caller,
+    handle: async (_, { request }) => whoamiJson(principalOf(request)),
+  }),
+]
 
 function whoamiJson(principal: Principal) {
   return {
@@ -23,9 +41,7 @@ function whoamiJson(principal: Principal) {
     kind: principal.kind,
     name: nameOf(principal) ?? null,
     permissions: PERMISSIONS.filter(permission => holds(principal, permission)),
-    /** Null for all. */
     workspaces: workspacesOf(principal),
-    /** Null if it does not expire by itself; a person's session ends when it is idle. */
     expiresAt: principal.kind === 'token' ? new Date(principal.token.expiresAtMs).toISOString() : null,
   }
 }

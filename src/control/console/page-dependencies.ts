@@ -1,5 +1,5 @@
+import type { Config } from '../../config/schema.ts'
 import type { ApiDocument } from '../../domain/describe-api.ts'
-import type { RouteConfig } from '../../domain/route.ts'
 import type { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
@@ -17,7 +17,7 @@ export interface PageDependencies {
   readonly count: ReturnType<typeof createOperationCounter>
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>
-  readonly routes: readonly RouteConfig[]
+  readonly routes: Config['routes']
   readonly document: ApiDocument
   /** The API's public URL; null if none is configured. */
   readonly gatewayUrl: string | null

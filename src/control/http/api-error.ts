@@ -30,6 +30,13 @@ const STATUS = {
 
 export type ApiErrorCode = keyof typeof STATUS
 
+/** Object.keys() types them as any text. */
+export const API_ERROR_CODES = Object.keys(STATUS) as ApiErrorCode[]
+
+export function statusOf(code: ApiErrorCode): number {
+  return STATUS[code]
+}
+
 /** An error answer. Its text is public: it never repeats what a caller may have sent by mistake. */
 export class ApiError extends Error {
   readonly code: ApiErrorCode
@@ -50,7 +57,7 @@ export class ApiError extends Error {
   }
 
   get status(): number {
-    return STATUS[this.code]
+    return statusOf(this.code)
   }
 
   get body(): { code: string; error: string; field?: string } {

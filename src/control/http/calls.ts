@@ -34,6 +34,7 @@ export type Operation =
   | 'token_issue'
   | 'token_revoke'
   | 'whoami'
+  | 'openapi'
   | 'deliveries'
   | 'sync'
   | 'lookup'
@@ -69,8 +70,8 @@ export interface Call {
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 }
 
-/** A call of the admin API. Without its permission it does not compile. */
-export interface AdminCall extends Call {
+/** A call that needs a permission. */
+export interface ProtectedCall extends Call {
   /** Null if every authenticated caller may make the call. */
   readonly permission: Permission | null
   /**
@@ -109,7 +110,7 @@ function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
       config: { operation },
       handler: handle,
       exposeHeadRoute: method === 'GET',
-      ...(isAdminCall(call) ? { onRequest: requirePermission(call) } : {}),
+      ...(isProtected(call) ? { onRequest: requirePermission(call) } : {}),
       ...(schema === undefined ? {} : { schema }),
       ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
     })
@@ -123,11 +124,11 @@ function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
   }
 }
 
-function isAdminCall(call: Call): call is AdminCall {
+function isProtected(call: Call): call is ProtectedCall {
   return 'permission' in call
 }
 
-function requirePermission({ permission, workspaces }: AdminCall): onRequestHookHandler {
+function requirePermission({ permission, workspaces }: ProtectedCall): onRequestHookHandler {
   return async request => {
     const principal = principalOf(request)
     if (permission === null) return

@@ -97,7 +97,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
 
 function createRefusal({ logger }: ServerParts) {
   return (error: FastifyError | ApiError, request: FastifyRequest, reply: FastifyReply): void => {
-    const refusal = explainError(error)
+    const refusal = explainError(error, request.routeOptions.schema)
     if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'request failed')
     setCommonHeaders(request, reply)
     void reply.code(refusal.status).headers(refusal.headers).send(refusal.body)

@@ -1,7 +1,6 @@
-import type { FastifyError, FastifySchemaValidationError } from 'fastify'
+import type { FastifyError, FastifySchema, FastifySchemaValidationError } from 'fastify'
 import type { ConnectionFault } from '../../http/guard-connections.ts'
 import { rawResponse } from '../../http/raw-response.ts'
-import { EXPECTED } from '../admin-api/admin-schemas.ts'
 import { AuditWriteError } from '../registry/database/audit-chain.ts'
 import { ApiError, invalidField } from './api-error.ts'
 
@@ -12,12 +11,18 @@ const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/
 const UNCONFIRMED =
   'The database did not confirm the change; it may or may not have been made. See the console log under this request id'
 
-/** Turns any failure into an answer. A failure that is not known to be the caller's fault is an internal error. */
-export function explainError(error: FastifyError | ApiError): ApiError {
+/**
+ * Turns any failure into an answer. A failure that is not known to be the caller's fault is an internal error.
+ * @param schema of the route; the description of each field completes `<field> must be …`
+ */
+export function explainError(error: FastifyError | ApiError, schema: FastifySchema = {}): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof AuditWriteError) return new ApiError('database_unavailable', UNCONFIRMED)
   const [violation] = error.validation ?? []
-  if (violation !== undefined) return explainViolation(violation, error.validationContext ?? 'body')
+  if (violation !== undefined) {
+    const context = error.validationContext === 'querystring' ? 'querystring' : 'body'
+    return explainViolation(violation, context, schema[context])
+  }
   switch (error.statusCode) {
     case 403:
       return new ApiError('forbidden', 'The CSRF token is missing or belongs to another session')
@@ -34,12 +39,22 @@ export function explainError(error: FastifyError | ApiError): ApiError {
   }
 }
 
-function explainViolation(violation: FastifySchemaValidationError, context: string): ApiError {
+function explainViolation(
+  violation: FastifySchemaValidationError,
+  context: 'body' | 'querystring',
+  schema: unknown,
+): ApiError {
   const { additionalProperty, missingProperty } = violation.params
   if (typeof additionalProperty === 'string') return unknownField(additionalProperty, context)
   const field = typeof missingProperty === 'string' ? missingProperty : violation.instancePath.split('/')[1]
   if (field === undefined) return new ApiError('invalid_request', 'The body must be a JSON object')
-  return invalidField(field, EXPECTED[`${context}/${field}`] ?? EXPECTED[field] ?? 'in a valid format')
+  return invalidField(field, expectationOf(schema, field))
+}
+
+function expectationOf(schema: unknown, field: string): string {
+  // Every schema of a query or body is an object's, built with TypeBox.
+  const { properties = {} } = schema as { properties?: Record<string, { description?: string }> }
+  return properties[field]?.description ?? 'in a valid format'
 }
 
 function unknownField(name: string, context: string): ApiError {

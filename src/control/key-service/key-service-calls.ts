@@ -1,16 +1,16 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { encodeRecord, isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { ApiError, invalidField } from '../http/api-error.ts'
+import type { Call } from '../http/calls.ts'
+import type { RecordKeys } from '../registry/announcing/write-record.ts'
+import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
 import {
   type ConfirmationsBody,
   confirmationsBody,
   type LookupsBody,
   lookupsBody,
-} from '../admin-api/admin-schemas.ts'
-import { ApiError, invalidField } from '../http/api-error.ts'
-import type { Call } from '../http/calls.ts'
-import type { RecordKeys } from '../registry/announcing/write-record.ts'
-import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
+} from './key-service-schemas.ts'
 
 /** 1,000 changes. */
 const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024

@@ -18,15 +18,18 @@ export const usageReportBody = Type.Object(
       Type.Unsafe<Record<string, number>>({
         type: 'object',
         additionalProperties: { type: 'integer', minimum: 0 },
+        description: USED_EXPECTED,
       }),
     ),
     /** Identifies a process: a restarted gateway is another one. A gateway of the release before sends `used` alone. */
     gateway: Type.Optional(Type.Unknown()),
-    sequence: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
-    counts: Type.Optional(Type.Array(Type.Unknown())),
-    refusals: Type.Optional(Type.Array(Type.Unknown())),
-    omittedRefusals: Type.Optional(Type.Array(Type.Unknown())),
-    lost: Type.Optional(Type.Integer({ minimum: 0 })),
+    sequence: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: SEQUENCE_EXPECTED }),
+    ),
+    counts: Type.Optional(Type.Array(Type.Unknown(), { description: 'a list of counts' })),
+    refusals: Type.Optional(Type.Array(Type.Unknown(), { description: 'a list of refusals' })),
+    omittedRefusals: Type.Optional(Type.Array(Type.Unknown(), { description: 'a list of workspaces' })),
+    lost: Type.Optional(Type.Integer({ minimum: 0, description: 'a whole number' })),
   },
   { additionalProperties: false },
 )

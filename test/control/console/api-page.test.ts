@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
+import { apiPage } from '../../../src/control/console/pages/api-page.ts'
 import { errorTable, scopeMissingResponse } from '../../../src/control/console/pages/error-responses.ts'
 import { denyScope } from '../../../src/domain/authorize.ts'
 import { DENIAL_REASONS, denied } from '../../../src/domain/denial.ts'
+import { describeApi } from '../../../src/domain/describe-api.ts'
 import { errorResponseOf } from '../../../src/gateway/denial-response.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 
@@ -37,4 +39,27 @@ test.each([
   const { text } = await ada.browser.visit('/workspaces/ws_1/api')
   expect(text.includes('data-tries')).toBe(canTry)
   if (canTry) expect(text.replaceAll('&#x2F;', '/')).toContain(`data-tries="${gatewayUrl}/api/v1/auth"`)
+})
+
+test('the JSON Schema of a route’s response is shown with the route, its text escaped', () => {
+  const schema = { type: 'object', description: '<b>files' }
+  const route = {
+    name: 'files',
+    path: '/v1/{workspaceId}/files',
+    scope: 'files:read',
+    responseSchema: { file: 'files.schema.json', schema },
+  }
+  const scopes = { 'files:read': 'List files' }
+  const document = describeApi({ routes: [route], scopes, console: {} }, '1.2.3')
+  const frame = {
+    ...{ personName: 'Ada', workspaceId: 'ws_1', mayChoose: false, mayChange: true },
+    ...{ isAdministrator: false, csrfToken: '', nowMs: 0 },
+  }
+  const view = { workspaceId: 'ws_1', document, routes: [route], gatewayUrl: null, canTry: false }
+  const text = String(apiPage(frame, view))
+  expect(text).not.toContain('<b>files')
+  expect(plain(text)).toContain(JSON.stringify(schema, null, 2))
+  expect(
+    String(apiPage(frame, { ...view, routes: [{ ...route, responseSchema: undefined }] })),
+  ).not.toContain('JSON Schema of the response')
 })

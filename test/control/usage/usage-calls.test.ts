@@ -1,8 +1,6 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { Value } from 'typebox/value'
 import { describe, expect, test } from 'vitest'
-import { refusalsAnswer, usageAnswer } from '../../../src/control/admin-api/usage-schemas.ts'
 import { type ConsoleOptions, startConsole } from '../../support/console.ts'
 import { metricValue } from '../../support/metric-value.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
@@ -61,7 +59,6 @@ describe('a report of a gateway', () => {
     ])
     expect(await metricValue(metrics.usageEntriesRefused, { list: 'counts' })).toBe(2)
     const body = await usage(`/keys/${keyId}/usage`)
-    expect(Value.Check(usageAnswer, body)).toBe(true)
     expect(body.usage).toHaveLength(24)
     expect(body.step).toBe('hour')
     expect(await requests()).toBe(9)
@@ -198,7 +195,6 @@ describe('the admin API on usage', () => {
     const page = async (query: string) =>
       (await ask('GET', `/admin/v1/workspaces/${query}`)).body as unknown as RefusalsBody
     const first = await page('ws_1/refusals?limit=1')
-    expect(Value.Check(refusalsAnswer, first)).toBe(true)
     expect(first).toMatchObject({ refusals: [{ requestId: 'r2' }], sampled: false, hasMore: true })
     const second = await page(`ws_1/refusals?limit=1&cursor=${first.cursor}`)
     expect(second).toEqual({

@@ -1,4 +1,5 @@
 import type { ApiDocument, ApiOperation, ApiParameter } from '../../../domain/describe-api.ts'
+import type { JsonSchema } from '../../../domain/response-schema.ts'
 import type { RouteConfig } from '../../../domain/route.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
@@ -6,10 +7,15 @@ import { newKeyPath, openApiPath } from '../layout/paths.ts'
 import { curlExample, UNKNOWN_ADDRESS } from './code-examples.ts'
 import { errorTable, scopeMissingResponse } from './error-responses.ts'
 
+/** @property responseSchema what the upstream returns */
+type ReferencedRoute = RouteConfig & {
+  readonly responseSchema?: { readonly schema: JsonSchema | null } | undefined
+}
+
 export interface ApiView {
   readonly workspaceId: string
   readonly document: ApiDocument
-  readonly routes: readonly RouteConfig[]
+  readonly routes: readonly ReferencedRoute[]
   /** The API's URL; null if none is configured. */
   readonly gatewayUrl: string | null
   /** Whether the API and the console have one origin: only then can the browser send requests from here. */
@@ -49,7 +55,12 @@ function keyField(): Html {
     <input id="try-key" type="password" autocomplete="off" spellcheck="false" aria-describedby="try-hint"></div>`
 }
 
-function operation(path: string, described: ApiOperation, route: RouteConfig | null, view: ApiView): Html {
+function operation(
+  path: string,
+  described: ApiOperation,
+  route: ReferencedRoute | null,
+  view: ApiView,
+): Html {
   const { operationId, summary, description, parameters } = described
   const own = path.replace('{workspaceId}', view.workspaceId)
   const id = `command-${operationId}`
@@ -93,17 +104,19 @@ function rangeText(schema: ApiParameter['schema']): string {
 
 function responses(
   { responses: byStatus, operationId }: ApiOperation,
-  route: RouteConfig | null,
+  route: ReferencedRoute | null,
   workspaceId: string,
 ): Html {
   const rows = Object.entries(byStatus).map(
     ([status, { description }]) => html`<tr><th scope="row">${status}</th><td>${description}</td></tr>`,
   )
+  const schema = route?.responseSchema?.schema ?? null
   const own = route?.answeredBy === 'gateway' ? exampleOf(workspaceId, route.scope) : null
   return html`<details><summary>Responses<span class="hidden"> of ${operationId}</span></summary>
     <table><caption class="hidden">Responses of ${operationId}</caption>
     <thead><tr><th scope="col">Status</th><th scope="col">When</th></tr></thead><tbody>${rows}</tbody></table>
     ${own === null ? null : example('Response to a usable key', own)}
+    ${schema === null ? null : example('JSON Schema of the response', JSON.stringify(schema, null, 2))}
     ${route?.scope === undefined ? null : example('Response to a key without the scope', scopeMissingResponse(route.scope))}</details>`
 }
 
