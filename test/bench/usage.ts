@@ -14,7 +14,8 @@ import { seedKeys } from './seed-keys.ts'
 
 /**
  * Counts and refusals at the console. `node test/bench/usage.ts reports` measures what reports of many gateways cost;
- * `node test/bench/usage.ts year sqlite:FILE` (or `postgres`) the size of a year of counts, and the time of questions.
+ * `node test/bench/usage.ts year sqlite:FILE` (or `postgres://…`) the time of questions to a year of counts and its size,
+ * with `--fill` the first time, on an empty database.
  */
 const GATEWAYS = 1000
 const KEYS = 10_000
@@ -26,10 +27,10 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
-const [mode, url] = process.argv.slice(2)
+const [mode, url, option, filled = KEYS] = process.argv.slice(2)
 if (mode === 'reports') await measureReports()
 else if (mode === 'year' && url !== undefined) await measureYear(url)
-else say('usage: node test/bench/usage.ts reports | year sqlite:FILE | year postgres')
+else say('usage: node test/bench/usage.ts reports | year <database URL> [--fill [keys]]')
 
 async function measureReports(): Promise<void> {
   const server = await PostgresServer.started()
@@ -149,17 +150,21 @@ function bodyOf(gateway: string, sequence: number, ids: readonly string[]): stri
 }
 
 /** A year of days and two weeks of hours: each key is used on two routes, with one code beside `ok`, in every hour. */
-async function measureYear(target: string): Promise<void> {
-  const server = target === 'postgres' ? await PostgresServer.started() : null
-  const databaseUrl = server === null ? target : await server.database()
+async function measureYear(databaseUrl: string): Promise<void> {
   const nowMs = Date.now()
   await withDatabase(databaseUrl, async database => {
-    await seedKeys(database, { keys: KEYS, workspaces: 100, inLargest: 1000, nowMs })
-    await fillYear(database, nowMs)
+    if (option === '--fill') {
+      await seedKeys(database, {
+        keys: Number(filled),
+        workspaces: 100,
+        inLargest: Number(filled) / 10,
+        nowMs,
+      })
+      await fillYear(database, nowMs)
+    }
     for (const table of ['usage_hours', 'usage_days']) say(await sizeOf(database, table))
     await timeQuestions(database, nowMs)
   })
-  await server?.stop()
 }
 
 async function fillYear(database: Database, nowMs: number): Promise<void> {
@@ -183,19 +188,31 @@ async function fillYear(database: Database, nowMs: number): Promise<void> {
     await fill('usage_days', day, Math.min(day + 30, today + 1))
   }
   for (let from = hour - 14 * 24 + 1; from <= hour; from += 24) await fill('usage_hours', from, from + 24)
-  await sql`analyze`.execute(writer)
+  // One by one: the console gives a statement five seconds.
+  if (dialect === 'postgres')
+    for (const name of await partitionsOf(database)) await sql`analyze ${sql.table(name)}`.execute(writer)
+}
+
+async function partitionsOf({ reader }: Database): Promise<string[]> {
+  const { rows } = await sql<{
+    name: string
+  }>`select relname as name from pg_inherits join pg_class on oid = inhrelid
+    where inhparent in ('usage_hours'::regclass, 'usage_days'::regclass)`.execute(reader)
+  return rows.map(row => row.name)
 }
 
 async function sizeOf({ reader, dialect }: Database, table: string): Promise<string> {
-  const { rows: counted } = await sql<{ rows: number }>`
-    select cast(count(*) as integer) as rows from ${sql.table(table)}`.execute(reader)
   const size =
     dialect === 'postgres'
-      ? sql<{ bytes: number }>`select cast(sum(pg_total_relation_size(inhrelid)) as bigint) as bytes
-          from pg_inherits where inhparent = ${table}::regclass`
-      : sql<{ bytes: number }>`select sum(pgsize) as bytes from dbstat where name like ${`%${table}%`}`
-  const { rows } = await size.execute(reader).catch(() => ({ rows: [{ bytes: Number.NaN }] }))
-  return `${table}: ${counted[0]?.rows} rows, ${((rows[0]?.bytes ?? 0) / 1e9).toFixed(2)} GB`
+      ? sql<{ rows: number; bytes: number }>`
+          select cast(sum(reltuples) as bigint) as rows, cast(sum(pg_total_relation_size(oid)) as bigint) as bytes
+          from pg_inherits join pg_class on oid = inhrelid where inhparent = ${table}::regclass`
+      : sql<{ rows: number; bytes: number }>`
+          select (select count(*) from ${sql.table(table)}) as rows, page_count * page_size as bytes
+          from pragma_page_count(), pragma_page_size()`
+  const { rows } = await size.execute(reader)
+  const file = dialect === 'postgres' ? '' : ' in the file'
+  return `${table}: ${rows[0]?.rows} rows, ${((rows[0]?.bytes ?? 0) / 1e9).toFixed(2)} GB${file}`
 }
 
 async function timeQuestions(database: Database, nowMs: number): Promise<void> {
@@ -215,8 +232,11 @@ async function timeQuestions(database: Database, nowMs: number): Promise<void> {
     ['a key, a year by day', () => queries.usageOfKey(key, year)],
     ['a workspace, 14 days by hour', () => queries.usageOfWorkspace('ws_large', fortnight)],
     ['a workspace, a year by day', () => queries.usageOfWorkspace('ws_large', year)],
-    ['busiest of 1,000 keys, 24 hours', () => queries.busiestKeys('ws_large', day, 10)],
-    ['busiest of 1,000 keys, 7 days', () => queries.busiestKeys('ws_large', lastPoints('day', 7, nowMs), 10)],
+    ['busiest keys of the largest workspace, 24 hours', () => queries.busiestKeys('ws_large', day, 10)],
+    [
+      'busiest keys of the largest workspace, 7 days',
+      () => queries.busiestKeys('ws_large', lastPoints('day', 7, nowMs), 10),
+    ],
     ['all workspaces, 24 hours', () => queries.busiestWorkspaces(null, day, 50)],
     ['refusals of a workspace by code, 24 hours', () => queries.refusalsByCode('ws_large', day)],
   ]
