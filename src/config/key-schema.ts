@@ -81,10 +81,10 @@ export const keyService = section({
 })
 
 export const keys = section({
-  format: oneOf(['signed', 'opaque'], {
+  format: oneOf(['signed', 'any', 'opaque'], {
     default: 'signed',
     description:
-      '`signed`: keys hold a MAC that rejects forged ones without a lookup. `opaque`: no check of form and MAC, for keys that another service issued',
+      '`signed`: keys hold a MAC that rejects forged ones without a lookup. `any`: besides, keys of another system that the console imported, which do not begin with `keys.prefix`. `opaque`: no check of form and MAC, for keys that another service issued',
   }),
   prefix: text({
     default: 'wsk_',
@@ -117,6 +117,21 @@ export const keys = section({
       minimum: 1,
       maximum: 10_000_000,
       description: 'Maximum number of records in memory',
+    }),
+  }),
+  unsignedLookups: section({
+    perSecond: integer({
+      default: 500,
+      minimum: 1,
+      maximum: 1_000_000,
+      description:
+        'With the formats `any` and `opaque`: lookups a second of keys that do not exist. Beyond that, a gateway answers 503 to keys without a MAC that it does not have in memory',
+    }),
+    perAddress: integer({
+      default: 100,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'The same for one client: an IPv4 address, or the /64 of an IPv6 address',
     }),
   }),
   staleSeconds: seconds({

@@ -116,6 +116,16 @@ export const DENIALS = {
     responsible: 'gateway',
     countedAs: 'decision',
   },
+  /** Too many unknown keys without a MAC (`keys.unsignedLookups`): this one was not looked up. */
+  lookup_limited: {
+    status: 503,
+    code: 'key_store_unavailable',
+    text: 'The API key cannot be verified at the moment',
+    retryAfterSeconds: 1,
+    responsible: 'client',
+    countedAs: 'decision',
+    delayedUnderOverload: true,
+  },
   /** The text names the address: that of the connection, or what a trusted proxy says. */
   address_not_allowed: {
     status: 403,

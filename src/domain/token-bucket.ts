@@ -20,4 +20,9 @@ export class TokenBucket {
     this.#tokens--
     return true
   }
+
+  /** Undoes one `take`. */
+  putBack(): void {
+    this.#tokens = Math.min(this.#burst, this.#tokens + 1)
+  }
 }

@@ -5,6 +5,7 @@ import {
   hasKeyForm,
   hasKeyMac,
   importSigningSecret,
+  isUnsignedKey,
   type KeyFormat,
   keyPrefixOf,
 } from '../domain/key/secret.ts'
@@ -29,7 +30,8 @@ export function readBearerKey(authorization: readonly string[], format: KeyForma
   const key = field === undefined || authorization.length > 1 ? '' : tokenOf(field)
   if (key === '') return { ok: false, reason: 'key_missing' }
   const isAuthentic = hasKeyForm(key, format) && hasKeyMac(key, format)
-  return isAuthentic ? { ok: true, digest: digestOf(key) } : { ok: false, reason: 'key_malformed' }
+  if (!isAuthentic) return { ok: false, reason: 'key_malformed' }
+  return { ok: true, digest: digestOf(key), isUnsigned: isUnsignedKey(key, format) }
 }
 
 /** Reads scheme, spaces, token (RFC 6750, section 2.1). @returns '' for any other form */
@@ -43,5 +45,5 @@ function tokenOf(field: string): string {
 function keyFormatOf(keys: Config['keys']): KeyFormat {
   if (keys.format === 'opaque') return { kind: 'opaque' }
   const signingKeys = keys.signingSecrets.map(secret => importSigningSecret(Buffer.from(secret, 'base64')))
-  return { kind: 'signed', prefix: keys.prefix, signingKeys }
+  return { kind: keys.format, prefix: keys.prefix, signingKeys }
 }

@@ -5,7 +5,8 @@ import type { RequestHead } from './request-head.ts'
  * credentials cost no lookup.
  */
 export type Credential =
-  | { readonly ok: true; readonly digest: string }
+  /** @property isUnsigned it has no MAC: a client can invent any number of these, and each costs a lookup */
+  | { readonly ok: true; readonly digest: string; readonly isUnsigned: boolean }
   | { readonly ok: false; readonly reason: 'key_missing' | 'key_malformed' }
 
 /** A kind of credential: how it is read from a request and verified before the lookup. */

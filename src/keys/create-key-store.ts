@@ -21,6 +21,7 @@ import { type BreakingTier, withBreaker } from './tiers/with-breaker.ts'
 import { withFailureLog } from './tiers/with-failure-log.ts'
 import { withMetrics } from './tiers/with-metrics.ts'
 import type { TrustLimits } from './trust.ts'
+import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
 import { UsageCounts, type UsageRequest } from './usage/usage-counts.ts'
 import { UsageExporter } from './usage/usage-exporter.ts'
 import { UsageReporter } from './usage/usage-reporter.ts'
@@ -87,6 +88,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     clock,
     metrics,
     limits: trustLimitsOf(config.keys),
+    unsignedBudget: new UnsignedLookupBudget(config.keys.unsignedLookups),
   })
   invalidations.onApplied((digest, version) => keyService?.confirmer.applied(digest, version))
   startLookupsAtZero(metrics)

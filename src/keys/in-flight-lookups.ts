@@ -24,6 +24,10 @@ export class InFlightLookups {
     return this.#count >= this.#limit
   }
 
+  get isHalfFull(): boolean {
+    return this.#count >= this.#limit / 2
+  }
+
   /** The lookup that a request may join now, or null. */
   find(digest: string, now: Moment): InFlightLookup | null {
     const lookup = this.#byDigest.get(digest)

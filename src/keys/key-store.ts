@@ -29,6 +29,9 @@ export interface KeyTier {
 
 /** Looks keys up. A result from memory is returned at once, without a promise. */
 export interface KeyStore {
-  /** @param digest SHA-256 of the key in lower-case hex */
-  get(digest: string): Lookup | Promise<Lookup>
+  /**
+   * @param digest SHA-256 of the key in lower-case hex
+   * @param unsignedFrom for a key without a MAC, the address of the client: its lookups are limited
+   */
+  get(digest: string, unsignedFrom?: string | null): Lookup | Promise<Lookup>
 }

@@ -20,11 +20,13 @@ import {
   trustEntry,
   trustStore,
 } from './trust.ts'
+import type { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
 
 const MAX_IN_FLIGHT = 10_000
 /** Lookups of one request. If changes supersede all of them, the result is `unknown`. */
 const MAX_ATTEMPTS = 3
 const UNKNOWN: Lookup = { kind: 'unknown' }
+const LIMITED: Lookup = { kind: 'limited' }
 
 export interface LookupChainParts {
   readonly memory: MemoryStore
@@ -36,6 +38,7 @@ export interface LookupChainParts {
   readonly clock: Clock
   readonly metrics: Metrics
   readonly limits: TrustLimits
+  readonly unsignedBudget: UnsignedLookupBudget
   readonly maxInFlight?: number
 }
 
@@ -59,12 +62,31 @@ export class LookupChain implements KeyStore {
     parts.invalidations.onRecheck(digest => this.#recheck(digest))
   }
 
-  get(digest: string): Lookup | Promise<Lookup> {
+  get(digest: string, unsignedFrom: string | null = null): Lookup | Promise<Lookup> {
     const now = this.#now()
     const fresh = this.#fresh(digest, now)
-    if (fresh === null) return this.#lookUp(digest, now)
+    if (fresh === null) {
+      const isLimited = unsignedFrom !== null && !this.#isKnown(digest, now)
+      return isLimited ? this.#lookUpInvented(digest, now, unsignedFrom) : this.#lookUp(digest, now)
+    }
     this.#lookups[fresh.kind === 'found' ? 'hit' : 'negative'].inc()
     return fresh
+  }
+
+  /** Whether memory has a record of the key, however old, or a lookup of it is in flight: then this one costs no more. */
+  #isKnown(digest: string, now: Moment): boolean {
+    const held = this.#parts.memory.peek(digest)
+    return (held !== undefined && held.grant !== null) || this.#inFlight.find(digest, now) !== null
+  }
+
+  /** For a key that a client may have invented. Half of the lookups in flight are left to the others. */
+  #lookUpInvented(digest: string, now: Moment, address: string): Lookup | Promise<Lookup> {
+    const { unsignedBudget } = this.#parts
+    if (this.#inFlight.isHalfFull || !unsignedBudget.take(address, now.nowMs)) return LIMITED
+    return this.#lookUp(digest, now).then(lookup => {
+      if (lookup.kind === 'found') unsignedBudget.putBack(address)
+      return lookup
+    })
   }
 
   async #lookUp(digest: string, began: Moment): Promise<Lookup> {

@@ -94,7 +94,7 @@ export class RequestObserver {
   }
 
   lookedUp(observation: RequestObservation, lookup: Lookup): void {
-    if (lookup.kind !== 'unknown') observation.tier = lookup.tier
+    if ('tier' in lookup) observation.tier = lookup.tier
     if (lookup.kind === 'found') {
       observation.keyId = lookup.grant.id
       observation.workspaceId = lookup.grant.workspaceId
@@ -132,7 +132,7 @@ export class RequestObserver {
     const durationMs = performance.now() - seen.startedAtMs
     if (seen.workspaceId !== null) this.#workspaces?.count(seen.workspaceId)
     const aborted = !finished && !seen.truncated
-    if (finished) this.#counters.answered(seen, status, durationMs / 1000)
+    if (finished) this.#counters.completed(seen, status, durationMs / 1000)
     else if (aborted) this.#counters.aborted(seen.phase)
     this.#counters.ended(seen)
     this.#recordUsage(seen, status, aborted)

@@ -8,7 +8,7 @@ import { startWorld, type World } from '../support/world.ts'
 
 let world: World
 beforeAll(async () => {
-  world = await startWorld({ POSTERN_KEYS_FORMAT: 'opaque' })
+  world = await startWorld({ POSTERN_KEYS_FORMAT: 'any' })
 })
 afterAll(() => world.stop())
 
@@ -60,6 +60,15 @@ test('an imported key works at a gateway that accepts keys of other systems, bes
   expect(await workspaceOf(secret)).toEqual([200, 'ws_import'])
   expect(await workspaceOf(issued)).toEqual([200, 'ws_import'])
   expect((await workspaceOf(`${secret}x`))[0]).toBe(401)
+  expect((await workspaceOf(`${issued.slice(0, -1)}${issued.endsWith('A') ? 'B' : 'A'}`))[0]).toBe(401)
+})
+
+test('an imported key that begins with the prefix of this installation, but is none of its keys, is rejected', async () => {
+  const secret = 'wsk_0123456789abcdef'
+  await importOf([JSON.stringify(entryOf(secret, { name: 'imported' }))])
+  const headers = { authorization: `Bearer ${secret}` }
+  const response = await fetch(`${world.gateway.urls.gateway}/api/v1/auth`, { headers })
+  expect(response.status).toBe(401)
 })
 
 test('invalid lines are named with their number and field, and the others imported: exit code 65', async () => {

@@ -103,8 +103,9 @@ describe('the decision', () => {
     },
   )
 
-  it('is 503 for an unknown lookup, never "no such key"', () => {
+  it('is 503 for an unknown lookup, and without a lookup, never "no such key"', () => {
     expect(reasonOf({ ...GOOD, lookup: { kind: 'unknown' } })).toBe('key_store_unavailable')
+    expect(reasonOf({ ...GOOD, lookup: { kind: 'limited' } })).toBe('lookup_limited')
   })
 
   it('permits every usable key on a route without a scope', () => {

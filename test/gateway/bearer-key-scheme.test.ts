@@ -5,6 +5,7 @@ import { readBearerKey } from '../../src/gateway/bearer-key-scheme.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 
 const SIGNED: KeyFormat = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] }
+const ANY: KeyFormat = { ...SIGNED, kind: 'any' }
 const OPAQUE: KeyFormat = { kind: 'opaque' }
 const KEY = mintSecret('wsk_', Buffer.alloc(32, 3), SIGNING_KEY).reveal()
 const DIGEST = createHash('sha256').update(KEY).digest('hex')
@@ -13,7 +14,7 @@ describe('a key is read', () => {
   it.each([`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`, `bEaReR ${KEY}`, `Bearer  ${KEY}`])(
     'from the scheme Bearer in any case, followed by spaces: %s',
     field => {
-      expect(readBearerKey([field], SIGNED)).toEqual({ ok: true, digest: DIGEST })
+      expect(readBearerKey([field], SIGNED)).toEqual({ ok: true, digest: DIGEST, isUnsigned: false })
     },
   )
 
@@ -40,6 +41,7 @@ describe('a request has no key', () => {
     ['with a colon after the scheme', [`Bearer: ${KEY}`]],
   ])('%s', (_, fields) => {
     expect(readBearerKey(fields, SIGNED)).toEqual({ ok: false, reason: 'key_missing' })
+    expect(readBearerKey(fields, ANY)).toEqual({ ok: false, reason: 'key_missing' })
     expect(readBearerKey(fields, OPAQUE)).toEqual({ ok: false, reason: 'key_missing' })
   })
 })
@@ -74,6 +76,36 @@ describe('the MAC of a key', () => {
   })
 
   it('is not required of an opaque key', () => {
-    expect(readBearerKey([`Bearer ${forged}`], OPAQUE)).toMatchObject({ ok: true })
+    expect(readBearerKey([`Bearer ${forged}`], OPAQUE)).toMatchObject({ ok: true, isUnsigned: true })
+  })
+})
+
+describe('beside signed keys, with the format `any`', () => {
+  const forged = KEY.slice(0, -1) + (KEY.endsWith('A') ? 'B' : 'A')
+
+  it('a key of this installation is read as with the format `signed`', () => {
+    expect(readBearerKey([`Bearer ${KEY}`], ANY)).toEqual({ ok: true, digest: DIGEST, isUnsigned: false })
+  })
+
+  it.each([
+    ['with an invalid MAC', forged],
+    ['that is cut', KEY.slice(0, -1)],
+    ['that is longer', `${KEY}0`],
+    ['that is the prefix alone', 'wsk_'],
+    ['of another system that uses the same prefix', 'wsk_0123456789abcdef'],
+  ])('a key with the prefix costs no lookup %s', (_, key) => {
+    expect(readBearerKey([`Bearer ${key}`], ANY)).toEqual({ ok: false, reason: 'key_malformed' })
+  })
+
+  it.each(['0123456789abcdef', 'sk-live_123.~+/==', KEY.slice(4), KEY.replace('wsk_', 'WSK_'), `x${KEY}`])(
+    'any other bearer token may be a key of another system: %s',
+    key => {
+      const digest = createHash('sha256').update(key).digest('hex')
+      expect(readBearerKey([`Bearer ${key}`], ANY)).toEqual({ ok: true, digest, isUnsigned: true })
+    },
+  )
+
+  it.each(['a b', 'a=b', '=', '{}', 'é', 'x'.repeat(513)])('but nothing that is no bearer token: %j', key => {
+    expect(readBearerKey([`Bearer ${key}`], ANY)).toEqual({ ok: false, reason: 'key_malformed' })
   })
 })

@@ -30,6 +30,7 @@ const EXPECTED: Readonly<
   upstream_error: [502, 'upstream_error', false],
   upstream_unavailable: [503, 'upstream_unavailable', true],
   key_store_unavailable: [503, 'key_store_unavailable', true],
+  lookup_limited: [503, 'key_store_unavailable', true],
   overloaded: [503, 'overloaded', true],
   upstream_queue_full: [503, 'overloaded', true],
   workspace_overloaded: [503, 'overloaded', true],
@@ -183,8 +184,9 @@ it('a full queue of the gateway counts as a failure of the gateway, not of the u
   ])
 })
 
-it('only denials caused by overload are delayed', () => {
+it('only denials caused by overload or a flood of unknown keys are delayed', () => {
   expect(DENIAL_REASONS.filter(reason => denialRow(reason).delayedUnderOverload === true)).toEqual([
+    'lookup_limited',
     'overloaded',
     'upstream_queue_full',
     'workspace_overloaded',

@@ -5,6 +5,7 @@ import { dropStrayKeys } from '../../src/gateway/drop-stray-keys.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 
 const SIGNED: KeyFormat = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] }
+const ANY: KeyFormat = { ...SIGNED, kind: 'any' }
 const OPAQUE: KeyFormat = { kind: 'opaque' }
 const KEY = mintSecret('wsk_', Buffer.alloc(32, 3), SIGNING_KEY).reveal()
 const OTHER = mintSecret('wsk_', Buffer.alloc(32, 4), SIGNING_KEY).reveal()
@@ -43,10 +44,16 @@ describe('a field that holds a key is removed', () => {
     ['a scheme and several spaces', `bearer   ${FOREIGN}`],
     ['no scheme', FOREIGN],
   ])('in any key format, if the request sends the same key by %s', (_, authorization) => {
-    for (const format of [SIGNED, OPAQUE]) {
+    for (const format of [SIGNED, ANY, OPAQUE]) {
       expect(isDropped(`00-${FOREIGN}-00f067aa0ba902b7-01`, authorization, format)).toBe(true)
       expect(isDropped(FOREIGN.slice(1), authorization, format)).toBe(false)
     }
+  })
+
+  test('if keys of both kinds are accepted: a signed key by its form, another one if the request sends it', () => {
+    expect(isDropped(OTHER, `Bearer ${FOREIGN}`, ANY)).toBe(true)
+    const endsLikeSigned = `old-wsk_${'a-'.repeat(27)}`
+    expect(isDropped(endsLikeSigned, `Bearer ${endsLikeSigned}`, ANY)).toBe(true)
   })
 
   test('if the key is in one of two Authorization fields', () => {

@@ -56,6 +56,7 @@ const head = (...rawHeaders: string[]) => readHead({ httpVersion: '1.1', url: '/
 const proxies = new BlockList()
 proxies.addAddress('127.0.0.1')
 const signed = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] } as const
+const any = { ...signed, kind: 'any' } as const
 const opaque = { kind: 'opaque' } as const
 const digest = '0'.repeat(64)
 
@@ -85,6 +86,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
     holdsStrayKey(text, { prefix: 'a', credentials: ['a, a, a,!'] }),
   ],
   'Authorization of a signed key': text => readBearerKey([text], signed),
+  'Authorization of a key of either kind': text => readBearerKey([text], any),
   'Authorization of an opaque key': text => readBearerKey([text], opaque),
   'X-Forwarded-For, -Proto and -Host': text =>
     forwardedOf('127.0.0.1', proxies, {

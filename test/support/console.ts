@@ -7,7 +7,7 @@ import type { ConsoleParts } from '../../src/control/console-context.ts'
 import { type Console, createConsole } from '../../src/control/create-console.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { requireDescribed } from './admin-contract.ts'
-import type { AdminAnswer } from './admin-response.ts'
+import type { AdminResponse } from './admin-response.ts'
 import { defaultConfig } from './default-config.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
 
@@ -50,7 +50,7 @@ export type RunningConsole = Awaited<ReturnType<typeof startConsole>>
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
-  readonly body: AdminAnswer
+  readonly body: AdminResponse
   readonly text: string
 }
 
@@ -77,7 +77,7 @@ function requester({ app, internal }: Console) {
       const sent = String(more.method ?? method)
       requireDescribed({ method: sent, url, status, headers: response.headers, text })
     }
-    return { status, headers: response.headers, body: parsed(text) as AdminAnswer, text }
+    return { status, headers: response.headers, body: parsed(text) as AdminResponse, text }
   }
 }
 
@@ -143,6 +143,7 @@ export function consoleConfig({
       signingSecrets: [SIGNING_SECRET.toString('base64')],
       memory: { ttlSeconds: 30, absentTtlSeconds: 1, maxEntries: 1000 },
       staleSeconds: 300,
+      unsignedLookups: { perSecond: 1_000, perAddress: 1_000 },
     },
     database: { url: databaseUrl ?? 'sqlite::memory:' },
     drain: { delayMs: 0, timeoutMs: 1000 },

@@ -45,6 +45,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       signingSecrets: [SIGNING_SECRET.toString('base64')],
       memory: { ttlSeconds: changes.ttlSeconds ?? 30, absentTtlSeconds: 5, maxEntries: 10_000 },
       staleSeconds: changes.staleSeconds ?? 300,
+      unsignedLookups: { perSecond: 1_000, perAddress: 1_000 },
     },
     usage: {
       enabled: true,

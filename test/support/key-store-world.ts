@@ -6,6 +6,7 @@ import { LookupChain } from '../../src/keys/lookup-chain.ts'
 import { MemoryStore } from '../../src/keys/tiers/memory/memory-store.ts'
 import { type BreakingTier, withBreaker } from '../../src/keys/tiers/with-breaker.ts'
 import { withMetrics } from '../../src/keys/tiers/with-metrics.ts'
+import { UnsignedLookupBudget } from '../../src/keys/unsigned-lookup-budget.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
 import { ChaosTier } from './chaos-tier.ts'
 import { grantOf } from './key-records.ts'
@@ -18,6 +19,7 @@ export interface WorldOptions {
   readonly staleMs?: number
   readonly maxEntries?: number
   readonly maxInFlight?: number
+  readonly unsigned?: { readonly perSecond: number; readonly perAddress: number }
   readonly needsHeartbeats?: boolean
   readonly tiers?: readonly TierName[]
   /** Source of the random cache lifetimes; 0 gives the longest. */
@@ -69,6 +71,7 @@ export class KeyStoreWorld {
       clock,
       metrics,
       limits: { ttlMs, absentTtlMs, staleMs: options.staleMs ?? 300_000 },
+      unsignedBudget: new UnsignedLookupBudget(options.unsigned ?? { perSecond: 1_000, perAddress: 1_000 }),
       ...(options.maxInFlight === undefined ? {} : { maxInFlight: options.maxInFlight }),
     })
   }
@@ -109,8 +112,9 @@ export class KeyStoreWorld {
     }
   }
 
-  async get(digest: string): Promise<Lookup> {
-    return await this.keys.get(digest)
+  /** @param unsignedFrom address of the client, for a key without a MAC */
+  async get(digest: string, unsignedFrom: string | null = null): Promise<Lookup> {
+    return await this.keys.get(digest, unsignedFrom)
   }
 
   allFail(): void {

@@ -1,12 +1,10 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import type { Manifest } from './manifests.ts'
+import { pythonEnvironment } from './python-environment.ts'
 
 /** Holds the schemas of every Kubernetes version since 1.25. */
 const PACKAGE = 'kubernetes-validate==1.37.0'
-const HOME = join(tmpdir(), `postern-${PACKAGE}`)
 
 /** Custom resources of operators, whose schemas the package does not have. */
 export const FOREIGN_KINDS = [
@@ -33,7 +31,7 @@ print(json.dumps(wrong))
 /** Errors that a Kubernetes API server of that version would report for the objects, unknown fields included. */
 export function schemaMistakes(objects: readonly Manifest[], version: string): string[] {
   const own = objects.filter(({ kind }) => !FOREIGN_KINDS.includes(String(kind)))
-  const { status, stdout, stderr } = spawnSync(join(HOME, 'bin/python3'), ['-c', PROGRAM], {
+  const { status, stdout, stderr } = spawnSync(join(pythonEnvironment(PACKAGE), 'python3'), ['-c', PROGRAM], {
     input: JSON.stringify({ objects: own, version }),
     encoding: 'utf8',
   })
@@ -41,18 +39,7 @@ export function schemaMistakes(objects: readonly Manifest[], version: string): s
   return JSON.parse(stdout) as string[]
 }
 
-/** Installs once per machine: a virtual environment, renamed into place when it is complete. */
+/** Takes a minute, once per machine. */
 export function installSchemas(): void {
-  if (existsSync(HOME)) return
-  const making = mkdtempSync(join(tmpdir(), 'postern-venv-'))
-  execFileSync('python3', ['-m', 'venv', making], { stdio: ['ignore', 'ignore', 'inherit'] })
-  execFileSync(join(making, 'bin/python3'), ['-m', 'pip', 'install', '--quiet', PACKAGE], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  try {
-    renameSync(making, HOME)
-  } catch {
-    // Another run installed it first.
-    rmSync(making, { recursive: true, force: true })
-  }
+  pythonEnvironment(PACKAGE)
 }

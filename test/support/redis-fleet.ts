@@ -50,7 +50,7 @@ export class Replica {
   }
 
   /** The verdict that a client would get. */
-  async verdict(digest: string): Promise<'good' | 'revoked' | 'absent' | 'unknown'> {
+  async verdict(digest: string): Promise<'good' | 'revoked' | Exclude<Lookup['kind'], 'found'>> {
     const lookup = await this.get(digest)
     if (lookup.kind !== 'found') return lookup.kind
     return lookup.grant.revokedAtMs === null ? 'good' : 'revoked'

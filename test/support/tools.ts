@@ -19,7 +19,7 @@ export const PROMETHEUS: Tool = { program: 'prometheus', debianPackage: 'prometh
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
 export const JQ: Tool = { program: 'jq', debianPackage: 'jq' }
 export const SQLITE: Tool = { program: 'sqlite3', debianPackage: 'sqlite3' }
-/** For the Kubernetes schemas, a Python package; Debian splits `ensurepip` from Python. */
+/** For Python packages: the Kubernetes schemas and Schemathesis. Debian splits `ensurepip` from Python. */
 export const PYTHON: Tool = {
   program: 'python3',
   debianPackage: 'python3-venv',
@@ -41,6 +41,7 @@ export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 
 /** Debian keeps servers off a user's path. */
 export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
+export const NGINX: Tool = { program: 'nginx', debianPackage: 'nginx-light' }
 
 /** Part of every Debian. */
 export const PRLIMIT: Tool = { program: 'prlimit', debianPackage: 'util-linux' }
@@ -64,6 +65,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   HELM,
   PYTHON,
   HAPROXY,
+  NGINX,
   PRLIMIT,
   CHROMIUM,
   FAKETIME,

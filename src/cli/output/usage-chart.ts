@@ -1,4 +1,4 @@
-import type { ShownUsage } from '../admin/answers.ts'
+import type { ShownUsage } from '../admin/responses.ts'
 import type { Paint } from './paint.ts'
 import { plainText } from './text.ts'
 

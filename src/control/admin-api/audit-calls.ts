@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { workspacesOf } from '../access/principal.ts'
 import { invalidField } from '../http/api-error.ts'
 import { principalOf } from '../http/request-context.ts'
-import { sendLines } from '../http/send-lines.ts'
+import { ROWS_AT_ONCE, sendLines } from '../http/send-lines.ts'
 import { entryOfRow } from '../registry/database/audit-rows.ts'
 import type { KeyRepository } from '../registry/database/key-repository.ts'
 import type { AuditRow } from '../registry/database/tables.ts'
@@ -14,7 +14,6 @@ import { instant, textOrNull } from './answer-schemas.ts'
 import { fields, INSTANT_EXPECTED, pageOf, pageQuery, parameter } from './field-schemas.ts'
 import { readPage, readPageOptions } from './request-parameters.ts'
 
-const EXPORT_PAGE = 500
 const INSTANT =
   '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
 const instantParameter = Type.Optional(Type.String({ pattern: INSTANT, description: INSTANT_EXPECTED }))
@@ -132,10 +131,10 @@ function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: Audi
 async function* exportLines(repository: Pick<KeyRepository, 'exportAudit'>): AsyncGenerator<string> {
   let position: ExportPosition = { id: '' }
   for (;;) {
-    const rows: AuditRow[] = await repository.exportAudit(position, EXPORT_PAGE)
+    const rows: AuditRow[] = await repository.exportAudit(position, ROWS_AT_ONCE)
     if (rows.length > 0) yield rows.map(exportLine).join('')
     const last = rows.at(-1)
-    if (last !== undefined && rows.length === EXPORT_PAGE) {
+    if (last !== undefined && rows.length === ROWS_AT_ONCE) {
       position = last.sequence === null ? { id: last.id } : { sequence: last.sequence }
     } else if ('id' in position) position = { sequence: 0 }
     else return

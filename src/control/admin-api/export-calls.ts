@@ -1,12 +1,11 @@
 import { Type } from 'typebox'
 import { toRecordJson } from '../../domain/wire.ts'
-import { sendLines } from '../http/send-lines.ts'
+import { ROWS_AT_ONCE, sendLines } from '../http/send-lines.ts'
 import type { KeyPage, KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
 import { RECORD_FIELDS } from './answer-schemas.ts'
 import { fields } from './field-schemas.ts'
 
-const EXPORT_PAGE = 500
 /** Earlier than every expiry: keys in any state. */
 const ANY_EXPIRY = -1
 
@@ -35,7 +34,7 @@ async function* exportParts(repository: Pick<KeyRepository, 'listForSync'>): Asy
   do {
     const page: KeyPage = await repository.listForSync({
       expiresAfterMs: ANY_EXPIRY,
-      limit: EXPORT_PAGE,
+      limit: ROWS_AT_ONCE,
       afterId,
     })
     if (page.keys.length > 0) yield page.keys.map(exportLine).join('')

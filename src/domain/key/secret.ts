@@ -7,10 +7,22 @@ const BASE62_TEXT = /^[0-9A-Za-z]+$/
 /** Form of an opaque key: a token68 (RFC 9110, section 11.2) short enough for a header. */
 const OPAQUE_KEY = /^[A-Za-z0-9._~+/-]{1,512}=*$/
 
-/** The format of this installation's keys: signed with a MAC by Postern, or made by another issuer (`opaque`). */
-export type KeyFormat =
-  | { readonly kind: 'signed'; readonly prefix: string; readonly signingKeys: readonly KeyObject[] }
-  | { readonly kind: 'opaque' }
+interface Signed<Kind> {
+  readonly kind: Kind
+  readonly prefix: string
+  readonly signingKeys: readonly KeyObject[]
+}
+
+/**
+ * The format of this installation's keys: signed with a MAC by Postern, made by another issuer (`opaque`), or both (`any`).
+ * With `any`, a key with the prefix is never one of another issuer: otherwise forging a key would cost a lookup.
+ */
+export type KeyFormat = Signed<'signed'> | Signed<'any'> | { readonly kind: 'opaque' }
+
+/** Whether the format gives this key no MAC: only a lookup can say whether it exists, and anyone can invent one. */
+export function isUnsignedKey(key: string, format: KeyFormat): boolean {
+  return format.kind === 'opaque' || (format.kind === 'any' && !key.startsWith(format.prefix))
+}
 
 /** The prefix of signed keys; null if keys are opaque. */
 export function keyPrefixOf(format: KeyFormat): string | null {
@@ -58,16 +70,16 @@ export function mintSecret(prefix: string, random: Uint8Array, signingKey: KeyOb
 
 /** Whether the text has the form of a key. Form and MAC are checked before a lookup, so an invalid key costs none. */
 export function hasKeyForm(key: string, format: KeyFormat): boolean {
-  if (format.kind === 'opaque') return OPAQUE_KEY.test(key)
+  if (format.kind === 'opaque' || isUnsignedKey(key, format)) return OPAQUE_KEY.test(key)
   const { prefix } = format
   if (key.length !== prefix.length + RANDOM_LENGTH + MAC_LENGTH || !key.startsWith(prefix)) return false
   return BASE62_TEXT.test(key.slice(prefix.length))
 }
 
-/** Whether the text ends in something with the prefix and length of a signed key: fast, but only a first check. */
+/** Whether the text ends in something in the form of a signed key. */
 export function endsAsKey(text: string, prefix: string): boolean {
   const start = text.length - prefix.length - RANDOM_LENGTH - MAC_LENGTH
-  return start >= 0 && text.startsWith(prefix, start)
+  return start >= 0 && text.startsWith(prefix, start) && BASE62_TEXT.test(text.slice(start + prefix.length))
 }
 
 /** Whether the text contains anything in the form of a signed key. */
@@ -81,9 +93,9 @@ export function holdsKeyForm(text: string, prefix: string): boolean {
   return false
 }
 
-/** Whether one of the signing secrets made the key's MAC. @param key has passed `hasKeyForm` */
+/** Whether one of the signing secrets made the key's MAC, if it is to have one. @param key has passed `hasKeyForm` */
 export function hasKeyMac(key: string, format: KeyFormat): boolean {
-  if (format.kind === 'opaque') return true
+  if (format.kind === 'opaque' || isUnsignedKey(key, format)) return true
   const body = key.slice(0, -MAC_LENGTH)
   const mac = Buffer.from(key.slice(-MAC_LENGTH), 'latin1')
   return format.signingKeys.some(signingKey => timingSafeEqual(mac, macOf(body, signingKey)))

@@ -1,7 +1,8 @@
 import { open } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { EXIT } from '../../../run/host.ts'
-import { type ImportAnswer, importAnswer, readAnswer } from '../../admin/answers.ts'
+import { readLines } from '../../admin/read-lines.ts'
+import { type ImportResponse, importResponse, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
@@ -44,7 +45,7 @@ async function importKeys({ client, host, json }: AdminSession, file: string): P
   for await (const batch of batchesOf(linesOf(file))) {
     const body = { keys: batch.map(({ entry }) => entry) }
     const call = { method: 'POST', path: '/import', body, deadlineMs: CALL_DEADLINE_MS } as const
-    const { results } = readAnswer(client, importAnswer, await client.ask(call))
+    const { results } = readResponse(client, importResponse, await client.send(call))
     if (results.length !== batch.length) throw client.notUnderstood()
     for (const [index, result] of results.entries()) {
       sums[result.status]++
@@ -58,10 +59,10 @@ async function importKeys({ client, host, json }: AdminSession, file: string): P
       ? `${JSON.stringify(sums)}\n`
       : `Imported ${imported} keys; ${exists} existed already; ${invalid} are invalid.\n`,
   )
-  if (invalid > 0) throw new CliError(`${invalid} keys were not imported`, EXIT.refused)
+  if (invalid > 0) throw new CliError(`${invalid} keys were not imported`, EXIT.rejected)
 }
 
-function invalidText(line: Line | undefined, { error }: ImportAnswer['results'][number]): string {
+function invalidText(line: Line | undefined, { error }: ImportResponse['results'][number]): string {
   return `Line ${line?.number ?? 0}: ${plainText(error ?? 'invalid')}`
 }
 
@@ -87,7 +88,7 @@ async function* linesOf(file: string): AsyncGenerator<Line & { readonly length: 
     throw new CliError(`The file ${file} cannot be read (${error.code ?? error.message})`, EXIT.usage)
   })
   let number = 0
-  for await (const text of handle.readLines()) {
+  for await (const text of readLines(handle.createReadStream({ encoding: 'utf8' }), MAX_LINE_LENGTH)) {
     number++
     if (text.trim() !== '') yield { number, entry: entryOf(text, number), length: text.length }
   }
@@ -100,8 +101,7 @@ function entryOf(text: string, number: number): Line['entry'] {
     // The checks have shown it: a JSON object, its values unknown.
     return entry as Line['entry']
   }
-  const advice =
-    'must be one JSON object of at most 64000 characters. The lines of earlier batches are imported'
+  const advice = `must be one JSON object of at most ${MAX_LINE_LENGTH} characters. The lines of earlier batches are imported`
   throw new CliError(`Line ${number} ${advice}; correct it and repeat the import`, EXIT.usage)
 }
 

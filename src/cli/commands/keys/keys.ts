@@ -1,5 +1,6 @@
 import type { Define } from '../../cli.ts'
 import { addEdit } from './edit.ts'
+import { addExport } from './export.ts'
 import { addFind } from './find.ts'
 import { addImport } from './import.ts'
 import { addIssue } from './issue.ts'
@@ -26,6 +27,7 @@ const COMMANDS = [
   addRevokeAll,
   addSync,
   addImport,
+  addExport,
 ]
 
 /** `postern keys …`: manages keys through the admin API. */

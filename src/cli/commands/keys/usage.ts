@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { readAnswer, usageAnswer } from '../../admin/answers.ts'
+import { readResponse, usageResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { durationWithin } from '../../options/duration.ts'
@@ -51,9 +51,9 @@ async function showUsage({ client, host, json }: AdminSession, id: string, optio
   const seconds = Math.min(last, step === 'hour' ? HOURS_KEPT_SECONDS : last) - stepSeconds
   const from = new Date(systemClock.wallMs() - Math.max(0, seconds) * 1000).toISOString()
   const query = new URLSearchParams({ from, step })
-  const answer = await client.ask({ method: 'GET', path: `/keys/${id}/usage?${query}` })
-  const shown = readAnswer(client, usageAnswer, answer)
-  if (json) return host.write(`${answer.text}\n`)
+  const response = await client.send({ method: 'GET', path: `/keys/${id}/usage?${query}` })
+  const shown = readResponse(client, usageResponse, response)
+  if (json) return host.write(`${response.text}\n`)
   const paint = paintFor(host.streams.output, host)
   host.write(usageChart(shown, { width: widthOf(host), paint }))
 }

@@ -10,12 +10,14 @@ const TITLE = 'Revoke all keys'
 
 export interface RevokeAllView {
   readonly workspaceId: string
+  /** Keys that would be revoked now; null if there are too many to count within two seconds. */
+  readonly liveKeys: number | null
   readonly typed: string
   readonly problems: Problems
 }
 
 /** Asks for the workspace id: two clicks are not enough to revoke all keys of the wrong workspace. */
-export function revokeAllPage(frame: Frame, { workspaceId, typed, problems }: RevokeAllView): Html {
+export function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }: RevokeAllView): Html {
   const field = {
     name: 'workspace',
     label: 'Workspace id',
@@ -25,7 +27,7 @@ export function revokeAllPage(frame: Frame, { workspaceId, typed, problems }: Re
   const back = keysPath(workspaceId)
   const main = html`<p class="back"><a href="${back}">Keys</a></p>
     <h1>${TITLE}</h1>
-    <p class="lead">Revokes every active, retiring and suspended key of workspace <strong>${workspaceId}</strong>. All gateways reject them within one second. This cannot be undone.</p>
+    <p class="lead">Revokes ${extentOf(liveKeys)} of workspace <strong>${workspaceId}</strong>: every active, retiring and suspended one. All gateways reject them within one second. This cannot be undone.</p>
     ${errorSummary(problems)}
     <form class="card" method="post" action="${revokeAllPath(workspaceId)}" novalidate>
       ${hidden({ _csrf: frame.csrfToken })}
@@ -34,6 +36,11 @@ export function revokeAllPage(frame: Frame, { workspaceId, typed, problems }: Re
       <div class="actions"><a class="button" href="${back}" autofocus>Keep them</a> <button class="danger">Revoke all keys now</button></div>
     </form>`
   return page(frame, { title: problems.size > 0 ? `Error: ${TITLE}` : TITLE, section: 'keys', main })
+}
+
+function extentOf(liveKeys: number | null): Html {
+  if (liveKeys === null) return html`<strong>more keys than can be counted in two seconds</strong>`
+  return html`<strong>${liveKeys.toLocaleString('en')} ${liveKeys === 1 ? 'key' : 'keys'}</strong>`
 }
 
 export function allRevokedPage(frame: Frame, workspaceId: string, outcome: BulkOutcome): Html {

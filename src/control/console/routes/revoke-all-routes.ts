@@ -1,21 +1,24 @@
 import type { FastifyInstance } from 'fastify'
+import { isFinal, KEY_STATES } from '../../../domain/key/key-record.ts'
 import { callerOf } from '../../http/request-context.ts'
 import { revokeAllKeys } from '../../registry/operations/revoke-all.ts'
+import type { Registry } from '../../registry/registry.ts'
 import { NO_PROBLEMS, textField } from '../forms/form-fields.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { allRevokedPage, revokeAllPage } from '../pages/revoke-all-page.ts'
-import { ASKS, CHANGES } from './guards.ts'
-import { answerPage, fieldsOf, frameOf, workspaceOf } from './page-request.ts'
+import { CHANGE_FORMS, CHANGES } from './guards.ts'
+import { fieldsOf, frameOf, sendPage, workspaceOf } from './page-request.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/revoke-all`
 
 export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: PageDependencies): void {
   const { clock } = registry
-  scope.get(PATH, ASKS, async (request, reply) => {
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const workspaceId = workspaceOf(request)
     const frame = frameOf(request, reply, { workspaceId, clock })
-    return answerPage(reply, revokeAllPage(frame, { workspaceId, typed: '', problems: NO_PROBLEMS }))
+    const liveKeys = await countLiveKeys(registry, workspaceId)
+    return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed: '', problems: NO_PROBLEMS }))
   })
   scope.post(PATH, CHANGES, async (request, reply) => {
     const workspaceId = workspaceOf(request)
@@ -23,10 +26,20 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: Pag
     const typed = textField(fieldsOf(request), 'workspace').trim()
     if (typed !== workspaceId) {
       const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])
-      return answerPage(reply, revokeAllPage(frame, { workspaceId, typed, problems }), 422)
+      const liveKeys = await countLiveKeys(registry, workspaceId)
+      return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed, problems }), 422)
     }
     const context = { caller: callerOf(request), mustWait: true }
     const outcome = await count('revoke_all', () => revokeAllKeys(registry, workspaceId, context))
-    return answerPage(reply, allRevokedPage(frame, workspaceId, outcome))
+    return sendPage(reply, allRevokedPage(frame, workspaceId, outcome))
   })
+}
+
+/** @returns null if there are too many to count within two seconds */
+async function countLiveKeys({ repository }: Registry, workspaceId: string): Promise<number | null> {
+  const anyTime = { expiresBeforeMs: null, createdBeforeMs: null, lastUsedBeforeMs: null }
+  const inWorkspace = { workspaceIds: [workspaceId], text: null, scope: null, ...anyTime }
+  const live = KEY_STATES.filter(state => !isFinal(state))
+  const counts = await Promise.all(live.map(state => repository.count({ ...inWorkspace, state })))
+  return counts.reduce((sum, count) => (sum === null || count === null ? null : sum + count), 0)
 }

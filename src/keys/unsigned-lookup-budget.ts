@@ -1,0 +1,46 @@
+import { LRUCache } from 'lru-cache'
+import { clientNetworkOf } from '../domain/client-network.ts'
+import { TokenBucket } from '../domain/token-bucket.ts'
+
+/** Clients that are remembered. One that is forgotten starts with a full budget; the total still limits it. */
+const MAX_CLIENTS = 10_000
+
+/**
+ * How many lookups of unknown keys without a MAC a gateway makes. Only a lookup that finds no key uses the budget up, so a
+ * gateway that starts with many clients verifies all of their keys.
+ */
+export class UnsignedLookupBudget {
+  readonly #total: TokenBucket
+  readonly #perAddress: number
+  readonly #byClient = new LRUCache<string, TokenBucket>({ max: MAX_CLIENTS })
+
+  constructor({ perSecond, perAddress }: { perSecond: number; perAddress: number }) {
+    this.#total = new TokenBucket({ perSecond, burst: perSecond })
+    this.#perAddress = perAddress
+  }
+
+  /** @param nowMs monotonic. @returns whether the lookup may begin */
+  take(address: string, nowMs: number): boolean {
+    const own = this.#bucketOf(address)
+    if (!own.take(nowMs)) return false
+    if (this.#total.take(nowMs)) return true
+    own.putBack()
+    return false
+  }
+
+  /** For a lookup that found a key. */
+  putBack(address: string): void {
+    this.#bucketOf(address).putBack()
+    this.#total.putBack()
+  }
+
+  #bucketOf(address: string): TokenBucket {
+    const client = clientNetworkOf(address)
+    let bucket = this.#byClient.get(client)
+    if (bucket === undefined) {
+      bucket = new TokenBucket({ perSecond: this.#perAddress, burst: this.#perAddress })
+      this.#byClient.set(client, bucket)
+    }
+    return bucket
+  }
+}
