@@ -50,33 +50,33 @@ export function authorize(question: {
   if (lookup.kind === 'absent') return denied('key_invalid')
   const { grant } = lookup
   return (
-    refuseUnusable(grant, nowMs) ??
-    refuseOtherAddress(grant, question.clientAddress) ??
-    refuseOtherWorkspace(match, grant) ??
-    refuseMissingScope(match, grant) ??
+    denyUnusable(grant, nowMs) ??
+    denyOtherAddress(grant, question.clientAddress) ??
+    denyOtherWorkspace(match, grant) ??
+    denyMissingScope(match, grant) ??
     permitQuery(match, grant, question.query)
   )
 }
 
-function refuseUnusable(grant: KeyGrant, nowMs: number): Denial | null {
+function denyUnusable(grant: KeyGrant, nowMs: number): Denial | null {
   if (grant.revokedAtMs !== null) return denied('key_revoked')
   // In this direction, an expiry of NaN denies the request.
   if (!(nowMs < grant.expiresAtMs)) return denied('key_expired')
   return grant.suspendedAtMs === null ? null : denied('key_suspended')
 }
 
-function refuseOtherAddress({ allowedCidrs }: KeyGrant, clientAddress: string): Denial | null {
+function denyOtherAddress({ allowedCidrs }: KeyGrant, clientAddress: string): Denial | null {
   if (allowedCidrs.length === 0 || isInCidrs(clientAddress, allowedCidrs)) return null
   return denied('address_not_allowed', { detail: `The API key must not be used from ${clientAddress}` })
 }
 
 /** Compares two texts, without a lookup: the response takes the same time whether the workspace exists or not. */
-function refuseOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null {
-  const asked = match.parameters.get(WORKSPACE_PARAMETER)
-  return asked === undefined || asked === grant.workspaceId ? null : denied('other_workspace')
+function denyOtherWorkspace(match: RouteMatch, grant: KeyGrant): Denial | null {
+  const requested = match.parameters.get(WORKSPACE_PARAMETER)
+  return requested === undefined || requested === grant.workspaceId ? null : denied('other_workspace')
 }
 
-function refuseMissingScope(match: RouteMatch, grant: KeyGrant): Denial | null {
+function denyMissingScope(match: RouteMatch, grant: KeyGrant): Denial | null {
   const { scope } = match.route
   if (scope === null || grant.scopes.includes(scope)) return null
   return denyScope(scope)

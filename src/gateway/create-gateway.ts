@@ -14,15 +14,15 @@ import type { Metrics } from '../observability/metrics/metrics.ts'
 import { createWorkspaceCounts } from '../observability/metrics/workspace-counts.ts'
 import { RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing/tracing.ts'
-import type { Refuse } from '../upstream/client-request.ts'
+import type { Deny } from '../upstream/client-request.ts'
 import { createForward, type Forward } from '../upstream/forward.ts'
 import type { UpstreamSettings } from '../upstream/pool/connection.ts'
 import { createCachingForward } from '../upstream/response-cache/caching-forward.ts'
 import { createUpstream } from '../upstream/upstream.ts'
 import { Admission, watchLoad } from './admission.ts'
 import { createBearerKeyScheme } from './bearer-key-scheme.ts'
+import { createDeny } from './deny.ts'
 import { limitConnections } from './limit-connections.ts'
-import { createRefuse } from './refuse.ts'
 import { createServer, serveRequests } from './server.ts'
 
 export interface GatewayDeps {
@@ -57,7 +57,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     new FailureLog('connection accept', logger, deps.clock),
   )
   const admission = admissionOf(app, deps, observer)
-  const refuse = createRefuse(admission, observer)
+  const deny = createDeny(admission, observer)
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
   const gateway = {
     routes: compileRoutes(config.routes),
@@ -66,8 +66,8 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     keys: deps.keys,
     trustedProxies,
     limits: deps.limits,
-    forward: createForwarding(app, deps, { refuse, trustedProxies }),
-    refuse,
+    forward: createForwarding(app, deps, { deny, trustedProxies }),
+    deny,
     recordUse: deps.recordUse,
     clock: deps.clock,
     observer,
@@ -100,7 +100,7 @@ function admissionOf(
 function createForwarding(
   app: FastifyInstance,
   deps: GatewayDeps,
-  { refuse, trustedProxies }: { readonly refuse: Refuse; readonly trustedProxies: BlockList | null },
+  { deny, trustedProxies }: { readonly deny: Deny; readonly trustedProxies: BlockList | null },
 ): Forward {
   const { config, metrics, clock, logger } = deps
   const settings = upstreamSettingsOf(config)
@@ -118,11 +118,11 @@ function createForwarding(
   })
   app.addHook('onClose', async () => upstream.pool.destroy())
   const { maxBytes } = settings.cache
-  const forward = createForward(upstream, refuse)
+  const forward = createForward(upstream, deny)
   return createCachingForward({
     upstream,
     forward,
-    refuse,
+    deny,
     maxBytes,
     onReload,
     requestHeaders,

@@ -10,7 +10,7 @@ import { clientAddressOf } from '../http/client-address.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
-import type { ClientRequest, Refuse } from '../upstream/client-request.ts'
+import type { ClientRequest, Deny } from '../upstream/client-request.ts'
 import type { Forward } from '../upstream/forward.ts'
 import type { Admission } from './admission.ts'
 import { applyLimits } from './apply-limits.ts'
@@ -29,7 +29,7 @@ export interface Gateway {
   /** Null if no rate limit is configured. */
   readonly limits: RateLimits | null
   readonly forward: Forward
-  readonly refuse: Refuse
+  readonly deny: Deny
   /** Records a use of a key. */
   readonly recordUse: (keyId: string) => void
   readonly clock: Clock
@@ -56,33 +56,33 @@ export function handleRequest(
   request: ClientRequest,
   target: string,
 ): Promise<void> | void {
-  const { credentials, admission, keys, observer, refuse } = gateway
+  const { credentials, admission, keys, observer, deny } = gateway
   const { message, observation } = request
 
   // 1. Well formed and within limits: other requests are ambiguous between servers.
   const { httpVersion, rawHeaders, headers } = message
   const head = readHead({ httpVersion, url: target, rawHeaders })
   observation.requestId = requestIdOf(head.ok ? headers['x-request-id'] : undefined)
-  if (!head.ok) return refuse(request, denied(head.reason))
+  if (!head.ok) return deny(request, denied(head.reason))
   const { hasBody } = head.head
 
   // 2. A known path, by its raw bytes: the gateway never decodes or normalises a path.
   const [path, query] = splitTarget(target)
   const match = matchRoute(gateway.routes, path)
-  if (match === null) return refuse(request, denied('unknown_route'), hasBody)
+  if (match === null) return deny(request, denied('unknown_route'), hasBody)
   observation.route = match.route.name
 
   // 3. GET, without a body that the upstream might read as a second request.
-  if (message.method !== 'GET') return refuse(request, denied('method_not_allowed'), hasBody)
-  if (hasBody) return refuse(request, denied('body_not_allowed'))
+  if (message.method !== 'GET') return deny(request, denied('method_not_allowed'), hasBody)
+  if (hasBody) return deny(request, denied('body_not_allowed'))
 
   // 4. One credential, of the right form and with a valid MAC.
   const credential = credentials.read(head.head)
   if (!credential.ok) return conclude(gateway, { request, match }, denied(credential.reason))
 
   // Load shedding precedes the first step that can wait.
-  if (gateway.isStopping()) return refuse(request, denied('draining'))
-  if (!admission.admits()) return refuse(request, denied('overloaded'))
+  if (gateway.isStopping()) return deny(request, denied('draining'))
+  if (!admission.admits()) return deny(request, denied('overloaded'))
 
   observer.lookingUp(observation)
   const clientAddress = addressOf(gateway, request)
@@ -121,7 +121,7 @@ function conclude(
   const { response, observation } = request
   gateway.observer.decided(observation, verdict)
   if (verdict.kind === 'denied') {
-    gateway.refuse(request, verdict)
+    gateway.deny(request, verdict)
     return
   }
   const { permit } = verdict

@@ -8,10 +8,10 @@ import { onHandedOver } from '../http/hand-over.ts'
 import { noSchemas } from '../observability/no-schemas.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
+import { announceClose } from './deny.ts'
 import { dropStrayKeys } from './drop-stray-keys.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
 import { rawDenialOf } from './raw-denial.ts'
-import { announceClose } from './refuse.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
 
 /** Node's parser rejects a longer head. Our own, lower limits tell the client which part is too large. */
@@ -89,7 +89,7 @@ export function serveRequests(
   function fail(request: ClientRequest, error: unknown): void {
     deps.logger.error({ err: error, requestId: request.observation.requestId }, 'request failed')
     if (request.response.headersSent) request.response.destroy()
-    else gateway.refuse(request, denied('internal_error'), true)
+    else gateway.deny(request, denied('internal_error'), true)
   }
   // Makes Fastify run the hook for methods and paths that have no route. The hook responds first.
   app.setNotFoundHandler(() => {

@@ -123,7 +123,7 @@ export class RequestObserver {
     const durationMs = performance.now() - seen.startedAtMs
     if (seen.workspaceId !== null) this.#workspaces?.count(seen.workspaceId)
     const aborted = !finished && !seen.truncated
-    if (finished) this.#counters.answered(seen, status, durationMs / 1000)
+    if (finished) this.#counters.completed(seen, status, durationMs / 1000)
     else if (aborted) this.#counters.aborted(seen.phase)
     this.#counters.ended(seen)
     const { route, method, reason } = seen

@@ -30,7 +30,7 @@ export const EXIT = {
   failure: 1,
   usage: 64,
   /** The console understood the request and rejected it. */
-  refused: 65,
+  rejected: 65,
   unavailable: 69,
   forbidden: 77,
   config: 78,

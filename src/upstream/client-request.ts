@@ -14,4 +14,4 @@ export interface ClientRequest {
  * Responds to a request with a denial.
  * @param closesConnection closes the connection also if the denial's row does not: its rest must not be read
  */
-export type Refuse = (request: ClientRequest, denial: Denial, closesConnection?: boolean) => void
+export type Deny = (request: ClientRequest, denial: Denial, closesConnection?: boolean) => void

@@ -1,8 +1,8 @@
 import type { Permit } from '../domain/authorize.ts'
-import type { ClientRequest, Refuse } from './client-request.ts'
+import type { ClientRequest, Deny } from './client-request.ts'
 import type { UpstreamFailure } from './failure.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from './pool/exchange-parties.ts'
-import { refuseAfterFailure, respond } from './respond.ts'
+import { denyAfterFailure, respond } from './respond.ts'
 import type { ResponsePolicy } from './response-policy.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -12,13 +12,13 @@ import type { Upstream } from './upstream.ts'
  */
 export type Forward = (request: ClientRequest, permit: Permit, waitedMs?: number) => void
 
-export function createForward({ pool, policy, requestFor }: Upstream, refuse: Refuse): Forward {
+export function createForward({ pool, policy, requestFor }: Upstream, deny: Deny): Forward {
   return (request, permit, waitedMs = 0) => {
     const { response, observation } = request
     // The client disconnected during the lookup: `close` has been emitted.
     if (response.destroyed) return
     observation.phase = 'waiting'
-    const handler = new ResponseHandler(request, policy, refuse)
+    const handler = new ResponseHandler(request, policy, deny)
     const exchange = pool.send(requestFor(request, permit), handler, waitedMs)
     response.on('close', () => exchange.abort())
   }
@@ -28,12 +28,12 @@ export function createForward({ pool, policy, requestFor }: Upstream, refuse: Re
 class ResponseHandler implements ExchangeHandler {
   readonly #request: ClientRequest
   readonly #policy: ResponsePolicy
-  readonly #refuse: Refuse
+  readonly #deny: Deny
 
-  constructor(request: ClientRequest, policy: ResponsePolicy, refuse: Refuse) {
+  constructor(request: ClientRequest, policy: ResponsePolicy, deny: Deny) {
     this.#request = request
     this.#policy = policy
-    this.#refuse = refuse
+    this.#deny = deny
   }
 
   onHead(upstreamResponse: UpstreamResponse): BodySink | null {
@@ -42,7 +42,7 @@ class ResponseHandler implements ExchangeHandler {
     observation.upstreamWaitMs = waitedMs
     observation.trace?.forwarded(statusCode, null)
     try {
-      return respond(this.#request, upstreamResponse, this.#policy(statusCode, headers), this.#refuse)
+      return respond(this.#request, upstreamResponse, this.#policy(statusCode, headers), this.#deny)
     } catch (error) {
       abortResponse(this.#request, error)
       return null
@@ -54,7 +54,7 @@ class ResponseHandler implements ExchangeHandler {
     observation.upstreamWaitMs = waitedMs
     observation.trace?.forwarded(0, failure.kind)
     try {
-      refuseAfterFailure(this.#request, failure, this.#refuse)
+      denyAfterFailure(this.#request, failure, this.#deny)
     } catch (error) {
       abortResponse(this.#request, error)
     }

@@ -11,7 +11,7 @@ import { type ByteString, NO_BYTES, toByteString } from '../http/byte-string.ts'
 import { flushInBatch } from '../http/flush-in-batch.ts'
 import { handOver } from '../http/hand-over.ts'
 import type { RequestObservation } from '../observability/request-observation.ts'
-import type { ClientRequest, Refuse } from './client-request.ts'
+import type { ClientRequest, Deny } from './client-request.ts'
 import { denialReasonOf, type UpstreamFailure } from './failure.ts'
 import type { BodySink, UpstreamResponse } from './pool/exchange-parties.ts'
 import { MAX_REJECTION_BYTES, readRejection } from './rejection.ts'
@@ -24,10 +24,10 @@ export function respond(
   request: ClientRequest,
   upstreamResponse: UpstreamResponse,
   decision: PolicyDecision,
-  refuse: Refuse,
+  deny: Deny,
 ): BodySink | null {
   if (decision.kind === 'denied') {
-    refuseRejected(request, upstreamResponse.statusCode, decision, refuse)
+    denyRejected(request, upstreamResponse.statusCode, decision, deny)
     return null
   }
   beginUpstreamResponse(request.observation)
@@ -36,7 +36,7 @@ export function respond(
       respondBuffered(request, rejectionResponse(upstreamResponse, decision.retryAfter, body))
     })
   }
-  if (decision.hasBody) return new ClientSink(request, upstreamResponse, decision, refuse)
+  if (decision.hasBody) return new ClientSink(request, upstreamResponse, decision, deny)
   flushInBatch(writeHead(request, upstreamResponse.statusCode, decision.headers), NO_BYTES)
   return null
 }
@@ -48,25 +48,21 @@ export function respondBuffered({ response, observation }: ClientRequest, buffer
 }
 
 /** The exchange itself succeeded: only `upstreamStatus` tells the log which response was rejected. */
-export function refuseRejected(
+export function denyRejected(
   request: ClientRequest,
   upstreamStatus: number,
   denial: Denial,
-  refuse: Refuse,
+  deny: Deny,
 ): void {
   request.observation.upstreamStatus = upstreamStatus
   if (denial.reason === 'upstream_error') request.observation.fault = `status_${upstreamStatus}`
-  refuse(request, denial)
+  deny(request, denial)
 }
 
 /** @param failure null if the client caused it */
-export function refuseAfterFailure(
-  request: ClientRequest,
-  failure: UpstreamFailure | null,
-  refuse: Refuse,
-): void {
+export function denyAfterFailure(request: ClientRequest, failure: UpstreamFailure | null, deny: Deny): void {
   if (failure !== null) request.observation.fault = failure.kind
-  refuse(request, denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
+  deny(request, denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
 }
 
 function beginUpstreamResponse(observation: RequestObservation): void {
@@ -113,7 +109,7 @@ export class ClientSink implements BodySink {
   readonly #request: ClientRequest
   readonly #upstreamResponse: UpstreamResponse
   readonly #passed: PassedResponse
-  readonly #refuse: Refuse
+  readonly #deny: Deny
   #hasBegun = false
   #completeBody: ByteString | null = null
 
@@ -121,12 +117,12 @@ export class ClientSink implements BodySink {
     request: ClientRequest,
     upstreamResponse: UpstreamResponse,
     passed: PassedResponse,
-    refuse: Refuse,
+    deny: Deny,
   ) {
     this.#request = request
     this.#upstreamResponse = upstreamResponse
     this.#passed = passed
-    this.#refuse = refuse
+    this.#deny = deny
   }
 
   writeAll(body: Buffer): void {
@@ -154,7 +150,7 @@ export class ClientSink implements BodySink {
   fail(failure: UpstreamFailure | null): void {
     const { response, observation } = this.#request
     if (!this.#hasBegun) {
-      refuseAfterFailure(this.#request, failure, this.#refuse)
+      denyAfterFailure(this.#request, failure, this.#deny)
       return
     }
     if (failure !== null) {

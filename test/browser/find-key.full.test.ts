@@ -1,20 +1,17 @@
 import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
-import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
-import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { BROWSER_TEST, signIn, visitor } from '../support/browser.ts'
+import { useConsoleInBrowser } from '../support/console-in-browser.ts'
+import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () => {
   let browser: Browser
   let site: ConsoleSite
-  beforeAll(async () => {
-    browser = await launchBrowser()
-    site = await startConsoleSite()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await site?.stop()
+  useConsoleInBrowser(started => {
+    browser = started.browser
+    site = started.site
   })
 
   test.each([

@@ -1,7 +1,8 @@
 import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
-import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { describe, expect, test } from 'vitest'
+import { BROWSER_TEST, signIn, visitor } from '../support/browser.ts'
+import { useConsoleInBrowser } from '../support/console-in-browser.ts'
+import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 const NEW_KEY = '/workspaces/ws_1/keys/new'
@@ -10,13 +11,9 @@ const HOSTILE = `<img src=x onerror="document.title='owned'">\u202egnp.exe\u200b
 describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => {
   let browser: Browser
   let site: ConsoleSite
-  beforeAll(async () => {
-    browser = await launchBrowser()
-    site = await startConsoleSite()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await site?.stop()
+  useConsoleInBrowser(started => {
+    browser = started.browser
+    site = started.site
   })
 
   test.each([

@@ -1,7 +1,8 @@
 import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
-import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { describe, expect, test } from 'vitest'
+import { BROWSER_TEST, signIn, visitor } from '../support/browser.ts'
+import { useConsoleInBrowser } from '../support/console-in-browser.ts'
+import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 const MOST_STOPS = 40
@@ -9,13 +10,9 @@ const MOST_STOPS = 40
 describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
   let browser: Browser
   let site: ConsoleSite
-  beforeAll(async () => {
-    browser = await launchBrowser()
-    site = await startConsoleSite()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await site?.stop()
+  useConsoleInBrowser(started => {
+    browser = started.browser
+    site = started.site
   })
 
   /** What a screen reader announces for the focused element. */

@@ -1,7 +1,8 @@
 import type { Browser, BrowserContextOptions } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { BROWSER_TEST, barriersOf, launchBrowser, overflowOf, signIn, visitor } from '../support/browser.ts'
-import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { BROWSER_TEST, barriersOf, overflowOf, signIn, visitor } from '../support/browser.ts'
+import { useConsoleInBrowser } from '../support/console-in-browser.ts'
+import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 const VIEWS: readonly [string, BrowserContextOptions][] = [
@@ -13,13 +14,9 @@ const VIEWS: readonly [string, BrowserContextOptions][] = [
 describe.skipIf(!has(CHROMIUM))('people who are signed in, for an administrator', BROWSER_TEST, () => {
   let browser: Browser
   let site: ConsoleSite
-  beforeAll(async () => {
-    browser = await launchBrowser()
-    site = await startConsoleSite()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await site?.stop()
+  useConsoleInBrowser(started => {
+    browser = started.browser
+    site = started.site
   })
 
   async function enter(claims: { sub: string; name: string; roles?: string[] }, options = {}) {

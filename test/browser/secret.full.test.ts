@@ -1,7 +1,8 @@
 import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER_TEST, launchBrowser, signIn, type Visitor, visitor } from '../support/browser.ts'
-import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { describe, expect, test } from 'vitest'
+import { BROWSER_TEST, signIn, type Visitor, visitor } from '../support/browser.ts'
+import { useConsoleInBrowser } from '../support/console-in-browser.ts'
+import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
@@ -11,13 +12,9 @@ const KEPT_PAGE_MS = 3000
 describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, () => {
   let browser: Browser
   let site: ConsoleSite
-  beforeAll(async () => {
-    browser = await launchBrowser()
-    site = await startConsoleSite()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await site?.stop()
+  useConsoleInBrowser(started => {
+    browser = started.browser
+    site = started.site
   })
 
   async function issue({ page }: Visitor, name: string): Promise<string> {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { AdminClient, type NoAnswerError } from '../../src/cli/admin/client.ts'
+import { AdminClient, type NoResponseError } from '../../src/cli/admin/client.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { runPostern } from '../support/postern-process.ts'
 import { ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
@@ -17,7 +17,7 @@ test('a request without a response fails at its deadline, and may have been proc
   const admin = await startAdmin()
   admin.answers(() => {})
   const client = new AdminClient({ url: admin.url, token: TOKEN })
-  const error: NoAnswerError = await client.ask({ method: 'POST', path: '/sync', deadlineMs: 50 }).then(
+  const error: NoResponseError = await client.send({ method: 'POST', path: '/sync', deadlineMs: 50 }).then(
     () => expect.unreachable(),
     error => error,
   )
@@ -29,15 +29,17 @@ test('a response whose body does not end fails at the deadline', async () => {
   const admin = await startAdmin()
   admin.answers((_, response) => void response.writeHead(200).write('{'))
   const client = new AdminClient({ url: admin.url, token: TOKEN })
-  await expect(client.ask({ method: 'GET', path: '/keys', deadlineMs: 50 })).rejects.toThrow(/did not answer/)
+  await expect(client.send({ method: 'GET', path: '/keys', deadlineMs: 50 })).rejects.toThrow(
+    /did not answer/,
+  )
 })
 
 test('each command has an idempotency key of its own', async () => {
   const admin = await startAdmin()
   admin.answers(says(201, {}))
   const client = new AdminClient({ url: admin.url, token: TOKEN })
-  for (let i = 0; i < 2; i++) await client.ask({ method: 'POST', path: '/x', once: true })
-  await client.ask({ method: 'POST', path: '/x' })
+  for (let i = 0; i < 2; i++) await client.send({ method: 'POST', path: '/x', once: true })
+  await client.send({ method: 'POST', path: '/x' })
   const [first, second, third] = admin.requests.map(({ headers }) => headers['idempotency-key'])
   expect(first).not.toBe(second)
   expect(third).toBeUndefined()

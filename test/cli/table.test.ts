@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ShownKey } from '../../src/cli/admin/answers.ts'
+import type { ShownKey } from '../../src/cli/admin/responses.ts'
 import { fitColumns } from '../../src/cli/output/fit-columns.ts'
 import { keyColumns } from '../../src/cli/output/key-columns.ts'
 import { renderTable } from '../../src/cli/output/table.ts'

@@ -1,13 +1,15 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { rowOf } from '../../src/control/registry/database/key-rows.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
-import type { AdminAnswer } from '../support/admin-response.ts'
+import type { AdminResponse } from '../support/admin-response.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
+import { someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
@@ -15,6 +17,10 @@ import { until } from '../support/until.ts'
 const ROUNDS = 5
 const CLIENTS = 8
 const MAX_ANSWERS = 60
+/** Some twenty batches. */
+const BULK_KEYS = 5000
+const ROWS_AT_ONCE = 500
+const DAY_MS = 86_400_000
 const TOKEN = 'admin-token-of-the-crashes'
 const recordKeys = [deriveRecordKey(SIGNING_SECRET)]
 
@@ -58,7 +64,7 @@ async function start(databaseUrl: string) {
       headers: { authorization: `Bearer ${TOKEN}`, ...type },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    return { status: response.status, json: (await response.json()) as AdminAnswer }
+    return { status: response.status, json: (await response.json()) as AdminResponse }
   }
   return { ask, kill: () => console.stop('SIGKILL') }
 }
@@ -171,12 +177,56 @@ function describeCrashes(database: string, freshUrl: () => Promise<string>): voi
     try {
       const pending = async () => (await reader.selectFrom('outbox').selectAll().execute()).length
       await until('all is announced', async () => (await pending()) === 0)
+      const queued = async () => (await reader.selectFrom('audit_queue').selectAll().execute()).length
+      await until('all is in the audit chain', async () => (await queued()) === 0)
       await expectNothingLost(last, acknowledged)
     } finally {
       await close()
       await last.kill()
     }
     expect(acknowledged.issued.size).toBeGreaterThan(0)
+  })
+
+  test(`on ${database}, revoking all keys goes on where it was when the console is killed halfway`, {
+    timeout: 120_000,
+  }, async () => {
+    const url = await freshUrl()
+    const { writer, reader, close } = await openDatabase(url)
+    onTestFinished(close)
+    await redis.admin.flushall()
+    const keys = Array.from({ length: BULK_KEYS }, () => someKey({ expiresAtMs: Date.now() + DAY_MS }))
+    for (let from = 0; from < keys.length; from += ROWS_AT_ONCE) {
+      const rows = keys.slice(from, from + ROWS_AT_ONCE).map(key => rowOf(key, Date.now()))
+      await writer.insertInto('keys').values(rows).execute()
+    }
+    const countRevoked = async () => {
+      const rows = reader.selectFrom('keys').where('revoked_at_ms', 'is not', null)
+      return (await rows.select('id').execute()).length
+    }
+    const first = await start(url)
+    const revokeAll = (running: Running) => running.ask('POST', '/workspaces/ws_1/revoke-all')
+    const cutOff = revokeAll(first).catch(() => 'cut off')
+    await until('some keys are revoked', async () => (await countRevoked()) > 0)
+    await first.kill()
+    expect(await cutOff).toBe('cut off')
+    const before = await countRevoked()
+    expect(before).toBeLessThan(BULK_KEYS)
+
+    const second = await start(url)
+    onTestFinished(() => void second.kill())
+    const { status, json } = await revokeAll(second)
+    expect([status, json]).toMatchObject([200, { revoked: BULK_KEYS - before }])
+    const pending = async () => (await reader.selectFrom('outbox').selectAll().execute()).length
+    await until('all is announced', async () => (await pending()) === 0)
+    const entries = await reader.selectFrom('audit').select(['key_id', 'action']).execute()
+    expect(new Set(entries.map(({ action }) => action))).toEqual(new Set(['key.revoked']))
+    expect(entries.map(entry => entry.key_id).toSorted()).toEqual(
+      keys.map(({ record }) => record.id).toSorted(),
+    )
+    for (const { digest } of keys) {
+      const decoded = decodeRecord((await redis.admin.get(redisKeyOf(digest))) ?? '', digest, recordKeys)
+      expect(decoded).toMatchObject({ ok: true, grant: { version: 2 } })
+    }
   })
 }
 

@@ -3,7 +3,7 @@ import type { DenialReason } from '../../src/domain/denial.ts'
 import { denied } from '../../src/domain/denial.ts'
 import { errorResponseOf } from '../../src/gateway/denial-response.ts'
 import { type AnswerPlan, CANARY } from './answer-plans.ts'
-import { type AnswerHead, type Reading, readAnswer, valuesOf } from './strict-answer.ts'
+import { type AnswerHead, type Reading, readResponse, valuesOf } from './strict-answer.ts'
 
 /** What a client received in one exchange, up to the complete response or the end of the connection. */
 export interface Seen {
@@ -34,7 +34,7 @@ const NEVER_PASSED = new Set([401, 403, 404, 407])
  */
 export function breachOf(plan: AnswerPlan, seen: Seen): string | null {
   const given = finalAnswer(Buffer.from(plan.bytes, 'latin1'))
-  const got = readAnswer(seen.bytes)
+  const got = readResponse(seen.bytes)
   if (got.kind === 'broken') return `the client cannot parse it: ${got.why}`
   if (got.head === null) return 'the client got no response'
   const headBreach = breachOfHead(got.head, given)
@@ -115,7 +115,7 @@ function breachOfHead(head: AnswerHead, given: Reading): string | null {
 export function finalAnswer(bytes: Buffer): Reading {
   let from = 0
   for (;;) {
-    const read = readAnswer(bytes, from)
+    const read = readResponse(bytes, from)
     if (read.kind !== 'whole' || read.head.status >= 200) return read
     from = read.end
   }

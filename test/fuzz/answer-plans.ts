@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { chance, mutate } from './mutate.ts'
-import { readAnswer } from './strict-answer.ts'
+import { readResponse } from './strict-answer.ts'
 
 /** What an upstream does with one request: the bytes, how they are split, and what follows. */
 export interface AnswerPlan {
@@ -114,7 +114,7 @@ export function answerPlan(seed: number, name: string): AnswerPlan {
  */
 function pieces(bytes: Buffer, random: () => number): number[] {
   let end = 0
-  for (let read = readAnswer(bytes); ; read = readAnswer(bytes, end)) {
+  for (let read = readResponse(bytes); ; read = readResponse(bytes, end)) {
     if (read.kind === 'whole') end = read.end
     else end = read.kind === 'broken' ? firstBlankLine(bytes, end) : bytes.length
     if (read.kind !== 'whole' || read.head.status >= 200) break

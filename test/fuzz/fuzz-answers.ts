@@ -3,7 +3,7 @@ import { breachOf, type Seen } from './answer-law.ts'
 import { type AnswerPlan, answerPlan } from './answer-plans.ts'
 import { chance } from './mutate.ts'
 import { CLEAN, PlannedUpstream } from './planned-upstream.ts'
-import { readAnswer, valuesOf } from './strict-answer.ts'
+import { readResponse, valuesOf } from './strict-answer.ts'
 import { StrictClient } from './strict-client.ts'
 
 export interface AnswerFuzzReport {
@@ -137,7 +137,7 @@ export class AnswerFuzzer {
   }
 
   #breachOfHonest(seen: Seen, id: string, where: string): string | null {
-    const read = readAnswer(seen.bytes)
+    const read = readResponse(seen.bytes)
     const fine =
       read.kind === 'whole' &&
       read.end === seen.bytes.length &&
@@ -160,14 +160,14 @@ export class AnswerFuzzer {
 
 /** Whether the connection serves no further request. */
 function isLast({ bytes }: Seen, version: ClientVersion): boolean {
-  const read = readAnswer(bytes)
+  const read = readResponse(bytes)
   return (
     read.kind !== 'whole' || version === '1.0' || valuesOf(read.head.fields, 'connection').includes('close')
   )
 }
 
 function outcomeOf({ bytes, ended }: Seen): string {
-  const read = readAnswer(bytes)
+  const read = readResponse(bytes)
   if (read.kind === 'whole') return String(read.head.status)
   return read.kind === 'until_close' && ended === 'closed' ? `${read.head.status} by close` : 'cut'
 }

@@ -5,7 +5,7 @@ import { type TcpEnd, tcpEnds } from '../support/tcp-table.ts'
 import { until } from '../support/until.ts'
 import { courseOf, type SeenAnswer, type SeenConnection } from './connection-law.ts'
 import { type ConnectionPlan, type Piece, piecesOf, type Step, segmentsOf } from './connection-plans.ts'
-import { type Reading, readAnswer, valuesOf } from './strict-answer.ts'
+import { type Reading, readResponse, valuesOf } from './strict-answer.ts'
 
 /** Longer than every timeout of the listeners under test. */
 export const PATIENCE_MS = 10_000
@@ -184,7 +184,7 @@ export class FuzzedConnection {
     this.#rest = Buffer.concat([this.#rest, chunk])
     let read = 0
     for (;;) {
-      const answer = readAnswer(this.#rest, read)
+      const answer = readResponse(this.#rest, read)
       const end = this.#endOf(answer, read)
       if (end === null) {
         if (answer.kind === 'broken') this.#broken = answer.why

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { percentile } from '../support/closed-loop.ts'
-import { readAnswer, valuesOf } from './strict-answer.ts'
+import { readResponse, valuesOf } from './strict-answer.ts'
 import { StrictClient } from './strict-client.ts'
 
 export interface HonestFigures {
@@ -57,7 +57,7 @@ export class HonestClient {
     while (this.#isRunning) {
       const startedAtMs = performance.now()
       const { bytes, ended } = await client.ask(this.#request)
-      const answer = readAnswer(bytes)
+      const answer = readResponse(bytes)
       this.#sent++
       this.#tookMs.push(performance.now() - startedAtMs)
       const isServed = answer.kind === 'whole' && answer.head.status === 200 && answer.end === bytes.length

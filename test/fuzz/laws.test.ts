@@ -19,7 +19,7 @@ import {
 import { isLawful } from './fuzz-requests.ts'
 import { breachOfRecords } from './record-law.ts'
 import type { RecordPlan } from './record-plans.ts'
-import { readAnswer } from './strict-answer.ts'
+import { readResponse } from './strict-answer.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
 const WHOLE = `${HEAD}Content-Length: 4\r\n\r\n"ab"`
@@ -70,7 +70,7 @@ describe('the check of responses', () => {
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n',
     'HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n',
   ])('its parser rejects %j', bytes => {
-    expect(readAnswer(Buffer.from(bytes, 'latin1')).kind).not.toBe('whole')
+    expect(readResponse(Buffer.from(bytes, 'latin1')).kind).not.toBe('whole')
   })
 })
 

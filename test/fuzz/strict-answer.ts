@@ -35,7 +35,7 @@ const NOTHING = Buffer.alloc(0)
  * Parses one response strictly by RFC 9112, without sharing code with any parser that the gateway uses: a second
  * opinion on where a response ends. Interim responses count as responses.
  */
-export function readAnswer(bytes: Buffer, start = 0): Reading {
+export function readResponse(bytes: Buffer, start = 0): Reading {
   let from = start
   // Empty lines before a response are skipped, as before a request.
   while (bytes.toString('latin1', from, from + 2) === '\r\n') from += 2

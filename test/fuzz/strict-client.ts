@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 import type { Seen } from './answer-law.ts'
-import { readAnswer } from './strict-answer.ts'
+import { readResponse } from './strict-answer.ts'
 
 const PATIENCE_MS = 8_000
 
@@ -34,7 +34,7 @@ export class StrictClient {
     this.#socket.write(request, 'latin1')
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#wake = () => {
-      const { kind } = readAnswer(this.#bytes)
+      const { kind } = readResponse(this.#bytes)
       if (this.#ended !== 'open' || kind === 'whole' || kind === 'broken') resolve()
     }
     const patience = setTimeout(resolve, PATIENCE_MS)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import * as answerSchemas from '../../src/cli/admin/answers.ts'
+import * as answerSchemas from '../../src/cli/admin/responses.ts'
 import * as configSchemas from '../../src/config/schema.ts'
 import * as adminSchemas from '../../src/control/admin-api/admin-schemas.ts'
 import { type Attack, attacksOn, textOf } from './attacks.ts'

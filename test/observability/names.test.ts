@@ -127,22 +127,12 @@ describe('runbooks', () => {
   })
 
   test.each(runbooks.map(({ name, text }) => [name, text] as const))(
-    '%s says of each alert what is seen, what it means, what to check and what to do',
-    (_, text) => {
-      for (const section of text.split(/^### /m).slice(1)) {
-        const parts = [...section.matchAll(/^\*\*(.+?)\.\*\*/gm)].map(([, heading]) => heading)
-        expect(parts).toEqual(['What you see', 'What it means', 'What to check', 'What to do'])
-      }
-    },
-  )
-
-  test.each(runbooks.map(({ name, text }) => [name, text] as const))(
     '%s names only metrics, settings and sections that exist',
     (name, text) => {
       const metrics = [...text.matchAll(/\bpostern_[a-z_]+/g)].map(([metric]) => metric)
-      expect(metrics.filter(metric => !catalogue.has(metric) && !ourMetrics.includes(metric))).toEqual(
-        metrics.filter(metric => metric === 'postern_upstream'),
-      )
+      // A pattern of grep holds the beginning of a name.
+      const known = [...catalogue.keys(), ...ourMetrics]
+      expect(metrics.filter(metric => !known.some(name => name.startsWith(metric)))).toEqual([])
       const paths = new Set(settings.map(({ path }) => path))
       const named = [
         ...text.matchAll(

@@ -2,7 +2,7 @@ import { request } from 'node:http'
 import { json } from 'node:stream/consumers'
 import type { World } from '../support/world.ts'
 
-export interface AdminAnswer {
+export interface AdminResponse {
   readonly status: number
   readonly json: Record<string, unknown>
 }
@@ -14,8 +14,8 @@ const PATIENCE_MS = 10_000
  * Sends a POST to the admin API on a new connection, so that no idle connection remains.
  * @returns null if there was no response, so that it is unknown whether the change was made
  */
-export function adminCall(world: World, path: string, body?: unknown): Promise<AdminAnswer | null> {
-  const { promise, resolve } = Promise.withResolvers<AdminAnswer | null>()
+export function adminCall(world: World, path: string, body?: unknown): Promise<AdminResponse | null> {
+  const { promise, resolve } = Promise.withResolvers<AdminResponse | null>()
   const headers = {
     authorization: `Bearer ${world.cliEnv['POSTERN_ADMIN_TOKEN']}`,
     ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -25,7 +25,7 @@ export function adminCall(world: World, path: string, body?: unknown): Promise<A
   request(url, { method: 'POST', agent: false, headers, signal })
     .on('response', response => {
       json(response).then(
-        answer => resolve({ status: response.statusCode ?? 0, json: answer as AdminAnswer['json'] }),
+        answer => resolve({ status: response.statusCode ?? 0, json: answer as AdminResponse['json'] }),
         () => resolve(null),
       )
     })

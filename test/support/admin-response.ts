@@ -27,7 +27,7 @@ export interface AnsweredToken {
  * Every field that an admin response can have. A test asserts which of them are present or null. The JSON is trusted
  * here and not validated.
  */
-export interface AdminAnswer {
+export interface AdminResponse {
   readonly key: KeyResponse
   readonly secret: string
   readonly replaced: KeyResponse

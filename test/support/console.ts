@@ -6,7 +6,7 @@ import type { Config } from '../../src/config/schema.ts'
 import type { ConsoleParts } from '../../src/control/console-context.ts'
 import { type Console, createConsole } from '../../src/control/create-console.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
-import type { AdminAnswer } from './admin-response.ts'
+import type { AdminResponse } from './admin-response.ts'
 import { defaultConfig } from './default-config.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
 
@@ -47,7 +47,7 @@ export type RunningConsole = Awaited<ReturnType<typeof startConsole>>
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
-  readonly body: AdminAnswer
+  readonly body: AdminResponse
   readonly text: string
 }
 
@@ -66,7 +66,12 @@ function requester({ app, internal }: Console) {
     const headers = { authorization, ...type, ...more.headers }
     const response = await (isInternal ? internal : app).inject({ method, url, ...payload, ...more, headers })
     const text = response.payload
-    return { status: response.statusCode, headers: response.headers, body: parsed(text) as AdminAnswer, text }
+    return {
+      status: response.statusCode,
+      headers: response.headers,
+      body: parsed(text) as AdminResponse,
+      text,
+    }
   }
 }
 

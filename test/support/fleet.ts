@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
-import type { AdminAnswer, GatewaysResponse } from './admin-response.ts'
+import type { AdminResponse, GatewaysResponse } from './admin-response.ts'
 import { type Listening, startPostern } from './postern-process.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer } from './redis-server.ts'
@@ -165,7 +165,7 @@ export class Fleet {
       ending === 'shorten'
         ? await this.#edit(`/keys/${id}${wait}`, { expiresAt })
         : await this.#post(`/keys/${id}/${ending}${wait}`, 200)
-    const { committedAt, announced, gateways, key } = response as unknown as AdminAnswer
+    const { committedAt, announced, gateways, key } = response as unknown as AdminResponse
     // A shortened key is good until its expiry, however early the change is known.
     const dueAtMs = ending === 'shorten' ? Date.parse(key.expiresAt) : 0
     const committedAtMs = Math.max(Date.parse(committedAt), dueAtMs)

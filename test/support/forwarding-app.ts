@@ -8,7 +8,7 @@ import { compileRoutes, matchRoute, type RouteConfig, WORKSPACE_PARAMETER } from
 import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
 import { RequestObserver } from '../../src/observability/request-observer.ts'
-import type { ClientRequest, Refuse } from '../../src/upstream/client-request.ts'
+import type { ClientRequest, Deny } from '../../src/upstream/client-request.ts'
 import { createForward } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import { createCachingForward } from '../../src/upstream/response-cache/caching-forward.ts'
@@ -78,14 +78,14 @@ export interface ForwardingOptions extends Partial<UpstreamDeps> {
   readonly shareAnswers?: boolean
   /** Permits every workspace. */
   readonly anyWorkspace?: boolean
-  readonly refuse?: Refuse
+  readonly deny?: Deny
 }
 
 /** The smallest server that forwards: permits come from the real decision, denials are plain JSON. */
 export async function startForwardingApp(
   url: string,
   settings: Partial<UpstreamSettings> = {},
-  { shareAnswers = false, anyWorkspace = false, refuse = refusePlainly, ...deps }: ForwardingOptions = {},
+  { shareAnswers = false, anyWorkspace = false, deny = denyPlainly, ...deps }: ForwardingOptions = {},
   prepare: (app: FastifyInstance) => void = () => {},
 ): Promise<ForwardingApp> {
   const routes = compileRoutes(ROUTES.map(route => ({ ...route, shareAnswers })))
@@ -110,8 +110,8 @@ export async function startForwardingApp(
   const forward = createCachingForward({
     ...upstreamDeps,
     upstream,
-    refuse,
-    forward: createForward(upstream, refuse),
+    deny,
+    forward: createForward(upstream, deny),
     maxBytes: upstreamDeps.settings.cache.maxBytes,
   })
   app.get('/*', ({ raw: message }, reply) => {
@@ -122,7 +122,7 @@ export async function startForwardingApp(
     response.on('close', () => observer.end(observation, response))
     observation.requestId = 'req-1'
     const request = { message, response, observation }
-    if (match === null) return refuse(request, denied('unknown_route'))
+    if (match === null) return deny(request, denied('unknown_route'))
     const asked = match.parameters.get(WORKSPACE_PARAMETER) ?? GRANT.workspaceId
     const workspaceId = anyWorkspace ? asked : GRANT.workspaceId
     const verdict = authorize({
@@ -132,7 +132,7 @@ export async function startForwardingApp(
       nowMs: 0,
       clientAddress: '127.0.0.1',
     })
-    if (verdict.kind === 'denied') return refuse(request, verdict)
+    if (verdict.kind === 'denied') return deny(request, verdict)
     requests.push(request)
     forward(request, verdict.permit)
   })
@@ -141,7 +141,7 @@ export async function startForwardingApp(
   return { app, port, metrics, requests, stop: () => app.close() }
 }
 
-const refusePlainly: Refuse = ({ response }, { reason, retryAfterSeconds }) => {
+const denyPlainly: Deny = ({ response }, { reason, retryAfterSeconds }) => {
   if (retryAfterSeconds !== undefined) response.setHeader('retry-after', String(retryAfterSeconds))
   response.writeHead(STATUS[reason] ?? 500, {
     'content-type': 'application/json; charset=utf-8',

@@ -1,6 +1,6 @@
 import type { AccountClaims } from 'oidc-provider'
 import { onTestFinished } from 'vitest'
-import type { AdminAnswer } from './admin-response.ts'
+import type { AdminResponse } from './admin-response.ts'
 import { BrowserDouble } from './browser-double.ts'
 import { type ConsoleOptions, startConsole } from './console.ts'
 import {
@@ -48,7 +48,7 @@ export function trusting(
 
 export interface ApiAnswer {
   readonly status: number
-  readonly body: AdminAnswer
+  readonly body: AdminResponse
   readonly text: string
   readonly headers: Readonly<Record<string, string>>
 }
@@ -68,7 +68,7 @@ export async function signIn(browser: BrowserDouble, provider: IdentityProvider,
     const own = method === 'GET' ? {} : { origin: browser.origin, 'sec-fetch-site': 'same-origin' }
     const payload = body === undefined ? undefined : JSON.stringify(body)
     const answer = await browser.ask(method, `/admin/v1${path}`, { ...own, ...type, ...headers }, payload)
-    return { ...answer, body: JSON.parse(answer.text) as AdminAnswer }
+    return { ...answer, body: JSON.parse(answer.text) as AdminResponse }
   }
   return { browser, page, csrf, call }
 }

@@ -41,6 +41,7 @@ export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 
 /** Debian keeps servers off a user's path. */
 export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
+export const NGINX: Tool = { program: 'nginx', debianPackage: 'nginx-light' }
 
 /** Part of every Debian. */
 export const PRLIMIT: Tool = { program: 'prlimit', debianPackage: 'util-linux' }
@@ -64,6 +65,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   HELM,
   PYTHON,
   HAPROXY,
+  NGINX,
   PRLIMIT,
   CHROMIUM,
   FAKETIME,

@@ -156,10 +156,10 @@ test('an internal error while responding closes the connection of that client on
   upstream = await startScriptedUpstream(request =>
     request.number === 0 ? request.socket.end() : request.send(json('{}')),
   )
-  const refuse = () => {
+  const deny = () => {
     throw new Error('internal error')
   }
-  gateway = await startForwardingApp(upstream.url, { connections: 1 }, { refuse })
+  gateway = await startForwardingApp(upstream.url, { connections: 1 }, { deny })
   await expect(get(gateway.port, WORKSPACE_PATH)).rejects.toThrow('socket hang up')
   expect((await get(gateway.port, WORKSPACE_PATH)).status).toBe(200)
 })

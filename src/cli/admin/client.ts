@@ -19,14 +19,14 @@ const NEVER_SENT: Readonly<Record<string, string>> = {
 const CERTIFICATE_CODE = /CERT|SIGNATURE|ISSUER|ERR_TLS/
 
 /** A successful response. */
-export interface AdminAnswer {
+export interface AdminResponse {
   /** The unparsed body. */
   readonly text: string
   readonly json: unknown
 }
 
 /** The console did not respond. */
-export class NoAnswerError extends CliError {
+export class NoResponseError extends CliError {
   /** Whether the console may have processed the request all the same. */
   readonly mayHaveBeenProcessed: boolean
 
@@ -37,12 +37,12 @@ export class NoAnswerError extends CliError {
 }
 
 /** The console understood the request and rejected it. */
-export class RefusedError extends CliError {
+export class RejectedError extends CliError {
   /** Of the admin API. */
   readonly code: string
 
   constructor(message: string, code: string) {
-    super(message, EXIT.refused)
+    super(message, EXIT.rejected)
     this.code = code
   }
 }
@@ -74,14 +74,14 @@ export class AdminClient {
    * may be repeated, and the idempotency key covers issuing and rotating. A PATCH is not repeated: had the first one arrived,
    * its own change would look like one by someone else.
    */
-  async ask(call: AdminCall): Promise<AdminAnswer> {
+  async send(call: AdminCall): Promise<AdminResponse> {
     const { deadlineMs = DEADLINE_MS } = call
     const signal = AbortSignal.timeout(deadlineMs)
     const request = this.#requestOf(call, signal)
     try {
-      return await this.#send(call, request).catch(error => {
+      return await this.#fetch(call, request).catch(error => {
         if (call.method === 'PATCH' || !RESET_CODES.has(codeOf(error))) throw error
-        return this.#send(call, request)
+        return this.#fetch(call, request)
       })
     } catch (error) {
       if (error instanceof CliError) throw error
@@ -98,7 +98,7 @@ export class AdminClient {
       const call: AdminCall = { method: 'GET', path }
       const response = await fetch(`${this.url}/admin/v1${path}`, this.#requestOf(call, silence.signal))
       if (!response.ok || response.body === null)
-        throw this.#refusal(response.status, parseJson(await response.text()))
+        throw this.#errorOf(response.status, parseJson(await response.text()))
       for await (const part of response.body) {
         clearTimeout(timer)
         yield part
@@ -133,16 +133,16 @@ export class AdminClient {
     return body === undefined ? request : { ...request, body: JSON.stringify(body) }
   }
 
-  async #send({ path }: AdminCall, request: RequestInit): Promise<AdminAnswer> {
+  async #fetch({ path }: AdminCall, request: RequestInit): Promise<AdminResponse> {
     const response = await fetch(`${this.url}/admin/v1${path}`, request)
     const text = await response.text()
     const json = parseJson(text)
     if (response.ok && json !== undefined) return { text, json }
-    throw this.#refusal(response.status, json)
+    throw this.#errorOf(response.status, json)
   }
 
-  #refusal(status: number, json: unknown): CliError {
-    const said = refusalOf(json)
+  #errorOf(status: number, json: unknown): CliError {
+    const said = parsedError(json)
     if (said === null) {
       const message = `The server at ${this.url} is not a Postern console (status ${status}): check --url or POSTERN_CONSOLE_URL`
       return new CliError(message, EXIT.unavailable)
@@ -161,23 +161,23 @@ export class AdminClient {
           `The console at ${this.url} could not do it: ${words}. Try again later`,
           EXIT.unavailable,
         )
-      : new RefusedError(`The console at ${this.url} refused: ${words}`, said.code)
+      : new RejectedError(`The console at ${this.url} refused: ${words}`, said.code)
   }
 
-  #explain(error: unknown, passedMs: number | null): NoAnswerError {
+  #explain(error: unknown, passedMs: number | null): NoResponseError {
     const code = codeOf(error)
     const unsent = NEVER_SENT[code]
     if (passedMs !== null) {
       const message = `The console at ${this.url} did not answer within ${passedMs / 1000} seconds`
-      return new NoAnswerError(message, true)
+      return new NoResponseError(message, true)
     }
     if (CERTIFICATE_CODE.test(code)) {
       const message = `The certificate of ${this.url} is not trusted (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority`
-      return new NoAnswerError(message, false)
+      return new NoResponseError(message, false)
     }
     const why = unsent ?? `the connection failed (${code === '' ? causeOf(error) : code})`
     const message = `The console at ${this.url} cannot be reached: ${why}. Check the address, and that the console is running`
-    return new NoAnswerError(message, unsent === undefined)
+    return new NoResponseError(message, unsent === undefined)
   }
 }
 
@@ -189,7 +189,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function refusalOf(json: unknown): { code: string; error: string } | null {
+function parsedError(json: unknown): { code: string; error: string } | null {
   if (typeof json !== 'object' || json === null || !('code' in json) || !('error' in json)) return null
   const { code, error } = json
   return typeof code === 'string' && typeof error === 'string' ? { code, error } : null

@@ -1,6 +1,6 @@
 import type { Static, TSchema } from 'typebox'
-import { readAnswer } from './answers.ts'
 import type { AdminClient } from './client.ts'
+import { readResponse } from './responses.ts'
 
 const PAGE_SIZE = 200
 
@@ -22,10 +22,10 @@ export async function* readPages<Schema extends TSchema, Item>(
   let cursor: string | undefined
   do {
     const parameters = new URLSearchParams({ ...query, limit: String(PAGE_SIZE), ...(cursor && { cursor }) })
-    const page = readAnswer(
+    const page = readResponse(
       client,
       schema,
-      await client.ask({ method: 'GET', path: `${path}?${parameters}` }),
+      await client.send({ method: 'GET', path: `${path}?${parameters}` }),
     )
     yield itemsOf(page)
     // Every schema of a list has the field, or leaves it out.

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../domain/clock.ts'
 import { relativeTime } from '../../domain/relative-time.ts'
-import { readAnswer } from '../admin/answers.ts'
+import { readResponse } from '../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../admin/session.ts'
-import { whoamiAnswer } from '../admin/token-answers.ts'
+import { whoamiResponse } from '../admin/token-responses.ts'
 import type { Define } from '../cli.ts'
 import { factLines } from '../output/facts.ts'
 import { paintFor } from '../output/paint.ts'
@@ -18,9 +18,9 @@ export const define: Define = (whoami, cli) => {
 }
 
 async function showCaller({ client, host, json }: AdminSession): Promise<void> {
-  const answer = await client.ask({ method: 'GET', path: '/whoami' })
-  const { actor, name, permissions, workspaces, expiresAt } = readAnswer(client, whoamiAnswer, answer)
-  if (json) return host.write(`${answer.text}\n`)
+  const response = await client.send({ method: 'GET', path: '/whoami' })
+  const { actor, name, permissions, workspaces, expiresAt } = readResponse(client, whoamiResponse, response)
+  if (json) return host.write(`${response.text}\n`)
   const paint = paintFor(host.streams.output, host)
   const facts = [
     ['Console', client.url],

@@ -1,4 +1,4 @@
-import type { ShownEntry } from '../admin/audit-answers.ts'
+import type { ShownEntry } from '../admin/audit-responses.ts'
 import type { Column } from './table.ts'
 import { minuteOf, plainText } from './text.ts'
 

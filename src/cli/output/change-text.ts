@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
-import { changedAnswer, readAnswer, type ShownKey } from '../admin/answers.ts'
-import type { AdminAnswer } from '../admin/client.ts'
+import type { AdminResponse } from '../admin/client.ts'
+import { changedResponse, readResponse, type ShownKey } from '../admin/responses.ts'
 import type { AdminSession } from '../admin/session.ts'
 import { nameOf } from './key-text.ts'
 import { NOT_ANNOUNCED, progressLines } from './revocation-text.ts'
@@ -12,16 +12,16 @@ import { plainText } from './text.ts'
  */
 export function printChange(
   { client, host, json }: AdminSession,
-  answer: AdminAnswer,
+  response: AdminResponse,
   toText: (key: ShownKey, which: string) => string,
 ): void {
   const {
     key,
     committedAt = null,
     ...progress
-  }: Static<typeof changedAnswer> = readAnswer(client, changedAnswer, answer)
+  }: Static<typeof changedResponse> = readResponse(client, changedResponse, response)
   if (json) {
-    host.write(`${answer.text}\n`)
+    host.write(`${response.text}\n`)
     if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
     return
   }

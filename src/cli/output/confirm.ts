@@ -3,7 +3,7 @@ import { EXIT, type HostStreams } from '../../run/host.ts'
 import { CliError } from '../cli-error.ts'
 
 /** Whether a person is at the terminal, to see the question and to type the answer. */
-export function canAsk({ input, errors }: HostStreams): boolean {
+export function canPrompt({ input, errors }: HostStreams): boolean {
   return input.isTTY === true && errors.isTTY === true
 }
 

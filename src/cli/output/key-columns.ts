@@ -1,4 +1,4 @@
-import type { ShownKey } from '../admin/answers.ts'
+import type { ShownKey } from '../admin/responses.ts'
 import { expiryText, lastUseText, scopesText, stateColour } from './key-text.ts'
 import type { Column } from './table.ts'
 import { minuteOf, plainText } from './text.ts'

@@ -1,4 +1,4 @@
-import type { ShownKey } from '../admin/answers.ts'
+import type { ShownKey } from '../admin/responses.ts'
 import { minuteOf, plainText } from './text.ts'
 
 /** What changed between two readings of a key, such as `name is now "b", was "a"`. */

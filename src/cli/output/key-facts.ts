@@ -1,4 +1,4 @@
-import type { ShownKey } from '../admin/answers.ts'
+import type { ShownKey } from '../admin/responses.ts'
 import type { Fact } from './facts.ts'
 import { expiryInFull, lastUseText, scopesText, stateColour } from './key-text.ts'
 import type { Paint } from './paint.ts'

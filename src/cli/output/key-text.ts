@@ -1,5 +1,5 @@
 import { relativeTime } from '../../domain/relative-time.ts'
-import type { ShownKey } from '../admin/answers.ts'
+import type { ShownKey } from '../admin/responses.ts'
 import type { Colour } from './paint.ts'
 import { minuteOf, plainText } from './text.ts'
 

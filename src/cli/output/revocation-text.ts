@@ -1,4 +1,4 @@
-import type { ShownGateways } from '../admin/answers.ts'
+import type { ShownGateways } from '../admin/responses.ts'
 import { minuteOf, plainText } from './text.ts'
 
 export interface ShownProgress {

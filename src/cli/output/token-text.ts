@@ -1,5 +1,5 @@
 import { relativeTime } from '../../domain/relative-time.ts'
-import type { ShownToken } from '../admin/token-answers.ts'
+import type { ShownToken } from '../admin/token-responses.ts'
 import type { Colour } from './paint.ts'
 import type { Column } from './table.ts'
 import { minuteOf, plainText } from './text.ts'

@@ -112,7 +112,7 @@ function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
     })
   }
   for (const [url, sameUrl] of Map.groupBy(calls, call => call.url)) {
-    refuseOtherMethods(
+    rejectOtherMethods(
       app,
       url,
       sameUrl.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])),
@@ -138,11 +138,11 @@ function requirePermission({ permission, workspaces }: AdminCall): onRequestHook
 }
 
 /** In onRequest, so that no body is read first. */
-function refuseOtherMethods(app: FastifyInstance, url: string, allowed: readonly string[]): void {
+function rejectOtherMethods(app: FastifyInstance, url: string, allowed: readonly string[]): void {
   const allow = allowed.join(', ')
-  const refuse = async () => {
+  const reject = async () => {
     throw new ApiError('method_not_allowed', `This path accepts only ${allow}`, { allow })
   }
   const method = METHODS.filter(other => !allowed.includes(other))
-  app.route({ method, url, config: { operation: 'other' }, onRequest: refuse, handler: refuse })
+  app.route({ method, url, config: { operation: 'other' }, onRequest: reject, handler: reject })
 }

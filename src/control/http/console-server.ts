@@ -52,7 +52,7 @@ export interface ServerParts {
 
 /** A server without routes, not listening. Every answer has our form, also the framework's own. */
 export function createConsoleServer(parts: ServerParts): FastifyInstance {
-  const refuse = createRefusal(parts)
+  const handleError = createErrorHandler(parts)
   // Typed without TLS: the part that both kinds of server share.
   const app: FastifyInstance = fastify({
     ...{ http: HTTP_OPTIONS },
@@ -67,7 +67,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     trustProxy: parts.trustedProxies.length === 0 ? false : [...parts.trustedProxies],
     requestIdHeader: false,
     genReqId: request => requestIdOf(request, parts),
-    frameworkErrors: refuse,
+    frameworkErrors: handleError,
   })
   app.server.maxHeadersCount = MAX_HEADERS
   guardConnections(app.server, {
@@ -85,7 +85,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     const startedAtMs = performance.now()
     finished(reply.raw, () => recordRequest(request, reply, performance.now() - startedAtMs, parts))
   })
-  app.setErrorHandler(refuse)
+  app.setErrorHandler(handleError)
   // The console's is set with its pages: Fastify takes one for each prefix.
   if (parts.listener === 'internal') {
     app.setNotFoundHandler(() => {
@@ -95,12 +95,12 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   return app
 }
 
-function createRefusal({ logger }: ServerParts) {
+function createErrorHandler({ logger }: ServerParts) {
   return (error: FastifyError | ApiError, request: FastifyRequest, reply: FastifyReply): void => {
-    const refusal = explainError(error)
-    if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'request failed')
+    const apiError = explainError(error)
+    if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'request failed')
     setCommonHeaders(request, reply)
-    void reply.code(refusal.status).headers(refusal.headers).send(refusal.body)
+    void reply.code(apiError.status).headers(apiError.headers).send(apiError.body)
   }
 }
 

@@ -29,7 +29,7 @@ export function tlsOptionsOf(files: TlsFiles): ServerOptions | null {
  * Refuses a reload that would switch TLS or client certificates on or off: a listener has them from its start or not at
  * all.
  */
-export function refuseSwitching(running: TlsFiles): PrepareReload<TlsFiles> {
+export function rejectSwitching(running: TlsFiles): PrepareReload<TlsFiles> {
   return next => {
     for (const name of ['certFile', 'clientCaFile'] as const) {
       if ((next[name] === undefined) === (running[name] === undefined)) continue

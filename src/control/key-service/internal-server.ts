@@ -7,7 +7,7 @@ import { requireBearer } from '../http/bearer.ts'
 import type { Call } from '../http/calls.ts'
 import { mountCalls } from '../http/calls.ts'
 import { createConsoleServer, type ServerParts } from '../http/console-server.ts'
-import { refuseSwitching, tlsOptionsOf, watchTls } from '../http/server-tls.ts'
+import { rejectSwitching, tlsOptionsOf, watchTls } from '../http/server-tls.ts'
 
 type InternalSettings = Config['console']['internal']
 
@@ -35,7 +35,7 @@ export function createInternalServer(parts: InternalParts): FastifyInstance {
     tls,
   })
   const onTlsReload = onReloadOf(onReload, next => next.tls)
-  onTlsReload(refuseSwitching(settings.tls))
+  onTlsReload(rejectSwitching(settings.tls))
   if (tls !== null) {
     const failures = new FailureLog('internal TLS handshake', logger, clock)
     const handshakes = {

@@ -7,6 +7,8 @@ import type { KeyRepository } from './database/key-repository.ts'
 const COUNT_PERIOD_MS = 5000
 /** Reads every row: often enough for a graph, rarely enough for the load. */
 const CENSUS_PERIOD_MS = 15_000
+/** For what a console that died has left. */
+const CHAIN_PERIOD_MS = 5000
 const WEEK_MS = 7 * 86_400_000
 const MONTH_MS = 30 * 86_400_000
 const PURGE_PERIOD_MS = 60_000
@@ -22,7 +24,8 @@ export interface HousekeepingParts {
 }
 
 /**
- * Counts keys and pending changes, so that a scrape waits for no database, and deletes rows past their retention.
+ * Counts keys and pending changes, so that a scrape waits for no database, deletes rows past their retention, and adds
+ * audit entries to the chain that another console has left.
  * @returns stops it
  */
 export function startHousekeeping(parts: HousekeepingParts): () => void {
@@ -37,9 +40,12 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
     })
     for (const state of KEY_STATES) metrics.keys.set({ state }, counts[state])
   }, logger)
+  const chainAudit = once(() => repository.chainAudit(), logger)
   takeCensus()
+  chainAudit()
   const cancels = [
     timers.every(COUNT_PERIOD_MS, once(count, logger)),
+    timers.every(CHAIN_PERIOD_MS, chainAudit),
     timers.every(CENSUS_PERIOD_MS, takeCensus),
     ...purges.map(purge => timers.every(PURGE_PERIOD_MS, once(purge, logger))),
   ]

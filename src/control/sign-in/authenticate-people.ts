@@ -42,7 +42,7 @@ export async function authenticatePeople(
   await scope.register(csrfProtection, { sessionPlugin: '@fastify/session', getToken: csrfTokenSent })
   scope.addHook('onRequest', async request => {
     if (site === null || isProgram(request)) return
-    refuseForeignRequest(request, site)
+    rejectForeignRequest(request, site)
     const session = await sessions.find(request.cookies[site.sessionCookie] ?? '')
     request.person = session?.person ?? null
     request.principal = session === null ? null : { kind: 'person', person: session.person }
@@ -60,7 +60,7 @@ function isProgram({ url, headers }: FastifyRequest): boolean {
   return url.startsWith('/admin/') && headers.authorization !== undefined
 }
 
-function refuseForeignRequest({ headers, method }: FastifyRequest, site: Site): void {
+function rejectForeignRequest({ headers, method }: FastifyRequest, site: Site): void {
   if (!isOwnHost(site, headers.host)) {
     throw new ApiError('misdirected_request', `This console is available only at ${site.origin}`)
   }

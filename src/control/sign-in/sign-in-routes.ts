@@ -44,7 +44,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
 
   scope.get('/sign-in', PAGE, async (request, reply) => {
     const then = thenOf(request)
-    return request.person === null ? answerPage(parts, reply, then, null) : reply.redirect(then, 303)
+    return request.person === null ? sendPage(parts, reply, then, null) : reply.redirect(then, 303)
   })
   // Without a public URL the provider has no address to return to.
   if (site === null) return
@@ -131,11 +131,11 @@ async function runStep(
     if (!(error instanceof SignInError)) throw error
     metrics.logins.inc({ outcome: error.outcome })
     logger.warn({ requestId: request.id, outcome: error.outcome, cause: error.message }, 'sign-in failed')
-    return answerPage(parts, reply, then, error.outcome)
+    return sendPage(parts, reply, then, error.outcome)
   }
 }
 
-function answerPage(
+function sendPage(
   { provider, oneTimeLink, site }: SignInParts,
   reply: FastifyReply,
   then: string,

@@ -56,8 +56,8 @@ export class RequestCounters {
     if (tier !== null) this.#authDurations[tier].observe(seconds)
   }
 
-  answered(seen: RequestObservation, status: number, seconds: number): void {
-    this.#route(seen.route).answered(seen, status, seconds)
+  completed(seen: RequestObservation, status: number, seconds: number): void {
+    this.#route(seen.route).completed(seen, status, seconds)
     this.#overhead.observe(Math.max(0, seconds - seen.upstreamWaitMs / 1000))
   }
 
@@ -117,7 +117,7 @@ class RouteCounters {
     this.#duration(200)
   }
 
-  answered({ method, source, trace }: RequestObservation, status: number, seconds: number): void {
+  completed({ method, source, trace }: RequestObservation, status: number, seconds: number): void {
     this.#response(method, status, source).inc()
     this.#duration(status).observe(seconds, trace?.recorded === true ? trace.traceId : null)
   }

@@ -2,7 +2,7 @@ import type { OnReload } from '../../config/reloadable.ts'
 import type { Permit } from '../../domain/authorize.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import type { ClientRequest, Refuse } from '../client-request.ts'
+import type { ClientRequest, Deny } from '../client-request.ts'
 import type { Forward } from '../forward.ts'
 import type { UpstreamSettings } from '../pool/connection.ts'
 import { respondBuffered } from '../respond.ts'
@@ -26,7 +26,7 @@ export interface CachingDeps {
   readonly upstream: Upstream
   /** Forwards the requests that are not coalesced. */
   readonly forward: Forward
-  readonly refuse: Refuse
+  readonly deny: Deny
   /** Capacity of the cache in bytes; with 0 requests are coalesced and no response is cached. */
   readonly maxBytes: number
   readonly onReload?: OnReload<UpstreamSettings>
@@ -54,12 +54,12 @@ class CachingForward {
   readonly #coalesced = new Map<string, CoalescedRequest>()
 
   constructor(deps: CachingDeps) {
-    const { upstream, refuse, forward, metrics, clock } = deps
+    const { upstream, deny, forward, metrics, clock } = deps
     const nowMs = () => clock.monotonicMs()
     this.#deps = deps
     this.#cache = createCache(deps)
     this.#cacheKeyOf = compileCacheKey(deps.requestHeaders)
-    this.#parts = { policy: upstream.policy, refuse, forward, nowMs, counts: coalescingCountsOf(metrics) }
+    this.#parts = { policy: upstream.policy, deny, forward, nowMs, counts: coalescingCountsOf(metrics) }
   }
 
   forward(request: ClientRequest, permit: Permit): void {

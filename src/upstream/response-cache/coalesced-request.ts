@@ -1,15 +1,15 @@
 import { type BufferedResponse, bufferedResponse, toFieldList } from '../../http/buffered-response.ts'
 import { toByteString } from '../../http/byte-string.ts'
-import type { Refuse } from '../client-request.ts'
+import type { Deny } from '../client-request.ts'
 import type { UpstreamFailure } from '../failure.ts'
 import { abortResponse, type Forward } from '../forward.ts'
 import type { UpstreamExchange } from '../pool/exchange.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from '../pool/exchange-parties.ts'
 import {
+  denyAfterFailure,
+  denyRejected,
   type PassedResponse,
   RejectionSink,
-  refuseAfterFailure,
-  refuseRejected,
   rejectionResponse,
   respond,
   respondBuffered,
@@ -25,7 +25,7 @@ import type { Waiter } from './waiter.ts'
 
 export interface CoalescingParts {
   readonly policy: ResponsePolicy
-  readonly refuse: Refuse
+  readonly deny: Deny
   /** Forwards the request of one waiter on its own. */
   readonly forward: Forward
   readonly counts: CoalescingCounts
@@ -82,7 +82,7 @@ export class CoalescedRequest implements ExchangeHandler {
 
   onFailure(failure: UpstreamFailure): void {
     this.#close()
-    this.#refuseAll(failure)
+    this.#denyAll(failure)
   }
 
   /** Aborts the exchange if the last waiter disconnects. */
@@ -113,7 +113,7 @@ export class CoalescedRequest implements ExchangeHandler {
         this.#respondToAll(rejectionResponse(response, decision.retryAfter, body))
       })
     }
-    this.#settleAll(({ request }) => refuseRejected(request, statusCode, decision, this.#parts.refuse))
+    this.#settleAll(({ request }) => denyRejected(request, statusCode, decision, this.#parts.deny))
     return null
   }
 
@@ -137,7 +137,7 @@ export class CoalescedRequest implements ExchangeHandler {
     return new BufferingSink({
       complete: body => this.#respondWithBody(response, passed, freshness, body),
       tooLong: () => this.#respondToFirst(response, passed),
-      fail: failure => this.#refuseAll(failure),
+      fail: failure => this.#denyAll(failure),
     })
   }
 
@@ -177,9 +177,9 @@ export class CoalescedRequest implements ExchangeHandler {
     }
     if (first === undefined) return null
     this.#record(first)
-    const { policy, refuse } = this.#parts
+    const { policy, deny } = this.#parts
     const decision: PolicyDecision = passed ?? policy(response.statusCode, response.headers)
-    return respond(first.request, response, decision, refuse)
+    return respond(first.request, response, decision, deny)
   }
 
   #forwardAlone(waiter: Waiter): void {
@@ -192,8 +192,8 @@ export class CoalescedRequest implements ExchangeHandler {
     this.#settleAll(({ request }) => respondBuffered(request, response))
   }
 
-  #refuseAll(failure: UpstreamFailure | null): void {
-    this.#settleAll(({ request }) => refuseAfterFailure(request, failure, this.#parts.refuse))
+  #denyAll(failure: UpstreamFailure | null): void {
+    this.#settleAll(({ request }) => denyAfterFailure(request, failure, this.#parts.deny))
   }
 
   #settleAll(settle: (waiter: Waiter) => void, result?: 'revalidated'): void {

@@ -1,7 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { appendAudit, CHAIN_START, chainRows } from '../../../src/control/registry/database/audit-chain.ts'
+import {
+  appendAudit,
+  auditRowOf,
+  CHAIN_START,
+  chainRows,
+} from '../../../src/control/registry/database/audit-chain.ts'
 import { createChangeWriter } from '../../../src/control/registry/database/change-writer.ts'
 import type { Database } from '../../../src/control/registry/database/database.ts'
 import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
@@ -38,7 +43,7 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
     async function verify(keptHead: string | null = null, unchainedBeforeMs: number | null = null) {
       const reader = await openReadOnly(url)
       try {
-        return await verifyAudit(reader, { keptHead, unchainedBeforeMs })
+        return await verifyAudit(reader, { keptHead, unchainedBeforeMs, nowMs: NOW_MS + 10_000 })
       } finally {
         await reader.destroy()
       }
@@ -77,6 +82,18 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
       await expect(failed).rejects.toThrow('rolled back')
       await append([entry(4)])
       expect(await verify()).toMatchObject({ verified: 3, problemCount: 0 })
+    })
+
+    test('counts what waits to be added, and shows what has waited for too long', async () => {
+      await appendMany(2)
+      const young = auditRowOf(entry(3))
+      await database.writer.insertInto('audit_queue').values(young).execute()
+      expect(await verify()).toMatchObject({ verified: 2, queued: 1, problemCount: 0 })
+      const old = auditRowOf({ ...entry(4), atMs: NOW_MS - 60_000 })
+      await database.writer.insertInto('audit_queue').values(old).execute()
+      const { queued, problems } = await verify()
+      expect(queued).toBe(2)
+      expect(problems).toEqual([expect.stringMatching(`^waiting: entry ${old.id}, `)])
     })
 
     test.each([
@@ -156,7 +173,7 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
       expect(await verify(kept)).toMatchObject({ keptHeadAt: 3, problemCount: 0 })
       const forged = chainRows(
         CHAIN_START,
-        [1, 2, 3, 4].map(number => ({ ...entry(number), actor: 'person:eve' })),
+        [1, 2, 3, 4].map(number => auditRowOf({ ...entry(number), actor: 'person:eve' })),
       )
       await tamper('delete from audit')
       await database.writer.insertInto('audit').values(forged).execute()

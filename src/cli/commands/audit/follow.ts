@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
-import type { ShownEntry } from '../../admin/audit-answers.ts'
+import type { ShownEntry } from '../../admin/audit-responses.ts'
 import { CliError } from '../../cli-error.ts'
 import { NOTHING_PRINTED, newEntries } from './new-entries.ts'
 
@@ -20,7 +20,7 @@ export async function followEntries(
   print: (entry: ShownEntry) => void,
 ): Promise<never> {
   let { entries, printed } = newEntries(NOTHING_PRINTED, first)
-  let answeredMs = systemClock.monotonicMs()
+  let lastResponseMs = systemClock.monotonicMs()
   for (;;) {
     for (const entry of entries) print(entry)
     entries = []
@@ -29,10 +29,10 @@ export async function followEntries(
       const next = newEntries(printed, await readSince(printed.fromMs))
       entries = next.entries
       printed = next.printed
-      answeredMs = systemClock.monotonicMs()
+      lastResponseMs = systemClock.monotonicMs()
     } catch (error) {
       const isUnavailable = error instanceof CliError && error.exitCode === EXIT.unavailable
-      if (!isUnavailable || systemClock.monotonicMs() - answeredMs > AWAY_MS) throw error
+      if (!isUnavailable || systemClock.monotonicMs() - lastResponseMs > AWAY_MS) throw error
     }
   }
 }

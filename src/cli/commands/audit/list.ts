@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { EXIT } from '../../../run/host.ts'
-import { entriesAnswer, type ShownEntry } from '../../admin/audit-answers.ts'
+import { entriesResponse, type ShownEntry } from '../../admin/audit-responses.ts'
 import { readPages } from '../../admin/pages.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
@@ -66,7 +66,7 @@ function queryOf({ key, actor, action, from, to }: Conditions): Record<string, s
 }
 
 function pagesOf({ client }: AdminSession, query: Record<string, string>) {
-  return readPages(client, { path: '/audit', query }, entriesAnswer, ({ entries }) => entries)
+  return readPages(client, { path: '/audit', query }, entriesResponse, ({ entries }) => entries)
 }
 
 /** The newest entries. Says so if there are more: an audit log has no end. */

@@ -1,4 +1,4 @@
-import type { ShownEntry } from '../../admin/audit-answers.ts'
+import type { ShownEntry } from '../../admin/audit-responses.ts'
 
 /** Consoles write entries with clocks of their own: one that is later by its clock may arrive before an earlier one. */
 const OVERLAP_MS = 10_000

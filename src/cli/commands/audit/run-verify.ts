@@ -34,11 +34,12 @@ async function readChain(url: string, options: VerifyOptions): Promise<ChainRepo
   }
 }
 
-export function describeReport(report: ChainReport, { keptHead }: VerifyOptions): string {
-  const { head, verified, firstAtMs, beforeChain, keptHeadAt, problems, problemCount } = report
+export function describeReport(report: ChainReport, { keptHead }: Pick<VerifyOptions, 'keptHead'>): string {
+  const { head, verified, firstAtMs, beforeChain, queued, keptHeadAt, problems, problemCount } = report
   const since = firstAtMs === null ? '' : `, the first of ${new Date(firstAtMs).toISOString()}`
   const lines = [`Entries in the chain: ${verified}${since}`]
   if (beforeChain > 0) lines.push(`Entries from before the chain, not verified: ${beforeChain}`)
+  if (queued > 0) lines.push(`Entries about to be added to the chain, not verified: ${queued}`)
   lines.push(...problems)
   if (problemCount > problems.length) lines.push(`and ${problemCount - problems.length} more`)
   if (keptHead !== null && keptHeadAt !== null) {

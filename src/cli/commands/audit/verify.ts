@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
+import { systemClock } from '../../../domain/clock.ts'
 import type { Cli } from '../../cli.ts'
 import { addSettings, loadOrThrow } from '../../options/settings-flags.ts'
 
@@ -27,6 +28,7 @@ export function addVerify(audit: Command, cli: Cli): void {
       await runAuditVerify(cli.host, config, {
         keptHead: head ?? null,
         unchainedBeforeMs: unchainedBefore ?? null,
+        nowMs: systemClock.wallMs(),
       })
     },
   )

@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
-import { keyAnswer, readAnswer, type ShownKey } from '../../admin/answers.ts'
-import { type AdminAnswer, RefusedError } from '../../admin/client.ts'
+import { type AdminResponse, RejectedError } from '../../admin/client.ts'
+import { keyResponse, readResponse, type ShownKey } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
@@ -80,26 +80,26 @@ async function editKey(session: AdminSession, id: string, body: Record<string, u
   const { version } = before
   if (version === undefined) throw session.client.notUnderstood()
   const path = `/keys/${id}?wait=1`
-  const answer: AdminAnswer = await session.client
-    .ask({ method: 'PATCH', path, body, version })
+  const response: AdminResponse = await session.client
+    .send({ method: 'PATCH', path, body, version })
     .catch(async (error: unknown) => {
-      if (!(error instanceof RefusedError) || error.code !== 'precondition_failed') throw error
+      if (!(error instanceof RejectedError) || error.code !== 'precondition_failed') throw error
       throw changedMeanwhile(before, (await readKey(session, id)).key)
     })
-  printChange(session, answer, (key, which) =>
+  printChange(session, response, (key, which) =>
     key.version === version ? `Nothing to edit: ${which} has these values already.` : `Edited ${which}.`,
   )
 }
 
 async function readKey({ client }: AdminSession, id: string) {
-  return readAnswer(client, keyAnswer, await client.ask({ method: 'GET', path: `/keys/${id}` }))
+  return readResponse(client, keyResponse, await client.send({ method: 'GET', path: `/keys/${id}` }))
 }
 
 function changedMeanwhile(before: ShownKey, after: ShownKey): CliError {
   const differences = differencesOf(before, after)
   const what = differences.length === 0 ? 'and changed back' : differences.join('; ')
   const message = `Someone changed ${plainText(after.id)} meanwhile: ${what}. Your edit was not made: run the command again if it still applies`
-  return new CliError(message, EXIT.refused)
+  return new CliError(message, EXIT.rejected)
 }
 
 function usage(message: string): CliError {

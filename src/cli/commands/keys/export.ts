@@ -2,7 +2,7 @@ import { link, open, rename, rm, stat } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
 import { EXIT, type Host } from '../../../run/host.ts'
-import { type AdminClient, NoAnswerError } from '../../admin/client.ts'
+import { type AdminClient, NoResponseError } from '../../admin/client.ts'
 import { addAccessOptions, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
@@ -46,7 +46,7 @@ async function* wholeLines(client: AdminClient, count: { keys: number }): AsyncG
       yield part
     }
   } catch (error) {
-    throw error instanceof NoAnswerError && count.keys > 0 ? brokenOff() : error
+    throw error instanceof NoResponseError && count.keys > 0 ? brokenOff() : error
   }
   if (last !== LINE_FEED) throw brokenOff()
 }

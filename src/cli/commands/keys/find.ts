@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { digestOf } from '../../../domain/key/secret.ts'
-import { keyAnswer, keysAnswer, readAnswer, type ShownKey } from '../../admin/answers.ts'
 import { readPages } from '../../admin/pages.ts'
+import { keyResponse, keysResponse, readResponse, type ShownKey } from '../../admin/responses.ts'
 import { readSecret } from '../../admin/secret-input.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
@@ -29,16 +29,16 @@ export function addFind(keys: Command, cli: Cli): void {
 async function findBySecret({ client, host }: AdminSession, format: OutputFormat): Promise<void> {
   const secret = await readSecret(host.streams, 'Key (not shown): ')
   const body = { digest: digestOf(secret) }
-  const answer = await client.ask({ method: 'POST', path: '/keys/lookup', body })
-  const { key } = readAnswer(client, keyAnswer, answer)
+  const response = await client.send({ method: 'POST', path: '/keys/lookup', body })
+  const { key } = readResponse(client, keyResponse, response)
   if (format === 'ids') return host.write(`${key.id}\n`)
-  if (format === 'json' || format === 'ndjson') return host.write(`${answer.text}\n`)
+  if (format === 'json' || format === 'ndjson') return host.write(`${response.text}\n`)
   const paint = paintFor(host.streams.output, host)
   host.write(factLines(keyFacts(key, systemClock.wallMs(), paint), paint))
 }
 
 async function listByHint({ client, host }: AdminSession, format: OutputFormat, hint: string): Promise<void> {
-  const pages = readPages(client, { path: '/keys', query: { q: hint } }, keysAnswer, page => page.keys)
+  const pages = readPages(client, { path: '/keys', query: { q: hint } }, keysResponse, page => page.keys)
   const view = {
     name: 'keys',
     columns: keyColumns({ ofOneWorkspace: false }),

@@ -1,8 +1,8 @@
 import { open } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { EXIT } from '../../../run/host.ts'
-import { type ImportAnswer, importAnswer, readAnswer } from '../../admin/answers.ts'
 import { readLines } from '../../admin/read-lines.ts'
+import { type ImportResponse, importResponse, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
@@ -45,7 +45,7 @@ async function importKeys({ client, host, json }: AdminSession, file: string): P
   for await (const batch of batchesOf(linesOf(file))) {
     const body = { keys: batch.map(({ entry }) => entry) }
     const call = { method: 'POST', path: '/import', body, deadlineMs: CALL_DEADLINE_MS } as const
-    const { results } = readAnswer(client, importAnswer, await client.ask(call))
+    const { results } = readResponse(client, importResponse, await client.send(call))
     if (results.length !== batch.length) throw client.notUnderstood()
     for (const [index, result] of results.entries()) {
       sums[result.status]++
@@ -59,10 +59,10 @@ async function importKeys({ client, host, json }: AdminSession, file: string): P
       ? `${JSON.stringify(sums)}\n`
       : `Imported ${imported} keys; ${exists} existed already; ${invalid} are invalid.\n`,
   )
-  if (invalid > 0) throw new CliError(`${invalid} keys were not imported`, EXIT.refused)
+  if (invalid > 0) throw new CliError(`${invalid} keys were not imported`, EXIT.rejected)
 }
 
-function invalidText(line: Line | undefined, { error }: ImportAnswer['results'][number]): string {
+function invalidText(line: Line | undefined, { error }: ImportResponse['results'][number]): string {
   return `Line ${line?.number ?? 0}: ${plainText(error ?? 'invalid')}`
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { issuedAnswer, readAnswer } from '../../admin/answers.ts'
-import { NoAnswerError } from '../../admin/client.ts'
+import { NoResponseError } from '../../admin/client.ts'
+import { issuedResponse, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
@@ -47,19 +47,19 @@ async function issueKey(session: AdminSession, options: IssueOptions): Promise<v
   const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
   // JSON leaves out what is undefined.
   const body = { name, scopes: scope, description, allowedCidrs, ...lifetime }
-  const answer = await session.client
-    .ask({ method: 'POST', path, body, once: true })
+  const response = await session.client
+    .send({ method: 'POST', path, body, once: true })
     .catch((error: unknown) => {
-      throw explainNoAnswer(error, workspace)
+      throw explainNoResponse(error, workspace)
     })
-  const { key, secret } = readAnswer(session.client, issuedAnswer, answer)
+  const { key, secret } = readResponse(session.client, issuedResponse, response)
   const lines = [issuedText(key, nowMs)]
-  showSecret(session, answer.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
+  showSecret(session, response.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
 }
 
 /** @returns the error, with advice if the key may have been issued all the same */
-export function explainNoAnswer(error: unknown, workspace: string | null): unknown {
-  if (!(error instanceof NoAnswerError) || !error.mayHaveBeenProcessed) return error
+export function explainNoResponse(error: unknown, workspace: string | null): unknown {
+  if (!(error instanceof NoResponseError) || !error.mayHaveBeenProcessed) return error
   const place = workspace === null ? 'of its workspace' : `--workspace ${workspace}`
   const advice = `. A key may have been issued: check with \`postern keys list ${place}\`, and revoke it, since its secret is lost`
   return new CliError(error.message + advice, error.exitCode)

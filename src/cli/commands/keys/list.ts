@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { keysAnswer, type ShownKey } from '../../admin/answers.ts'
 import { readPages } from '../../admin/pages.ts'
+import { keysResponse, type ShownKey } from '../../admin/responses.ts'
 import { addAccessOptions, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { checkWorkspace } from '../../options/key-options.ts'
@@ -25,7 +25,7 @@ export function addList(keys: Command, cli: Cli): void {
     const search = searchQueryOf(conditions)
     const { client, host } = openSession(cli, self)
     const query = { ...workspaceId, ...search }
-    const pages = readPages(client, { path: '/keys', query }, keysAnswer, page => page.keys)
+    const pages = readPages(client, { path: '/keys', query }, keysResponse, page => page.keys)
     const hasConditions = Object.keys(search).some(name => name !== 'sort')
     await printList(host, outputFormatOf(self), viewOf(workspace, hasConditions), pages)
   })

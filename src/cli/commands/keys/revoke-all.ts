@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
 import { EXIT } from '../../../run/host.ts'
-import { keysAnswer, readAnswer, revokedAllAnswer } from '../../admin/answers.ts'
 import { readPages } from '../../admin/pages.ts'
+import { keysResponse, readResponse, revokedAllResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { checkWorkspace } from '../../options/key-options.ts'
-import { canAsk, confirm } from '../../output/confirm.ts'
+import { canPrompt, confirm } from '../../output/confirm.ts'
 import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
 
 /** Many keys are revoked in one request. */
@@ -25,7 +25,7 @@ export function addRevokeAll(keys: Command, cli: Cli): void {
     async ({ workspace, yes }: { workspace: string; yes?: boolean }, self: Command) => {
       checkWorkspace(workspace)
       const session = openSession(cli, self)
-      if (yes !== true) await askFirst(session, workspace)
+      if (yes !== true) await confirmFirst(session, workspace)
       await revokeKeys(session, workspace)
     },
   )
@@ -33,10 +33,10 @@ export function addRevokeAll(keys: Command, cli: Cli): void {
 
 async function revokeKeys({ client, host, json }: AdminSession, workspace: string): Promise<void> {
   const path = `/workspaces/${encodeURIComponent(workspace)}/revoke-all?wait=1`
-  const answer = await client.ask({ method: 'POST', path, deadlineMs: DEADLINE_MS })
-  const { revoked, ...progress } = readAnswer(client, revokedAllAnswer, answer)
+  const response = await client.send({ method: 'POST', path, deadlineMs: DEADLINE_MS })
+  const { revoked, ...progress } = readResponse(client, revokedAllResponse, response)
   if (json) {
-    host.write(`${answer.text}\n`)
+    host.write(`${response.text}\n`)
     if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
     return
   }
@@ -47,9 +47,9 @@ async function revokeKeys({ client, host, json }: AdminSession, workspace: strin
   host.write(`${lines.join('\n')}\n`)
 }
 
-async function askFirst(session: AdminSession, workspace: string): Promise<void> {
+async function confirmFirst(session: AdminSession, workspace: string): Promise<void> {
   const { host } = session
-  if (!canAsk(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
+  if (!canPrompt(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
   const count = await countKeys(session, workspace)
   if (count === 0) return
   host.complain(`${countOf(count)} of workspace ${workspace} would be revoked, for good.\n`)
@@ -63,7 +63,7 @@ async function askFirst(session: AdminSession, workspace: string): Promise<void>
 async function countKeys({ client }: AdminSession, workspace: string): Promise<number> {
   const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
   let count = 0
-  for await (const keys of readPages(client, { path }, keysAnswer, page => page.keys)) {
+  for await (const keys of readPages(client, { path }, keysResponse, page => page.keys)) {
     count += keys.filter(({ state }) => !FINAL.has(state)).length
   }
   return count

@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
-import { keyAnswer, readAnswer, revokedAnswer } from '../../admin/answers.ts'
+import { keyResponse, readResponse, revokedResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { checkKeyId } from '../../options/key-options.ts'
-import { canAsk, confirm } from '../../output/confirm.ts'
+import { canPrompt, confirm } from '../../output/confirm.ts'
 import { lastUseText, nameOf, scopesText, stateColour } from '../../output/key-text.ts'
 import { paintFor } from '../../output/paint.ts'
 import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
@@ -25,17 +25,17 @@ export function addRevoke(keys: Command, cli: Cli): void {
     async (text: string, { yes }: { yes?: boolean }, self: Command) => {
       const id = checkKeyId(text)
       const session = openSession(cli, self)
-      if (yes !== true) await askFirst(session, id)
+      if (yes !== true) await confirmFirst(session, id)
       await revokeKey(session, id)
     },
   )
 }
 
 async function revokeKey({ client, host, json }: AdminSession, id: string): Promise<void> {
-  const answer = await client.ask({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
-  const { key, ...progress } = readAnswer(client, revokedAnswer, answer)
+  const response = await client.send({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
+  const { key, ...progress } = readResponse(client, revokedResponse, response)
   if (json) {
-    host.write(`${answer.text}\n`)
+    host.write(`${response.text}\n`)
     if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
     return
   }
@@ -47,9 +47,9 @@ async function revokeKey({ client, host, json }: AdminSession, id: string): Prom
   host.write(`${lines.join('\n')}\n`)
 }
 
-async function askFirst({ client, host }: AdminSession, id: string): Promise<void> {
-  if (!canAsk(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
-  const { key } = readAnswer(client, keyAnswer, await client.ask({ method: 'GET', path: `/keys/${id}` }))
+async function confirmFirst({ client, host }: AdminSession, id: string): Promise<void> {
+  if (!canPrompt(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
+  const { key } = readResponse(client, keyResponse, await client.send({ method: 'GET', path: `/keys/${id}` }))
   // The key does not work any more: there is nothing to confirm.
   if (key.state === 'revoked' || key.state === 'expired') return
   const paint = paintFor(host.streams.errors, host)

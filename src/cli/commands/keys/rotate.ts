@@ -1,13 +1,13 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { readAnswer, rotatedAnswer, type ShownKey } from '../../admin/answers.ts'
+import { readResponse, rotatedResponse, type ShownKey } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { checkKeyId, expiresInOption, overlapOption } from '../../options/key-options.ts'
 import { expiryInFull, issuedText, nameOf } from '../../output/key-text.ts'
 import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
 import { lostKeyRemedy, showSecret } from '../../output/show-secret.ts'
-import { explainNoAnswer } from './issue.ts'
+import { explainNoResponse } from './issue.ts'
 
 const DAY_SECONDS = 86_400
 
@@ -41,12 +41,12 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   }
   // Without an overlap the old key is revoked: wait until the gateways confirm it.
   const path = `/keys/${id}/rotate?wait=1`
-  const answer = await session.client
-    .ask({ method: 'POST', path, body, once: true })
+  const response = await session.client
+    .send({ method: 'POST', path, body, once: true })
     .catch((error: unknown) => {
-      throw explainNoAnswer(error, null)
+      throw explainNoResponse(error, null)
     })
-  const { key, secret, replaced, ...progress } = readAnswer(session.client, rotatedAnswer, answer)
+  const { key, secret, replaced, ...progress } = readResponse(session.client, rotatedResponse, response)
   const nowMs = systemClock.wallMs()
   const isRevoked = replaced.revokedAt !== null
   if (session.json && isRevoked && progress.announced === false) {
@@ -57,7 +57,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
     `It replaces ${nameOf(replaced)}, which ${endOf(replaced, nowMs)}.`,
     ...(isRevoked ? progressLines(replaced.revokedAt, progress) : []),
   ]
-  showSecret(session, answer.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
+  showSecret(session, response.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
 }
 
 function endOf(replaced: ShownKey, nowMs: number): string {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { keyAnswer, readAnswer } from '../../admin/answers.ts'
+import { keyResponse, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { checkKeyId } from '../../options/key-options.ts'
@@ -18,9 +18,9 @@ export function addShow(keys: Command, cli: Cli): void {
 }
 
 async function showKey({ client, host, json }: AdminSession, id: string): Promise<void> {
-  const answer = await client.ask({ method: 'GET', path: `/keys/${id}` })
-  const { key } = readAnswer(client, keyAnswer, answer)
-  if (json) return host.write(`${answer.text}\n`)
+  const response = await client.send({ method: 'GET', path: `/keys/${id}` })
+  const { key } = readResponse(client, keyResponse, response)
+  if (json) return host.write(`${response.text}\n`)
   const paint = paintFor(host.streams.output, host)
   host.write(factLines(keyFacts(key, systemClock.wallMs(), paint), paint))
 }

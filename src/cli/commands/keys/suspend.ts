@@ -26,7 +26,7 @@ function addStep(keys: Command, cli: Cli, { name, description, done }: Step): vo
   addAccessOptions(addJsonOption(step)).action(async (text: string, _, self: Command) => {
     const id = checkKeyId(text)
     const session = openSession(cli, self)
-    const answer = await session.client.ask({ method: 'POST', path: `/keys/${id}/${name}?wait=1` })
-    printChange(session, answer, (_key, which) => `${done} ${which}.`)
+    const response = await session.client.send({ method: 'POST', path: `/keys/${id}/${name}?wait=1` })
+    printChange(session, response, (_key, which) => `${done} ${which}.`)
   })
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { readAnswer, syncAnswer } from '../../admin/answers.ts'
+import { readResponse, syncResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { createProgress } from '../../output/progress.ts'
@@ -23,7 +23,7 @@ async function syncKeys({ client, host, json }: AdminSession): Promise<void> {
     do {
       const body = cursor === undefined ? {} : { cursor }
       const call = { method: 'POST', path: '/sync', body, deadlineMs: PAGE_DEADLINE_MS } as const
-      const page = readAnswer(client, syncAnswer, await client.ask(call))
+      const page = readResponse(client, syncResponse, await client.send(call))
       if (page.cursor === cursor && cursor !== undefined) throw client.notUnderstood()
       synced += page.synced
       total = page.total

@@ -1,9 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { PERMISSIONS } from '../../../control/access/permission.ts'
-import { readAnswer } from '../../admin/answers.ts'
-import { NoAnswerError } from '../../admin/client.ts'
+import { NoResponseError } from '../../admin/client.ts'
+import { readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
-import { type ShownToken, tokenIssuedAnswer } from '../../admin/token-answers.ts'
+import { type ShownToken, tokenIssuedResponse } from '../../admin/token-responses.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { checkWorkspace, expiresInOption } from '../../options/key-options.ts'
@@ -61,17 +61,17 @@ async function issueToken(session: AdminSession, options: IssueOptions): Promise
   const { name, permission: permissions, workspace: workspaces, expiresIn = DEFAULT_SECONDS } = options
   // JSON leaves out what is undefined.
   const body = { name, permissions, workspaces, expiresInDays: expiresIn / DAY_SECONDS }
-  const answer = await session.client
-    .ask({ method: 'POST', path: '/tokens', body, once: true })
+  const response = await session.client
+    .send({ method: 'POST', path: '/tokens', body, once: true })
     .catch((error: unknown) => {
-      if (!(error instanceof NoAnswerError) || !error.mayHaveBeenProcessed) throw error
+      if (!(error instanceof NoResponseError) || !error.mayHaveBeenProcessed) throw error
       const advice =
         '. A token may have been issued: check with `postern tokens list`, and revoke it, since its secret is lost'
       throw new CliError(error.message + advice, error.exitCode)
     })
-  const { token, secret } = readAnswer(session.client, tokenIssuedAnswer, answer)
+  const { token, secret } = readResponse(session.client, tokenIssuedResponse, response)
   const remedy = `Revoke it with \`postern tokens revoke ${token.id}\`, and issue another one`
-  showSecret(session, answer.text, { id: token.id, secret, lines: [issuedText(token)], remedy })
+  showSecret(session, response.text, { id: token.id, secret, lines: [issuedText(token)], remedy })
 }
 
 function issuedText({ id, hint, name, permissions, workspaces, expiresAt }: ShownToken): string {

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { readPages } from '../../admin/pages.ts'
 import { addAccessOptions, openSession } from '../../admin/session.ts'
-import { type ShownToken, tokensAnswer } from '../../admin/token-answers.ts'
+import { type ShownToken, tokensResponse } from '../../admin/token-responses.ts'
 import type { Cli } from '../../cli.ts'
 import { addListOptions, outputFormatOf } from '../../options/list-options.ts'
 import type { ListView } from '../../output/print-list.ts'
@@ -20,7 +20,7 @@ export function addList(tokens: Command, cli: Cli): void {
   const list = tokens.command('list').description('list admin tokens, newest first')
   addAccessOptions(addListOptions(list)).action(async (_, self: Command) => {
     const { client, host } = openSession(cli, self)
-    const pages = readPages(client, { path: '/tokens' }, tokensAnswer, page => page.tokens)
+    const pages = readPages(client, { path: '/tokens' }, tokensResponse, page => page.tokens)
     await printList(host, outputFormatOf(self), VIEW, pages)
   })
 }

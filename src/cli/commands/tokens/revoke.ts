@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
 import { isTokenId } from '../../../control/access/admin-token.ts'
 import { EXIT } from '../../../run/host.ts'
-import { readAnswer } from '../../admin/answers.ts'
+import { readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
-import { tokenAnswer } from '../../admin/token-answers.ts'
+import { tokenResponse } from '../../admin/token-responses.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
-import { canAsk, confirm } from '../../output/confirm.ts'
+import { canPrompt, confirm } from '../../output/confirm.ts'
 import { minuteOf, plainText } from '../../output/text.ts'
 
 const UNCONFIRMED = 'There is no terminal to confirm at: add --yes to revoke a token without one'
@@ -22,16 +22,16 @@ export function addRevoke(tokens: Command, cli: Cli): void {
     async (text: string, { yes }: { yes?: boolean }, self: Command) => {
       const id = checkTokenId(text)
       const session = openSession(cli, self)
-      if (yes !== true) await askFirst(session, id)
+      if (yes !== true) await confirmFirst(session, id)
       await revokeToken(session, id)
     },
   )
 }
 
 async function revokeToken({ client, host, json }: AdminSession, id: string): Promise<void> {
-  const answer = await client.ask({ method: 'POST', path: `/tokens/${id}/revoke` })
-  const { token } = readAnswer(client, tokenAnswer, answer)
-  if (json) return host.write(`${answer.text}\n`)
+  const response = await client.send({ method: 'POST', path: `/tokens/${id}/revoke` })
+  const { token } = readResponse(client, tokenResponse, response)
+  if (json) return host.write(`${response.text}\n`)
   const which = `${plainText(token.id)} (${plainText(token.hint)}, ${plainText(token.name)})`
   host.write(
     token.revokedAt === null
@@ -40,8 +40,8 @@ async function revokeToken({ client, host, json }: AdminSession, id: string): Pr
   )
 }
 
-async function askFirst({ host }: AdminSession, id: string): Promise<void> {
-  if (!canAsk(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
+async function confirmFirst({ host }: AdminSession, id: string): Promise<void> {
+  if (!canPrompt(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
   if (await confirm(host.streams, `Revoke ${id}, for good? [y/N] `)) return
   throw new CliError('Nothing was revoked', EXIT.failure)
 }

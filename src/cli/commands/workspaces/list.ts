@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { type ShownWorkspace, workspacesAnswer } from '../../admin/answers.ts'
 import { readPages } from '../../admin/pages.ts'
+import { type ShownWorkspace, workspacesResponse } from '../../admin/responses.ts'
 import { addAccessOptions, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { addListOptions, outputFormatOf } from '../../options/list-options.ts'
@@ -36,7 +36,12 @@ export function addList(workspaces: Command, cli: Cli): void {
   addAccessOptions(addListOptions(list)).action(async ({ search }: { search?: string }, self: Command) => {
     const { client, host } = openSession(cli, self)
     const query = search === undefined ? {} : { q: search }
-    const pages = readPages(client, { path: '/workspaces', query }, workspacesAnswer, page => page.workspaces)
+    const pages = readPages(
+      client,
+      { path: '/workspaces', query },
+      workspacesResponse,
+      page => page.workspaces,
+    )
     await printList(host, outputFormatOf(self), VIEW, pages)
   })
 }

@@ -3,7 +3,7 @@ import { deliveriesPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { deliveriesPage, noWebhookPage } from '../pages/deliveries-page.ts'
 import { CHANGES, SHOWS } from './guards.ts'
-import { answerPage, cursorOf, frameOf, notFound, workspaceOf } from './page-request.ts'
+import { cursorOf, frameOf, notFound, sendPage, workspaceOf } from './page-request.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/deliveries`
 const PAGE_SIZE = 50
@@ -39,10 +39,10 @@ async function showDeliveries(
 ): Promise<FastifyReply> {
   const workspaceId = workspaceOf(request)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  if (deliveries === null) return answerPage(reply, noWebhookPage(frame))
+  if (deliveries === null) return sendPage(reply, noWebhookPage(frame))
   const cursor = cursorOf(request)
   const found = await deliveries.list({ workspaceId, limit: PAGE_SIZE, afterId: cursor })
   const keys = await registry.repository.findByIds(found.deliveries.map(({ keyId }) => keyId))
   const paging = { nextCursor: found.nextAfterId, isFirstPage: cursor === null }
-  return answerPage(reply, deliveriesPage(frame, { workspaceId, ...found, keys, ...paging }))
+  return sendPage(reply, deliveriesPage(frame, { workspaceId, ...found, keys, ...paging }))
 }

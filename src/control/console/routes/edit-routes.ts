@@ -15,9 +15,9 @@ import { keyPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { editPage } from '../pages/edit-page.ts'
 import { problemPage } from '../pages/problem-page.ts'
-import { ASKS, CHANGES } from './guards.ts'
+import { CHANGE_FORMS, CHANGES } from './guards.ts'
 import { fieldOf } from './issue-routes.ts'
-import { answerPage, fieldsOf, frameOf, KEPT, keyOf, notFound, queryOf, viewOf } from './page-request.ts'
+import { fieldsOf, frameOf, KEPT, keyOf, notFound, queryOf, sendPage, viewOf } from './page-request.ts'
 import { FINAL_TEXTS } from './step-routes.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/edit`
@@ -26,7 +26,7 @@ const FORM_AGE_MS = 86_400_000
 const MAX_CHANGES_SHOWN = 20
 
 export function editRoutes(scope: FastifyInstance, sources: PageDependencies): void {
-  scope.get(PATH, ASKS, async (request, reply) => {
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const key = await keyOf(request, sources.registry)
     const query = queryOf(request)
     const form = query[KEPT] === undefined ? startEditForm(key.record) : readEditForm(query)
@@ -59,7 +59,7 @@ async function edit(
     case 'other_version':
       return showConflict(sources, request, reply, form)
     case 'final':
-      return refuseFinal(sources, request, reply, key)
+      return rejectFinal(sources, request, reply, key)
     default:
       throw notFound()
   }
@@ -79,12 +79,12 @@ async function showForm(
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await viewOf(stored.record, registry)
-  if (key.state === 'expired' || key.state === 'revoked') return refuseFinal(sources, request, reply, stored)
+  if (key.state === 'expired' || key.state === 'revoked') return rejectFinal(sources, request, reply, stored)
   // A form of another version is answered with what changed, also where it has problems.
   if (form.version !== key.record.version) return showConflict(sources, request, reply, form, problems)
   const frame = frameOf(request, reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
   const page = editPage(frame, { key, form, problems, meanwhile: null })
-  return answerPage(reply, page, request.method === 'GET' ? 200 : 422)
+  return sendPage(reply, page, request.method === 'GET' ? 200 : 422)
 }
 
 /** Another change came first: shows it beside the entries, which can be saved over it. */
@@ -102,14 +102,14 @@ async function showConflict(
   const meanwhile = await registry.repository.listHistory(record, since)
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const key = await viewOf(record, registry)
-  return answerPage(
+  return sendPage(
     reply,
     editPage(frame, { key, form: rebaseEditForm(form, record, meanwhile), problems, meanwhile }),
     412,
   )
 }
 
-function refuseFinal(
+function rejectFinal(
   { registry }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -118,5 +118,5 @@ function refuseFinal(
   const state = keyState(record, registry.clock.wallMs()) === 'revoked' ? 'revoked' : 'expired'
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[state], requestId: null }
-  return answerPage(reply, problemPage(frame, problem), 409)
+  return sendPage(reply, problemPage(frame, problem), 409)
 }

@@ -7,7 +7,7 @@ import { FIND_KEY } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { findKeyPage, foundKeyPage, noKeyFoundPage } from '../pages/find-key-page.ts'
 import { SHOWS } from './guards.ts'
-import { answerPage, creatorOf, fieldsOf, frameOf, viewOf } from './page-request.ts'
+import { creatorOf, fieldsOf, frameOf, sendPage, viewOf } from './page-request.ts'
 
 const DIGEST = /^[0-9a-f]{64}$/
 const MISSING = new Map([['key', 'Paste the whole key']])
@@ -19,7 +19,7 @@ const MISSING = new Map([['key', 'Paste the whole key']])
 export function findKeyRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   const { clock } = sources.registry
   scope.get(FIND_KEY, SHOWS, async (request, reply) =>
-    answerPage(reply, findKeyPage(frameOf(request, reply, { workspaceId: null, clock }), NO_PROBLEMS)),
+    sendPage(reply, findKeyPage(frameOf(request, reply, { workspaceId: null, clock }), NO_PROBLEMS)),
   )
   scope.post(FIND_KEY, SHOWS, (request, reply) => findKey(sources, request, reply))
 }
@@ -32,16 +32,16 @@ async function findKey(
   const { repository, clock } = registry
   const digest = readDigest(fieldsOf(request))
   const outside = frameOf(request, reply, { workspaceId: null, clock })
-  if (digest === null) return answerPage(reply, findKeyPage(outside, MISSING), 422)
+  if (digest === null) return sendPage(reply, findKeyPage(outside, MISSING), 422)
   const found = await repository.findByDigest(digest)
   if (found === null || !sees(principalOf(request), found.record.workspaceId)) {
-    return answerPage(reply, noKeyFoundPage(outside))
+    return sendPage(reply, noKeyFoundPage(outside))
   }
   const { record } = found
   request.keyId = record.id
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock })
   const [key, origin] = await Promise.all([viewOf(record, registry), repository.findOrigin(record)])
-  return answerPage(reply, foundKeyPage(frame, key, creatorOf(origin)))
+  return sendPage(reply, foundKeyPage(frame, key, creatorOf(origin)))
 }
 
 /** @returns null without a key */

@@ -13,7 +13,6 @@ import { alreadyDonePage, secretPage } from '../pages/secret-page.ts'
 import { firstEndpoint } from './first-endpoint.ts'
 import { SHOWS } from './guards.ts'
 import {
-  answerPage,
   fieldsOf,
   frameOf,
   KEPT,
@@ -22,6 +21,7 @@ import {
   queryOf,
   requireManager,
   requirePersonKeepingForm,
+  sendPage,
   viewOf,
   workspaceOf,
 } from './page-request.ts'
@@ -39,7 +39,7 @@ export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): 
     const { record } = await keyOf(request, sources.registry)
     const { workspaceId } = record
     const frame = frameOf(request, reply, { workspaceId, clock: sources.registry.clock })
-    return answerPage(reply, alreadyDonePage(frame, { record }))
+    return sendPage(reply, alreadyDonePage(frame, { record }))
   })
   scope.post(PATH, { preHandler: [requirePersonKeepingForm, requireManager], config }, (request, reply) =>
     issue(sources, request, reply),
@@ -64,8 +64,8 @@ async function issue(
   request.keyId = record.id
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
   const key = await viewOf(record, registry)
-  if (secret === null) return answerPage(reply, alreadyDonePage(frame, key))
-  return answerPage(
+  if (secret === null) return sendPage(reply, alreadyDonePage(frame, key))
+  return sendPage(
     reply,
     secretPage(frame, { key, replaced: null, ...shownSecret(sources, key, secret.reveal()) }),
   )
@@ -97,14 +97,14 @@ function showForm(
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
   const page = issuePage(frame, { workspaceId, scopes, form, problems, onceToken, notice })
-  return answerPage(reply, page, request.method === 'GET' ? 200 : 422)
+  return sendPage(reply, page, request.method === 'GET' ? 200 : 422)
 }
 
 /** A valid form that the registry refuses, for example because settings changed meanwhile. */
-function explain(refusal: OperationRefusal): Omit<FormAgain, 'form'> {
-  switch (refusal.kind) {
+function explain(problem: OperationRefusal): Omit<FormAgain, 'form'> {
+  switch (problem.kind) {
     case 'invalid':
-      return { problems: new Map([[fieldOf(refusal.field), `This must be ${refusal.expected}`]]) }
+      return { problems: new Map([[fieldOf(problem.field), `This must be ${problem.expected}`]]) }
     case 'other_request':
       return { notice: FORM_NOTICES.reused }
     case 'unknown_key':

@@ -9,7 +9,7 @@ import type { PageDependencies } from '../page-dependencies.ts'
 import { keysPage } from '../pages/keys-page.ts'
 import { workspacesPage } from '../pages/workspaces-page.ts'
 import { SHOWS } from './guards.ts'
-import { answerPage, frameOf, notFound, queryOf, workspaceOf } from './page-request.ts'
+import { frameOf, notFound, queryOf, sendPage, workspaceOf } from './page-request.ts'
 
 const WORKSPACES_PER_PAGE = 50
 
@@ -48,7 +48,7 @@ async function listWorkspaces(
   const frame = frameOf(request, reply, { workspaceId: null, clock: registry.clock })
   const paging = { nextCursor: found.nextAfterId, isFirstPage: afterId === null }
   const page = workspacesPage(frame, { workspaces: found.workspaces, q, ...paging, typed, problems })
-  return answerPage(reply, page, sent ? 422 : 200)
+  return sendPage(reply, page, sent ? 422 : 200)
 }
 
 const WORKSPACE_ID_EXPECTED =
@@ -75,5 +75,5 @@ async function listKeys(
   const frame = frameOf(request, reply, { workspaceId, clock })
   const paging = { nextCursor: found.nextCursor, isFirstPage: query.after === null }
   const view = { workspaceId, keys, list, scopes: Object.keys(scopes), counts, matches, ...paging }
-  return answerPage(reply, keysPage(frame, view))
+  return sendPage(reply, keysPage(frame, view))
 }

@@ -6,7 +6,7 @@ import { NO_RESOURCE } from '../../http/console-server.ts'
 import { explainError } from '../../http/explain-error.ts'
 import { FIND_KEY, WORKSPACES } from '../layout/paths.ts'
 import { type Problem, problemPage } from '../pages/problem-page.ts'
-import { answerPage, formAgainPath, frameOf, notFound } from './page-request.ts'
+import { formAgainPath, frameOf, notFound, sendPage } from './page-request.ts'
 
 /** Browsers get a page for an unknown path, programs JSON. */
 export function usePageNotFound(scope: FastifyInstance): void {
@@ -27,13 +27,13 @@ export function usePageErrors(
     if ('code' in error && error.code.startsWith('FST_CSRF_')) {
       return reply.redirect(formPathOf(request), 303)
     }
-    const refusal = explainError(error)
-    if (refusal.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
+    const apiError = explainError(error)
+    if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
     const frame = request.person === null ? null : frameOf(request, reply, { workspaceId: null, clock })
-    return answerPage(
-      reply.headers(refusal.headers),
-      problemPage(frame, problemOf(refusal, request)),
-      refusal.status,
+    return sendPage(
+      reply.headers(apiError.headers),
+      problemPage(frame, problemOf(apiError, request)),
+      apiError.status,
     )
   })
 }
@@ -44,15 +44,15 @@ function formPathOf(request: FastifyRequest): string {
   return request.url === FIND_KEY ? FIND_KEY : '/'
 }
 
-function problemOf(refusal: ApiError, { id }: FastifyRequest): Problem {
-  if (refusal.status === 404) {
+function problemOf(apiError: ApiError, { id }: FastifyRequest): Problem {
+  if (apiError.status === 404) {
     const text = 'The URL may be incomplete, or belong to a workspace that you cannot access.'
     return { title: 'Page not found', text, requestId: null }
   }
-  if (refusal.status >= 500) {
+  if (apiError.status >= 500) {
     const text =
       'Try again in a moment. The operator finds the cause in the console log under this request id.'
     return { title: 'Internal console error', text, requestId: id }
   }
-  return { title: 'Request rejected', text: `${refusal.message}.`, requestId: id }
+  return { title: 'Request rejected', text: `${apiError.message}.`, requestId: id }
 }

@@ -95,7 +95,7 @@ export function frameOf(
   }
 }
 
-export function answerPage(reply: FastifyReply, page: Html, status = 200): FastifyReply {
+export function sendPage(reply: FastifyReply, page: Html, status = 200): FastifyReply {
   return reply.code(status).type('text/html; charset=utf-8').send(page.toString())
 }
 

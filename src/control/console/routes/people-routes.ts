@@ -7,7 +7,7 @@ import { textField } from '../forms/form-fields.ts'
 import { END_SESSIONS, PEOPLE } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { endSessionsPage, peoplePage, sessionsEndedPage } from '../pages/people-page.ts'
-import { answerPage, fieldsOf, frameOf, queryOf } from './page-request.ts'
+import { fieldsOf, frameOf, queryOf, sendPage } from './page-request.ts'
 
 const PAGE_SIZE = 50
 
@@ -18,7 +18,7 @@ export function peopleRoutes(scope: FastifyInstance, sources: PageDependencies):
     config: { operation: 'page' as const },
   }
   scope.get(PEOPLE, options, (request, reply) => showPeople(sources, request, reply))
-  scope.get(END_SESSIONS, options, (request, reply) => askToEnd(sources, request, reply))
+  scope.get(END_SESSIONS, options, (request, reply) => showConfirmation(sources, request, reply))
   scope.post(END_SESSIONS, options, (request, reply) => endSessions(sources, request, reply))
 }
 
@@ -37,17 +37,17 @@ async function showPeople(
   const afterSubject = cursor === '' ? null : cursor
   const { people, nextAfterSubject } = await listPeople(sources.people, { limit: PAGE_SIZE, afterSubject })
   const view = { people, nextCursor: nextAfterSubject, isFirstPage: afterSubject === null }
-  return answerPage(reply, peoplePage(peopleFrame(sources, request, reply), view))
+  return sendPage(reply, peoplePage(peopleFrame(sources, request, reply), view))
 }
 
-async function askToEnd(
+async function showConfirmation(
   sources: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const person = await findPerson(sources.people, textField(queryOf(request), 'subject'))
   if (person === null) return reply.redirect(PEOPLE, 303)
-  return answerPage(reply, endSessionsPage(peopleFrame(sources, request, reply), person))
+  return sendPage(reply, endSessionsPage(peopleFrame(sources, request, reply), person))
 }
 
 /** Submitted twice, the second request finds no session and changes nothing. */
@@ -62,7 +62,7 @@ async function endSessions(
   // An administrator who ended their own sessions has to sign in again.
   if (subject === personOfRequest(request).subject) return reply.redirect('/sign-in', 303)
   const view = { name: person?.name ?? subject, ended }
-  return answerPage(reply, sessionsEndedPage(peopleFrame(sources, request, reply), view))
+  return sendPage(reply, sessionsEndedPage(peopleFrame(sources, request, reply), view))
 }
 
 function peopleFrame({ registry }: PageDependencies, request: FastifyRequest, reply: FastifyReply) {

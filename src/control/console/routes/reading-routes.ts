@@ -7,12 +7,12 @@ import { auditPage } from '../pages/audit-page.ts'
 import { keyPage } from '../pages/key-page.ts'
 import type { KeyView } from '../pages/key-parts.ts'
 import {
-  answerPage,
   creatorOf,
   cursorOf,
   frameOf,
   keyOf,
   notFound,
+  sendPage,
   viewOf,
   workspaceOf,
 } from './page-request.ts'
@@ -38,7 +38,7 @@ export function readingRoutes(scope: FastifyInstance, sources: PageDependencies)
     const { document, routes, gatewayUrl, hasOriginOfGateway } = sources
     const canTry = gatewayUrl !== null && hasOriginOfGateway
     const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-    return answerPage(reply, apiPage(frame, { workspaceId, document, routes, gatewayUrl, canTry }))
+    return sendPage(reply, apiPage(frame, { workspaceId, document, routes, gatewayUrl, canTry }))
   })
   scope.get(`${WORKSPACES}/:workspaceId/api/openapi.json`, options, async request => {
     workspaceOf(request)
@@ -73,7 +73,7 @@ async function showKey(
     relative(record.replacedBy),
   ])
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  return answerPage(reply, keyPage(frame, { key, predecessor, successor, creator: creatorOf(origin) }))
+  return sendPage(reply, keyPage(frame, { key, predecessor, successor, creator: creatorOf(origin) }))
 }
 
 async function showAudit(
@@ -88,5 +88,5 @@ async function showAudit(
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
   const keys = await registry.repository.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
   const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
-  return answerPage(reply, auditPage(frame, { workspaceId, entries, keys, ...paging }))
+  return sendPage(reply, auditPage(frame, { workspaceId, entries, keys, ...paging }))
 }

@@ -5,17 +5,17 @@ import { NO_PROBLEMS, textField } from '../forms/form-fields.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { allRevokedPage, revokeAllPage } from '../pages/revoke-all-page.ts'
-import { ASKS, CHANGES } from './guards.ts'
-import { answerPage, fieldsOf, frameOf, workspaceOf } from './page-request.ts'
+import { CHANGE_FORMS, CHANGES } from './guards.ts'
+import { fieldsOf, frameOf, sendPage, workspaceOf } from './page-request.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/revoke-all`
 
 export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: PageDependencies): void {
   const { clock } = registry
-  scope.get(PATH, ASKS, async (request, reply) => {
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const workspaceId = workspaceOf(request)
     const frame = frameOf(request, reply, { workspaceId, clock })
-    return answerPage(reply, revokeAllPage(frame, { workspaceId, typed: '', problems: NO_PROBLEMS }))
+    return sendPage(reply, revokeAllPage(frame, { workspaceId, typed: '', problems: NO_PROBLEMS }))
   })
   scope.post(PATH, CHANGES, async (request, reply) => {
     const workspaceId = workspaceOf(request)
@@ -23,10 +23,10 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: Pag
     const typed = textField(fieldsOf(request), 'workspace').trim()
     if (typed !== workspaceId) {
       const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])
-      return answerPage(reply, revokeAllPage(frame, { workspaceId, typed, problems }), 422)
+      return sendPage(reply, revokeAllPage(frame, { workspaceId, typed, problems }), 422)
     }
     const context = { caller: callerOf(request), mustWait: true }
     const outcome = await count('revoke_all', () => revokeAllKeys(registry, workspaceId, context))
-    return answerPage(reply, allRevokedPage(frame, workspaceId, outcome))
+    return sendPage(reply, allRevokedPage(frame, workspaceId, outcome))
   })
 }

@@ -15,7 +15,6 @@ import { rotateNowPage, rotatePage } from '../pages/rotate-page.ts'
 import { alreadyDonePage, secretPage } from '../pages/secret-page.ts'
 import { fieldOf, shownSecret } from './issue-routes.ts'
 import {
-  answerPage,
   fieldsOf,
   frameOf,
   KEPT,
@@ -24,6 +23,7 @@ import {
   queryOf,
   requireManager,
   requirePersonKeepingForm,
+  sendPage,
   viewOf,
 } from './page-request.ts'
 
@@ -61,7 +61,7 @@ async function rotate(
   const result = await count('rotate', () => rotateKey(registry, keyId, checked.request, context))
   if (result.kind === 'done') return showSuccessor(sources, request, reply, result)
   if (result.kind === 'not_active')
-    return refuseRotation(sources, request, reply, { ...old.record, state: result.state })
+    return rejectRotation(sources, request, reply, { ...old.record, state: result.state })
   return showForm(sources, request, reply, old, { form, ...explain(result) })
 }
 
@@ -74,10 +74,10 @@ async function confirmRevocation(
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await viewOf(record, registry)
-  if (key.state !== 'active') return refuseRotation(sources, request, reply, { ...record, state: key.state })
+  if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const onceToken = textField(fieldsOf(request), 'once')
-  return answerPage(reply, rotateNowPage(frame, { key, form, onceToken }))
+  return sendPage(reply, rotateNowPage(frame, { key, form, onceToken }))
 }
 
 async function showSuccessor(
@@ -90,7 +90,7 @@ async function showSuccessor(
   const { record, replaced, secret } = done
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const key = await viewOf(record, registry)
-  if (secret === null) return answerPage(reply, alreadyDonePage(frame, key))
+  if (secret === null) return sendPage(reply, alreadyDonePage(frame, key))
   const old =
     replaced === null
       ? null
@@ -98,7 +98,7 @@ async function showSuccessor(
           key: await viewOf(replaced.record, registry),
           revocation: await readChangeProgress(registry, done, true),
         }
-  return answerPage(
+  return sendPage(
     reply,
     secretPage(frame, { key, replaced: old, ...shownSecret(sources, key, secret.reveal()) }),
   )
@@ -119,11 +119,11 @@ async function showForm(
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await viewOf(record, registry)
-  if (key.state !== 'active') return refuseRotation(sources, request, reply, { ...record, state: key.state })
+  if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
   const page = rotatePage(frame, { key, form, problems, onceToken, notice })
-  return answerPage(reply, page, request.method === 'GET' ? 200 : 422)
+  return sendPage(reply, page, request.method === 'GET' ? 200 : 422)
 }
 
 const REASONS: Readonly<Record<KeyState, string>> = {
@@ -134,7 +134,7 @@ const REASONS: Readonly<Record<KeyState, string>> = {
   revoked: 'It was revoked. Issue a new key instead.',
 }
 
-function refuseRotation(
+function rejectRotation(
   { registry }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -142,19 +142,19 @@ function refuseRotation(
 ): FastifyReply {
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
   const problem = { title: 'Key cannot be rotated', text: REASONS[state], requestId: null }
-  return answerPage(reply, problemPage(frame, problem), 409)
+  return sendPage(reply, problemPage(frame, problem), 409)
 }
 
-function explain(refusal: Exclude<OperationRefusal, { kind: 'not_active' }>): Omit<FormAgain, 'form'> {
-  switch (refusal.kind) {
+function explain(rejection: Exclude<OperationRefusal, { kind: 'not_active' }>): Omit<FormAgain, 'form'> {
+  switch (rejection.kind) {
     case 'invalid':
-      return { problems: new Map([[fieldOf(refusal.field), `This must be ${refusal.expected}`]]) }
+      return { problems: new Map([[fieldOf(rejection.field), `This must be ${rejection.expected}`]]) }
     case 'other_request':
       return { notice: FORM_NOTICES.reused }
     case 'unknown_key':
       throw notFound()
     case 'final':
     case 'other_version':
-      throw new Error(`A rotation was refused as ${refusal.kind}`)
+      throw new Error(`A rotation was rejected as ${rejection.kind}`)
   }
 }

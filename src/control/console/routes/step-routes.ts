@@ -8,8 +8,8 @@ import { keyPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { problemPage } from '../pages/problem-page.ts'
 import { KEY_STEPS, type KeyStep, stepDonePage, stepPage } from '../pages/step-page.ts'
-import { ASKS, CHANGES } from './guards.ts'
-import { answerPage, frameOf, keyOf, notFound, viewOf } from './page-request.ts'
+import { CHANGE_FORMS, CHANGES } from './guards.ts'
+import { frameOf, keyOf, notFound, sendPage, viewOf } from './page-request.ts'
 
 const OPERATIONS = {
   revoke: { operation: 'revoke', change: revokeKey, from: ['active', 'retiring', 'suspended'] },
@@ -21,13 +21,13 @@ const OPERATIONS = {
 export function stepRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   for (const step of KEY_STEPS) {
     const path = `${WORKSPACES}/:workspaceId/keys/:keyId/${step}`
-    scope.get(path, ASKS, (request, reply) => ask(sources, request, reply, step))
+    scope.get(path, CHANGE_FORMS, (request, reply) => showConfirmation(sources, request, reply, step))
     scope.post(path, CHANGES, (request, reply) => change(sources, request, reply, step))
   }
 }
 
 /** Redirects if the key is in no state for this step. */
-async function ask(
+async function showConfirmation(
   { registry }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -39,7 +39,7 @@ async function ask(
   const from: readonly KeyState[] = OPERATIONS[step].from
   if (!from.includes(key.state)) return reply.redirect(keyPath(workspaceId, id), 303)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  return answerPage(reply, stepPage(frame, key, step))
+  return sendPage(reply, stepPage(frame, key, step))
 }
 
 /** Idempotent: a second request shows the same page. */
@@ -56,12 +56,12 @@ async function change(
   const result = await count(operation, () => change(registry, record.id, context))
   if (result.kind === 'final') {
     const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[result.state], requestId: null }
-    return answerPage(reply, problemPage(frame, problem), 409)
+    return sendPage(reply, problemPage(frame, problem), 409)
   }
   if (result.kind !== 'done') throw notFound()
   const progress = await readChangeProgress(registry, result, true)
   const key = await viewOf(result.record, registry)
-  return answerPage(reply, stepDonePage(frame, step, { key, changed: result.changed, progress }))
+  return sendPage(reply, stepDonePage(frame, step, { key, changed: result.changed, progress }))
 }
 
 export const FINAL_TEXTS: Readonly<Record<FinalState, string>> = {

@@ -74,14 +74,11 @@ export class Outbox {
     return stored === null || this.#announceInTime(this.#announceKey(stored, changes), changes)
   }
 
-  /**
-   * Whether every change of a key of this workspace that was committed until then is announced. Waits for it for up to a
-   * second.
-   */
-  async hasAnnounced(workspaceId: string, atMs: number): Promise<boolean> {
+  /** Whether every change of a key of this workspace that was committed until then is announced, or will be in time. */
+  async hasAnnounced(workspaceId: string, atMs: number, maxWaitMs: number): Promise<boolean> {
     const { repository, announcer, timers } = this.#parts
-    let isLate = false
-    const cancel = timers.after(REVOCATION_TIMING.announceTimeoutMs, () => {
+    let isLate = maxWaitMs <= 0
+    const cancel = timers.after(maxWaitMs, () => {
       isLate = true
     })
     try {

@@ -51,3 +51,17 @@ async function indexAudit(database: Kysely<unknown>): Promise<void> {
   await index('audit_by_workspace_and_actor', ['workspace_id', 'actor', 'id'])
   await index('audit_by_workspace_and_action', ['workspace_id', 'action', 'id'])
 }
+
+/** A console of the release before goes on appending to the chain itself. */
+export async function createAuditQueue(database: Kysely<unknown>, text: TextType): Promise<void> {
+  await database.schema
+    .createTable('audit_queue')
+    .addColumn('id', text, column => column.primaryKey())
+    .addColumn('workspace_id', text, column => column.notNull())
+    .addColumn('at_ms', 'bigint', column => column.notNull())
+    .addColumn('actor', text, column => column.notNull())
+    .addColumn('action', text, column => column.notNull())
+    .addColumn('key_id', text, column => column.notNull())
+    .addColumn('detail', text, column => column.notNull())
+    .execute()
+}

@@ -3,7 +3,7 @@ import type { Transaction } from 'kysely'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import type { AuditEntry } from '../operations/audit.ts'
 import type { Dialect } from './database.ts'
-import type { AuditHeadRow, AuditRow, Tables } from './tables.ts'
+import type { AuditHeadRow, AuditRow, QueuedAuditRow, Tables } from './tables.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500
@@ -44,23 +44,26 @@ export function hashOf(previousHash: string, row: Omit<AuditRow, 'hash'>): strin
 }
 
 /** Continues the chain after `head`. */
-export function chainRows(head: ChainHead, entries: readonly AuditEntry[]): ChainedRow[] {
+export function chainRows(head: ChainHead, entries: readonly QueuedAuditRow[]): ChainedRow[] {
   let { sequence, hash: previousHash } = head
   return entries.map(entry => {
     sequence += 1
-    const row = {
-      id: entry.id,
-      workspace_id: entry.workspaceId ?? '',
-      at_ms: entry.atMs,
-      actor: entry.actor,
-      action: entry.action,
-      key_id: entry.keyId ?? '',
-      detail: JSON.stringify(entry.detail),
-      sequence,
-    }
+    const row = { ...entry, sequence }
     previousHash = hashOf(previousHash, row)
     return { ...row, hash: previousHash }
   })
+}
+
+export function auditRowOf(entry: AuditEntry): QueuedAuditRow {
+  return {
+    id: entry.id,
+    workspace_id: entry.workspaceId ?? '',
+    at_ms: entry.atMs,
+    actor: entry.actor,
+    action: entry.action,
+    key_id: entry.keyId ?? '',
+    detail: JSON.stringify(entry.detail),
+  }
 }
 
 /**
@@ -74,16 +77,26 @@ export async function appendAudit(
 ): Promise<void> {
   if (entries.length === 0) return
   try {
-    const rows = chainRows(await lockHead(tx, dialect), entries)
-    const lastStart = Math.floor((rows.length - 1) / ROWS_AT_ONCE) * ROWS_AT_ONCE
-    for (let from = 0; from < lastStart; from += ROWS_AT_ONCE) {
-      const part = rows.slice(from, from + ROWS_AT_ONCE)
-      await tx.insertInto('audit').values(part).execute()
-    }
-    await insertLast(tx, rows.slice(lastStart), dialect)
+    await appendAfter(tx, await lockHead(tx, dialect), entries.map(auditRowOf), dialect)
   } catch (error) {
     throw new AuditWriteError(error)
   }
+}
+
+/** @param head as locked by this transaction */
+export async function appendAfter(
+  tx: Transaction<Tables>,
+  head: ChainHead,
+  entries: readonly QueuedAuditRow[],
+  dialect: Dialect,
+): Promise<void> {
+  const rows = chainRows(head, entries)
+  const lastStart = Math.floor((rows.length - 1) / ROWS_AT_ONCE) * ROWS_AT_ONCE
+  for (let from = 0; from < lastStart; from += ROWS_AT_ONCE) {
+    const part = rows.slice(from, from + ROWS_AT_ONCE)
+    await tx.insertInto('audit').values(part).execute()
+  }
+  await insertLast(tx, rows.slice(lastStart), dialect)
 }
 
 /** Moves the head too. On PostgreSQL it is one statement: a round trip less while other changes wait. */
@@ -110,7 +123,7 @@ async function insertLast(
 }
 
 /** SQLite runs one writing transaction at a time and needs no lock. */
-async function lockHead(tx: Transaction<Tables>, dialect: Dialect): Promise<ChainHead> {
+export async function lockHead(tx: Transaction<Tables>, dialect: Dialect): Promise<ChainHead> {
   const query = tx.selectFrom('audit_head').select(['sequence', 'hash']).where('id', '=', HEAD_ID)
   return (dialect === 'postgres' ? query.forUpdate() : query).executeTakeFirstOrThrow()
 }

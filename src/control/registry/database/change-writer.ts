@@ -2,6 +2,7 @@ import type { Transaction } from 'kysely'
 import type { Database } from './database.ts'
 import type { PendingChange } from './key-repository.ts'
 import { deletePendingChanges, deletePendingChangesUnlocked } from './outbox-rows.ts'
+import { shareRuns } from './share-runs.ts'
 import type { Tables } from './tables.ts'
 
 export type Work<Result> = (tx: Transaction<Tables>) => Promise<Result>
@@ -53,8 +54,11 @@ class SerialChangeWriter implements ChangeWriter {
 class ParallelChangeWriter implements ChangeWriter {
   readonly #database: Database
   #waiting: PendingChange[] = []
-  #next: Promise<void> | null = null
-  #last: Promise<void> = Promise.resolve()
+  readonly #deleteWaiting = shareRuns(() => {
+    const announced = this.#waiting
+    this.#waiting = []
+    return this.run(tx => deletePendingChangesUnlocked(tx, announced))
+  })
 
   constructor(database: Database) {
     this.#database = database
@@ -68,14 +72,6 @@ class ParallelChangeWriter implements ChangeWriter {
   deleteAnnounced(changes: readonly PendingChange[]): Promise<void> {
     if (changes.length === 0) return Promise.resolve()
     this.#waiting.push(...changes)
-    this.#next ??= this.#last.then(() => {
-      const announced = this.#waiting
-      this.#waiting = []
-      this.#next = null
-      const deletion = this.run(tx => deletePendingChangesUnlocked(tx, announced))
-      this.#last = deletion.catch(() => {})
-      return deletion
-    })
-    return this.#next
+    return this.#deleteWaiting()
   }
 }

@@ -1,7 +1,8 @@
 import { sql, type Transaction } from 'kysely'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
 import { insertAnswer } from './answer-rows.ts'
-import { AuditWriteError, appendAudit } from './audit-chain.ts'
+import { AuditWriteError } from './audit-chain.ts'
+import type { AuditQueue } from './audit-queue.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
 import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
@@ -19,14 +20,21 @@ class RolledBack extends Error {
   }
 }
 
-/** @param now read inside the transaction: the time it waits in a burst is no age of the change */
+interface CommitContext {
+  /** Called inside the transaction: the time it waits in a burst is no age of the change. */
+  readonly now: () => number
+  readonly dialect: Dialect
+  readonly auditQueue: AuditQueue
+}
+
 export async function commitChange(
   writer: ChangeWriter,
   change: Change,
-  { now, dialect }: { now: () => number; dialect: Dialect },
+  context: CommitContext,
 ): Promise<CommitOutcome> {
   try {
-    const pending = await writer.run(tx => write(tx, change, now(), dialect))
+    const pending = await writer.run(tx => write(tx, change, context))
+    if (change.audit.length > 0) await context.auditQueue.chain()
     return { kind: 'committed', pending }
   } catch (error) {
     if (error instanceof RolledBack) return error.outcome
@@ -39,9 +47,9 @@ export async function commitChange(
 async function write(
   tx: Transaction<Tables>,
   { issued, replaced, audit, answer, events = [] }: Change,
-  nowMs: number,
-  dialect: Dialect,
+  { now, dialect, auditQueue }: CommitContext,
 ): Promise<PendingChange[]> {
+  const nowMs = now()
   if (issued !== null && (await isHintTaken(tx, issued, nowMs, dialect))) {
     throw new RolledBack({ kind: 'hint_taken' })
   }
@@ -52,7 +60,7 @@ async function write(
   await insertEvents(tx, events)
   const changed = [issued, replaced].filter(key => key !== null)
   const pending = await enqueueChanges(tx, changed, nowMs)
-  await appendAudit(tx, audit, dialect)
+  await auditQueue.add(tx, audit)
   return pending
 }
 

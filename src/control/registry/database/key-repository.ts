@@ -174,6 +174,8 @@ export interface KeyRepository {
   ): Promise<AuditEntry[]>
   /** Newest first, across workspaces. */
   searchAudit(query: AuditQuery): Promise<AuditPage>
+  /** Adds to the chain what a console that died has committed and not added. */
+  chainAudit(): Promise<void>
   exportAudit(position: ExportPosition, limit: number): Promise<AuditRow[]>
   findAnswer(idempotency: Idempotency): Promise<EarlierAnswer | null>
   /** Oldest first, in any state: those that expire after `expiresAfterMs`. */

@@ -5,6 +5,7 @@ import { listWorkspaces } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
 import { searchKeys } from '../search/search-keys.ts'
 import { findAnswer, purgeAnswers } from './answer-rows.ts'
+import { createAuditQueue } from './audit-queue.ts'
 import { exportAudit, listAudit, searchAudit } from './audit-rows.ts'
 import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
@@ -37,10 +38,11 @@ export function createKeyRepository(
 ): KeyRepository {
   const { reader, dialect, hasTextIndex, close } = database
   const writer = createChangeWriter(database)
+  const auditQueue = createAuditQueue(writer, dialect)
   const now = () => clock.wallMs()
   const context = () => ({ nowMs: now(), dialect, hasTextIndex, bounds })
   return {
-    commit: change => commitChange(writer, change, { now, dialect }),
+    commit: change => commitChange(writer, change, { now, dialect, auditQueue }),
     revokeKeys: revocation => revokeKeys(writer, revocation, { now, dialect }),
     importKeys: keys => importKeys(writer, keys, { now, dialect }),
     newestKeyId: workspaceId => newestKeyId(reader, workspaceId),
@@ -58,6 +60,7 @@ export function createKeyRepository(
     countInWorkspace: workspaceId => countInWorkspace(reader, workspaceId, now()),
     listAudit: page => listAudit(reader, page, dialect),
     searchAudit: query => searchAudit(reader, query, dialect),
+    chainAudit: () => auditQueue.chain(),
     exportAudit: (position, limit) => exportAudit(reader, position, limit),
     findAnswer: idempotency => findAnswer(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),

@@ -82,8 +82,8 @@ function textOf(row: 'keys' | 'new' | 'old'): RawBuilder<string> {
 }
 
 /**
- * pg_trgm is a trusted extension: the owner of a database may create it. Where it is refused or not installed, a search
- * examines a bounded number of keys without an index. The expression is that of the search, letter for letter.
+ * pg_trgm is a trusted extension: the owner of a database may create it. Where it is refused, not installed, or installed in
+ * a schema outside the search path (undefined_object), a search examines a bounded number of keys without an index. The expression is that of the search, letter for letter.
  */
 const TEXT_INDEX_OF_POSTGRES = [
   sql`do $$ begin
@@ -91,7 +91,7 @@ const TEXT_INDEX_OF_POSTGRES = [
     create index keys_by_text on keys using gin ((
       (name || E'\\n' || id || E'\\n' || hint || E'\\n' || coalesce(description, '')) collate "default"
     ) gin_trgm_ops);
-  exception when insufficient_privilege or feature_not_supported or undefined_file then
+  exception when insufficient_privilege or feature_not_supported or undefined_file or undefined_object then
     raise notice 'pg_trgm is not available: searches go without an index';
   end $$`,
 ]

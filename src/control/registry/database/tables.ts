@@ -52,6 +52,9 @@ export interface AuditRow {
   readonly hash: string | null
 }
 
+/** An entry that is committed and not in the table `audit` yet. */
+export type QueuedAuditRow = Omit<AuditRow, 'sequence' | 'hash'>
+
 /** One row: the newest entry of the audit chain. */
 export interface AuditHeadRow {
   readonly id: number
@@ -158,6 +161,7 @@ export interface Tables {
   outbox: OutboxRow
   audit: AuditRow
   audit_head: AuditHeadRow
+  audit_queue: QueuedAuditRow
   admin_tokens: AdminTokenRow
   answers: AnswerRow
   key_use: KeyUseRow

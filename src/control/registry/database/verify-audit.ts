@@ -5,12 +5,15 @@ import type { AuditRow, Tables } from './tables.ts'
 const ROWS_AT_ONCE = 1000
 /** More are counted. */
 const PROBLEMS_SHOWN = 20
+/** A running console adds an entry to the chain within milliseconds, and those of one that died within seconds. */
+const MAX_QUEUED_MS = 60_000
 
 export interface VerifyOptions {
   /** A head that was kept elsewhere; it must be in the chain. */
   readonly keptHead: string | null
   /** Entries up to this time may be outside the chain; null: up to the first entry of the chain. */
   readonly unchainedBeforeMs: number | null
+  readonly nowMs: number
 }
 
 export interface ChainReport {
@@ -21,6 +24,8 @@ export interface ChainReport {
   readonly firstAtMs: number | null
   /** Entries from before the chain: nothing shows whether they were changed. */
   readonly beforeChain: number
+  /** Committed entries that a console is about to add to the chain: nothing shows whether they were changed. */
+  readonly queued: number
   /** Place of the kept head; null if there is none, or it was not found. */
   readonly keptHeadAt: number | null
   /** The first problems, in the order of the chain. */
@@ -46,12 +51,16 @@ export async function verifyAudit(database: Kysely<Tables>, options: VerifyOptio
   walk.finish()
   await findBeyondHead(database, walk)
   const beforeChain = await countOutside(database, walk, options.unchainedBeforeMs)
-  return { head, beforeChain, ...walk.report() }
+  const queued = await countQueued(database, walk, options.nowMs)
+  return { head, beforeChain, queued, ...walk.report() }
+}
+
+async function hasTable(database: Kysely<Tables>, table: keyof Tables): Promise<boolean> {
+  return (await database.introspection.getTables()).some(({ name }) => name === table)
 }
 
 async function readHead(database: Kysely<Tables>): Promise<ChainHead | null> {
-  const tables = await database.introspection.getTables()
-  if (!tables.some(({ name }) => name === 'audit_head')) {
+  if (!(await hasTable(database, 'audit_head'))) {
     throw new NoAuditChain(
       'The database (database.url) has no audit chain yet: start the console of this version once, which migrates it',
     )
@@ -207,11 +216,28 @@ async function countOutside(
   }
 }
 
+/** @returns how many; those that have waited for too long are problems */
+async function countQueued(database: Kysely<Tables>, walk: ChainWalk, nowMs: number): Promise<number> {
+  if (!(await hasTable(database, 'audit_queue'))) return 0
+  const rows = database.selectFrom('audit_queue')
+  const late = await rows
+    .selectAll()
+    .where('at_ms', '<', nowMs - MAX_QUEUED_MS)
+    .orderBy('id')
+    .execute()
+  for (const row of late) {
+    const entry = describe({ ...row, sequence: null })
+    walk.note(`waiting: ${entry} should be in the chain by now: no console is running, or it was inserted`)
+  }
+  const all = await rows.select(({ fn }) => fn.countAll<number>().as('count')).executeTakeFirstOrThrow()
+  return all.count
+}
+
 function gap(first: number, last: number): string {
   return first === last ? `entry ${first} is` : `entries ${first} to ${last} are`
 }
 
-function describe({ sequence, id, at_ms, action }: AuditRow): string {
+function describe({ sequence, id, at_ms, action }: Omit<AuditRow, 'hash'>): string {
   const place = sequence === null ? '' : `${sequence}, `
   return `entry ${place}${id}, ${action} at ${new Date(at_ms).toISOString()},`
 }

@@ -2,11 +2,15 @@ import { awaitConfirmations, type Confirmations, readConfirmations } from '../an
 import type { PendingChange, StoredKey } from '../database/key-repository.ts'
 import type { Registry } from '../registry.ts'
 import { auditRevocation, type Caller } from './audit.ts'
+import { WAIT_PER_BATCH_MS, WaitAllowance } from './wait-allowance.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
-/** Times that a batch may wait, for a second, until the outbox has caught up. */
-const MAX_WAITS = 30
+
+type BulkRegistry = Pick<
+  Registry,
+  'repository' | 'outbox' | 'clock' | 'timers' | 'newAuditId' | 'createEvents'
+>
 
 export interface BulkOutcome {
   readonly kind: 'bulk_done'
@@ -19,24 +23,25 @@ export interface BulkOutcome {
 }
 
 /**
- * Revokes every key of a workspace that was committed before the call and has not ended. Each batch is committed, then
- * announced. After a crash or an error, a repeated call revokes the rest.
+ * Revokes every key of a workspace that was committed before the call and has not ended. Each batch is announced while
+ * the next one is committed. After a crash or an error, a repeated call revokes the rest.
  * @param mustWait waits for up to a second until at least one gateway is known and all have confirmed
  */
 export async function revokeAllKeys(
-  registry: Registry,
+  registry: BulkRegistry,
   workspaceId: string,
   { caller, mustWait }: { readonly caller: Caller; readonly mustWait: boolean },
 ): Promise<BulkOutcome> {
   const { repository, outbox, clock } = registry
   const recordOf = (key: StoredKey) => recordRevocation(registry, key, caller)
+  const allowance = new WaitAllowance(clock)
+  const waitFor = (maxMs: number) => outbox.hasAnnounced(workspaceId, clock.wallMs(), maxMs)
   // A key issued later has a greater id, so that the call ends however many are issued meanwhile.
   const untilId = await repository.newestKeyId(workspaceId)
   let afterId: string | null = null
   let revoked = 0
   let last: PendingChange | undefined
-  let keepsUp: boolean = true
-  let waits = 0
+  let announcing: Promise<boolean> = Promise.resolve(true)
   while (untilId !== null) {
     const ids: string[] = await repository.listLiveIds({ workspaceId, afterId, untilId, limit: BATCH_SIZE })
     afterId = ids.at(-1) ?? null
@@ -44,18 +49,20 @@ export async function revokeAllKeys(
     const { keys, pending } = await repository.revokeKeys({ ids, recordOf })
     revoked += keys.length
     last = pending.at(-1) ?? last
-    const isAnnounced: boolean = keepsUp && (await outbox.announceAll(keys, pending))
-    // A late batch is left to the outbox, so that announcements do not pile up here. Commits do not wait for it for long.
-    const mayWait: boolean = !isAnnounced && waits++ < MAX_WAITS
-    keepsUp = isAnnounced || (mayWait && (await outbox.hasAnnounced(workspaceId, clock.wallMs())))
+    allowance.addBatch()
+    // Behind a late batch the others are left to the outbox, so that announcements do not pile up here.
+    announcing = (await announcing)
+      ? outbox.announceAll(keys, pending)
+      : allowance.spend(waitFor, WAIT_PER_BATCH_MS)
   }
-  const announced = await outbox.hasAnnounced(workspaceId, clock.wallMs())
+  await announcing
+  const announced = await allowance.spend(waitFor)
   const gateways = await confirmationsOf(registry, last, { announced, mustWait })
   return { kind: 'bulk_done', revoked, announced, gateways }
 }
 
 function recordRevocation(
-  { newAuditId, createEvents }: Registry,
+  { newAuditId, createEvents }: BulkRegistry,
   { record, digest }: StoredKey,
   caller: Caller,
 ) {
@@ -66,7 +73,7 @@ function recordRevocation(
 }
 
 async function confirmationsOf(
-  registry: Registry,
+  registry: BulkRegistry,
   last: PendingChange | undefined,
   { announced, mustWait }: { readonly announced: boolean; readonly mustWait: boolean },
 ): Promise<Confirmations | null> {

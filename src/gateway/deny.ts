@@ -2,7 +2,7 @@ import { denialRow } from '../domain/denial.ts'
 import { writeBuffered } from '../http/buffered-response.ts'
 import { closeConnectionAfter } from '../http/guard-connections.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
-import type { ClientRequest, Refuse } from '../upstream/client-request.ts'
+import type { ClientRequest, Deny } from '../upstream/client-request.ts'
 import { abortResponse } from '../upstream/forward.ts'
 import type { Admission } from './admission.ts'
 import { denialResponse } from './denial-response.ts'
@@ -11,24 +11,24 @@ import { denialResponse } from './denial-response.ts'
  * Under overload some denials are delayed, so that clients that ignore `Retry-After` cannot starve others. A delayed
  * request no longer counts as in flight.
  */
-export function createRefuse(
+export function createDeny(
   admission: Pick<Admission, 'delayRejection'>,
   observer: Pick<RequestObserver, 'handedOver'>,
-): Refuse {
+): Deny {
   return (request, denial, closesConnection) => {
     if (denialRow(denial.reason).delayedUnderOverload !== true) {
-      refuse(request, denial, closesConnection)
+      deny(request, denial, closesConnection)
       return
     }
     observer.handedOver(request.observation)
     admission
       .delayRejection()
-      .then(() => refuse(request, denial, closesConnection))
+      .then(() => deny(request, denial, closesConnection))
       .catch((error: unknown) => abortResponse(request, error))
   }
 }
 
-const refuse: Refuse = ({ response, observation }, denial, closesConnection = false) => {
+const deny: Deny = ({ response, observation }, denial, closesConnection = false) => {
   const row = denialRow(denial.reason)
   observation.reason = denial.reason
   if (row.responsible === 'upstream') observation.source = 'upstream'

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { instant, nullable } from './answers.ts'
+import { instant, nullable } from './responses.ts'
 
 const token = Type.Object({
   id: Type.String(),
@@ -16,11 +16,11 @@ const token = Type.Object({
 export type ShownToken = Static<typeof token>
 
 /** The secret is null in the response to a retry. */
-export const tokenIssuedAnswer = Type.Object({ token, secret: nullable(Type.String()) })
-export const tokenAnswer = Type.Object({ token })
-export const tokensAnswer = Type.Object({ tokens: Type.Array(token), cursor: Type.Optional(Type.String()) })
+export const tokenIssuedResponse = Type.Object({ token, secret: nullable(Type.String()) })
+export const tokenResponse = Type.Object({ token })
+export const tokensResponse = Type.Object({ tokens: Type.Array(token), cursor: Type.Optional(Type.String()) })
 
-export const whoamiAnswer = Type.Object({
+export const whoamiResponse = Type.Object({
   actor: Type.String(),
   kind: Type.String(),
   name: nullable(Type.String()),

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
-import type { AdminAnswer, AdminClient } from './client.ts'
+import type { AdminClient, AdminResponse } from './client.ts'
 
 /** The parts of the admin API's responses that the commands show. Fields that a newer console adds are ignored. */
 export const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
@@ -29,8 +29,8 @@ const key = Type.Object({
 export type ShownKey = Static<typeof key>
 
 /** The secret is null in the response to a retry: the first response held it. */
-export const issuedAnswer = Type.Object({ key, secret: nullable(Type.String()) })
-export const keyAnswer = Type.Object({ key })
+export const issuedResponse = Type.Object({ key, secret: nullable(Type.String()) })
+export const keyResponse = Type.Object({ key })
 const gateways = Type.Object({
   known: Type.Integer(),
   confirmed: Type.Integer(),
@@ -40,21 +40,21 @@ const gateways = Type.Object({
 export type ShownGateways = Static<typeof gateways>
 /** Which gateways have confirmed that a key ended. An older console leaves these fields out. */
 const progress = { announced: Type.Optional(Type.Boolean()), gateways: Type.Optional(nullable(gateways)) }
-export const revokedAnswer = Type.Object({ key, ...progress })
+export const revokedResponse = Type.Object({ key, ...progress })
 /** Of a suspension, resumption or edit. */
-export const changedAnswer = Type.Object({
+export const changedResponse = Type.Object({
   key,
   committedAt: Type.Optional(nullable(instant)),
   ...progress,
 })
-export const revokedAllAnswer = Type.Object({ revoked: Type.Integer({ minimum: 0 }), ...progress })
-export const rotatedAnswer = Type.Object({
+export const revokedAllResponse = Type.Object({ revoked: Type.Integer({ minimum: 0 }), ...progress })
+export const rotatedResponse = Type.Object({
   key,
   secret: nullable(Type.String()),
   replaced: key,
   ...progress,
 })
-export const keysAnswer = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
+export const keysResponse = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
 const count = Type.Integer({ minimum: 0 })
 const workspace = Type.Object({
   workspaceId: Type.String(),
@@ -62,13 +62,13 @@ const workspace = Type.Object({
   lastUsedAt: nullable(instant),
 })
 export type ShownWorkspace = Static<typeof workspace>
-export const workspacesAnswer = Type.Object({
+export const workspacesResponse = Type.Object({
   workspaces: Type.Array(workspace),
   cursor: Type.Optional(Type.String()),
 })
-export const syncAnswer = Type.Object({ synced: count, total: count, cursor: Type.Optional(Type.String()) })
+export const syncResponse = Type.Object({ synced: count, total: count, cursor: Type.Optional(Type.String()) })
 
-export const importAnswer = Type.Object({
+export const importResponse = Type.Object({
   results: Type.Array(
     Type.Object({
       status: Type.Union([Type.Literal('imported'), Type.Literal('exists'), Type.Literal('invalid')]),
@@ -76,12 +76,12 @@ export const importAnswer = Type.Object({
     }),
   ),
 })
-export type ImportAnswer = Static<typeof importAnswer>
+export type ImportResponse = Static<typeof importResponse>
 
-export function readAnswer<Schema extends TSchema>(
+export function readResponse<Schema extends TSchema>(
   client: AdminClient,
   schema: Schema,
-  { json }: AdminAnswer,
+  { json }: AdminResponse,
 ): Static<Schema> {
   if (!Value.Check(schema, json)) throw client.notUnderstood()
   return json

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { instant, nullable } from './answers.ts'
+import { instant, nullable } from './responses.ts'
 
 const entry = Type.Object({
   id: Type.String(),
@@ -12,7 +12,7 @@ const entry = Type.Object({
 })
 export type ShownEntry = Static<typeof entry>
 
-export const entriesAnswer = Type.Object({
+export const entriesResponse = Type.Object({
   entries: Type.Array(entry),
   cursor: Type.Optional(Type.String()),
 })

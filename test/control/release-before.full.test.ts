@@ -1,0 +1,104 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import type { AdminAnswer } from '../support/admin-response.ts'
+import { PosternProcess } from '../support/postern-process.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { FIRST_RELEASE, findReleaseBefore, unpackProgram } from '../support/release-before.ts'
+import { SIGNING_SECRET } from '../support/signing-secret.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { has, POSTGRES } from '../support/tools.ts'
+
+const TOKEN = 'admin-token-of-two-releases'
+const KEYS = '/workspaces/ws_1/keys'
+const before = findReleaseBefore()
+
+describe.skipIf(before === null)('a console of the release before (skipped without its history)', () => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+
+  async function start(databaseUrl: string, program?: readonly string[]) {
+    // The first release has no internal listener, and refuses settings that it does not know.
+    const hasInternal = program === undefined || before !== FIRST_RELEASE
+    const env = {
+      POSTERN_DATABASE_URL: databaseUrl,
+      POSTERN_REDIS_URL: redis.url,
+      POSTERN_ADMIN_TOKEN: TOKEN,
+      POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+      POSTERN_REDIS_COMMAND_TIMEOUT_MS: '2000',
+      POSTERN_CONSOLE_PORT: '0',
+      POSTERN_OPS_PORT: '0',
+      ...(hasInternal ? { POSTERN_CONSOLE_INTERNAL_PORT: '0' } : {}),
+    }
+    const console = new PosternProcess(['console'], env, program)
+    onTestFinished(async () => void (await console.stop('SIGKILL')))
+    const listening = await console.logged(({ msg }) => msg === 'listening')
+    const ask = async (method: 'GET' | 'POST', path: string, body?: object) => {
+      const response = await fetch(`${listening['console']}/admin/v1${path}`, {
+        method,
+        headers: { authorization: `Bearer ${TOKEN}`, ...(body && { 'content-type': 'application/json' }) },
+        ...(body && { body: JSON.stringify(body) }),
+      })
+      return { status: response.status, body: (await response.json()) as AdminAnswer }
+    }
+    const issue = async (name: string) => {
+      const { status, body } = await ask('POST', KEYS, { name, scopes: ['files:read'] })
+      expect([name, status]).toEqual([name, 201])
+      return body.key.id
+    }
+    const stateOf = async (id: string) => (await ask('GET', `/keys/${id}`)).body.key.state
+    return { ask, issue, stateOf, stop: () => console.stop('SIGKILL') }
+  }
+
+  async function expectItGoesOn(databaseUrl: string): Promise<void> {
+    const old = await start(databaseUrl, unpackProgram(before ?? ''))
+    const first = await old.issue('before the upgrade')
+    const revoked = await old.issue('to revoke')
+    await (await openDatabase(databaseUrl)).close()
+
+    const second = await old.issue('during the upgrade')
+    const listed = (await old.ask('GET', KEYS)).body.keys.map(({ id }) => id)
+    expect(listed.toSorted()).toEqual([first, revoked, second].toSorted())
+    expect((await old.ask('POST', `/keys/${revoked}/revoke`)).status).toBe(200)
+    const rotated = await old.ask('POST', `/keys/${first}/rotate`, {})
+    expect(rotated.status).toBe(201)
+    const states = [first, revoked, second].map(old.stateOf)
+    expect(await Promise.all(states)).toEqual(['retiring', 'revoked', 'active'])
+    await old.stop()
+
+    const today = await start(databaseUrl)
+    const ids = [first, revoked, second, rotated.body.key.id]
+    expect(await Promise.all(ids.map(today.stateOf))).toEqual(['retiring', 'revoked', 'active', 'active'])
+    expect((await today.ask('POST', `/keys/${second}/revoke`)).status).toBe(200)
+    const { entries } = (await today.ask('GET', '/workspaces/ws_1/audit')).body
+    const actions = entries.map(({ action }) => action).toSorted()
+    expect(actions).toEqual([
+      'key.issued',
+      'key.issued',
+      'key.issued',
+      'key.revoked',
+      'key.revoked',
+      'key.rotated',
+    ])
+  }
+  const goesOn =
+    'issues, lists, revokes and rotates keys after a console of today has migrated the database under it'
+
+  test(`on SQLite, ${goesOn}`, { timeout: 60_000 }, () =>
+    expectItGoesOn(`sqlite:${join(temporaryDirectory(), 'keys.db')}`),
+  )
+
+  describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
+    let server: PostgresServer
+    beforeAll(async () => {
+      server = await PostgresServer.started()
+    })
+    afterAll(() => server.stop())
+
+    test(goesOn, { timeout: 60_000 }, async () => expectItGoesOn(await server.database()))
+  })
+})

@@ -1,0 +1,33 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { temporaryDirectory } from './temporary-directory.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** 0.1.0 has no tag. Later releases have one, such as v0.2.0. */
+export const FIRST_RELEASE = '524f6f1d376858bbbd5b378bd3c23dfc5a509262'
+
+/** The commit of the newest release before this one; null where the checkout lacks its history. */
+export function findReleaseBefore(): string | null {
+  const tags = git(['tag', '--list', 'v*', '--sort=-version:refname', '--no-contains', 'HEAD']) ?? ''
+  const release = tags.split('\n')[0] || FIRST_RELEASE
+  return git(['rev-parse', '--verify', '--quiet', `${release}^{commit}`])
+}
+
+/** Writes the program of a commit to a temporary directory. @returns its launcher, for `PosternProcess` */
+export function unpackProgram(commit: string): readonly string[] {
+  const directory = temporaryDirectory()
+  const archive = execFileSync('git', ['archive', '--format=tar', commit, 'src', 'config', 'package.json'], {
+    cwd: ROOT,
+    maxBuffer: 2 ** 28,
+  })
+  execFileSync('tar', ['-x', '-C', directory], { input: archive })
+  symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
+  return [process.execPath, join(directory, 'src', 'main.ts')]
+}
+
+function git(args: readonly string[]): string | null {
+  const { status, stdout } = spawnSync('git', args, { cwd: ROOT, encoding: 'utf8' })
+  return status === 0 ? stdout.trim() : null
+}
