@@ -1,39 +1,41 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 import { SkipReporter } from './test/support/skip-reporter.ts'
 
-/** Folders whose tests leave no state behind: a worker loads the sources once for all of their files. */
-const SHARED = [
-  'architecture',
-  'config',
-  'docs',
-  'domain',
-  'gateway',
-  'http',
-  'keys',
-  'limits',
-  'linear',
-  'observability',
-]
-const shared = SHARED.map(folder => `test/${folder}/**/!(*.full).test.ts`)
+/** Files of `npm test`: their tests leave no state behind, so a worker loads the sources once for all of them. */
+const SHARED = ['test/**/!(*.full).test.ts']
 
-/** `npm test` is to take under three minutes (4.5 today); what needs clusters, browsers, Prometheus or minutes is `npm run test:full`. */
+/**
+ * Files of the full suite that `npm run test:built` repeats on what `npm run build` compiles, beside every file of `npm test`
+ * that starts the program. They load what those do not. The others test load, faults and time, which the form does not change.
+ */
+const BUILT = ['start-postgres', 'idle-memory', 'keys-whole-life']
+
+/** `npm test` is to take under three minutes; what needs clusters, browsers, Prometheus or minutes is `npm run test:full`. */
+const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
+  full: [],
+  built: [`test/**/!(${BUILT.join('|')}).full.test.ts`],
+}
+
 export default defineConfig(({ mode }) => {
-  const left =
-    mode === 'full' ? configDefaults.exclude : [...configDefaults.exclude, 'test/**/*.full.test.ts']
+  const left = [...configDefaults.exclude, ...(LEFT_OUT[mode] ?? ['test/**/*.full.test.ts'])]
+  const env = {
+    TEST_SUITE: mode === 'full' ? 'full' : 'fast',
+    ...(mode === 'built' ? { TEST_FORM: 'built' } : {}),
+  }
   return {
     test: {
       reporters: ['default', new SkipReporter()],
       globalSetup: ['test/support/global-setup.ts'],
       // Most of the suite runs real processes; two cores run two files at a time without disturbing each other.
       maxWorkers: 2,
-      env: { TEST_SUITE: mode === 'full' ? 'full' : 'fast' },
+      env,
       testTimeout: 30_000,
       hookTimeout: 60_000,
       projects: [
-        { extends: true, test: { name: 'shared', isolate: false, include: shared, exclude: left } },
+        { extends: true, test: { name: 'shared', isolate: false, include: SHARED, exclude: left } },
         {
           extends: true,
-          test: { name: 'alone', include: ['test/**/*.test.ts'], exclude: [...left, ...shared] },
+          test: { name: 'alone', include: ['test/**/*.test.ts'], exclude: [...left, ...SHARED] },
         },
       ],
     },

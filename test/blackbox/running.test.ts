@@ -1,8 +1,12 @@
 import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { fileWith } from '../config/examples.ts'
-import { runPostern, startPostern } from '../support/postern-process.ts'
+import { runPosternHere } from '../support/postern-here.ts'
+import { type Listening, runPostern, startPostern } from '../support/postern-process.ts'
 import { field, get, RawClient } from '../support/raw-client.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
@@ -35,7 +39,7 @@ describe('settings', () => {
   })
 
   test.each(['config check', 'gateway', 'console'])('%s refuses a signing secret of zeros', async command => {
-    const exit = await runPostern(command.split(' '), {
+    const exit = await runPosternHere(command.split(' '), {
       POSTERN_UPSTREAM_URL: 'http://u',
       POSTERN_REDIS_URL: 'redis://r',
       POSTERN_KEYS_SIGNING_SECRETS: Buffer.alloc(32).toString('base64'),
@@ -45,13 +49,13 @@ describe('settings', () => {
   })
 
   test.each(['gateway', 'console'])('%s refuses to start without required settings', async command => {
-    const exit = await runPostern([command])
+    const exit = await runPosternHere([command])
     expect(exit.code).toBe(78)
     expect(exit.stderr).toContain('keys.signingSecrets')
   })
 
   test('an unknown flag is a usage error', async () => {
-    const exit = await runPostern(['gateway', '--upstream-ulr', 'http://u'])
+    const exit = await runPosternHere(['gateway', '--upstream-ulr', 'http://u'])
     expect(exit.code).toBe(64)
     expect(exit.stderr).toContain('--upstream-ulr')
   })
@@ -76,19 +80,19 @@ describe('settings', () => {
     const file = fileWith(
       'routes: { files: null, one: { path: "/one/{workspaceId}", scope: a } }\nscopes: { a: A }',
     )
-    const { stdout } = await runPostern(['config', 'print', '--config', file])
+    const { stdout } = await runPosternHere(['config', 'print', '--config', file])
     const { routes, scopes } = parse(stdout) as { routes: Record<string, unknown>; scopes: object }
     expect(Object.keys(routes)).toEqual(['auth', 'workspace', 'one', 'files'])
     expect(routes).toMatchObject({ one: { path: '/one/{workspaceId}', scope: 'a' }, files: null })
     expect(Object.keys(scopes)).toEqual(['workspace:read', 'files:read', 'a'])
-    expect((await runPostern(['config', 'print', '--config', fileWith(stdout)])).stdout).toBe(stdout)
+    expect((await runPosternHere(['config', 'print', '--config', fileWith(stdout)])).stdout).toBe(stdout)
   })
 
   test('help and version exit 0, an unknown command does not', async () => {
     expect((await runPostern(['--help'])).code).toBe(0)
-    expect((await runPostern(['gateway', '--help'])).stdout).toContain('--upstream-url')
-    expect((await runPostern(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+/)
-    expect((await runPostern(['bake'])).code).toBe(64)
+    expect((await runPosternHere(['gateway', '--help'])).stdout).toContain('--upstream-url')
+    expect((await runPosternHere(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+/)
+    expect((await runPosternHere(['bake'])).code).toBe(64)
   })
 
   test('openapi prints a document of the configured routes', async () => {
@@ -105,13 +109,18 @@ describe('settings', () => {
 describe('with all parts running', () => {
   let world: World
   let key: IssuedKey
+  let directory: string
   const WORKSPACE = '/api/v1/workspaces/ws_1'
 
   beforeAll(async () => {
     world = await startWorld()
     key = await world.issue()
+    directory = await mkdtemp(join(tmpdir(), 'postern-running-'))
   })
-  afterAll(() => world.stop())
+  afterAll(async () => {
+    await world.stop()
+    await rm(directory, { recursive: true, force: true })
+  })
   beforeEach(() => world.upstream.reset())
 
   test('a port in use is reported without a stack trace', async () => {
@@ -122,22 +131,6 @@ describe('with all parts running', () => {
     })
     expect(exit.code).toBe(1)
     expect(exit.stderr).toMatch(/^gateway\.port: port \d+ is already in use.*\n$/)
-  })
-
-  test('secrets can be read from files', async () => {
-    const { mkdtemp, writeFile, rm } = await import('node:fs/promises')
-    const directory = await mkdtemp('/tmp/postern-secret-')
-    await writeFile(`${directory}/signing`, `${world.env['POSTERN_KEYS_SIGNING_SECRETS']}\n`)
-    const { POSTERN_KEYS_SIGNING_SECRETS: _, ...env } = world.env
-    const other = await startPostern('gateway', {
-      ...env,
-      POSTERN_KEYS_SIGNING_SECRETS_FILE: `${directory}/signing`,
-    })
-    const client = new RawClient(other.urls.gateway)
-    client.send(get('/api/v1/auth', key.secret))
-    expect((await client.answers(1))[0]?.status).toBe(200)
-    await other.process.stop()
-    await rm(directory, { recursive: true })
   })
 
   test('on SIGTERM it becomes unready at once, serves during the delay, completes requests in flight, and exits 0', async () => {
@@ -164,16 +157,6 @@ describe('with all parts running', () => {
     expect((await waiting.answers(1)).map(answer => answer.status)).toEqual([200])
     const exit = await gateway.process.exited
     expect([exit.code, exit.stderr]).toEqual([0, ''])
-  })
-
-  test('requests that hang during shutdown are aborted at the deadline', async () => {
-    const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_TIMEOUT_MS: '200' })
-    world.upstream.hold = () => new Promise(() => {})
-    const hanging = new RawClient(gateway.urls.gateway)
-    const before = world.upstream.requests.length
-    hanging.send(get(WORKSPACE, key.secret))
-    await expect.poll(() => world.upstream.requests.length).toBe(before + 1)
-    expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
   })
 
   test('SIGTERM sent to npm reaches the program, and no process remains', async () => {
@@ -218,49 +201,90 @@ describe('with all parts running', () => {
     await gateway.process.stop()
   })
 
-  test('requests above the in-flight limit are rejected at once, without a lookup', async () => {
-    const gateway = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_MAX_IN_FLIGHT: '2' })
-    const release = Promise.withResolvers<void>()
-    world.upstream.hold = () => release.promise
-    const before = world.upstream.requests.length
-    const clients = [1, 2, 3].map(() => new RawClient(gateway.urls.gateway))
-    for (const client of clients.slice(0, 2)) client.send(get(WORKSPACE, key.secret))
-    await expect.poll(() => world.upstream.requests.length).toBe(before + 2)
-    clients[2]?.send(get(WORKSPACE, key.secret))
-    const [refused] = (await clients[2]?.answers(1)) ?? []
-    expect([refused?.status, JSON.parse(refused?.body ?? '{}').code]).toEqual([503, 'overloaded'])
-    release.resolve()
-    for (const client of clients.slice(0, 2)) expect((await client.answers(1))[0]?.status).toBe(200)
-    await gateway.process.stop()
-  })
+  describe('a gateway with few slots and a secret in a file', () => {
+    let gateway: Listening
+    beforeAll(async () => {
+      const file = join(directory, 'signing')
+      await writeFile(file, `${world.env['POSTERN_KEYS_SIGNING_SECRETS']}\n`)
+      const { POSTERN_KEYS_SIGNING_SECRETS: _, ...env } = world.env
+      gateway = await startPostern('gateway', {
+        ...env,
+        POSTERN_KEYS_SIGNING_SECRETS_FILE: file,
+        POSTERN_GATEWAY_MAX_IN_FLIGHT: '2',
+        POSTERN_DRAIN_TIMEOUT_MS: '200',
+      })
+    })
+    afterAll(() => gateway.process.stop())
 
-  test('a client that sends its request too slowly is rejected; one that sends nothing is disconnected without a response', async () => {
-    const gateway = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '200' })
-    const slow = new RawClient(gateway.urls.gateway)
-    const silent = new RawClient(gateway.urls.gateway)
-    slow.send('GET /api/v1/auth HTTP/1.1\r\nHost: gw\r\n')
-    expect((await slow.untilClosed()).map(answer => answer.status)).toEqual([408])
-    await silent.untilClosed()
-    expect(silent.received.length).toBe(0)
-    await gateway.process.stop()
-  })
-
-  test('an unreachable upstream gives 502, an unresponsive one 504, and neither reveals its address', async () => {
-    const away = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1' })
-    const slow = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300' })
-    world.upstream.hold = () => new Promise(() => {})
-    for (const [gateway, status, code] of [
-      [away, 502, 'upstream_error'],
-      [slow, 504, 'upstream_timeout'],
-    ] as const) {
+    test('reads the secret', async () => {
       const client = new RawClient(gateway.urls.gateway)
-      client.send(get(WORKSPACE, key.secret))
-      const [answer] = await client.answers(1)
-      expect([answer?.status, JSON.parse(answer?.body ?? '{}').code]).toEqual([status, code])
-      expect(answer?.body).not.toMatch(/127\.0\.0\.1|ECONN/)
-      await gateway.process.stop()
-    }
+      client.send(get('/api/v1/auth', key.secret))
+      expect((await client.answers(1))[0]?.status).toBe(200)
+    })
+
+    test('rejects requests above the in-flight limit at once, without a lookup', async () => {
+      const release = Promise.withResolvers<void>()
+      world.upstream.hold = () => release.promise
+      const before = world.upstream.requests.length
+      const clients = [1, 2, 3].map(() => new RawClient(gateway.urls.gateway))
+      for (const client of clients.slice(0, 2)) client.send(get(WORKSPACE, key.secret))
+      await expect.poll(() => world.upstream.requests.length).toBe(before + 2)
+      clients[2]?.send(get(WORKSPACE, key.secret))
+      const [refused] = (await clients[2]?.answers(1)) ?? []
+      expect([refused?.status, JSON.parse(refused?.body ?? '{}').code]).toEqual([503, 'overloaded'])
+      release.resolve()
+      for (const client of clients.slice(0, 2)) expect((await client.answers(1))[0]?.status).toBe(200)
+    })
+
+    test('aborts requests that hang during shutdown at the deadline', async () => {
+      world.upstream.hold = () => new Promise(() => {})
+      const hanging = new RawClient(gateway.urls.gateway)
+      const before = world.upstream.requests.length
+      hanging.send(get(WORKSPACE, key.secret))
+      await expect.poll(() => world.upstream.requests.length).toBe(before + 1)
+      expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
+    })
   })
+
+  describe('a gateway with short time limits', () => {
+    let gateway: Listening
+    beforeAll(async () => {
+      gateway = await startPostern('gateway', {
+        ...world.env,
+        POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '200',
+        POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300',
+      })
+    })
+    afterAll(() => gateway.process.stop())
+
+    test('rejects a client that sends its request too slowly, and disconnects one that sends nothing without a response', async () => {
+      const slow = new RawClient(gateway.urls.gateway)
+      const silent = new RawClient(gateway.urls.gateway)
+      slow.send('GET /api/v1/auth HTTP/1.1\r\nHost: gw\r\n')
+      expect((await slow.untilClosed()).map(answer => answer.status)).toEqual([408])
+      await silent.untilClosed()
+      expect(silent.received.length).toBe(0)
+    })
+
+    test('answers 504 for an unresponsive upstream, without its address', async () => {
+      world.upstream.hold = () => new Promise(() => {})
+      await expectFailure(gateway, 504, 'upstream_timeout')
+    })
+  })
+
+  test('an unreachable upstream gives 502, without its address', async () => {
+    const away = await startPostern('gateway', { ...world.env, POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1' })
+    await expectFailure(away, 502, 'upstream_error')
+    await away.process.stop()
+  })
+
+  async function expectFailure({ urls }: Listening, status: number, code: string): Promise<void> {
+    const client = new RawClient(urls.gateway)
+    client.send(get(WORKSPACE, key.secret))
+    const [answer] = await client.answers(1)
+    expect([answer?.status, JSON.parse(answer?.body ?? '{}').code]).toEqual([status, code])
+    expect(answer?.body).not.toMatch(/127\.0\.0\.1|ECONN/)
+  }
 
   test('a truncated upstream response never looks complete', async () => {
     world.upstream.answer = () =>
@@ -273,8 +297,6 @@ describe('with all parts running', () => {
   })
 
   test('an operator adds a route and fixed headers by configuration alone', async () => {
-    const { mkdtemp, writeFile, rm } = await import('node:fs/promises')
-    const directory = await mkdtemp('/tmp/postern-config-')
     await writeFile(`${directory}/token`, 'svc-secret\n')
     await writeFile(
       `${directory}/postern.yaml`,
@@ -327,6 +349,5 @@ routes:
     expect(request.toLowerCase()).toContain('authorization: bearer svc\r\n')
     expect(request.toLowerCase()).toContain('x-service-token: svc-secret\r\n')
     await Promise.all([second.process.stop(), console.process.stop()])
-    await rm(directory, { recursive: true })
   })
 })

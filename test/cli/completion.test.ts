@@ -3,17 +3,20 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ENTRY, runPostern } from '../support/postern-process.ts'
+import { runPosternHere } from '../support/postern-here.ts'
+import { PROGRAM, runPostern } from '../support/postern-process.ts'
 
 let directory: string
 /** A directory with `postern` and one script for each shell. */
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'postern-test-'))
   const program = join(directory, 'postern')
-  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${ENTRY}' "$@"\n`)
+  const words = [process.execPath, ...PROGRAM].map(word => `'${word}'`)
+  writeFileSync(program, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`)
   chmodSync(program, 0o755)
   for (const shell of ['bash', 'zsh', 'fish']) {
-    const { code, stdout } = await runPostern(['completion', shell])
+    const run = shell === 'bash' ? runPostern : runPosternHere
+    const { code, stdout } = await run(['completion', shell])
     expect(code).toBe(0)
     writeFileSync(join(directory, shell), `${stdout}\n`)
   }

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runPosternHere } from '../support/postern-here.ts'
 import { PROGRAM, runPostern } from '../support/postern-process.ts'
 import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
@@ -13,6 +14,7 @@ beforeAll(async () => {
 afterAll(() => world.stop())
 
 const postern = (...args: string[]) => runPostern(args, world.cliEnv)
+const posternHere = (...args: string[]) => runPosternHere(args, world.cliEnv)
 
 async function ask(secret: string): Promise<{ status: number; json: Record<string, unknown> }> {
   const headers = { authorization: `Bearer ${secret}` }
@@ -51,22 +53,22 @@ test('a key can be issued, used and listed, and is rejected after its revocation
   const revoked = await postern('keys', 'revoke', id, '--yes')
   expect(revoked).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(id) })
   await until('the key is rejected', async () => (await ask(secret)).json['code'] === 'key_revoked')
-  expect(await postern('keys', 'revoke', id, '--yes')).toEqual(revoked)
+  expect(await posternHere('keys', 'revoke', id, '--yes')).toEqual(revoked)
 })
 
 test('--json prints the key as the admin API describes it', async () => {
   const exit = await postern('keys', 'issue', '--workspace', 'ws_json', '--scope', 'files:read', '--json')
   const { key, secret } = JSON.parse(exit.stdout) as { key: Record<string, unknown>; secret: string }
   expect((await world.admin('GET', `/keys/${key['id']}`)).json).toEqual({ key })
-  const listed = await postern('keys', 'list', '--workspace', 'ws_json', '--json')
+  const listed = await posternHere('keys', 'list', '--workspace', 'ws_json', '--json')
   expect(JSON.parse(listed.stdout)).toEqual({ keys: [key] })
   expect((await ask(secret)).status).toBe(200)
 })
 
 test('a key can live for a minute, and no shorter', async () => {
   const issue = ['keys', 'issue', '--workspace', 'ws_1', '--scope', 'files:read', '--expires-in']
-  expect((await postern(...issue, '1m')).code).toBe(0)
-  const refused = await postern(...issue, '59s')
+  expect((await posternHere(...issue, '1m')).code).toBe(0)
+  const refused = await posternHere(...issue, '59s')
   expect(refused).toEqual({
     code: 64,
     stdout: '',
@@ -93,8 +95,8 @@ test('a reader that closes the pipe is no error', async () => {
 })
 
 test('an unknown key and an unknown token are errors', async () => {
-  const unknown = await postern('keys', 'revoke', 'key_00000000000000000000000000', '--yes')
+  const unknown = await posternHere('keys', 'revoke', 'key_00000000000000000000000000', '--yes')
   expect(unknown).toMatchObject({ code: 65, stderr: expect.stringContaining('No such key') })
   const list = ['keys', 'list', '--workspace', 'ws_1', '--token', 'not-the-token-of-this-console']
-  expect(await postern(...list)).toMatchObject({ code: 77, stdout: '' })
+  expect(await posternHere(...list)).toMatchObject({ code: 77, stdout: '' })
 })

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
+import { runPosternHere } from '../support/postern-here.ts'
 import { runPostern } from '../support/postern-process.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { startWorld, type World } from '../support/world.ts'
@@ -22,11 +23,13 @@ const entryOf = (secret: string, more: object = {}) => ({
   expiresAt: EXPIRES_AT,
   ...more,
 })
-const importOf = (lines: readonly string[], ...options: string[]) => {
+const fileOf = (lines: readonly string[]) => {
   const file = join(temporaryDirectory(), 'keys.ndjson')
   writeFileSync(file, lines.join('\n'))
-  return runPostern(['keys', 'import', file, ...options], world.cliEnv)
+  return file
 }
+const importOf = (lines: readonly string[], ...options: string[]) =>
+  runPosternHere(['keys', 'import', fileOf(lines), ...options], world.cliEnv)
 const linesOf = (count: number, prefix: string) =>
   Array.from({ length: count }, (_, index) =>
     JSON.stringify(entryOf(`${prefix}-${index}`, { name: 'imported' })),
@@ -34,7 +37,7 @@ const linesOf = (count: number, prefix: string) =>
 
 test('a file of more keys than one call takes is imported whole, and again without effect', async () => {
   const lines = linesOf(1001, 'old')
-  const first = await importOf(lines)
+  const first = await runPostern(['keys', 'import', fileOf(lines)], world.cliEnv)
   expect(first).toMatchObject({
     code: 0,
     stdout: 'Imported 1001 keys; 0 existed already; 0 are invalid.',
@@ -51,7 +54,7 @@ test('an imported key works at a gateway that accepts keys of other systems, bes
   const secret = 'sk_of_the_other_system'
   await importOf([JSON.stringify(entryOf(secret, { name: 'imported' }))])
   const options = ['--workspace', 'ws_import', '--scope', 'files:read']
-  const issued = (await runPostern(['keys', 'issue', ...options], world.cliEnv)).stdout
+  const issued = (await runPosternHere(['keys', 'issue', ...options], world.cliEnv)).stdout
   const workspaceOf = async (key: string) => {
     const headers = { authorization: `Bearer ${key}` }
     const response = await fetch(`${world.gateway.urls.gateway}/api/v1/auth`, { headers })
@@ -83,7 +86,7 @@ test('invalid lines are named with their number and field, and the others import
 })
 
 test('a file that is missing, or has a line that is no JSON object, is a wrong command line', async () => {
-  const missing = await runPostern(['keys', 'import', '/nowhere/keys.ndjson'], world.cliEnv)
+  const missing = await runPosternHere(['keys', 'import', '/nowhere/keys.ndjson'], world.cliEnv)
   expect(missing).toMatchObject({
     code: 64,
     stderr: expect.stringContaining('/nowhere/keys.ndjson cannot be read (ENOENT)'),

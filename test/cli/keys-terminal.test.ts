@@ -25,27 +25,19 @@ describe.skipIf(!has(SCRIPT))('before a key is revoked at a terminal', () => {
     return terminal
   }
 
-  test('the question names the key, and its last use', async () => {
+  test('the question names the key and its last use, and y revokes it', async () => {
     const terminal = await untilAsked()
     for (const fact of ['billing importer', 'ws_1', 'files:read workspace:read', 'active', '3 minutes ago']) {
       expect(terminal.shown).toContain(fact)
     }
-    terminal.type(CTRL_C)
-    await terminal.exited
-  })
-
-  test.each(['y', 'yes', 'Y'])('%s revokes it', async word => {
-    const terminal = await untilAsked()
-    terminal.type(`${word}\r`)
+    terminal.type('y\r')
     expect(await terminal.exited).toBe(0)
     expect(terminal.shown).toContain(`Revoked ${ID}`)
     expect(asked()).toEqual(['GET', 'POST'])
   })
 
   test.each([
-    ['no', 'n\r', 1],
     ['nothing', '\r', 1],
-    ['something else', 'ye\r', 1],
     ['the end of input', CTRL_D, 1],
     ['Ctrl-C', CTRL_C, 130],
   ])('%s revokes nothing', async (_, keys, code) => {
@@ -112,7 +104,7 @@ describe.skipIf(!has(SCRIPT))('the table at a terminal', () => {
   })
 
   test('fits the width of the terminal, one line for each key', async () => {
-    for (const columns of [80, 100, 200]) {
+    for (const columns of [80, 200]) {
       const lines = (await shown({ NO_COLOR: '1' }, columns)).trim().split('\r\n')
       expect(lines).toHaveLength(2)
       for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns)

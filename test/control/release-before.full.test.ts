@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
-import type { AdminAnswer } from '../support/admin-response.ts'
+import type { AdminResponse } from '../support/admin-response.ts'
 import { PosternProcess } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -43,7 +43,7 @@ describe.skipIf(before === null)('a console of the release before (skipped witho
         headers: { authorization: `Bearer ${TOKEN}`, ...(body && { 'content-type': 'application/json' }) },
         ...(body && { body: JSON.stringify(body) }),
       })
-      return { status: response.status, body: (await response.json()) as AdminAnswer }
+      return { status: response.status, body: (await response.json()) as AdminResponse }
     }
     const issue = async (name: string) => {
       const { status, body } = await ask('POST', KEYS, { name, scopes: ['files:read'] })

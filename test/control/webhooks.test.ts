@@ -19,6 +19,7 @@ import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { insert } from '../support/repository.ts'
+import { runs } from '../support/runs.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
@@ -261,10 +262,9 @@ test('the page shows how to verify a message, in code that works', async () => {
   expect(() => verify(late, message?.body, SECRET)).toThrow('too old')
 })
 
-describe.each([
-  ['SQLite', true],
-  ['PostgreSQL', has(POSTGRES)],
-])('several consoles on one database (%s)', (name, isThere) => {
+const DATABASES = [['SQLite', true] as const, ...runs([], [['PostgreSQL', has(POSTGRES)] as const])]
+
+describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere) => {
   /** Two consoles' views of webhook events, over a database with a key that is about to expire. */
   async function open() {
     const url = name === 'SQLite' ? `sqlite:${temporaryDirectory()}/a.db` : await freshPostgres()

@@ -78,6 +78,16 @@ test('the package holds the built program and its documents, and neither sources
   expect(files.filter(file => /\.ts$|\.map$|test/.test(file))).toEqual([])
 })
 
+test('every module of the package loads', () => {
+  const root = join(installed, 'lib/node_modules/postern')
+  const modules = files
+    .map(file => file.replace(/^package\//, ''))
+    .filter(file => /^dist\/(?!main\.js|.*\/assets\/).*\.js$/.test(file))
+  expect(modules.length).toBeGreaterThan(300)
+  const script = modules.map(file => `await import(${JSON.stringify(`./${file}`)})`).join('\n')
+  execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: root })
+})
+
 test('an installed postern prints its version and its help', async () => {
   const version = await new PosternProcess(['--version'], {}, launcher()).exited
   expect(version).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+$/), stderr: '' })

@@ -1,10 +1,12 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
+import { runs } from '../support/runs.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { quantile } from './history.ts'
 
+const ROUNDS = runs(20, 50)
 let fleet: Fleet
 
 beforeAll(async () => {
@@ -44,7 +46,7 @@ async function untilAllConfirm(): Promise<void> {
 test('once the console reports that all gateways have confirmed, each rejects the key at its next request', async () => {
   await untilAllConfirm()
   const tookMs: number[] = []
-  for (let round = 0; round < 50; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
     const key = await issueKnown(fleet.replicas)
     const beganMs = performance.now()
     expect(await fleet.revokeAndWait(key)).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
@@ -59,14 +61,16 @@ test('once the console reports that all gateways have confirmed, each rejects th
       ),
     ),
   )
-  process.stdout.write(`revocation confirmed by all three gateways: 50 keys, p50/p99 ${p50}/${p99} ms\n`)
+  process.stdout.write(
+    `revocation confirmed by all three gateways: ${ROUNDS} keys, p50/p99 ${p50}/${p99} ms\n`,
+  )
 })
 
 test.each<Ending>(['suspend', 'shorten'])(
   'when all gateways have confirmed, each rejects the key from then on: %s',
   async ending => {
     await untilAllConfirm()
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < ROUNDS / 5; round++) {
       const key = await issueKnown(fleet.replicas)
       const { gateways, committedAtMs } = await fleet.end(key, ending, true)
       expect(gateways).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })

@@ -47,7 +47,8 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
   const load = new Load(fleet.replicas.map(({ urls }) => urls.gateway))
   const revocations = new Map<string, Revocation>()
   const pids = [fleet.console, ...fleet.replicas].map(({ process: { child } }) => child.pid ?? 0)
-  const starvation = new StarvationMeter([process.pid, ...pids])
+  // Every process that a change passes.
+  const starvation = new StarvationMeter([process.pid, fleet.redis.pid, ...pids])
   let mend = async () => {
     mend = async () => {}
     await scenario.mend?.(fleet)

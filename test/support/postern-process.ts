@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 /** `TEST_FORM=built` runs the output of `npm run build`, as the image does; otherwise the sources run. */
-export const ENTRY = fileURLToPath(
+const ENTRY = fileURLToPath(
   new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
 )
 const BUILT = process.env['TEST_FORM'] === 'built'

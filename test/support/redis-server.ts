@@ -71,6 +71,10 @@ export class RedisServer {
     this.#process.kill('SIGCONT')
   }
 
+  get pid(): number {
+    return this.#process.pid ?? 0
+  }
+
   get isRunning(): boolean {
     return this.#process.exitCode === null && this.#process.signalCode === null
   }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 
 const SAMPLE_EVERY_MS = 20
 const WINDOW_MS = 1_000
@@ -34,7 +34,8 @@ export class StarvationMeter {
 
   #sample(): void {
     for (const [pid, samples] of this.#samples) {
-      samples.push({ atMs: performance.now(), waitedMs: waitedMsOf(pid) })
+      const waitedMs = waitedMsOf(pid)
+      if (waitedMs !== null) samples.push({ atMs: performance.now(), waitedMs })
     }
   }
 }
@@ -49,7 +50,11 @@ function longestWaitMs(samples: readonly WaitSample[]): number {
   return longestMs
 }
 
-/** The second field is the time on a run queue, in nanoseconds (Linux, Documentation/scheduler/sched-stats.rst). */
-function waitedMsOf(pid: number): number {
-  return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6
+/**
+ * The second field is the time on a run queue, in nanoseconds (Linux, Documentation/scheduler/sched-stats.rst).
+ * @returns null once the process has ended
+ */
+function waitedMsOf(pid: number): number | null {
+  const file = `/proc/${pid}/schedstat`
+  return existsSync(file) ? Number(readFileSync(file, 'utf8').split(' ')[1]) / 1e6 : null
 }

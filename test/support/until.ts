@@ -1,5 +1,7 @@
 const DEADLINE_MS = 10_000
-const PAUSE_MS = 5
+const FIRST_PAUSE_MS = 5
+/** Asking often takes processor time from what is awaited. */
+const LONGEST_PAUSE_MS = 20
 
 /** Calls `ask` until it returns a value. A test states what it waits for, never how long. */
 export async function until<Value>(
@@ -8,14 +10,14 @@ export async function until<Value>(
   timeoutMs = DEADLINE_MS,
 ): Promise<NonNullable<Exclude<Value, false>>> {
   const endMs = performance.now() + timeoutMs
-  for (;;) {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.2, LONGEST_PAUSE_MS)) {
     const answer = await ask()
     if (answer !== false && answer !== null && answer !== undefined) {
       // The remaining type once these three are excluded, which the compiler cannot derive.
       return answer as NonNullable<Exclude<Value, false>>
     }
     if (performance.now() > endMs) throw new Error(`Deadline passed while waiting until ${what}`)
-    await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
+    await new Promise(resolve => setTimeout(resolve, pauseMs))
   }
 }
 

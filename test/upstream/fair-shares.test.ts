@@ -67,7 +67,7 @@ async function untilStalled(): Promise<void> {
     const now = served[0]?.bytesWritten ?? 0
     unchanged = now === before && (served[0]?.writableLength ?? 0) > 0 ? unchanged + 1 : 0
     before = now
-    return unchanged === 40
+    return unchanged === 15
   })
 }
 

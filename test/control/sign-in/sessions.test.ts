@@ -8,6 +8,7 @@ import { createSessions, isLive, type Sessions } from '../../../src/control/sign
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
+import { runs } from '../../support/runs.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 
 const limits = { idleSeconds: 600, absoluteSeconds: 3600, maxPerPerson: 3 }
@@ -17,7 +18,7 @@ const CALLER = { ...FROM, actor: 'person:root', name: 'Root' }
 const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
 const bob: Person = { ...ada, subject: 'bob' }
 
-describe.each(['sqlite', 'postgres'] as const)('sessions in %s', dialect => {
+describe.each(['sqlite' as const, ...runs([], ['postgres' as const])])('sessions in %s', dialect => {
   const isThere = dialect === 'sqlite' || has(POSTGRES)
   describe.skipIf(!isThere)('', () => {
     let server: PostgresServer | null = null

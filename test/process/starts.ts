@@ -1,0 +1,38 @@
+import { randomBytes } from 'node:crypto'
+import { until } from '../support/until.ts'
+
+export const ADMIN_TOKEN = 'admin-token-of-the-starts'
+/** Settings of every gateway and console of these tests. */
+export const SHARED = {
+  POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
+  POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
+  POSTERN_DRAIN_DELAY_MS: '0',
+}
+
+interface Readiness {
+  readonly code: number
+  readonly says: Record<string, unknown>
+}
+
+export async function readiness(opsUrl: string): Promise<Readiness> {
+  const answer = await fetch(`${opsUrl}/readyz`)
+  return { code: answer.status, says: (await answer.json()) as Record<string, unknown> }
+}
+
+/** Milliseconds until `/readyz` fulfils the condition. */
+export async function recovery(
+  opsUrl: string,
+  wanted: (says: Record<string, unknown>) => boolean,
+): Promise<number> {
+  const startedAtMs = performance.now()
+  await until('/readyz reports recovery', async () => wanted((await readiness(opsUrl)).says), 20_000)
+  return Math.round(performance.now() - startedAtMs)
+}
+
+export async function issue(consoleUrl: string): Promise<Response> {
+  return fetch(`${consoleUrl}/admin/v1/workspaces/ws_1/keys`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/json' },
+    body: '{"name":"first","scopes":["workspace:read"]}',
+  })
+}
