@@ -81,6 +81,7 @@ async function listWorkspaces({ repository }: Registry, request: FastifyRequest)
     text: q ?? null,
     limit: Number(limit ?? DEFAULT_PAGE_SIZE),
     afterId: cursor ?? null,
+    maxKeysCounted: null,
   })
   return listJson({ workspaces: workspaces.map(workspaceJson) }, nextAfterId)
 }
