@@ -22,9 +22,8 @@ import { withFailureLog } from './tiers/with-failure-log.ts'
 import { withMetrics } from './tiers/with-metrics.ts'
 import type { TrustLimits } from './trust.ts'
 import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
-import { UsageCounts, type UsageRequest } from './usage/usage-counts.ts'
-import { UsageExporter } from './usage/usage-exporter.ts'
-import { UsageReporter } from './usage/usage-reporter.ts'
+import { createUsage, type Usage } from './usage/create-usage.ts'
+import type { UsageRequest } from './usage/usage-counts.ts'
 
 type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys' | 'usage' | 'refusals'>
 
@@ -61,8 +60,6 @@ export interface RunningKeyStore {
 
 type Deps = KeyStoreSettings & { readonly clock: Clock; readonly onReload: OnReload<KeyStoreConfig> }
 
-/** The console responds to a report after its commit, which a slow database delays. No request waits for it. */
-const MIN_REPORT_TIMEOUT_MS = 5_000
 /** Signing off from the console takes no longer than this. */
 const SIGN_OFF_MS = 500
 /** Longer names are cut; the name of a pod has at most 253 characters. */
@@ -167,11 +164,6 @@ interface KeyServiceSide {
   readonly confirmer: ChangeConfirmer
 }
 
-interface Usage {
-  readonly counts: UsageCounts
-  readonly reporter: UsageReporter
-}
-
 function createKeyService(deps: Deps): KeyServiceSide | null {
   const { config, logger, clock, onReload } = deps
   const { keyService } = config
@@ -191,36 +183,6 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
     timeoutMs,
   })
   return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer }
-}
-
-/** @returns null if usage is not reported */
-function createUsage(deps: Deps, client: KeyServiceClient, gateway: string): Usage | null {
-  const { config, metrics, logger, clock } = deps
-  const { reportSeconds, enabled, maxEntries } = config.usage
-  const { url } = config.usage.export
-  if (reportSeconds === 0) return null
-  const counts = new UsageCounts({
-    clock,
-    metrics,
-    countsRequests: enabled,
-    notesRefusals: config.refusals.enabled,
-    maxEntries,
-  })
-  const timeoutMs = Math.max(config.keyService.timeoutMs, MIN_REPORT_TIMEOUT_MS)
-  const failuresOf = (part: string) => new FailureLog(part, logger, clock)
-  const exporting = { failures: failuresOf('usage export'), metrics, timeoutMs }
-  const reporter = new UsageReporter({
-    client,
-    clock,
-    failures: failuresOf('usage report'),
-    metrics,
-    counts,
-    exporter: url === undefined ? null : new UsageExporter({ ...exporting, url }),
-    gateway,
-    periodMs: reportSeconds * 1000,
-    timeoutMs,
-  })
-  return { counts, reporter }
 }
 
 /** Sends the last reports, then closes the connections. */
