@@ -28,7 +28,7 @@ const STATUS = {
 
 export type ApiErrorCode = keyof typeof STATUS
 
-/** An error answer. Its text is public: it never repeats what a caller may have sent by mistake. */
+/** An error response. Its text is public: it never repeats what a caller may have sent by mistake. */
 export class ApiError extends Error {
   readonly code: ApiErrorCode
   readonly headers: Readonly<Record<string, string>>

@@ -12,7 +12,7 @@ const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/
 const UNCONFIRMED =
   'The database did not confirm the change; it may or may not have been made. See the console log under this request id'
 
-/** Turns any failure into an answer. A failure that is not known to be the caller's fault is an internal error. */
+/** Turns any failure into a response. A failure that is not known to be the caller's fault is an internal error. */
 export function explainError(error: FastifyError | ApiError): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof AuditWriteError) return new ApiError('database_unavailable', UNCONFIRMED)
@@ -58,7 +58,7 @@ const FAULT_ANSWERS: Readonly<
   headers_too_large: [431, 'headers_too_large', 'The headers are too large'],
 }
 
-/** The answer to bytes that never become a request. */
+/** The response to bytes that never become a request. */
 export function explainFault(fault: ConnectionFault, requestId: string): string {
   const [status, code, error] = FAULT_ANSWERS[fault]
   const headers = {
