@@ -8,7 +8,7 @@ import { insert, openRepository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
-import { until } from '../support/until.ts'
+import { settled, until } from '../support/until.ts'
 
 let repository: KeyRepository
 let announcer: ScriptedAnnouncer
@@ -104,6 +104,21 @@ describe('a committed change', () => {
     expect(await announced).toBe(false)
     resolve()
     await nothingPending()
+  })
+
+  test('is announced once, also if the outbox is emptied while its request announces it', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    announcer.stalled = promise
+    const key = someKey()
+    const announced = commitAndAnnounce(key)
+    await until('it is committed', async () => (await repository.countPending()) === 1)
+    outbox.requestDrain()
+    for (let turns = 0; turns < 10; turns++) await settled()
+    resolve()
+    expect(await announced).toBe(true)
+    await nothingPending()
+    await outbox.stop()
+    expect(messages('change')).toEqual([change(key, 1)])
   })
 
   test('is announced with all others of its key, in the order of versions', async () => {

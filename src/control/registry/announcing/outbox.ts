@@ -143,6 +143,8 @@ export class Outbox {
     if (announcer.state() !== 'ready') return
     const finishRecovery = await this.#recovery.requeueChangesAtRisk()
     while (!this.#stopped && announcer.state() === 'ready') {
+      // What requests are announcing, they will delete: announcing it twice would slow both down.
+      await Promise.all(this.#unfinished)
       const changes = await repository.claimChanges(BATCH_SIZE)
       if (changes.length === 0) {
         finishRecovery()
