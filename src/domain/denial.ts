@@ -9,9 +9,8 @@ interface Row {
   readonly text: string
   readonly responsible: Responsible
   /**
-   * The metric that counts this reason by name: `rejected` before the credential is checked
-   * (`postern_http_rejected_total`), `decision` afterwards (`postern_auth_decisions_total`), `none` if the upstream
-   * metrics count it.
+   * The metric that counts this reason: `rejected` before the check of the credential (`postern_http_rejected_total`),
+   * `decision` afterwards (`postern_auth_decisions_total`), `none` if the upstream metrics count it.
    */
   readonly countedAs: 'rejected' | 'decision' | 'none'
   /** Parameters of the challenge after its realm (RFC 6750, section 3); '' for a bare one. */
@@ -203,7 +202,7 @@ export const DENIALS = {
   upstream_timeout: {
     status: 504,
     code: 'upstream_timeout',
-    text: 'The upstream did not answer in time',
+    text: 'The upstream did not respond in time',
     responsible: 'upstream',
     countedAs: 'none',
   },

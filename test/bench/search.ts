@@ -34,7 +34,7 @@ for (const [name, query] of [
   ['workspaces by a part of the id', { text: '999' }],
   ['the largest workspace', { workspaceIds: [LARGE] }],
 ] as const) {
-  const all = { workspaceIds: null, text: null, limit: 50, afterId: null, ...query }
+  const all = { workspaceIds: null, text: null, limit: 50, afterId: null, maxKeysCounted: null, ...query }
   const { workspaces } = await repository.listWorkspaces(all)
   report(name, await timesOf(() => repository.listWorkspaces(all)), `${workspaces.length} workspaces`)
 }

@@ -13,6 +13,8 @@ const MINUTE_MS = 60_000
 const GATEWAYS = ['postern-gateway-6c9f7-2lq8x', 'postern-gateway-6c9f7-8vwzt', 'postern-gateway-6c9f7-kp4dn']
 const KEYS = '/workspaces/ws_1/keys'
 const HOSTILE = `<img src=x onerror=alert(1)>\u202egnp`
+/** In the pictures of the pages a partner has a usual name, in the tests a hostile one. */
+const PARTNER = process.env['POSTERN_PICTURES'] === '1' ? 'Northwind' : HOSTILE
 
 /** One page in one state. */
 export interface Scene {
@@ -71,7 +73,7 @@ export async function setStage(): Promise<Stage> {
   const build = await ago(64 * DAY_MS, issue({ name: 'build server', scopes: ['files:read'] }))
   await ago(52 * DAY_MS, () => site.revoke(laptop.id))
   const nightly = await ago(40 * DAY_MS, issue({ name: 'nightly export', scopes: all, expiresInDays: 180 }))
-  const described = await ago(20 * DAY_MS, issue({ name: `partner ${HOSTILE}`, scopes: all }))
+  const described = await ago(20 * DAY_MS, issue({ name: `partner ${PARTNER}`, scopes: all }))
   await ago(12 * DAY_MS, () =>
     site.edit(described.id, {
       description: `Owned by ${HOSTILE}, ticket ${'4711 '.repeat(20)}`,

@@ -21,7 +21,7 @@ test('a request without a response fails at its deadline, and may have been proc
     () => expect.unreachable(),
     error => error,
   )
-  expect(error.message).toBe(`The console at ${admin.url} did not answer within 0.05 seconds`)
+  expect(error.message).toBe(`The console at ${admin.url} did not respond within 0.05 seconds`)
   expect([error.exitCode, error.mayHaveBeenProcessed]).toEqual([69, true])
 })
 
@@ -30,7 +30,7 @@ test('a response whose body does not end fails at the deadline', async () => {
   admin.answers((_, response) => void response.writeHead(200).write('{'))
   const client = new AdminClient({ url: admin.url, token: TOKEN })
   await expect(client.send({ method: 'GET', path: '/keys', deadlineMs: 50 })).rejects.toThrow(
-    /did not answer/,
+    /did not respond/,
   )
 })
 

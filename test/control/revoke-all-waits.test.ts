@@ -85,7 +85,7 @@ describe('revoking all keys of a workspace', () => {
     expect(tookMs).toBeLessThan(5500)
   })
 
-  test('waits for nothing while Redis is away', async () => {
+  test('waits for nothing while Redis is down', async () => {
     const { revoked, announced, tookMs } = await revokeAll(() => {
       const announcer = new ScriptedAnnouncer()
       announcer.set('down')

@@ -48,8 +48,8 @@ describe.skipIf(!has(NGINX))('behind nginx, with the values of docs/behind/ingre
     })
   })
   afterAll(async () => {
-    await nginx.stop()
-    await world.stop()
+    await nginx?.stop()
+    await world?.stop()
     rmSync(directory, { recursive: true, force: true })
   })
   beforeEach(() => world.upstream.reset())

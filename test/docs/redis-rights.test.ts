@@ -10,9 +10,9 @@ import {
 
 const PAGE = new URL('../../docs/redis.md', import.meta.url)
 
-const ROWS = readFileSync(PAGE, 'utf8')
+const ROWS = (readFileSync(PAGE, 'utf8').split('\n## Users and rights\n')[1]?.split('\n## ')[0] ?? '')
   .split('\n')
-  .filter(line => line.startsWith('  | '))
+  .filter(line => line.startsWith('| '))
   .map(line => line.replaceAll('\\|', 'I').split('|').slice(1, 4))
 
 function rightsIn(where: string): (readonly string[])[] {

@@ -7,7 +7,7 @@ const MAX_UNANSWERED = 7
 const TICK_MS = 5
 const STATUS_LINE = /HTTP\/1\.1 (\d{3})/g
 
-/** Requests with random bearer tokens, at a steady rate whatever the responses are. */
+/** Requests with random bearer tokens, at a steady rate, independent of the responses. */
 export class TokenFlood {
   sent = 0
   readonly statuses = new Map<number, number>()

@@ -168,7 +168,7 @@ export class AdminClient {
     const code = codeOf(error)
     const unsent = NEVER_SENT[code]
     if (passedMs !== null) {
-      const message = `The console at ${this.url} did not answer within ${passedMs / 1000} seconds`
+      const message = `The console at ${this.url} did not respond within ${passedMs / 1000} seconds`
       return new NoResponseError(message, true)
     }
     if (CERTIFICATE_CODE.test(code)) {

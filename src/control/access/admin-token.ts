@@ -70,7 +70,7 @@ export function planToken(request: TokenRequest, context: TokenContext): Planned
   return { ok: true, value: { id, name, hint, ...granted, createdAtMs: nowMs, createdBy, ...unused } }
 }
 
-/** Why a token is refused; null if it is good. */
+/** Why a token is rejected; null if it is good. */
 export function tokenProblem(token: AdminToken, nowMs: number): 'revoked' | 'expired' | null {
   if (token.revokedAtMs !== null) return 'revoked'
   return nowMs >= token.expiresAtMs ? 'expired' : null

@@ -129,7 +129,7 @@ function replay(earlier: EarlierAnswer): TokenResult {
   return { kind: 'done', token, secret: null, replayed: true }
 }
 
-/** Leaves a revoked or expired token unchanged. A token of another workspace is refused like an unknown one. */
+/** Leaves a revoked or expired token unchanged. A token of another workspace is rejected like an unknown one. */
 async function revokeToken(
   { database, clock, newAuditId, run }: Store,
   principal: Principal,

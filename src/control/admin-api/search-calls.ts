@@ -83,6 +83,7 @@ const WORKSPACES = adminCall({
       workspaceIds: workspacesOf(principalOf(request)),
       text: q ?? null,
       ...readPage(page),
+      maxKeysCounted: null,
     })
     return listJson({ workspaces: workspaces.map(workspaceJson) }, nextAfterId)
   },

@@ -35,7 +35,7 @@ export function statusOf(code: ApiErrorCode): number {
   return STATUS[code]
 }
 
-/** An error answer. Its text is public: it never repeats what a caller may have sent by mistake. */
+/** An error response. Its text is public: it never repeats what a caller may have sent by mistake. */
 export class ApiError extends Error {
   readonly code: ApiErrorCode
   readonly headers: Readonly<Record<string, string>>

@@ -23,7 +23,7 @@ export function isSameToken(presented: string, expected: string | undefined): bo
   return expected !== undefined && timingSafeEqual(sha256(presented), sha256(expected))
 }
 
-/** Node silently keeps the first of two Authorization headers; a request with two is refused. */
+/** Node silently keeps the first of two Authorization headers; a request with two is rejected. */
 export function bearerTokenOf({ rawHeaders }: IncomingMessage): string | null {
   const isAuthorization = (text: string, index: number) =>
     index % 2 === 0 && text.toLowerCase() === 'authorization'

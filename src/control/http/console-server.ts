@@ -50,7 +50,7 @@ export interface ServerParts {
   readonly tls: ServerOptions | null
 }
 
-/** A server without routes, not listening. Every answer has our form, also the framework's own. */
+/** A server without routes, not listening. Every response has our form, also the framework's own. */
 export function createConsoleServer(parts: ServerParts): FastifyInstance {
   const handleError = createErrorHandler(parts)
   // Typed without TLS: the part that both kinds of server share.

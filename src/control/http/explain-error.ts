@@ -12,7 +12,7 @@ const UNCONFIRMED =
   'The database did not confirm the change; it may or may not have been made. See the console log under this request id'
 
 /**
- * Turns any failure into an answer. A failure that is not known to be the caller's fault is an internal error.
+ * Turns any failure into a response. A failure that is not known to be the caller's fault is an internal error.
  * @param schema of the route; the description of each field completes `<field> must be …`
  */
 export function explainError(error: FastifyError | ApiError, schema: FastifySchema = {}): ApiError {
@@ -73,7 +73,7 @@ const FAULT_ANSWERS: Readonly<
   headers_too_large: [431, 'headers_too_large', 'The headers are too large'],
 }
 
-/** The answer to bytes that never become a request. */
+/** The response to bytes that never become a request. */
 export function explainFault(fault: ConnectionFault, requestId: string): string {
   const [status, code, error] = FAULT_ANSWERS[fault]
   const headers = {

@@ -34,7 +34,7 @@ export function principalOf({ principal }: FastifyRequest): Principal {
   return principal
 }
 
-/** Whether the caller may access the workspace. An attempt that is refused is noted for the audit log. */
+/** Whether the caller may access the workspace. An attempt that is rejected is noted for the audit log. */
 export function seesWorkspace(request: FastifyRequest, workspaceId: string): boolean {
   if (sees(principalOf(request), workspaceId)) return true
   request.refusedWorkspace = workspaceId

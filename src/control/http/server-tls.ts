@@ -26,7 +26,7 @@ export function tlsOptionsOf(files: TlsFiles): ServerOptions | null {
 }
 
 /**
- * Refuses a reload that would switch TLS or client certificates on or off: a listener has them from its start or not at
+ * Rejects a reload that would switch TLS or client certificates on or off: a listener has them from its start or not at
  * all.
  */
 export function rejectSwitching(running: TlsFiles): PrepareReload<TlsFiles> {
@@ -66,7 +66,7 @@ export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, han
   onReload(files => {
     const material = readMaterial(files)
     if (material === null) return () => {}
-    // Throws on unusable material here, where the reload can still be refused.
+    // Throws on unusable material here, where the reload can still be rejected.
     createSecureContext(material)
     return () => {
       server.setSecureContext(material)
@@ -91,7 +91,7 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
 }
 
-/** Node reports a refused certificate only as a reset; the socket has the reason. */
+/** Node reports a rejected certificate only as a reset; the socket has the reason. */
 function explain(error: Error, { authorizationError }: TLSSocket): Error {
   const reason: unknown = authorizationError
   return reason === undefined || reason === null

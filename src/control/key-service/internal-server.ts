@@ -15,7 +15,7 @@ export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 
   readonly settings: InternalSettings
   readonly onReload: OnReload<InternalSettings>
   readonly clock: Clock
-  /** The current bearer token of gateways; without one every call is refused. */
+  /** The current bearer token of gateways; without one every call is rejected. */
   readonly token: () => string | undefined
   readonly calls: readonly Call[]
 }

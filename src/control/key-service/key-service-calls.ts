@@ -29,7 +29,7 @@ export interface KeyServiceParts {
   readonly clock: Clock
   readonly recordKeys: RecordKeys
   readonly logger: ControlLogger
-  /** Writes records that Redis lacks, without delaying the answer. */
+  /** Writes records that Redis lacks, without delaying the response. */
   readonly refill: (keys: readonly StoredKey[]) => void
 }
 
@@ -77,7 +77,7 @@ async function lookUpKey(
   const { digest } = request.params as { digest: string }
   if (!isDigest(digest)) throw invalidField('digest', '64 lower-case hexadecimal digits')
   const key = await repository.findByDigest(digest)
-  // Gateways take this answer, and only this one, as proof that the key does not exist.
+  // Gateways take this response, and only this one, as proof that the key does not exist.
   if (key === null) throw new ApiError('not_found', 'No key has this digest')
   request.keyId = key.record.id
   refill([key])

@@ -7,7 +7,7 @@ import type { Database } from './database/database.ts'
 import type { Tables } from './database/tables.ts'
 
 /**
- * Keeps a fingerprint of each secret that signed keys of this database, and refuses to start with secrets that signed none of
+ * Keeps a fingerprint of each secret that signed keys of this database, and does not start with secrets that signed none of
  * them: gateways would reject every key. During a rotation one of the secrets is known.
  */
 export async function checkSigningSecrets(context: ConsoleContext, database: Database): Promise<void> {

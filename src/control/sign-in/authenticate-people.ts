@@ -27,7 +27,7 @@ export interface AuthenticationParts {
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /**
- * Session authentication for a Fastify scope, pages and admin API alike; call it first. It sets security headers, refuses
+ * Session authentication for a Fastify scope, pages and admin API alike; call it first. It sets security headers, rejects
  * foreign hosts, sets `request.person`, and requires the CSRF token for every unsafe method of a session.
  *
  * A page puts `csrfTokenOf` into each form as the hidden field `_csrf`; scripts send it as `X-CSRF-Token`. Routes that

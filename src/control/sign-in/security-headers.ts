@@ -24,7 +24,7 @@ export function securityHeaders(site: Site | null): FastifyHelmetOptions {
       },
     },
     xFrameOptions: { action: 'deny' },
-    // Under `no-referrer` browsers would send `Origin: null` with forms, which is refused.
+    // Under `no-referrer` browsers would send `Origin: null` with forms, which is rejected.
     referrerPolicy: { policy: 'same-origin' },
     // Only this host: the rest of the domain is not ours.
     strictTransportSecurity:

@@ -7,8 +7,8 @@ const CLOCK_TOLERANCE_MS = 60_000
 const RANDOM = /^[A-Za-z0-9_-]{20,128}$/
 
 /**
- * Binds the provider's answer to the browser that started signing in. It lives in a cookie only, so that attempts cost the
- * console no memory. The browser's owner may read or change it: the provider's answer then no longer matches.
+ * Binds the provider's response to the browser that started signing in. It lives in a cookie only, so that attempts cost the
+ * console no memory. The browser's owner may read or change it: the provider's response then no longer matches.
  */
 export interface SignInAttempt {
   readonly state: string

@@ -15,7 +15,7 @@ export class SignInError extends Error {
   }
 }
 
-/** Codes of the library for an invalid answer; all others mean that the provider is unavailable. */
+/** Codes of the library for an invalid response; all others mean that the provider is unavailable. */
 const INVALID_CODE =
   /^OAUTH_(?!TIMEOUT|RESPONSE_IS_NOT_CONFORM|PARSE_ERROR|RESPONSE_IS_NOT_JSON|HTTP_REQUEST_FORBIDDEN|WWW_)/
 

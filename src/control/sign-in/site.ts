@@ -11,7 +11,7 @@ export interface Site {
 
 /**
  * The `__Host-` prefix makes browsers accept the cookie only from this host over https, so that no sibling domain can
- * plant one (RFC 6265bis, section 4.1.3). Browsers refuse the prefix over plain http.
+ * plant one (RFC 6265bis, section 4.1.3). Browsers reject the prefix over plain http.
  */
 export function siteOf(publicUrl: string): Site {
   const { origin, host, protocol } = new URL(publicUrl)

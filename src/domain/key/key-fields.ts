@@ -59,7 +59,7 @@ export function isKeyName(text: string): boolean {
   return text !== '' && isLine(text, MAX_NAME_LENGTH)
 }
 
-/** Unpaired surrogates are refused too: UTF-8, and so the database, has no form for them. */
+/** Unpaired surrogates are rejected too: UTF-8, and so the database, has no form for them. */
 function isLine(text: string, maxLength: number): boolean {
   return [...text].length <= maxLength && !CONTROL_CHARACTER.test(text) && text.isWellFormed()
 }

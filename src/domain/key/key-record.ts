@@ -18,7 +18,7 @@ export interface KeyRecord {
   readonly createdBy: string
   readonly expiresAtMs: number
   readonly revokedAtMs: number | null
-  /** Since when the key is refused until it is resumed; null unless it is suspended. */
+  /** Since when the key is rejected until it is resumed; null unless it is suspended. */
   readonly suspendedAtMs: number | null
   /** Networks that requests may come from, as `normalizeCidrs` returns them; empty if every address is allowed. */
   readonly allowedCidrs: readonly string[]

@@ -6,7 +6,7 @@ export type PlannedStep =
   | { readonly kind: 'final'; readonly state: FinalState }
 
 /**
- * Refuses an active or retiring key until it is resumed. Its expiry runs on. A suspended key stays as it is.
+ * Rejects an active or retiring key until it is resumed. Its expiry runs on. A suspended key stays as it is.
  * @param nowMs milliseconds since the epoch
  */
 export function planSuspension(record: KeyRecord, nowMs: number): PlannedStep {

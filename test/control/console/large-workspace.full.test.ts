@@ -35,31 +35,49 @@ async function fill(databaseUrl: string): Promise<void> {
   await close()
 }
 
-test(`with ${KEYS} keys in a workspace its list, filtered, sorted or searched, takes under ${GOAL_MS} ms`, {
+const LIST = '/workspaces/ws_1/keys'
+const PATHS = [
+  LIST,
+  `${LIST}?state=expiring`,
+  `${LIST}?state=revoked&sort=name`,
+  `${LIST}?sort=-lastUsedAt`,
+  `${LIST}?q=program+77`,
+  '/workspaces',
+  '/workspaces?q=ws',
+  '/keys?state=suspended',
+  `${LIST}/new`,
+  '/workspaces/ws_1/audit',
+  '/workspaces/ws_1/revoke-all',
+]
+
+test(`with ${KEYS} keys in a workspace every page takes under ${GOAL_MS} ms of processor time`, {
   timeout: 180_000,
 }, async () => {
   const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
   await fill(databaseUrl)
-  const world = await startSignIn({ databaseUrl })
-  const ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
+  const oidc = { administratorClaim: 'roles', administratorValue: 'postern-admin' }
+  const world = await startSignIn({ databaseUrl, signIn: { oidc } })
+  const ada = await world.signedIn({
+    sub: 'ada',
+    name: 'Ada',
+    workspaces: ['ws_1'],
+    roles: ['postern-admin'],
+  })
+  const key = (await ada.call('GET', '/workspaces/ws_1/keys?limit=1')).body.keys[0]
   const slow: string[] = []
-  for (const query of [
-    '',
-    '?state=expiring',
-    '?state=revoked&sort=name',
-    '?sort=-lastUsedAt',
-    '?q=program+77',
-  ]) {
+  for (const path of [...PATHS, `${LIST}/${key?.id}`]) {
     const times: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
-      const startedAtMs = performance.now()
-      const { status } = await ada.browser.visit(`/workspaces/ws_1/keys${query}`)
-      times.push(performance.now() - startedAtMs)
-      expect(status).toBe(200)
+      // Processor time: on a machine that others use, the clock would measure them.
+      const before = process.cpuUsage()
+      const { status } = await ada.browser.visit(path)
+      const { user, system } = process.cpuUsage(before)
+      times.push((user + system) / 1000)
+      expect([path, status]).toEqual([path, 200])
     }
     const medianMs = times.sort((a, b) => a - b)[Math.floor(ROUNDS / 2)] ?? Number.POSITIVE_INFINITY
-    process.stdout.write(`figure: list of keys ${query || 'without a filter'}: ${medianMs.toFixed(1)} ms\n`)
-    if (medianMs >= GOAL_MS) slow.push(`${query}: ${medianMs.toFixed(1)} ms`)
+    process.stdout.write(`figure: page ${path}: ${medianMs.toFixed(1)} ms\n`)
+    if (medianMs >= GOAL_MS) slow.push(`${path}: ${medianMs.toFixed(1)} ms`)
   }
   expect(slow).toEqual([])
 })

@@ -164,7 +164,7 @@ describe('keys of a workspace', () => {
     nowMs += 0.002 * 86_400_000
     const { text } = await visit(KEYS)
     expect(text).toContain('One key expires within 14 days')
-    expect(text).toMatch(/class="soon">expires/)
+    expect(text).toMatch(/<strong class="soon"><time/)
     expect((await visit(`${KEYS}?state=expiring`)).text).toContain('later')
   })
 })

@@ -4,7 +4,11 @@ import type { KeyRepository, StoredKey } from '../../../src/control/registry/dat
 import { createKeyRepository } from '../../../src/control/registry/database/kysely-key-repository.ts'
 import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
 import { decodeCursor } from '../../../src/control/registry/search/key-cursor.ts'
-import { KEY_SORTS, type KeyQuery } from '../../../src/control/registry/search/key-query.ts'
+import {
+  KEY_SORTS,
+  type KeyQuery,
+  type WorkspaceSummary,
+} from '../../../src/control/registry/search/key-query.ts'
 import { SEARCH_BOUNDS } from '../../../src/control/registry/search/ordered-keys.ts'
 import { KEY_STATES, keyState } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -109,6 +113,21 @@ export function describeKeySearch(name: string, newDatabase: () => Promise<strin
         }),
         { numRuns: 80 },
       )
+    })
+
+    it('counts the keys of a page of workspaces up to a bound, and says where there are more', async () => {
+      const query = { workspaceIds: WORKSPACES, text: null, limit: 50, afterId: null }
+      const all = await repository.listWorkspaces({ ...query, maxKeysCounted: null })
+      const sizeOf = ({ keys }: WorkspaceSummary) => Object.values(keys).reduce((sum, count) => sum + count)
+      const sizes = new Map(all.workspaces.map(each => [each.workspaceId, sizeOf(each)]))
+      expect(Math.max(...sizes.values())).toBeGreaterThan(1)
+      const each = Math.max(...sizes.values()) - 1
+      const bounded = await repository.listWorkspaces({ ...query, maxKeysCounted: each * WORKSPACES.length })
+      for (const [index, workspace] of bounded.workspaces.entries()) {
+        const isLarge = (sizes.get(workspace.workspaceId) ?? 0) > each
+        if (isLarge) expect(workspace.moreThan).toBe(each)
+        else expect(workspace).toEqual(all.workspaces[index])
+      }
     })
   })
 }

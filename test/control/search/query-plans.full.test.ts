@@ -25,8 +25,9 @@ async function searchAll(url: string): Promise<void> {
     if (nextCursor !== null) await repository.search({ ...query, after: decodeCursor(query, nextCursor) })
     await repository.count(query)
   }
-  const all = { workspaceIds: null, text: null, limit: 50, afterId: null }
+  const all = { workspaceIds: null, text: null, limit: 50, afterId: null, maxKeysCounted: null }
   await repository.listWorkspaces(all)
+  await repository.listWorkspaces({ ...all, maxKeysCounted: 50_000 })
   await repository.listWorkspaces({ ...all, text: '1', afterId: 'ws_1' })
   await repository.listWorkspaces({ ...all, workspaceIds: [LARGE, 'ws_1'] })
   await repository.close()

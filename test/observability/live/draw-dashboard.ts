@@ -50,7 +50,11 @@ export function drawDashboard(
 function headOf(dashboard: Dashboard, run: Parameters<typeof drawDashboard>[2]): string {
   const seconds = Math.round(run.toSeconds - run.fromSeconds)
   const title = text(GAP, 22, xmlOf(dashboard.title), 'font-size="17" font-weight="600"')
-  const phases = run.phases.map(([what], index) => `${index + 1} ${what}`).join('  ·  ')
-  const note = `Drawn from a run of ${seconds} s under load, with windows of minutes and days shortened to seconds:`
-  return title + text(GAP, 39, note, 'fill="#70707a"') + text(GAP, 54, xmlOf(phases), 'fill="#4a4a52"')
+  const note = `Drawn from a run of ${seconds} s under load, with windows of minutes and days shortened to seconds`
+  const phases = run.phases.map(([what], index) => `${index + 1} ${what}`)
+  const half = Math.ceil(phases.length / 2)
+  const lines = [phases.slice(0, half), phases.slice(half)].map((line, index) =>
+    text(GAP, 39 + 15 * index, xmlOf(line.join('  ·  ')), 'fill="#4a4a52"'),
+  )
+  return title + text(WIDTH - GAP, 22, note, 'fill="#70707a" text-anchor="end"') + lines.join('')
 }

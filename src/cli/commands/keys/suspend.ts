@@ -6,7 +6,7 @@ import { printChange } from '../../output/change-text.ts'
 
 /** `postern keys suspend`. It asks nothing: `resume` reverses it. */
 export function addSuspend(keys: Command, cli: Cli): void {
-  const description = 'suspend a key: it is refused until it is resumed'
+  const description = 'suspend a key: gateways reject it until it is resumed'
   addStep(keys, cli, { name: 'suspend', description, done: 'Suspended' })
 }
 

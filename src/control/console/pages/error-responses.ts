@@ -2,13 +2,13 @@ import { denyScope } from '../../../domain/authorize.ts'
 import { DENIAL_REASONS, denialRow } from '../../../domain/denial.ts'
 import { type Html, html } from '../layout/html.ts'
 
-/** What a gateway answers to a request that it rejects, status by status. */
+/** What a gateway responds to a request that it rejects, status by status. */
 export function errorTable(): Html {
   const seen = new Map<string, Html>()
   for (const reason of DENIAL_REASONS) {
     const { status, code, text } = denialRow(reason)
     const line = html`<tr><th scope="row">${status}</th><td><code>${code}</code></td><td>${text}</td></tr>`
-    // Several reasons have the same answer: clients must not tell them apart.
+    // Several reasons have the same response: clients must not tell them apart.
     if (!seen.has(`${status} ${code} ${text}`)) seen.set(`${status} ${code} ${text}`, line)
   }
   const rows = [...seen].sort(([a], [b]) => Number.parseInt(a, 10) - Number.parseInt(b, 10))
@@ -17,7 +17,7 @@ export function errorTable(): Html {
     <tbody>${rows.map(([, line]) => line)}</tbody></table>`
 }
 
-/** The whole answer to a key that lacks a scope (RFC 6750, section 3.1). */
+/** The whole response to a key that lacks a scope (RFC 6750, section 3.1). */
 export function scopeMissingResponse(scope: string): string {
   const { status, code, challenge } = denialRow('scope_missing')
   const { detail } = denyScope(scope)

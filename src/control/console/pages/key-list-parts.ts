@@ -15,7 +15,7 @@ const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {
   revoked: 'Revoked',
 }
 
-/** A form whose answer is a URL. */
+/** A form whose response is at a URL. */
 export function keySearch({ workspaceId, list, scopes }: KeysView): Html {
   const { q, state, scope, sort } = list
   const options = scopes.map(name => ({ value: name, label: name }))

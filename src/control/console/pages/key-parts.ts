@@ -45,7 +45,7 @@ export function scopeList({ scopes }: Pick<KeyRecord, 'scopes'>): Html {
   return html`<ul class="scopes">${items}</ul>`
 }
 
-/** When a key expires or was revoked. */
+/** When a key expires, below the heading "Expires", or when it ended. */
 export function expiryText(key: KeyView, nowMs: number): Html {
   const { revokedAtMs, expiresAtMs } = key.record
   switch (key.state) {
@@ -55,10 +55,10 @@ export function expiryText(key: KeyView, nowMs: number): Html {
       return html`expired ${ago(expiresAtMs, nowMs)}`
     case 'retiring':
     case 'suspended':
-      return html`expires ${ago(expiresAtMs, nowMs)}`
+      return ago(expiresAtMs, nowMs)
     case 'active':
       return isExpiring(key, nowMs)
-        ? html`<strong class="soon">expires ${ago(expiresAtMs, nowMs)}</strong>`
+        ? html`<strong class="soon">${ago(expiresAtMs, nowMs)}</strong>`
         : ago(expiresAtMs, nowMs)
   }
 }

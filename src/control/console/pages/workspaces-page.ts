@@ -49,18 +49,28 @@ function table(workspaces: readonly WorkspaceSummary[], nowMs: number): Html {
   </table>`
 }
 
-function row({ workspaceId, keys, expiringSoon, lastUsedAtMs }: WorkspaceSummary, nowMs: number): Html {
-  const expiring = html`<a class="soon" href="${keysPath(workspaceId, { state: 'expiring' })}">${expiringSoon}</a>`
+function row(workspace: WorkspaceSummary, nowMs: number): Html {
+  const { workspaceId, moreThan, lastUsedAtMs } = workspace
   return html`<tr>
     <th scope="row"><a class="key-name" href="${keysPath(workspaceId)}">${workspaceId}</a></th>
-    ${cell('Active', keys.active)}
+    ${moreThan === null ? countCells(workspace) : largeCell(moreThan)}
+    ${cell('Last used', lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs))}
+  </tr>`
+}
+
+/** Over the columns of all counts. */
+function largeCell(moreThan: number): Html {
+  return html`<td colspan="6"><span class="label" aria-hidden="true">Keys</span><span>More than ${moreThan}</span></td>`
+}
+
+function countCells({ workspaceId, keys, expiringSoon }: WorkspaceSummary): Html {
+  const expiring = html`<a class="soon" href="${keysPath(workspaceId, { state: 'expiring' })}">${expiringSoon}</a>`
+  return html`${cell('Active', keys.active)}
     ${cell('Expiring soon', expiringSoon === 0 ? 0 : expiring)}
     ${cell('Retiring', keys.retiring)}
     ${cell('Suspended', keys.suspended)}
     ${cell('Expired', keys.expired)}
-    ${cell('Revoked', keys.revoked)}
-    ${cell('Last used', lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs))}
-  </tr>`
+    ${cell('Revoked', keys.revoked)}`
 }
 
 function emptyList({ isAdministrator }: Frame, { q, nextCursor }: WorkspacesView): Html {

@@ -100,7 +100,7 @@ function showForm(
   return sendPage(reply, page, request.method === 'GET' ? 200 : 422)
 }
 
-/** A valid form that the registry refuses, for example because settings changed meanwhile. */
+/** A valid form that the registry rejects, for example because settings changed meanwhile. */
 function explain(problem: OperationRefusal): Omit<FormAgain, 'form'> {
   switch (problem.kind) {
     case 'invalid':

@@ -12,6 +12,8 @@ import { SHOWS } from './guards.ts'
 import { frameOf, notFound, queryOf, sendPage, workspaceOf } from './page-request.ts'
 
 const WORKSPACES_PER_PAGE = 50
+/** Counted in some 20 ms. */
+const MAX_KEYS_COUNTED = 50_000
 
 /** Lists of workspaces and of keys. */
 export function listRoutes(scope: FastifyInstance, sources: PageDependencies): void {
@@ -44,6 +46,7 @@ async function listWorkspaces(
     text: q === '' ? null : q,
     limit: WORKSPACES_PER_PAGE,
     afterId,
+    maxKeysCounted: MAX_KEYS_COUNTED,
   })
   const frame = frameOf(request, reply, { workspaceId: null, clock: registry.clock })
   const paging = { nextCursor: found.nextAfterId, isFirstPage: afterId === null }

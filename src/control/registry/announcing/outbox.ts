@@ -34,7 +34,7 @@ export class Outbox {
   #failures = 0
   #cancelRetry: (() => void) | null = null
   #stopped = false
-  /** Announcements that continue after their request was answered. */
+  /** Announcements that continue after the response to their request. */
   readonly #unfinished = new Set<Promise<void>>()
 
   constructor(parts: OutboxParts) {

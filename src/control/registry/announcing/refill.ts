@@ -5,7 +5,7 @@ import type { Announcer } from './announcer.ts'
 /** Records beyond this are skipped: the next lookup of the same key tries again. */
 const MAX_IN_FLIGHT = 512
 
-/** Writes records that a gateway had to look up to Redis, without delaying the answer. */
+/** Writes records that a gateway had to look up to Redis, without delaying the response. */
 export function createRefill(
   announcer: Announcer,
   logger: ControlLogger,

@@ -38,7 +38,7 @@ export async function commitChange(
     return { kind: 'committed', pending }
   } catch (error) {
     if (error instanceof RolledBack) return error.outcome
-    // The audit entry is part of the transaction: neither was written.
+    // The change and its audit entry are one transaction: neither was written, or both were and the chain was not reached.
     throw change.audit.length === 0 || error instanceof AuditWriteError ? error : new AuditWriteError(error)
   }
 }

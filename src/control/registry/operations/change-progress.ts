@@ -7,7 +7,7 @@ import type { OperationSuccess } from './run-operation.ts'
 export interface ChangeProgress {
   readonly announced: boolean
   /**
-   * Null if nothing was changed and the key is not refused, or if it was rotated and works until its overlap ends.
+   * Null if nothing was changed and the key is not rejected, or if it was rotated and works until its overlap ends.
    */
   readonly committedAtMs: number | null
   /** Null if another request announced it, or it is not announced yet. */

@@ -34,7 +34,7 @@ function sorted(object: object): [string, unknown][] {
   return Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
-/** The records of an answer at the time it was given. */
+/** The records of a response at the time it was given. */
 export interface StoredOutcome {
   readonly record: KeyRecord
   readonly replaced: KeyRecord | null
@@ -50,7 +50,7 @@ export function decodeOutcome(text: string): StoredOutcome {
   return { record: completed(record), replaced: replaced === null ? null : completed(replaced) }
 }
 
-/** A console of an earlier release may have stored the answer, without the fields added since. */
+/** A console of an earlier release may have stored the response, without the fields added since. */
 function completed(
   record: Omit<KeyRecord, keyof typeof ADDED_FIELDS> & Partial<typeof ADDED_FIELDS>,
 ): KeyRecord {

@@ -23,7 +23,7 @@ export interface PlannedChange {
   readonly issued: StoredKey | null
   readonly replaced: StoredKey | null
   readonly audit: readonly KeyAuditEntry[]
-  /** The record to answer with. */
+  /** The record of the response. */
   readonly record: KeyRecord
   readonly digest: string
   readonly secret: Secret | null
@@ -58,7 +58,7 @@ export interface OperationSuccess {
   readonly announced: boolean
   /** Null if this request did not announce it. */
   readonly announcedAtMs: number | null
-  /** Whether this repeats the answer to an earlier request. */
+  /** Whether this repeats the response to an earlier request. */
   readonly replayed: boolean
 }
 
@@ -71,7 +71,7 @@ interface Parts {
 }
 
 /**
- * Plans, commits and announces; plans again after a lost race. A repeated request gets the first answer, also when
+ * Plans, commits and announces; plans again after a lost race. A repeated request gets the first response, also when
  * another console handled it, or handles it at the same time.
  */
 export async function runOperation(
@@ -87,7 +87,7 @@ export async function runOperation(
   for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
     const attempt = await plan()
     if (attempt.kind !== 'planned') {
-      // The refusal may be caused by the same request, committed concurrently.
+      // The rejection may be caused by the same request, committed concurrently.
       const meanwhile = await findEarlier()
       return meanwhile === null ? attempt : replay(parts, meanwhile)
     }
@@ -106,7 +106,7 @@ const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
   repeated: '',
 }
 
-/** A change of nothing is committed only to store the answer for an Idempotency-Key. */
+/** A change of nothing is committed only to store the response for an Idempotency-Key. */
 async function save(
   { repository, createEvents }: Parts,
   attempt: PlannedChange,
@@ -148,7 +148,7 @@ async function announce(
   }
 }
 
-/** The records of the first answer, with the current state of the announcement. */
+/** The records of the first response, with the current state of the announcement. */
 async function replay(
   { repository, outbox }: Parts,
   earlier: EarlierAnswer,

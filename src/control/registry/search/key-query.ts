@@ -57,11 +57,15 @@ export interface WorkspaceQuery {
   readonly text: string | null
   readonly limit: number
   readonly afterId: string | null
+  /** Keys that are counted for the page, in all; null: every key. */
+  readonly maxKeysCounted: number | null
 }
 
 export interface WorkspaceSummary {
   readonly workspaceId: string
   readonly keys: Readonly<Record<KeyState, number>>
+  /** The workspace has more keys than this, and no more were counted; null: all were. */
+  readonly moreThan: number | null
   /** Active keys that expire within `EXPIRING_SOON_MS`. */
   readonly expiringSoon: number
   readonly lastUsedAtMs: number | null

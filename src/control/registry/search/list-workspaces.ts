@@ -1,4 +1,4 @@
-import { expressionBuilder, type Kysely, sql } from 'kysely'
+import { expressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
 import { KEY_STATES, type KeyState } from '../../../domain/key/key-record.ts'
 import { isSelected } from '../database/key-filter.ts'
 import type { Tables } from '../database/tables.ts'
@@ -13,6 +13,8 @@ import type { SearchContext } from './ordered-keys.ts'
 
 /** Workspaces that one page examines at most. */
 const MAX_EXAMINED = 1000
+/** Keys of one workspace that are counted at most, if the page has a bound. */
+const MAX_COUNTED = 5000
 
 export async function listWorkspaces(
   database: Kysely<Tables>,
@@ -31,9 +33,15 @@ export async function listWorkspaces(
   const isBounded = query.workspaceIds === null && examined.length === count
   const endId = isBounded ? (examined.at(-1) ?? null) : null
   return {
-    workspaces: await summarize(database, shown, context),
+    workspaces: await summarize(database, shown, maxCountedOf(query, shown), context),
     nextAfterId: isFull ? (shown.at(-1) ?? null) : endId,
   }
+}
+
+/** Each workspace of the page has the same share. */
+function maxCountedOf({ maxKeysCounted }: WorkspaceQuery, shown: readonly string[]): number | null {
+  if (maxKeysCounted === null) return null
+  return Math.min(MAX_COUNTED, Math.floor(maxKeysCounted / Math.max(1, shown.length)))
 }
 
 /** Named workspaces are listed also without keys. Ids are ASCII: their order is that of the database. */
@@ -63,24 +71,28 @@ async function findWorkspaces(
 interface CountRow extends Readonly<Record<KeyState, number>> {
   readonly workspace_id: string
   readonly expiring_soon: number
+  readonly counted: number
 }
 
-const NO_KEYS = { active: 0, retiring: 0, suspended: 0, expired: 0, revoked: 0, expiring_soon: 0 }
+const NO_KEYS = { active: 0, retiring: 0, suspended: 0, expired: 0, revoked: 0, expiring_soon: 0, counted: 0 }
 
 async function summarize(
   database: Kysely<Tables>,
   workspaceIds: readonly string[],
+  maxCounted: number | null,
   context: SearchContext,
 ): Promise<WorkspaceSummary[]> {
   if (workspaceIds.length === 0) return []
-  const rows = await countStates(database, workspaceIds, context)
+  const rows = await countStates(database, workspaceIds, maxCounted, context)
   const counts = new Map(rows.map(row => [row.workspace_id, row]))
   const uses = await findLastUses(database, workspaceIds, context)
   return workspaceIds.map(workspaceId => {
-    const { active, retiring, suspended, expired, revoked, expiring_soon } =
+    const { active, retiring, suspended, expired, revoked, expiring_soon, counted } =
       counts.get(workspaceId) ?? NO_KEYS
     const keys = { active, retiring, suspended, expired, revoked }
-    return { workspaceId, keys, expiringSoon: expiring_soon, lastUsedAtMs: uses.get(workspaceId) ?? null }
+    const moreThan = maxCounted !== null && counted > maxCounted ? maxCounted : null
+    const lastUsedAtMs = uses.get(workspaceId) ?? null
+    return { workspaceId, keys, moreThan, expiringSoon: expiring_soon, lastUsedAtMs }
   })
 }
 
@@ -88,6 +100,7 @@ async function summarize(
 async function countStates(
   database: Kysely<Tables>,
   workspaceIds: readonly string[],
+  maxCounted: number | null,
   { nowMs }: SearchContext,
 ): Promise<readonly CountRow[]> {
   const row = expressionBuilder<Tables, 'keys'>()
@@ -96,9 +109,24 @@ async function countStates(
     return sql`count(*) filter (where ${condition}) as ${sql.ref(filter === 'expiring' ? 'expiring_soon' : filter)}`
   })
   const { rows } = await sql<CountRow>`
-    select workspace_id, ${sql.join(counts)} from keys
-    where workspace_id in (${sql.join(workspaceIds)}) group by workspace_id`.execute(database)
+    select workspace_id, count(*) as counted, ${sql.join(counts)}
+    from ${maxCounted === null ? allKeys(workspaceIds) : firstKeys(workspaceIds, maxCounted + 1)}
+    group by workspace_id`.execute(database)
   return rows
+}
+
+function allKeys(workspaceIds: readonly string[]): RawBuilder<unknown> {
+  return sql`keys where workspace_id in (${sql.join(workspaceIds)})`
+}
+
+/** Some keys of each workspace. Neither database has a limit for each group. */
+function firstKeys(workspaceIds: readonly string[], limit: number): RawBuilder<unknown> {
+  const parts = workspaceIds.map(
+    workspaceId => sql`select * from (
+      select workspace_id, expires_at_ms, revoked_at_ms, suspended_at_ms, replaced_by
+      from keys where workspace_id = ${workspaceId} limit ${limit}) as part`,
+  )
+  return sql`(${sql.join(parts, sql` union all `)}) as keys`
 }
 
 async function findLastUses(

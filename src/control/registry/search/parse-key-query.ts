@@ -69,7 +69,7 @@ function isKeyState(text: string): text is KeyState {
   return KEY_STATES.some(state => state === text)
 }
 
-/** A line, which no database refuses; a line break would match across two fields. */
+/** A line, which no database rejects; a line break would match across two fields. */
 export function isSearchText(text: string): boolean {
   return (
     text !== '' && [...text].length <= MAX_TEXT_LENGTH && !CONTROL_CHARACTER.test(text) && text.isWellFormed()
