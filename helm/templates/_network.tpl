@@ -94,6 +94,9 @@ spec:
     {{- include "postern.egress" (dict "values" $policy.tracing "addresses" . "default" 4318) | nindent 4 }}
     {{- end }}
     {{- if eq .plane "gateway" }}
+    {{- with include "postern.at" (dict "tree" $settings "path" "usage.export.url") }}
+    {{- include "postern.egress" (dict "values" $policy.usageExport "addresses" . "default" 80) | nindent 4 }}
+    {{- end }}
     {{- $upstream := $settings.upstream.addresses | default (list (include "postern.at" (dict "tree" $settings "path" "upstream.url"))) }}
     {{- include "postern.egress" (dict "values" $policy.upstream "addresses" ($upstream | join ",") "default" 80) | nindent 4 }}
     {{- if include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "keyService.url") }}

@@ -141,13 +141,6 @@ export const keys = section({
     description:
       'Time that a good record stays usable after its last verification while neither Redis nor the key service answers',
   }),
-  usageSeconds: seconds({
-    default: 60,
-    minimum: 0,
-    maximum: 3600,
-    description:
-      'Interval at which gateways report to the key service when keys were last used; 0 disables it',
-  }),
 })
 
 export const database = section({

@@ -20,6 +20,7 @@ import {
   text,
   type ValueOf,
 } from './schema-builders.ts'
+import { refusals, usage } from './usage-schema.ts'
 
 const ops = section({
   host: host('0.0.0.0', 'Address of probes and metrics'),
@@ -107,6 +108,8 @@ export const configSchema = section({
   drain,
   reload,
   metrics,
+  usage,
+  refusals,
   tracing,
   log,
   scopes: mapOf(SCOPE_TOKEN, text({ minLength: 1, maxLength: 200 }), {

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { onReloadOf } from '../config/reloadable.ts'
-import { createAccessLog } from './access/access-log.ts'
+import { type AccessLog, createAccessLog } from './access/access-log.ts'
 import { createAdminTokens } from './access/admin-tokens.ts'
 import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './console-context.ts'
 import { createInternalServer } from './key-service/internal-server.ts'
@@ -12,7 +12,8 @@ import { createRefill } from './registry/announcing/refill.ts'
 import { startHousekeeping } from './registry/housekeeping.ts'
 import { type OpenRegistry, openRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
-import { createSignIn } from './sign-in/create-sign-in.ts'
+import { createSignIn, type SignIn } from './sign-in/create-sign-in.ts'
+import { createUsage, type Usage } from './usage/create-usage.ts'
 import { createWebhook } from './webhooks/create-webhook.ts'
 import { createWebhookDeliveries } from './webhooks/webhook-deliveries.ts'
 
@@ -63,10 +64,16 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     signingKeys: () => context.secrets.value.signingKeys,
   })
   const accessLog = createAccessLog({ ...context, ...open, newAuditId: open.registry.newAuditId })
-  const app = createPublicServer(context, { open, deliveries, signIn, tokens, accessLog })
-  const internal = createKeyService(context, open)
+  const usage = createUsage(context, open)
+  const app = createPublicServer(context, { open, deliveries, signIn, tokens, accessLog, usage })
+  const internal = createKeyService(context, open, usage)
 
-  const purges = [() => open.repository.purge(), () => deliveries.purge(), () => signIn.sessions.purge()]
+  const purges = [
+    () => open.repository.purge(),
+    () => deliveries.purge(),
+    () => signIn.sessions.purge(),
+    () => usage.purge(),
+  ]
   let stopTasks = () => {}
   let stopped: Promise<void> | null = null
   return {
@@ -79,25 +86,44 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
       open.outbox.requestDrain()
     },
     stop() {
-      stopped ??= (async () => {
-        await app.close()
-        await accessLog.stop()
-        // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
-        await internal.close()
-        stopTasks()
-        await webhook?.stop()
-        await open.outbox.stop()
-        await open.announcer.stop()
-        await signIn.stop()
-        await open.repository.close()
-      })()
+      stopped ??= stopInOrder({ app, internal, open, accessLog, usage, webhook, signIn, stopTasks })
       return stopped
     },
   }
 }
 
-function createKeyService(context: ConsoleContext, { repository, announcer }: OpenRegistry): FastifyInstance {
-  const { config, onReload, clock, logger, secrets } = context
+interface RunningParts {
+  readonly app: FastifyInstance
+  readonly internal: FastifyInstance
+  readonly open: OpenRegistry
+  readonly accessLog: AccessLog
+  readonly usage: Usage
+  readonly webhook: ReturnType<typeof createWebhook>
+  readonly signIn: SignIn
+  readonly stopTasks: () => void
+}
+
+async function stopInOrder(parts: RunningParts): Promise<void> {
+  const { app, internal, open, accessLog, usage, webhook, signIn, stopTasks } = parts
+  await app.close()
+  await accessLog.stop()
+  // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
+  await internal.close()
+  stopTasks()
+  await usage.stop()
+  await webhook?.stop()
+  await open.outbox.stop()
+  await open.announcer.stop()
+  await signIn.stop()
+  await open.repository.close()
+}
+
+function createKeyService(
+  context: ConsoleContext,
+  { repository, announcer }: OpenRegistry,
+  usage: Usage,
+): FastifyInstance {
+  const { config, onReload, logger, secrets } = context
   return createInternalServer({
     ...context,
     keyPrefix: config.keys.prefix,
@@ -106,7 +132,7 @@ function createKeyService(context: ConsoleContext, { repository, announcer }: Op
     token: () => secrets.value.keyServiceToken,
     calls: keyServiceCalls({
       repository,
-      clock,
+      usageCall: usage.call,
       get recordKeys() {
         return secrets.value.recordKeys
       },

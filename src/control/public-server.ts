@@ -16,6 +16,7 @@ import type { OpenRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
 import { createOperationCounter } from './registry/operations/operation-counter.ts'
 import type { SignIn } from './sign-in/create-sign-in.ts'
+import type { Usage } from './usage/create-usage.ts'
 import { isWebhookConfigured } from './webhooks/create-webhook.ts'
 import { createRequestedDeliveries } from './webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from './webhooks/webhook-deliveries.ts'
@@ -26,12 +27,13 @@ interface PublicServerParts {
   readonly signIn: SignIn
   readonly tokens: AdminTokens
   readonly accessLog: AccessLog
+  readonly usage: Usage
 }
 
 /** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
 export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
   const { config, metrics, logger, secrets, version = '0.0.0' } = context
-  const { open, deliveries, signIn, tokens, accessLog } = parts
+  const { open, deliveries, signIn, tokens, accessLog, usage } = parts
   const app = createConsoleServer({
     ...context,
     listener: 'console',
@@ -41,7 +43,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
   })
   const document = describeAdminApi(ADMIN_CALLS, { version, publicUrl: config.console.publicUrl })
   const count = createOperationCounter(metrics)
-  const calls = adminRoutes({ ...open, count, deliveries, tokens, logger, document }, metrics)
+  const calls = adminRoutes({ ...open, count, deliveries, tokens, usage, logger, document }, metrics)
   void app.register(async scope => {
     await signIn.authenticate(scope)
     accessLog.watch(scope)

@@ -47,6 +47,12 @@ function networksOf(cidrs: readonly string[]): readonly Network[] {
   return networks
 }
 
+/** The network of a client's address: /24 for IPv4, /48 for IPv6. @returns '' for text that is no IP address */
+export function clientNetworkOf(address: string): string {
+  const prefixLength = IPV4.test(address) ? 24 : 48
+  return normalizeCidrs([`${address}/${prefixLength}`])?.[0] ?? ''
+}
+
 function parseNetwork(text: string): Network | null {
   const slash = text.indexOf('/')
   const address = slash < 0 ? text : text.slice(0, slash)

@@ -12,7 +12,7 @@ import type { AccessLog } from '../observability/access-log.ts'
 import { FailureLog } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { createWorkspaceCounts } from '../observability/metrics/workspace-counts.ts'
-import { RequestObserver } from '../observability/request-observer.ts'
+import { type RecordUsage, RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing/tracing.ts'
 import type { Deny } from '../upstream/client-request.ts'
 import { createForward, type Forward } from '../upstream/forward.ts'
@@ -34,8 +34,7 @@ export interface GatewayDeps {
   readonly keys: KeyStore
   /** Null if no rate limit is configured. */
   readonly limits: RateLimits | null
-  /** Called for each permitted request. */
-  readonly recordUse: (keyId: string) => void
+  readonly recordUsage: RecordUsage
   readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
   /** Limit of long-lived objects in bytes, above which V8 ends the process. */
@@ -48,8 +47,9 @@ export interface GatewayDeps {
 export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
   const { config, metrics, logger } = deps
   const workspaces = createWorkspaceCounts(metrics, config.metrics.workspaces, deps.clock)
-  const { tracing, accessLog } = deps
-  const observer = new RequestObserver({ metrics, accessLog, tracing, routes: config.routes, workspaces })
+  const { tracing, accessLog, recordUsage } = deps
+  const { routes } = config
+  const observer = new RequestObserver({ metrics, accessLog, tracing, routes, workspaces, recordUsage })
   const app = createServer(config.gateway, observer)
   limitConnections(
     app.server,
@@ -60,7 +60,7 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   const deny = createDeny(admission, observer)
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
   const gateway = {
-    routes: compileRoutes(config.routes),
+    routes: compileRoutes(routes),
     credentials: createBearerKeyScheme(config, deps.onReload),
     admission,
     keys: deps.keys,
@@ -68,7 +68,6 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
     limits: deps.limits,
     forward: createForwarding(app, deps, { deny, trustedProxies }),
     deny,
-    recordUse: deps.recordUse,
     clock: deps.clock,
     observer,
     isStopping: () => deps.drainPhase() === 'closing',

@@ -30,8 +30,6 @@ export interface Gateway {
   readonly limits: RateLimits | null
   readonly forward: Forward
   readonly deny: Deny
-  /** Records a use of a key. */
-  readonly recordUse: (keyId: string) => void
   readonly clock: Clock
   readonly observer: RequestObserver
   /** Whether the listener is closed and only requests in flight are still served. */
@@ -102,6 +100,7 @@ function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Ve
   const { request, match, query, clientAddress } = read
   const { admission, clock, limits, observer } = gateway
   observer.lookedUp(request.observation, lookup)
+  request.observation.clientAddress = clientAddress
   const verdict = authorize({ lookup, match, query, nowMs: clock.wallMs(), clientAddress })
   if (verdict.kind === 'denied') return verdict
   if (holdsKeyInTarget(gateway, read, verdict.permit)) return KEY_IN_TARGET
@@ -125,7 +124,6 @@ function conclude(
     return
   }
   const { permit } = verdict
-  gateway.recordUse(permit.grant.id)
   if (match.route.answeredBy === 'upstream') gateway.forward(request, permit)
   else observation.responseBytes = writeBuffered(response, describeKey(permit.grant), observation.requestId)
 }

@@ -13,7 +13,6 @@ import { InvalidationListener, type InvalidationReceiver } from './invalidation/
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { LookupChain } from './lookup-chain.ts'
 import { ChangeConfirmer } from './reports/change-confirmer.ts'
-import { UsageReporter } from './reports/usage-reporter.ts'
 import { KeyServiceClient } from './tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from './tiers/key-service/key-service-store.ts'
 import { MemoryStore } from './tiers/memory/memory-store.ts'
@@ -23,8 +22,10 @@ import { withFailureLog } from './tiers/with-failure-log.ts'
 import { withMetrics } from './tiers/with-metrics.ts'
 import type { TrustLimits } from './trust.ts'
 import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
+import { createUsage, type Usage } from './usage/create-usage.ts'
+import type { UsageRequest } from './usage/usage-counts.ts'
 
-type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys'>
+type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys' | 'usage' | 'refusals'>
 
 export interface KeyStoreSettings {
   readonly config: KeyStoreConfig
@@ -48,8 +49,8 @@ export interface RunningKeyStore {
   readonly invalidations: InvalidationReceiver
   /** Settles once the key service knows that this gateway is connected; null if no key service is configured. */
   readonly introduced: Promise<void> | null
-  /** Records a use of the key, for the next report. Call it for each permitted request. */
-  used(keyId: string): void
+  /** Counts a request that has ended, for the next report. */
+  recordUsage(request: UsageRequest, status: number, aborted: boolean): void
   /** Starts connecting. Never waits or fails, also if a dependency is down. */
   start(): void
   /** Sends the last reports, within `keyService.timeoutMs`. */
@@ -103,10 +104,10 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     keyStore,
     invalidations,
     introduced: keyService?.confirmer.introduced ?? null,
-    used: keyId => keyService?.usage?.used(keyId),
+    recordUsage: (request, status, aborted) => keyService?.usage?.counts.record(request, status, aborted),
     start() {
       redis?.start()
-      keyService?.usage?.start()
+      keyService?.usage?.reporter.start()
       watch ??= setInterval(watchConnections, REVOCATION_TIMING.watchIntervalMs).unref()
     },
     async stop() {
@@ -159,26 +160,26 @@ interface KeyServiceSide {
   readonly client: KeyServiceClient
   readonly tier: KeyServiceStore
   /** Null if usage is not reported. */
-  readonly usage: UsageReporter | null
+  readonly usage: Usage | null
   readonly confirmer: ChangeConfirmer
 }
 
-function createKeyService({ config, logger, clock, onReload }: Deps): KeyServiceSide | null {
-  const { keyService, keys } = config
+function createKeyService(deps: Deps): KeyServiceSide | null {
+  const { config, logger, clock, onReload } = deps
+  const { keyService } = config
   const { url, timeoutMs } = keyService
   if (url === undefined) return null
   const client = new KeyServiceClient(
     { ...keyService, url },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
-  const failures = new FailureLog('usage report', logger, clock)
-  const periodMs = keys.usageSeconds * 1000
-  const usage = periodMs === 0 ? null : new UsageReporter({ client, clock, failures, periodMs, timeoutMs })
+  const gateway = { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) }
+  const usage = createUsage(deps, client, `${gateway.name}:${gateway.id}`)
   const confirmer = new ChangeConfirmer({
     client,
     clock,
     failures: new FailureLog('change confirmation', logger, clock),
-    gateway: { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) },
+    gateway,
     timeoutMs,
   })
   return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer }
@@ -186,7 +187,7 @@ function createKeyService({ config, logger, clock, onReload }: Deps): KeyService
 
 /** Sends the last reports, then closes the connections. */
 async function signOff({ client, usage, confirmer }: KeyServiceSide): Promise<void> {
-  await Promise.all([usage?.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS))])
+  await Promise.all([usage?.reporter.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS))])
   await client.stop()
 }
 

@@ -17,6 +17,8 @@ export interface RequestObservation {
   reason: DenialReason | null
   keyId: string | null
   workspaceId: string | null
+  /** Of the connection, or what a trusted proxy says; '' until the key is looked up. */
+  clientAddress: string
   tier: TierName | null
   /** Who produced the status. */
   source: 'gateway' | 'upstream'

@@ -20,7 +20,12 @@ export interface RequestObserverParts {
   readonly routes: readonly ObservedRoute[]
   /** Null if `metrics.workspaces` names no workspace. */
   readonly workspaces: WorkspaceCounts | null
+  /** Counts the request for its key. */
+  readonly recordUsage: RecordUsage
 }
+
+/** @param aborted whether the client disconnected before the end of its response */
+export type RecordUsage = (seen: RequestObservation, status: number, aborted: boolean) => void
 
 /** Counts and logs each request once, whether it is completed, rejected or aborted. */
 export class RequestObserver {
@@ -31,12 +36,15 @@ export class RequestObserver {
   readonly #accessLog: AccessLog
   readonly #tracing: Tracing | null
   readonly #workspaces: WorkspaceCounts | null
+  readonly #recordUsage: RecordUsage
 
-  constructor({ metrics, accessLog, tracing, routes, workspaces }: RequestObserverParts) {
+  constructor(parts: RequestObserverParts) {
+    const { metrics, accessLog, tracing, routes, workspaces, recordUsage } = parts
     this.#counters = new RequestCounters(metrics, routes)
     this.#accessLog = accessLog
     this.#tracing = tracing
     this.#workspaces = workspaces
+    this.#recordUsage = recordUsage
     metrics.requestsInFlight.onCollect(gauge => gauge.set(this.inFlight))
   }
 
@@ -53,6 +61,7 @@ export class RequestObserver {
       reason: null,
       keyId: null,
       workspaceId: null,
+      clientAddress: '',
       tier: null,
       source: 'gateway',
       upstreamWaitMs: 0,
@@ -126,6 +135,7 @@ export class RequestObserver {
     if (finished) this.#counters.completed(seen, status, durationMs / 1000)
     else if (aborted) this.#counters.aborted(seen.phase)
     this.#counters.ended(seen)
+    this.#recordUsage(seen, status, aborted)
     const { route, method, reason } = seen
     seen.trace?.end({ route, method, status, aborted, reason })
     this.#accessLog.write(seen, { status, durationMs, aborted })

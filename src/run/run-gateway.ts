@@ -42,7 +42,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
     clock: systemClock,
     keys: store.keyStore,
     limits: rateLimits.limits,
-    recordUse: store.used,
+    recordUsage: store.recordUsage,
     tracing,
     drainPhase: () => drain.phase,
     heapLimitBytes: readHeapLimit(context.host.environment),

@@ -74,7 +74,7 @@ beforeAll(async () => {
     POSTERN_UPSTREAM_HEADERS: JSON.stringify({ 'X-Service-Token': SERVICE_TOKEN }),
     POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300',
     POSTERN_TRACING_ENDPOINT: collector.url,
-    POSTERN_KEYS_USAGE_SECONDS: '0.2',
+    POSTERN_USAGE_REPORT_SECONDS: '0.2',
     POSTERN_ROUTES: JSON.stringify(ROUTES),
   })
 })

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
+import { expectToFit, schemaAt } from '../byo/contract.ts'
 import { recordOf } from '../support/key-records.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
@@ -9,7 +10,7 @@ import { startWorld } from '../support/world.ts'
 /** Opaque keys, as a custom key service may issue them. */
 const KEYS = { used: 'secret-of-a-key-that-is-used', refused: 'secret-of-a-key-that-is-refused' }
 
-test('the key service receives the use of keys, except for rejected ones', async () => {
+test('the key service receives what each known key did, and why requests were refused', async () => {
   const keyService = await ScriptedKeyService.start()
   const upstream = await RecordingUpstream.start()
   const expiresAtMs = Date.now() + 3_600_000
@@ -29,13 +30,48 @@ test('the key service receives the use of keys, except for rejected ones', async
     await keyService.stop()
   })
   const statusOf = async (path: string, key: string) => {
-    const headers = { authorization: `Bearer ${key}` }
+    const headers = { authorization: `Bearer ${key}`, 'x-request-id': `about-${path.length}` }
     return (await fetch(`${gateway.urls.gateway}/api/v1/${path}`, { headers })).status
   }
   expect(await statusOf('workspaces/ws_1', KEYS.used)).toBe(200)
+  expect(await statusOf('workspaces/ws_2?limit=hidden', KEYS.used)).toBe(404)
   expect(await statusOf('auth', KEYS.refused)).toBe(401)
+  expect(await statusOf('auth', 'secret-of-no-key')).toBe(401)
   expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
   expect(keyService.used.map(Object.keys)).toEqual([['key_used']])
+  const [report] = keyService.usageReports
+  expectToFit(
+    schemaAt('/paths/~1internal~1v1~1usage/post/requestBody/content/application~1json/schema'),
+    report,
+  )
+  const refusal = { at: expect.any(Number), address: '127.0.0.0/24' }
+  expect(report).toMatchObject({
+    sequence: 1,
+    counts: expect.arrayContaining([
+      { keyId: 'key_used', route: 'workspace', code: 'ok', minute: expect.any(Number), count: 1 },
+      { keyId: 'key_used', route: 'workspace', code: 'not_found', minute: expect.any(Number), count: 1 },
+      { keyId: 'key_refused', route: 'auth', code: 'key_expired', minute: expect.any(Number), count: 1 },
+    ]),
+    refusals: [
+      {
+        ...refusal,
+        keyId: 'key_used',
+        route: 'workspace',
+        code: 'not_found',
+        reason: 'other_workspace',
+        requestId: 'about-28',
+      },
+      {
+        ...refusal,
+        keyId: 'key_refused',
+        route: 'auth',
+        code: 'key_expired',
+        reason: 'key_expired',
+        requestId: 'about-4',
+      },
+    ],
+  })
+  expect(JSON.stringify(report)).not.toMatch(/secret-of|ws_2|hidden/)
 })
 
 test('the console shows when a key was last used', async () => {

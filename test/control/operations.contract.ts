@@ -336,11 +336,11 @@ export function describeOperations(
   describe(`the last use of a key, in ${database}`, () => {
     const report = ({ ask }: RunningConsole, used: object) => ask('POST', '/internal/v1/usage', { used })
 
-    test('is reported by gateways, moves forward only, by the minute, and does not change the key’s version', async () => {
+    test('is reported by gateways, moves forward only, by the second, and does not change the key’s version', async () => {
       const running = await started()
       const { key } = await issue(running)
       running.time.nowMs += HOUR_MS
-      const nowMs = running.time.nowMs
+      let nowMs = running.time.nowMs
       const lastUse = async () => (await get(running, key.id)).lastUsedAt
       expect(await lastUse()).toBeNull()
       const reported = async (ms: number) => {
@@ -348,10 +348,19 @@ export function describeOperations(
         const at = await lastUse()
         return Date.parse(at) - nowMs
       }
+      // Gateways report every 10 s.
+      const later = () => {
+        running.time.nowMs += 10_000
+        nowMs = running.time.nowMs
+      }
       expect(await reported(nowMs - 300_000)).toBe(-300_000)
-      expect(await reported(nowMs - 400_000)).toBe(-300_000)
-      expect(await reported(nowMs - 300_000 + 59_999)).toBe(-300_000)
-      expect(await reported(nowMs - 240_000)).toBe(-240_000)
+      later()
+      expect(await reported(nowMs - 400_000)).toBe(-310_000)
+      later()
+      expect(await reported(nowMs - 320_000 + 999)).toBe(-320_000)
+      later()
+      expect(await reported(nowMs - 329_000)).toBe(-329_000)
+      later()
       expect(await reported(nowMs + DAY_MS)).toBe(0)
       expect(await get(running, key.id)).toEqual({ ...key, lastUsedAt: new Date(nowMs).toISOString() })
       expect((await running.ask('GET', KEYS)).body.keys[0]?.lastUsedAt).toBe(new Date(nowMs).toISOString())
@@ -397,7 +406,6 @@ export function describeOperations(
       [{ used: { key_1: 'now' } }],
       [{ used: { key_1: 1.5 } }],
       [{ used: { key_1: 1 }, more: 1 }],
-      [{ used: Object.fromEntries(Array.from({ length: 10_001 }, (_, index) => [`key_${index}`, 1])) }],
     ])('is refused in another form', async body => {
       const { status, body: refusal } = await (await started()).ask('POST', '/internal/v1/usage', body)
       expect({ status, code: refusal.code }).toEqual({ status: 400, code: 'invalid_request' })

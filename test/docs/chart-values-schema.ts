@@ -193,6 +193,7 @@ const properties: JsonSchema = {
     identityProvider: peers,
     webhook: peers,
     tracing: peers,
+    usageExport: peers,
     extraIngress: objects,
     extraEgress: objects,
   }),

@@ -53,7 +53,7 @@ export class RecordFuzzer {
       POSTERN_KEY_SERVICE_TIMEOUT_MS: PATIENCE_MS,
       POSTERN_UPSTREAM_URL: 'http://127.0.0.1:9',
       POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
-      POSTERN_KEYS_USAGE_SECONDS: '0',
+      POSTERN_USAGE_REPORT_SECONDS: '0',
       POSTERN_LOG_LEVEL: 'error',
     })
     await until('the gateway is connected', async () => {

@@ -105,6 +105,20 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     ])
   })
 
+  it('allows gateways, but not the console, to reach the collector of usage', () => {
+    const to = [{ namespaceSelector: { matchLabels: { name: 'collectors' } } }]
+    const values = (usageExport: object = {}) => ({
+      ...MINIMAL,
+      console: { enabled: true },
+      config: { ...MINIMAL.config, usage: { export: { url: 'http://collector:8123/usage' } } },
+      networkPolicy: { enabled: true, usageExport },
+    })
+    const egress = (plane: Plane, given: object) => rulesOf(render(values(given)), plane, 'egress')
+    expect(egress('gateway', { to })).toContainEqual([[8123], to])
+    expect(egress('gateway', { to, ports: [3128] })).toContainEqual([[3128], to])
+    expect(egress('console', { to })).not.toContainEqual([[8123], to])
+  })
+
   it('allows the gateway to reach this release’s console, on its container port', () => {
     const values = {
       ...MINIMAL,

@@ -13,6 +13,7 @@ import { metricValue } from '../support/metric-value.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { answer, KEY_SERVICE_TOKEN, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { until } from '../support/until.ts'
+import { usageRequest } from '../support/usage-request.ts'
 
 const KEY = digestNo(1)
 const PASSWORD = 'the-password-of-the-gateway'
@@ -253,17 +254,15 @@ describe('a Redis that freezes', () => {
 
 describe('the use of keys', () => {
   test('is reported to the key service, at the latest when the gateway stops', async () => {
-    start({ usageSeconds: 60 })
-    running.used('key_1')
+    start({ usageReportSeconds: 60 })
+    running.recordUsage(usageRequest(), 200, false)
     await running.stop()
-    expect(keyService.used).toHaveLength(1)
-    const usedAtMs = keyService.used[0]?.['key_1'] ?? 0
-    expect(usedAtMs).toBe(Math.floor(clock.wallMs() / 60_000) * 60_000)
+    expect(keyService.used).toEqual([{ key_1: clock.wallMs() }])
   })
 
-  test('is not reported with usageSeconds 0', async () => {
-    start({ usageSeconds: 0 })
-    running.used('key_1')
+  test('is not reported with usage.reportSeconds 0', async () => {
+    start({ usageReportSeconds: 0 })
+    running.recordUsage(usageRequest(), 200, false)
     await running.stop()
     expect(keyService.used).toEqual([])
   })

@@ -23,6 +23,7 @@ function seenWith(changes: Partial<RequestObservation>): RequestObservation {
     responseBytes: 3,
     isInFlight: false,
     fault: null,
+    clientAddress: '',
     upstreamStatus: null,
     truncated: false,
     shared: null,

@@ -9,7 +9,14 @@ import { silentLogger } from '../support/silent-logger.ts'
 
 const accessLog = new AccessLog(silentLogger, { write: () => {} })
 const observer = () =>
-  new RequestObserver({ metrics: createMetrics(), accessLog, tracing: null, routes: [], workspaces: null })
+  new RequestObserver({
+    metrics: createMetrics(),
+    accessLog,
+    tracing: null,
+    routes: [],
+    workspaces: null,
+    recordUsage: () => {},
+  })
 const request = new IncomingMessage(new Socket())
 const response = new ServerResponse(request)
 

@@ -112,7 +112,7 @@ class SoakWorld {
         POSTERN_KEYS_MEMORY_TTL_SECONDS: '2',
         // The cache is full after the warm-up.
         POSTERN_KEYS_MEMORY_MAX_ENTRIES: '200',
-        POSTERN_KEYS_USAGE_SECONDS: '1',
+        POSTERN_USAGE_REPORT_SECONDS: '1',
       },
       { ...inspected(consolePort), POSTERN_CONSOLE_INTERNAL_PORT: String(keyServicePort) },
     )

@@ -27,6 +27,8 @@ export interface ConsoleOptions {
     readonly oidc?: Partial<Config['console']['oidc']>
   }
   readonly webhook?: Partial<Config['console']['webhook']>
+  readonly keepsUsage?: boolean
+  readonly keepsRefusals?: boolean
   readonly parts?: Partial<ConsoleParts>
 }
 
@@ -95,8 +97,10 @@ export function consoleConfig({
   internal,
   signIn,
   webhook = {},
+  keepsUsage = true,
+  keepsRefusals = true,
 }: ConsoleOptions): Config {
-  const { gateway, upstream } = defaultConfig()
+  const { gateway, upstream, usage, refusals } = defaultConfig()
   return {
     gateway,
     console: {
@@ -139,13 +143,14 @@ export function consoleConfig({
       signingSecrets: [SIGNING_SECRET.toString('base64')],
       memory: { ttlSeconds: 30, absentTtlSeconds: 1, maxEntries: 1000 },
       staleSeconds: 300,
-      usageSeconds: 60,
       unsignedLookups: { perSecond: 1_000, perAddress: 1_000 },
     },
     database: { url: databaseUrl ?? 'sqlite::memory:' },
     drain: { delayMs: 0, timeoutMs: 1000 },
     reload: { everySeconds: 0 },
     metrics: { workspaces: [], exemplars: false },
+    usage: { ...usage, enabled: keepsUsage },
+    refusals: { ...refusals, enabled: keepsRefusals },
     // The schema's union of levels has no static type.
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug' },

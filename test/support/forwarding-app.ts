@@ -92,7 +92,14 @@ export async function startForwardingApp(
   const metrics = createMetrics()
   const app = Fastify({ forceCloseConnections: true })
   const accessLog = new AccessLog(silentLogger, { write: () => {} })
-  const observer = new RequestObserver({ metrics, accessLog, tracing: null, routes: [], workspaces: null })
+  const observer = new RequestObserver({
+    metrics,
+    accessLog,
+    tracing: null,
+    routes: [],
+    workspaces: null,
+    recordUsage: () => {},
+  })
   const requests: ClientRequest[] = []
   prepare(app)
   const upstreamDeps: UpstreamDeps = {

@@ -15,7 +15,8 @@ export interface ConfigChanges {
   readonly keyServiceTimeoutMs?: number
   readonly staleSeconds?: number
   readonly ttlSeconds?: number
-  readonly usageSeconds?: number
+  /** 0 by default: no reports. */
+  readonly usageReportSeconds?: number
 }
 
 /** Settings of a key store, with the few that tests change. */
@@ -44,8 +45,14 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       signingSecrets: [SIGNING_SECRET.toString('base64')],
       memory: { ttlSeconds: changes.ttlSeconds ?? 30, absentTtlSeconds: 5, maxEntries: 10_000 },
       staleSeconds: changes.staleSeconds ?? 300,
-      usageSeconds: changes.usageSeconds ?? 0,
       unsignedLookups: { perSecond: 1_000, perAddress: 1_000 },
     },
+    usage: {
+      enabled: true,
+      reportSeconds: changes.usageReportSeconds ?? 0,
+      maxEntries: 10_000,
+      export: {},
+    },
+    refusals: { enabled: true },
   }
 }

@@ -16,6 +16,8 @@ export class ScriptedKeyService {
   readonly batches: string[][] = []
   /** Usage reports: key ids with the time of last use. */
   readonly used: Record<string, number>[] = []
+  /** The same reports with all their fields. */
+  readonly usageReports: Record<string, unknown>[] = []
   script: Script = (request, response) => this.byTheContract(request, response)
   readonly #server: Server
 
@@ -53,9 +55,10 @@ export class ScriptedKeyService {
   }
 
   async #noteUsage(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { used } = (await json(request)) as { used: Record<string, number> }
-    this.used.push(used)
-    response.writeHead(204).end()
+    const report = (await json(request)) as { used: Record<string, number> }
+    this.used.push(report.used)
+    this.usageReports.push(report)
+    answer(response, 200, '{}')
   }
 
   async #answerMany(request: IncomingMessage, response: ServerResponse): Promise<void> {

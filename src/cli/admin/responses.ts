@@ -66,6 +66,12 @@ export const workspacesResponse = Type.Object({
   workspaces: Type.Array(workspace),
   cursor: Type.Optional(Type.String()),
 })
+const counts = Type.Record(Type.String(), count)
+export const usageResponse = Type.Object({
+  step: Type.Union([Type.Literal('hour'), Type.Literal('day')]),
+  usage: Type.Array(Type.Object({ at: instant, requests: count, byCode: counts, byRoute: counts })),
+})
+export type ShownUsage = Static<typeof usageResponse>
 export const syncResponse = Type.Object({ synced: count, total: count, cursor: Type.Optional(Type.String()) })
 
 export const importResponse = Type.Object({

@@ -44,7 +44,7 @@ function tableOf<Item>(host: Host, isWide: boolean, { columns }: ListView<Item>,
 }
 
 /** A pipe has no width: nothing is cut there unless COLUMNS says so. */
-function widthOf({ streams: { output }, environment }: Host): number {
+export function widthOf({ streams: { output }, environment }: Host): number {
   if (output.isTTY === true) return output.columns
   const columns = Number(environment['COLUMNS'])
   return columns > 0 ? columns : Number.POSITIVE_INFINITY

@@ -8,6 +8,7 @@ import type { Operation } from '../http/calls.ts'
 import type { Announcer } from '../registry/announcing/announcer.ts'
 import type { OperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
+import type { Usage } from '../usage/create-usage.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 
 /** What the handlers of the admin API use. */
@@ -17,6 +18,7 @@ export interface AdminParts {
   readonly announcer: Announcer
   readonly deliveries: WebhookDeliveries
   readonly tokens: AdminTokens
+  readonly usage: Usage
   readonly logger: ControlLogger
   /** The OpenAPI document of these calls. */
   readonly document: Readonly<Record<string, unknown>>

@@ -12,6 +12,7 @@ import { OPENAPI_CALLS } from './openapi-calls.ts'
 import { SEARCH_CALLS } from './search-calls.ts'
 import { SYNC_CALLS } from './sync-calls.ts'
 import { TOKEN_CALLS } from './token-calls.ts'
+import { USAGE_CALLS } from './usage-calls.ts'
 import { WHOAMI_CALLS } from './whoami-calls.ts'
 
 /** The admin API, in the order of its document. */
@@ -22,6 +23,7 @@ export const ADMIN_CALLS: readonly AdminCall[] = [
   ...BULK_CALLS,
   ...EXPORT_CALLS,
   ...IMPORT_CALLS,
+  ...USAGE_CALLS,
   ...AUDIT_CALLS,
   ...TOKEN_CALLS,
   ...WHOAMI_CALLS,

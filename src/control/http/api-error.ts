@@ -6,6 +6,8 @@ const STATUS = {
   not_found: 404,
   /** Not `not_found`: a gateway with a wrong URL must not take it for the answer to a lookup. */
   unknown_path: 404,
+  /** Counts or refusals are not kept. */
+  usage_disabled: 404,
   method_not_allowed: 405,
   conflict: 409,
   /** If-Match names another version than the present one. */

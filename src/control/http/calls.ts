@@ -40,6 +40,9 @@ export type Operation =
   | 'lookup'
   | 'lookups'
   | 'usage'
+  | 'key_usage'
+  | 'workspace_usage'
+  | 'refusals'
   | 'confirmations'
   /** A page of the console. */
   | 'page'

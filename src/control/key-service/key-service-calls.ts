@@ -1,34 +1,26 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Clock } from '../../domain/clock.ts'
 import { encodeRecord, isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import type { Call } from '../http/calls.ts'
 import type { RecordKeys } from '../registry/announcing/write-record.ts'
 import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
-import { isKeyId } from '../registry/operations/ids.ts'
 import {
   type ConfirmationsBody,
   confirmationsBody,
   type LookupsBody,
   lookupsBody,
-  type UsageBody,
-  usageBody,
 } from './key-service-schemas.ts'
 
-/** 10,000 ids with their times. */
-const USAGE_LIMIT_BYTES = 1024 * 1024
-/** Uses written in one transaction, so that changes to keys can go in between. */
-const USES_AT_ONCE = 500
 /** 1,000 changes. */
 const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 export interface KeyServiceParts {
   readonly repository: KeyRepository
-  readonly clock: Clock
   readonly recordKeys: RecordKeys
   readonly logger: ControlLogger
+  readonly usageCall: Call
   /** Writes records that Redis lacks, without delaying the response. */
   readonly refill: (keys: readonly StoredKey[]) => void
 }
@@ -49,14 +41,7 @@ export function keyServiceCalls(parts: KeyServiceParts): Call[] {
       schema: { body: lookupsBody },
       handle: (request, reply) => lookUpKeys(parts, request, reply),
     },
-    {
-      method: 'POST',
-      url: '/usage',
-      operation: 'usage',
-      schema: { body: usageBody },
-      bodyLimitBytes: USAGE_LIMIT_BYTES,
-      handle: (request, reply) => recordUsage(parts, request, reply),
-    },
+    parts.usageCall,
     {
       method: 'POST',
       url: '/confirmations',
@@ -115,22 +100,6 @@ function answerOf(
     logger.error({ keyId: key.record.id, cause: causeOf(error) }, 'invalid key row in the database')
     return null
   }
-}
-
-async function recordUsage(
-  { repository, clock }: KeyServiceParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const nowMs = clock.wallMs()
-  // The route's schema has validated the body. A gateway clock that is ahead must not set a time in the future.
-  const used = Object.entries((request.body as UsageBody).used)
-    .filter(([id]) => isKeyId(id))
-    .map(([id, ms]) => [id, Math.min(ms, nowMs)] as const)
-  for (let from = 0; from < used.length; from += USES_AT_ONCE) {
-    await repository.recordUse(new Map(used.slice(from, from + USES_AT_ONCE)))
-  }
-  return reply.code(204).send()
 }
 
 async function recordConfirmations(

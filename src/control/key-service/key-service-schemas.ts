@@ -17,19 +17,6 @@ export const lookupsBody = Type.Object(
 )
 export type LookupsBody = Static<typeof lookupsBody>
 
-export const usageBody = Type.Object(
-  {
-    used: Type.Unsafe<Record<string, number>>({
-      type: 'object',
-      additionalProperties: { type: 'integer', minimum: 0 },
-      maxProperties: 10_000,
-      description: 'at most 10000 key ids, each with whole milliseconds since the epoch',
-    }),
-  },
-  closed,
-)
-export type UsageBody = Static<typeof usageBody>
-
 export const confirmationsBody = Type.Object(
   {
     gateway: Type.Object(

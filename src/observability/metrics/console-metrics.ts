@@ -16,6 +16,16 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
       'postern_internal_tls_failures_total',
       'Failed TLS handshakes at the internal listener',
     ),
+    usageReports: counter(
+      'postern_usage_reports_received_total',
+      'Usage reports of gateways, by outcome; `repeated` ones were stored before, `failed` and `overloaded` ones are sent again',
+      ['outcome'],
+    ),
+    usageEntriesRefused: counter(
+      'postern_usage_entries_refused_total',
+      'Entries of usage reports that are not valid, by list',
+      ['list'],
+    ),
     outboxPending: gauge('postern_outbox_pending', 'Committed changes not yet announced to the gateways'),
     keyOperations: counter('postern_key_operations_total', 'Key operations, by operation and outcome', [
       'operation',

@@ -54,6 +54,10 @@ export const LOGIN_OUTCOMES = ['ok', 'denied', 'invalid', 'unavailable', 'limite
 /** Where rate limits are counted; `local`: in this gateway alone. */
 export const LIMIT_BACKENDS = ['redis', 'local'] as const
 export const LIMIT_OUTCOMES = ['allowed', 'limited'] as const
+/** Outcomes of usage reports: repeated after `failed`, dropped after `rejected`. */
+export const USAGE_REPORT_OUTCOMES = ['accepted', 'failed', 'rejected'] as const
+export const USAGE_EXPORT_OUTCOMES = ['accepted', 'failed', 'dropped'] as const
+export const USAGE_LOSS_CAUSES = ['memory', 'refused'] as const
 export const KEY_STATES = ['active', 'expiring_30d', 'expiring', 'suspended', 'expired', 'revoked'] as const
 
 /** Upstream status codes with a label of their own. An upstream may send any number, so others are counted by class. */

@@ -3,6 +3,7 @@ import { declareConsole } from './console-metrics.ts'
 import { LATENCY_SECONDS, type MetricRegistry, metricDeclarations } from './metric-declarations.ts'
 import { declareProcess, declareWorkspaces } from './process-metrics.ts'
 import { declareRequestDuration } from './request-duration.ts'
+import { declareUsage } from './usage-metrics.ts'
 
 export { type CounterHandle, type HistogramHandle, handlesBy } from './metric-handles.ts'
 export * from './metric-labels.ts'
@@ -33,6 +34,7 @@ export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = fals
     ...declareRequests(registersOf('gateway'), exemplars),
     ...declareDecisions(registersOf('gateway')),
     ...declareUpstream(registersOf('gateway')),
+    ...declareUsage(metricDeclarations(registersOf('gateway'))),
     ...declareChanges(registersOf('changes')),
     ...declareRedis(registersOf('redis')),
     ...declareConsole(metricDeclarations(registersOf('console'))),

@@ -185,6 +185,18 @@ const admin: Row = {
       queries: [{ expr: rate('postern_webhook_deliveries_total', 'outcome'), legend: '{{outcome}}' }],
     },
     {
+      title: 'Usage reports',
+      description:
+        'From gateways, by outcome. `repeated`: stored before. `failed` and `overloaded`: the gateway sends them again.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 8,
+      queries: [
+        { expr: rate('postern_usage_reports_received_total', 'outcome'), legend: '{{outcome}}' },
+        { expr: rate('postern_usage_entries_refused_total', 'list'), legend: 'invalid: {{list}}' },
+      ],
+    },
+    {
       title: 'Failed audit writes',
       description: 'In the selected time range. Each is a rejected change; must stay 0.',
       kind: 'stat',
@@ -197,6 +209,61 @@ const admin: Row = {
           expr: `sum(increase(postern_audit_write_failures_total{${SELECTED}}[$__range]))`,
           legend: 'failed',
         },
+      ],
+    },
+  ],
+}
+
+const usage: Row = {
+  title: 'Usage of keys, reported by the gateways',
+  panels: [
+    {
+      title: 'Usage reports',
+      description: 'By outcome. `failed`: to be repeated. `rejected`: dropped.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 5,
+      queries: [{ expr: rate('postern_usage_reports_sent_total', 'outcome'), legend: '{{outcome}}' }],
+    },
+    {
+      title: 'Usage exports',
+      description:
+        'Requests to the collector of `usage.export.url`, by outcome. `failed`: to be repeated. `dropped`: lost.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 4,
+      queries: [{ expr: rate('postern_usage_exports_total', 'outcome'), legend: '{{outcome}}' }],
+    },
+    {
+      title: 'Usage report delay',
+      description: 'Time for which a gateway has repeated the same report. Its counts wait in memory.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 5,
+      runbook: '#posternusagereportslate',
+      queries: [{ expr: gauge('postern_usage_report_delay_seconds', 'pod', '', 'max'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Unreported usage',
+      description:
+        'Entries in the memory of a gateway: one for each key, route and outcome (`usage.maxEntries`).',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 5,
+      queries: [{ expr: gauge('postern_usage_entries', 'pod', '', 'max'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Requests missing in usage',
+      description:
+        'Requests a second. `memory` and `refused`: lost. `by workspace`: counted without their key. `refusals`: counted, but not shown one by one.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 5,
+      runbook: '#posternusagelost',
+      queries: [
+        { expr: rate('postern_usage_lost_total', 'cause'), legend: '{{cause}}' },
+        { expr: rate('postern_usage_folded_total'), legend: 'by workspace' },
+        { expr: rate('postern_usage_refusals_omitted_total'), legend: 'refusals' },
       ],
     },
   ],
@@ -254,5 +321,5 @@ export const keysDashboard: Dashboard = {
   title: 'Postern / Keys and console',
   description: 'Keys, revocation lag, and the console.',
   byRoute: false,
-  rows: [keys, promise, admin, redis, nodejs],
+  rows: [keys, promise, admin, usage, redis, nodejs],
 }

@@ -11,12 +11,14 @@ import { addRotate } from './rotate.ts'
 import { addShow } from './show.ts'
 import { addResume, addSuspend } from './suspend.ts'
 import { addSync } from './sync.ts'
+import { addUsage } from './usage.ts'
 
 const COMMANDS = [
   addIssue,
   addList,
   addShow,
   addFind,
+  addUsage,
   addEdit,
   addRotate,
   addSuspend,

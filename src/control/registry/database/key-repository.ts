@@ -182,7 +182,7 @@ export interface KeyRepository {
   listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>
   countForSync(expiresAfterMs: number): Promise<number>
 
-  /** Moves each time forward only, by at least a minute; unknown ids are ignored. */
+  /** Moves each time forward only, by at least a second; unknown ids are ignored. */
   recordUse(lastUsedMs: ReadonlyMap<string, number>): Promise<void>
   /** Only of keys that were ever used. */
   lastUses(ids: readonly string[]): Promise<ReadonlyMap<string, number>>

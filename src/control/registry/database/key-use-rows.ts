@@ -2,8 +2,8 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Dialect } from './database.ts'
 import type { Tables } from './tables.ts'
 
-/** A key in constant use is written once a minute, not with every report. */
-const ACCURACY_MS = 60_000
+/** A key in constant use is written once a second, not for each report. */
+const ACCURACY_MS = 1000
 
 /**
  * A use is never earlier than the key, although gateways may round it down to the minute. One statement in one order, so

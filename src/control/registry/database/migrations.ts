@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { createUsage } from '../../usage/usage-migration.ts'
 import { createAccess, createAuditQueue } from './access-migration.ts'
 import { refuseChanges } from './append-only.ts'
 import type { Dialect } from './database.ts'
@@ -28,6 +29,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0007_access': { up: database => createAccess(database, text) },
     '0008_signing_secrets': { up: database => createSigningSecrets(database, text) },
     '0009_search': { up: database => addSearch(database, dialect) },
+    '0010_usage': { up: database => createUsage(database, dialect) },
     '0011_audit_queue': { up: database => createAuditQueue(database, text) },
   }
 }

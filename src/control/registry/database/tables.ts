@@ -156,6 +156,44 @@ export interface SigningSecretRow {
   readonly first_used_at_ms: number
 }
 
+/** Requests of a key in an hour or a day. */
+export interface UsageRow {
+  readonly workspace_id: string
+  /** Empty for the total of the workspace. */
+  readonly key_id: string
+  /** Whole hours or days since the epoch. */
+  readonly bucket: number
+  readonly route: string
+  readonly code: string
+  readonly count: number
+}
+
+/** The last report of a gateway that was stored. */
+export interface UsageGatewayRow {
+  readonly gateway: string
+  readonly sequence: number
+  readonly seen_at_ms: number
+}
+
+/** A request with a known key that was not served. */
+export interface RefusalRow {
+  readonly workspace_id: string
+  readonly at_ms: number
+  readonly id: string
+  readonly key_id: string
+  readonly route: string
+  readonly code: string
+  readonly reason: string
+  readonly request_id: string
+  readonly address: string
+}
+
+/** When refusals of a workspace were last left out. */
+export interface RefusalGapRow {
+  readonly workspace_id: string
+  readonly at_ms: number
+}
+
 export interface Tables {
   keys: KeyRow
   outbox: OutboxRow
@@ -170,6 +208,11 @@ export interface Tables {
   confirmations: ConfirmationRow
   notices: DeliveryRow
   signing_secrets: SigningSecretRow
+  usage_hours: UsageRow
+  usage_days: UsageRow
+  usage_gateways: UsageGatewayRow
+  refusals: RefusalRow
+  refusal_gaps: RefusalGapRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */
   kysely_migration: { readonly name: string }
 }

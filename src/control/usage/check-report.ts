@@ -1,0 +1,128 @@
+import { Type } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import type { CheckedReport, Count, Refusal, RefusedEntry, UsageReportBody } from './usage-report.ts'
+
+const MINUTE_MS = 60_000
+/** A gateway's clock may be ahead by this much. */
+export const CLOCK_TOLERANCE_MS = 10 * MINUTE_MS
+/** Less than hours are kept: every accepted count still has its place. */
+export const OLDEST_COUNT_MS = 13 * 86_400_000
+const MAX_COUNT = 1_000_000_000
+
+/** What is known about the keys and workspaces of a report. */
+export interface KnownKeys {
+  /** Null for an unknown key. */
+  readonly workspaceOf: (keyId: string) => string | null
+  readonly hasWorkspace: (workspaceId: string) => boolean
+}
+
+const ROUTE = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' })
+const CODE = Type.String({ pattern: '^[a-z0-9_]{1,64}$' })
+const TEXT = Type.String({ maxLength: 128 })
+const COUNT = Type.Object({
+  keyId: Type.Optional(TEXT),
+  workspaceId: Type.Optional(TEXT),
+  route: ROUTE,
+  code: CODE,
+  minute: Type.Integer({ minimum: 0, maximum: 1e9 }),
+  count: Type.Integer({ minimum: 1, maximum: MAX_COUNT }),
+})
+const REFUSAL = Type.Object({
+  at: Type.Integer({ minimum: 0, maximum: 1e14 }),
+  keyId: TEXT,
+  route: ROUTE,
+  code: CODE,
+  reason: CODE,
+  requestId: Type.String({ pattern: '^[A-Za-z0-9._-]{1,128}$' }),
+  address: Type.String({ pattern: '^[0-9A-Fa-f.:/]{0,50}$' }),
+})
+const OMITTED = Type.Object({ workspaceId: TEXT, count: Type.Integer({ minimum: 1 }) })
+
+const [count, refusal, omitted] = [Compile(COUNT), Compile(REFUSAL), Compile(OMITTED)]
+
+type Checked<Value> =
+  | { readonly ok: true; readonly value: Value }
+  | { readonly ok: false; readonly error: string }
+
+/** Separates the valid entries of a report from the others. */
+export function checkReport(
+  { counts = [], refusals = [], omittedRefusals = [] }: UsageReportBody,
+  known: KnownKeys,
+  nowMs: number,
+): Pick<CheckedReport, 'counts' | 'refusals' | 'omitted'> & { readonly refused: readonly RefusedEntry[] } {
+  const refused: RefusedEntry[] = []
+  const valid = <Value>(
+    list: RefusedEntry['list'],
+    entries: readonly unknown[],
+    check: (entry: unknown) => Checked<Value>,
+  ): Value[] =>
+    entries.flatMap((entry, index) => {
+      const checked = check(entry)
+      if (checked.ok) return [checked.value]
+      refused.push({ list, index, error: checked.error })
+      return []
+    })
+  return {
+    counts: valid('counts', counts, entry => checkCount(entry, known, nowMs)),
+    refusals: valid('refusals', refusals, entry => checkRefusal(entry, known, nowMs)),
+    omitted: valid('omittedRefusals', omittedRefusals, entry => checkOmitted(entry, known)),
+    refused,
+  }
+}
+
+function checkCount(entry: unknown, known: KnownKeys, nowMs: number): Checked<Count> {
+  if (!count.Check(entry)) return wrong(malformed(entry))
+  const { keyId, workspaceId: folded, route, code, minute } = entry
+  if ((keyId === undefined) === (folded === undefined)) {
+    return wrong('needs either keyId or workspaceId')
+  }
+  const time = checkTime(minute * MINUTE_MS, nowMs)
+  if (time !== null) return wrong(time)
+  const workspaceId = keyId === undefined ? knownWorkspace(folded ?? '', known) : known.workspaceOf(keyId)
+  if (workspaceId === null) return wrong(keyId === undefined ? 'unknown workspace' : 'unknown key')
+  // A gateway's clock that is a little ahead must not count in an hour that has not begun.
+  const now = Math.floor(nowMs / MINUTE_MS)
+  const keyed = { workspaceId, keyId: keyId ?? null, route, code }
+  return { ok: true, value: { ...keyed, minute: Math.min(minute, now), count: entry.count } }
+}
+
+function checkRefusal(entry: unknown, known: KnownKeys, nowMs: number): Checked<Refusal> {
+  if (!refusal.Check(entry)) return wrong('not a refusal in the documented form')
+  const { at, keyId, route, code, reason, requestId, address } = entry
+  const time = checkTime(at, nowMs)
+  if (time !== null) return wrong(time)
+  const workspaceId = known.workspaceOf(keyId)
+  if (workspaceId === null) return wrong('unknown key')
+  const atMs = Math.min(at, nowMs)
+  return { ok: true, value: { workspaceId, atMs, keyId, route, code, reason, requestId, address } }
+}
+
+function checkOmitted(entry: unknown, known: KnownKeys): Checked<string> {
+  if (!omitted.Check(entry)) return wrong('needs workspaceId and a count from 1')
+  const workspaceId = knownWorkspace(entry.workspaceId, known)
+  return workspaceId === null ? wrong('unknown workspace') : { ok: true, value: workspaceId }
+}
+
+function knownWorkspace(workspaceId: string, known: KnownKeys): string | null {
+  return isWorkspaceId(workspaceId) && known.hasWorkspace(workspaceId) ? workspaceId : null
+}
+
+function checkTime(ms: number, nowMs: number): string | null {
+  if (ms > nowMs + CLOCK_TOLERANCE_MS) return 'is in the future'
+  return ms < nowMs - OLDEST_COUNT_MS ? 'is more than 13 days old' : null
+}
+
+/** Names the likeliest mistake; the values are not repeated. */
+function malformed(entry: unknown): string {
+  if (typeof entry !== 'object' || entry === null) return 'must be an object'
+  const given: unknown = 'count' in entry ? entry.count : undefined
+  const isCount = Number.isInteger(given) && Number(given) >= 1 && Number(given) <= MAX_COUNT
+  return isCount
+    ? 'not a count in the documented form'
+    : `count must be a whole number from 1 to ${MAX_COUNT}`
+}
+
+function wrong(error: string): { readonly ok: false; readonly error: string } {
+  return { ok: false, error }
+}

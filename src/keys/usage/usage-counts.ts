@@ -1,0 +1,177 @@
+import { clientNetworkOf } from '../../domain/cidr.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { outcomeOf, type RequestEnd, wasAuthenticated } from '../../domain/request-outcome.ts'
+import {
+  type CounterHandle,
+  handlesBy,
+  type Metrics,
+  USAGE_LOSS_CAUSES,
+} from '../../observability/metrics/metrics.ts'
+import { type CountedRow, CountTable, countsOf } from './count-table.ts'
+import { type OmittedRefusals, type Refusal, RefusalLog } from './refusal-log.ts'
+
+const MINUTE_MS = 60_000
+const MINUTES_PER_HOUR = 60
+/** Folded counts have few entries: one for each workspace, route, outcome and minute. */
+const MAX_FOLDED_ENTRIES = 10_000
+/** Entries of a report: serializing a larger one would block the event loop for more than a millisecond. */
+export const MAX_REPORT_ENTRIES = 1_000
+const MAX_REPORT_REFUSALS = 200
+
+/** A request, as far as usage is concerned. */
+export interface UsageRequest extends Pick<RequestEnd, 'reason' | 'truncated'> {
+  /** Null if no record of the key was found. */
+  readonly keyId: string | null
+  readonly workspaceId: string | null
+  readonly route: string
+  readonly requestId: string
+  readonly clientAddress: string
+}
+
+export interface ReportedCount {
+  /** Null if the requests of several keys were counted together. */
+  readonly keyId: string | null
+  readonly workspaceId: string
+  readonly route: string
+  readonly code: string
+  readonly minute: number
+  readonly count: number
+}
+
+/** The part of a report that was gathered. */
+export interface ReportContent {
+  /** By key id, the time of the latest authenticated request. */
+  readonly used: Readonly<Record<string, number>>
+  readonly counts: readonly ReportedCount[]
+  readonly refusals: readonly Refusal[]
+  readonly omittedRefusals?: readonly OmittedRefusals[]
+  /** Counts lost since the report before. */
+  readonly lost?: number
+}
+
+export interface UsageCountsParts {
+  readonly clock: Clock
+  readonly metrics: Pick<Metrics, 'usageFolded' | 'usageLost' | 'usageRefusalsOmitted'>
+  /** If false, only the times of last use are noted. */
+  readonly countsRequests: boolean
+  readonly notesRefusals: boolean
+  readonly maxEntries: number
+}
+
+/** Counts the requests of each key between two reports. When it is full, it counts by workspace; then counts are lost. */
+export class UsageCounts {
+  /**
+   * True while a report is repeated: minutes are then rounded down to the hour, which is all that the console keeps, so that
+   * a long failure fills the memory less.
+   */
+  isLate = false
+  readonly #parts: UsageCountsParts
+  readonly #byKey: CountTable
+  readonly #byWorkspace = new CountTable(MAX_FOLDED_ENTRIES)
+  readonly #refusals: RefusalLog | null
+  readonly #folded: CounterHandle
+  readonly #lostBy: Record<(typeof USAGE_LOSS_CAUSES)[number], CounterHandle>
+  /** Since the report before. */
+  #lost = 0
+
+  constructor(parts: UsageCountsParts) {
+    const { metrics } = parts
+    this.#parts = parts
+    this.#byKey = new CountTable(parts.maxEntries)
+    this.#folded = metrics.usageFolded.handle({})
+    this.#lostBy = handlesBy(USAGE_LOSS_CAUSES, cause => metrics.usageLost.handle({ cause }))
+    const omitted = metrics.usageRefusalsOmitted.handle({})
+    this.#refusals = parts.countsRequests && parts.notesRefusals ? new RefusalLog(omitted) : null
+  }
+
+  /** Entries in memory, without refusals. */
+  get entries(): number {
+    return this.#byKey.entries + this.#byWorkspace.entries
+  }
+
+  /** Reports that hold what is gathered now, at most. */
+  get reports(): number {
+    const refusals = this.#refusals?.size ?? 0
+    return Math.ceil(this.entries / MAX_REPORT_ENTRIES) + Math.ceil(refusals / MAX_REPORT_REFUSALS)
+  }
+
+  /** Counts a request that has ended. */
+  record(request: UsageRequest, status: number, aborted: boolean): void {
+    const { keyId, workspaceId, reason, truncated, route } = request
+    // Requests without a known key belong to no workspace.
+    if (keyId === null || workspaceId === null) return
+    const { countsRequests, clock } = this.#parts
+    const isUse = wasAuthenticated(reason)
+    if (!isUse && !countsRequests) return
+    const nowMs = clock.wallMs()
+    const row = this.#byKey.rowOf(keyId, workspaceId)
+    if (isUse && row !== null) row.lastUsedMs = nowMs
+    if (!countsRequests) return
+    const code = outcomeOf({ status, aborted, truncated, reason })
+    const minute = this.#minuteAt(nowMs)
+    if (row === null || !this.#byKey.count(row, route, code, minute)) {
+      this.#fold(workspaceId, route, code, minute)
+    }
+    if (reason === null || aborted) return
+    this.#refusals?.record(workspaceId, nowMs, () => {
+      const address = clientNetworkOf(request.clientAddress)
+      return { at: nowMs, keyId, route, code, reason, requestId: request.requestId, address }
+    })
+  }
+
+  /** Entries of a report that the key service refused by themselves. It knows of them. */
+  noteRefused(requests: number): void {
+    this.#lostBy.refused.inc(requests)
+  }
+
+  /** A whole report that the key service will never accept. */
+  noteDropped(requests: number): void {
+    this.#lost += requests
+    this.noteRefused(requests)
+  }
+
+  /** Removes the oldest counts, for a report. @returns null if there is nothing to report */
+  take(): ReportContent | null {
+    const keys = this.#byKey.takeOldest(MAX_REPORT_ENTRIES)
+    const workspaces = this.#byWorkspace.takeOldest(MAX_REPORT_ENTRIES)
+    const { refusals, omitted } = this.#refusals?.take(MAX_REPORT_REFUSALS) ?? NO_REFUSALS
+    const lost = this.#lost
+    this.#lost = 0
+    if (keys.length + workspaces.length + refusals.length + omitted.length + lost === 0) return null
+    const used = keys.filter(({ lastUsedMs }) => lastUsedMs > 0)
+    return {
+      used: Object.fromEntries(used.map(({ id, lastUsedMs }) => [id, lastUsedMs])),
+      counts: [
+        ...keys.flatMap(row => reportedCounts(row, row.id)),
+        ...workspaces.flatMap(row => reportedCounts(row, null)),
+      ],
+      refusals,
+      ...(omitted.length === 0 ? {} : { omittedRefusals: omitted }),
+      ...(lost === 0 ? {} : { lost }),
+    }
+  }
+
+  #minuteAt(nowMs: number): number {
+    const minute = Math.floor(nowMs / MINUTE_MS)
+    return this.isLate ? minute - (minute % MINUTES_PER_HOUR) : minute
+  }
+
+  #fold(workspaceId: string, route: string, code: string, minute: number): void {
+    const row = this.#byWorkspace.rowOf(workspaceId, workspaceId)
+    if (row !== null && this.#byWorkspace.count(row, route, code, minute)) {
+      this.#folded.inc()
+      return
+    }
+    this.#lost++
+    this.#lostBy.memory.inc()
+  }
+}
+
+const NO_REFUSALS: ReturnType<RefusalLog['take']> = { refusals: [], omitted: [] }
+
+function reportedCounts(row: CountedRow, keyId: string | null): ReportedCount[] {
+  const { workspaceId } = row
+  return countsOf(row).map(({ route, code, minute, count }) => {
+    return { keyId, workspaceId, route, code, minute, count }
+  })
+}

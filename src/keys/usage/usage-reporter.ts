@@ -1,0 +1,161 @@
+import type { Clock } from '../../domain/clock.ts'
+import { asError, type FailureLog } from '../../observability/failure-log.ts'
+import {
+  type Metrics,
+  USAGE_EXPORT_OUTCOMES,
+  USAGE_REPORT_OUTCOMES,
+} from '../../observability/metrics/metrics.ts'
+import type { KeyServiceClient, KeyServiceResponse } from '../tiers/key-service/key-service-client.ts'
+import { isNotOffered } from '../tiers/key-service/key-service-responses.ts'
+import { refusedCounts, sumOf } from './refused-counts.ts'
+import { bodyOf, ReportSequence, type UsageReport } from './report-sequence.ts'
+import type { UsageCounts } from './usage-counts.ts'
+import type { UsageExporter } from './usage-exporter.ts'
+
+const HOUR_MS = 3_600_000
+/** Each refused entry takes about 60 bytes. */
+const MAX_RESPONSE_BYTES = 256 * 1024
+/** A stopping process waits at most this long for its last reports. */
+const MAX_LAST_REPORT_MS = 2_000
+/** And for the last lines to a collector. */
+const MAX_LAST_EXPORT_MS = 1_000
+/** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it is repeated. */
+const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
+
+export interface UsageReporterParts {
+  readonly client: Pick<KeyServiceClient, 'request'>
+  readonly clock: Clock
+  readonly failures: FailureLog
+  readonly metrics: Pick<Metrics, 'usageReportsSent' | 'usageReportDelay' | 'usageEntries' | 'usageExports'>
+  readonly counts: UsageCounts
+  /** Null if the counts are not exported. */
+  readonly exporter: UsageExporter | null
+  /** Unique to this process. */
+  readonly gateway: string
+  readonly periodMs: number
+  /** For one call. */
+  readonly timeoutMs: number
+  /** From 0 to 1: when the first report is sent, so that gateways do not report at the same moment. */
+  readonly random?: () => number
+}
+
+/**
+ * Reports usage to the key service, one report at a time. A report that was not acknowledged is repeated unchanged, so that
+ * it is counted once; new counts gather meanwhile. A killed process loses what it has not reported.
+ */
+export class UsageReporter {
+  readonly #parts: UsageReporterParts
+  readonly #reports: ReportSequence
+  #restUntilMs = Number.NEGATIVE_INFINITY
+  /** Since when the current report has been repeated. */
+  #lateSinceMs: number | null = null
+  #timer: NodeJS.Timeout | undefined
+  #sending: Promise<void> | null = null
+  #lastDeadline: AbortSignal | null = null
+
+  constructor(parts: UsageReporterParts) {
+    const { counts, metrics, gateway, exporter } = parts
+    this.#parts = parts
+    this.#reports = new ReportSequence(
+      gateway,
+      () => counts.take(),
+      report => exporter?.add(report),
+    )
+    for (const outcome of USAGE_REPORT_OUTCOMES) metrics.usageReportsSent.inc({ outcome }, 0)
+    for (const outcome of USAGE_EXPORT_OUTCOMES) metrics.usageExports.inc({ outcome }, 0)
+    metrics.usageEntries.onCollect(gauge => gauge.set(counts.entries))
+    metrics.usageReportDelay.onCollect(gauge => gauge.set(this.#delaySeconds()))
+  }
+
+  start(): void {
+    const { periodMs, random = Math.random } = this.#parts
+    const tick = () => {
+      this.#timer = setTimeout(tick, periodMs).unref()
+      void this.report()
+      void this.#parts.exporter?.send()
+    }
+    this.#timer ??= setTimeout(tick, periodMs * random()).unref()
+  }
+
+  /** Sends what was counted so far. Never rejects; calls during a report join it. */
+  report(): Promise<void> {
+    this.#sending ??= this.#send().finally(() => {
+      this.#sending = null
+    })
+    return this.#sending
+  }
+
+  /** Sends the last reports, within one deadline, and then what waits for the collector. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer)
+    const { exporter, timeoutMs } = this.#parts
+    this.#lastDeadline = AbortSignal.timeout(Math.min(MAX_LAST_REPORT_MS, timeoutMs))
+    await this.#sending
+    await this.report()
+    await exporter?.stop(AbortSignal.timeout(MAX_LAST_EXPORT_MS))
+  }
+
+  async #send(): Promise<void> {
+    const { clock, counts, failures } = this.#parts
+    try {
+      // Requests that end meanwhile wait for the next period.
+      for (let left = counts.reports + 1; left > 0; left--) {
+        const report = this.#reports.next()
+        if (report === null) return
+        // A key service of another maker does not want it.
+        if (clock.monotonicMs() < this.#restUntilMs) this.#reports.settle()
+        else await this.#sendReport(report)
+      }
+    } catch (error) {
+      this.#parts.metrics.usageReportsSent.inc({ outcome: 'failed' })
+      this.#lateSinceMs ??= clock.monotonicMs()
+      counts.isLate = true
+      failures.failed(asError(error))
+    }
+  }
+
+  /** @throws if the report is to be repeated */
+  async #sendReport(report: UsageReport): Promise<void> {
+    const { client, clock, counts, failures, metrics, timeoutMs } = this.#parts
+    const request = {
+      method: 'POST',
+      path: '/usage',
+      body: bodyOf(report),
+      maxBytes: MAX_RESPONSE_BYTES,
+    } as const
+    const response = await client.request(request, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
+    const outcome = outcomeOfReport(response)
+    this.#reports.settle()
+    this.#lateSinceMs = null
+    counts.isLate = false
+    if (outcome === 'not_offered') {
+      this.#restUntilMs = clock.monotonicMs() + HOUR_MS
+      return
+    }
+    metrics.usageReportsSent.inc({ outcome })
+    if (outcome === 'accepted') {
+      counts.noteRefused(refusedCounts(report, response.text))
+      failures.succeeded()
+      return
+    }
+    counts.noteDropped(sumOf(report.counts))
+    failures.failed(new Error(`The key service rejected a report with status ${response.status}`))
+  }
+
+  #delaySeconds(): number {
+    return this.#lateSinceMs === null ? 0 : (this.#parts.clock.monotonicMs() - this.#lateSinceMs) / 1000
+  }
+}
+
+/**
+ * A report that the key service would reject again is dropped: it would delay all later ones.
+ * @throws if the report may be accepted later
+ */
+function outcomeOfReport(response: KeyServiceResponse): 'accepted' | 'rejected' | 'not_offered' {
+  const { status } = response
+  // The call is optional for key services of other makers.
+  if (isNotOffered(response)) return 'not_offered'
+  if (status >= 200 && status <= 299) return 'accepted'
+  if (status >= 400 && status <= 499 && !RETRYABLE_STATUSES.has(status)) return 'rejected'
+  throw new Error(`The key service responded with status ${status}`)
+}

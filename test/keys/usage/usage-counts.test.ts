@@ -1,0 +1,132 @@
+import { beforeEach, expect, test } from 'vitest'
+import { UsageCounts } from '../../../src/keys/usage/usage-counts.ts'
+import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { metricValue } from '../../support/metric-value.ts'
+import { usageRequest } from '../../support/usage-request.ts'
+
+let clock: ManualClock
+let metrics: Metrics
+let counts: UsageCounts
+beforeEach(() => {
+  clock = new ManualClock()
+  metrics = createMetrics()
+  counts = create()
+})
+
+interface Settings {
+  readonly countsRequests?: boolean
+  readonly notesRefusals?: boolean
+  readonly maxEntries?: number
+}
+
+function create(settings: Settings = {}): UsageCounts {
+  return new UsageCounts({
+    clock,
+    metrics,
+    countsRequests: true,
+    notesRefusals: true,
+    maxEntries: 1_000,
+    ...settings,
+  })
+}
+
+const thisMinute = () => Math.floor(clock.wallMs() / 60_000)
+
+test('requests are counted by key, route, outcome and minute', () => {
+  const minute = thisMinute()
+  for (let index = 0; index < 3; index++) counts.record(usageRequest(), 200, false)
+  counts.record(usageRequest({ route: 'workspace' }), 304, false)
+  counts.record(usageRequest({ keyId: 'key_2' }), 200, false)
+  clock.advance(60_000)
+  counts.record(usageRequest(), 200, false)
+  const ofKey1 = { keyId: 'key_1', workspaceId: 'ws_1', code: 'ok' }
+  expect(counts.take()?.counts).toEqual([
+    { ...ofKey1, route: 'files', minute: minute + 1, count: 1 },
+    { ...ofKey1, route: 'workspace', minute, count: 1 },
+    { ...ofKey1, route: 'files', minute, count: 3 },
+    { ...ofKey1, keyId: 'key_2', route: 'files', minute, count: 1 },
+  ])
+  expect(counts.take()).toBeNull()
+})
+
+test('the last use of a key is the time of its latest authenticated request, to the millisecond', () => {
+  counts.record(usageRequest({ reason: 'scope_missing' }), 403, false)
+  counts.record(usageRequest({ keyId: 'key_2', reason: 'key_revoked' }), 401, false)
+  const usedMs = clock.wallMs()
+  clock.advance(1)
+  counts.record(usageRequest({ reason: 'key_expired' }), 401, false)
+  expect(counts.take()?.used).toEqual({ key_1: usedMs })
+})
+
+test('a refusal holds the reason, the public code and the network of the client', () => {
+  counts.record(usageRequest({ reason: 'other_workspace', clientAddress: '2001:db8:1:2::3' }), 404, false)
+  expect(counts.take()?.refusals).toEqual([
+    {
+      at: clock.wallMs(),
+      keyId: 'key_1',
+      route: 'files',
+      code: 'not_found',
+      reason: 'other_workspace',
+      requestId: 'request-1',
+      address: '2001:db8:1::/48',
+    },
+  ])
+})
+
+test('requests of unknown keys are neither counted nor noted', () => {
+  counts.record(usageRequest({ keyId: null, workspaceId: null, reason: 'key_invalid' }), 401, false)
+  expect(counts.take()).toBeNull()
+})
+
+test('with usage.enabled: false only the times of last use are reported', () => {
+  counts = create({ countsRequests: false })
+  counts.record(usageRequest({ reason: 'scope_missing' }), 403, false)
+  counts.record(usageRequest({ keyId: 'key_2', reason: 'key_revoked' }), 401, false)
+  expect(counts.take()).toEqual({ used: { key_1: clock.wallMs() }, counts: [], refusals: [] })
+})
+
+test('with refusals.enabled: false refused requests are only counted', () => {
+  counts = create({ notesRefusals: false })
+  counts.record(usageRequest({ reason: 'scope_missing' }), 403, false)
+  expect(counts.take()).toMatchObject({ counts: [{ code: 'scope_missing', count: 1 }], refusals: [] })
+})
+
+test('beyond the bound requests are counted by workspace, then lost, and both are said', async () => {
+  counts = create({ maxEntries: 4 })
+  for (let key = 0; key < 10; key++) {
+    counts.record(usageRequest({ keyId: `key_${key}`, workspaceId: `ws_${key % 2}` }), 200, false)
+  }
+  expect(counts.take()?.counts).toMatchObject([
+    { keyId: 'key_0', count: 1 },
+    { keyId: 'key_1', count: 1 },
+    { keyId: null, workspaceId: 'ws_0', count: 4 },
+    { keyId: null, workspaceId: 'ws_1', count: 4 },
+  ])
+  expect(await metricValue(metrics.usageFolded)).toBe(8)
+  for (let index = 0; index < 12_000; index++) {
+    counts.record(usageRequest({ keyId: `key_${index}`, workspaceId: `ws_${index}` }), 200, false)
+  }
+  expect(counts.entries).toBe(4 + 10_000)
+  const lost = 12_000 - 2 - 5_000
+  expect(counts.take()?.lost).toBe(lost)
+  expect(await metricValue(metrics.usageLost, { cause: 'memory' })).toBe(lost)
+})
+
+test('while reports fail, an hour of requests takes the entries of one minute', () => {
+  counts.isLate = true
+  const hour = thisMinute() - (thisMinute() % 60)
+  for (let minute = 0; minute < 60; minute++) {
+    counts.record(usageRequest(), 200, false)
+    clock.advance(60_000)
+  }
+  expect(counts.take()?.counts).toMatchObject([{ minute: hour, count: 60 }])
+})
+
+test('a report holds about a thousand entries', () => {
+  counts = create({ maxEntries: 5_000 })
+  for (let key = 0; key < 2_500; key++) counts.record(usageRequest({ keyId: `key_${key}` }), 200, false)
+  expect(counts.reports).toBe(5)
+  const sizes = Array.from({ length: 6 }, () => counts.take()?.counts.length ?? 0)
+  expect(sizes).toEqual([500, 500, 500, 500, 500, 0])
+})

@@ -1,0 +1,222 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type {
+  KeyServiceRequest,
+  KeyServiceResponse,
+} from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type { UsageReport } from '../../../src/keys/usage/report-sequence.ts'
+import { UsageCounts } from '../../../src/keys/usage/usage-counts.ts'
+import { UsageReporter } from '../../../src/keys/usage/usage-reporter.ts'
+import { FailureLog } from '../../../src/observability/failure-log.ts'
+import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
+import { LogSpy } from '../../support/log-spy.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { metricValue } from '../../support/metric-value.ts'
+import { usageRequest } from '../../support/usage-request.ts'
+
+const PERIOD_MS = 10_000
+
+let clock: ManualClock
+let log: LogSpy
+let metrics: Metrics
+let counts: UsageCounts
+/** Each as the bytes that were sent. */
+let sent: string[]
+let reply: () => Promise<KeyServiceResponse>
+let reporter: UsageReporter
+
+beforeEach(() => {
+  clock = new ManualClock()
+  log = new LogSpy()
+  metrics = createMetrics()
+  counts = new UsageCounts({ clock, metrics, countsRequests: true, notesRefusals: true, maxEntries: 100_000 })
+  sent = []
+  reply = async () => ({ status: 200, text: '{}' })
+  reporter = create()
+})
+afterEach(() => vi.useRealTimers())
+
+function create(random?: () => number): UsageReporter {
+  const client = {
+    request: async ({ body, path, method }: KeyServiceRequest, signal: AbortSignal) => {
+      expect([method, path]).toEqual(['POST', '/usage'])
+      sent.push(JSON.stringify(body))
+      const { promise: late, reject } = Promise.withResolvers<never>()
+      signal.addEventListener('abort', () => reject(signal.reason))
+      return Promise.race([reply(), late])
+    },
+  }
+  const failures = new FailureLog('usage report', log, clock)
+  const gateway = { gateway: 'gateway-1', exporter: null, periodMs: PERIOD_MS }
+  const parts = { ...gateway, client, clock, failures, metrics, counts }
+  return new UsageReporter({ ...parts, timeoutMs: 100, ...(random === undefined ? {} : { random }) })
+}
+
+const reports = () => sent.map(text => JSON.parse(text) as UsageReport)
+
+function use(keyId = 'key_1'): void {
+  counts.record(usageRequest({ keyId }), 200, false)
+}
+
+test('a report names the gateway, and each has the next sequence number', async () => {
+  use()
+  await reporter.report()
+  use()
+  await reporter.report()
+  expect(reports()).toMatchObject([
+    { gateway: 'gateway-1', sequence: 1, used: { key_1: clock.wallMs() }, counts: [{ count: 1 }] },
+    { gateway: 'gateway-1', sequence: 2, counts: [{ count: 1 }] },
+  ])
+})
+
+test('a count names its key, or its workspace if it was counted without a key', async () => {
+  counts = new UsageCounts({ clock, metrics, countsRequests: true, notesRefusals: true, maxEntries: 2 })
+  reporter = create()
+  use()
+  use('key_2')
+  await reporter.report()
+  const minute = Math.floor(clock.wallMs() / 60_000)
+  expect(reports()[0]?.counts).toEqual([
+    { keyId: 'key_1', route: 'files', code: 'ok', minute, count: 1 },
+    { workspaceId: 'ws_1', route: 'files', code: 'ok', minute, count: 1 },
+  ])
+})
+
+test('without a request no report is sent', async () => {
+  await reporter.report()
+  expect(sent).toHaveLength(0)
+})
+
+test('many keys are reported in several reports of one period', async () => {
+  for (let key = 0; key < 1_250; key++) use(`key_${key}`)
+  await reporter.report()
+  expect(reports().map(report => [report.sequence, report.counts.length])).toEqual([
+    [1, 500],
+    [2, 500],
+    [3, 250],
+  ])
+})
+
+test('one report is sent per period, the first at a random time, so that gateways do not report together', () => {
+  vi.useFakeTimers()
+  reporter = create(() => 0.25)
+  reporter.start()
+  use()
+  vi.advanceTimersByTime(2_499)
+  expect(sent).toHaveLength(0)
+  vi.advanceTimersByTime(1)
+  expect(sent).toHaveLength(1)
+})
+
+describe('a report that was not acknowledged', () => {
+  test.each([
+    ['the key service is down', () => Promise.reject(new Error('ECONNREFUSED'))],
+    ['it responds with 500', async () => ({ status: 500, text: '' })],
+    ['it responds with 401', async () => ({ status: 401, text: '' })],
+    ['it does not respond', () => new Promise<never>(() => {})],
+  ])('because %s, is repeated unchanged before newer counts are sent', async (_why, trouble) => {
+    reply = trouble
+    use()
+    await reporter.report()
+    expect(log.text).toContain('usage report failing')
+    clock.advance(PERIOD_MS)
+    use()
+    use('key_2')
+    await reporter.report()
+    reply = async () => ({ status: 200, text: '' })
+    await reporter.report()
+    const [first, second, third, fourth] = sent
+    expect([second, third]).toEqual([first, first])
+    expect(JSON.parse(fourth ?? '')).toMatchObject({
+      sequence: 2,
+      counts: [
+        { keyId: 'key_1', count: 1 },
+        { keyId: 'key_2', count: 1 },
+      ],
+    })
+    await reporter.report()
+    expect(sent).toHaveLength(4)
+  })
+
+  test('is late, which a metric says', async () => {
+    const delay = () => metricValue(metrics.usageReportDelay)
+    reply = async () => ({ status: 503, text: '' })
+    use()
+    await reporter.report()
+    clock.advance(25_000)
+    expect(await delay()).toBe(25)
+    reply = async () => ({ status: 200, text: '{}' })
+    await reporter.report()
+    expect(await delay()).toBe(0)
+    const outcome = (name: string) => metricValue(metrics.usageReportsSent, { outcome: name })
+    expect([await outcome('failed'), await outcome('accepted')]).toEqual([1, 1])
+  })
+})
+
+describe('what the key service will never accept', () => {
+  const lost = () => metricValue(metrics.usageLost, { cause: 'refused' })
+
+  test.each([400, 413, 422])('a report (%i) is dropped, and the next one says how much', async status => {
+    reply = async () => ({ status, text: '' })
+    use()
+    use()
+    await reporter.report()
+    expect(log.text).toContain('rejected a report')
+    reply = async () => ({ status: 200, text: '{}' })
+    await reporter.report()
+    expect(reports().at(-1)).toMatchObject({ sequence: 2, counts: [], lost: 2 })
+    expect(await lost()).toBe(2)
+  })
+
+  test('a single entry is counted as lost, and the others are not', async () => {
+    const refused = [
+      { list: 'counts', index: 1, error: 'unknown key' },
+      { list: 'used', index: 0, error: 'unknown key' },
+    ]
+    reply = async () => ({ status: 200, text: JSON.stringify({ refused }) })
+    for (const key of ['key_1', 'key_2', 'key_2', 'key_3']) use(key)
+    await reporter.report()
+    expect(await lost()).toBe(2)
+  })
+
+  test.each([404, 405, 501])(
+    'because it does not offer the call (%i), is not sent for an hour',
+    async status => {
+      reply = async () => ({ status, text: '' })
+      use()
+      await reporter.report()
+      clock.advance(3_599_999)
+      use()
+      await reporter.report()
+      expect(sent).toHaveLength(1)
+      expect(counts.entries).toBe(0)
+      clock.advance(1)
+      use('key_2')
+      await reporter.report()
+      expect(reports().at(-1)?.used).toEqual({ key_2: clock.wallMs() })
+      expect(log.text).not.toContain('failing')
+    },
+  )
+})
+
+describe('at the end', () => {
+  test('what was counted is reported, also after a report in flight', async () => {
+    use()
+    const { promise, resolve } = Promise.withResolvers<KeyServiceResponse>()
+    reply = () => promise
+    void reporter.report()
+    use('key_2')
+    const stopped = reporter.stop()
+    resolve({ status: 200, text: '{}' })
+    await stopped
+    expect(reports().map(({ used }) => Object.keys(used))).toEqual([['key_1'], ['key_2']])
+  })
+
+  test('a key service that does not respond does not delay the stop, with any number of unreported uses', async () => {
+    reply = () => new Promise<never>(() => {})
+    for (let key = 0; key < 50_000; key++) use(`key_${key}`)
+    const beganMs = performance.now()
+    void reporter.report()
+    await reporter.stop()
+    expect(performance.now() - beganMs).toBeLessThan(1_000)
+  })
+})
