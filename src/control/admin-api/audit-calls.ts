@@ -10,9 +10,9 @@ import type { AuditEntry, AuditFilter, AuditPage, ExportPosition } from '../regi
 import { AUDIT_ACTIONS_EXPECTED, isAuditAction } from '../registry/operations/audit-actions.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { instant, textOrNull } from './answer-schemas.ts'
-import { fields, INSTANT_EXPECTED, pageOf, pageQuery, parameter } from './field-schemas.ts'
+import { fields, INSTANT_EXPECTED, pageOf, pageQuery, parameter } from './request-fields.ts'
 import { readPage, readPageOptions } from './request-parameters.ts'
+import { instant, textOrNull } from './response-fields.ts'
 
 const INSTANT =
   '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'

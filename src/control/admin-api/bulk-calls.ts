@@ -2,10 +2,10 @@ import { Type } from 'typebox'
 import { callerOf } from '../http/request-context.ts'
 import { revokeAllKeys } from '../registry/operations/revoke-all.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { gateways } from './answer-schemas.ts'
-import { noFields, waitQuery } from './field-schemas.ts'
 import { confirmationsJson } from './key-json.ts'
+import { noFields, waitQuery } from './request-fields.ts'
 import { mustWait, workspaceIdOf } from './request-parameters.ts'
+import { gateways } from './response-fields.ts'
 
 /** The calls that change many keys, without their prefix. Repeating one is safe without an Idempotency-Key. */
 export const BULK_CALLS: readonly AdminCall[] = [

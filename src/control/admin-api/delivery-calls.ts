@@ -1,10 +1,10 @@
 import { Type } from 'typebox'
 import type { Delivery } from '../webhooks/delivery-rows.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { instantOrNull, instant as instantSchema, textOrNull } from './answer-schemas.ts'
-import { pageOf, pageQuery } from './field-schemas.ts'
 import { instant, listJson } from './key-json.ts'
+import { pageOf, pageQuery } from './request-fields.ts'
 import { readPageOptions } from './request-parameters.ts'
+import { instantOrNull, instant as instantSchema, textOrNull } from './response-fields.ts'
 
 const STATES = ['delivered', 'waiting', 'given_up'] as const
 

@@ -3,8 +3,8 @@ import { toRecordJson } from '../../domain/wire.ts'
 import { ROWS_AT_ONCE, sendLines } from '../http/send-lines.ts'
 import type { KeyPage, KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { RECORD_FIELDS } from './answer-schemas.ts'
-import { fields } from './field-schemas.ts'
+import { fields } from './request-fields.ts'
+import { RECORD_FIELDS } from './response-fields.ts'
 
 /** Earlier than every expiry: keys in any state. */
 const ANY_EXPIRY = -1

@@ -14,8 +14,8 @@ import { isDigest } from '../../domain/wire.ts'
 import { callerOf, seesWorkspace } from '../http/request-context.ts'
 import { type CheckedEntry, importEntries } from '../registry/operations/import.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { textOrNull } from './answer-schemas.ts'
-import { allowedCidrs, description, fields } from './field-schemas.ts'
+import { allowedCidrs, description, fields } from './request-fields.ts'
+import { textOrNull } from './response-fields.ts'
 
 /** A thousand entries with every field at its longest do not fit; ordinary ones have 300 bytes. */
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024

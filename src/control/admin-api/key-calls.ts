@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
 import { seesWorkspace } from '../http/request-context.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { key as keySchema } from './answer-schemas.ts'
-import { pageOf, pageQuery } from './field-schemas.ts'
 import { keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { setVersionTag } from './operation-answer.ts'
+import { pageOf, pageQuery } from './request-fields.ts'
 import { KEY, keyIdOf, noSuchKey, readPageOptions, WORKSPACE_KEYS } from './request-parameters.ts'
+import { key as keySchema } from './response-fields.ts'
 
 /** Calls that read keys, without their prefix. */
 export const KEY_CALLS: readonly AdminCall[] = [

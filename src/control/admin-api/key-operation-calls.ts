@@ -12,7 +12,8 @@ import type { OperationSuccess } from '../registry/operations/run-operation.ts'
 import { resumeKey, suspendKey } from '../registry/operations/suspend.ts'
 import type { Registry } from '../registry/registry.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { key as keySchema, PROGRESS_FIELDS, secret as secretSchema } from './answer-schemas.ts'
+import { keyJson, keyWithUseJson, progressJson } from './key-json.ts'
+import { readIfMatch, requireSuccess, setVersionTag } from './operation-answer.ts'
 import {
   allowedCidrs,
   description,
@@ -25,10 +26,9 @@ import {
   scopes,
   type WaitQuery,
   waitQuery,
-} from './field-schemas.ts'
-import { keyJson, keyWithUseJson, progressJson } from './key-json.ts'
-import { readIfMatch, requireSuccess, setVersionTag } from './operation-answer.ts'
+} from './request-fields.ts'
 import { KEY, mustWait, visibleKeyIdOf, WORKSPACE_KEYS, workspaceIdOf } from './request-parameters.ts'
+import { key as keySchema, PROGRESS_FIELDS, secret as secretSchema } from './response-fields.ts'
 
 const WRITES = { permission: 'keys:write', workspaces: 'own' } as const
 const changedKey = Type.Object({ key: keySchema, ...PROGRESS_FIELDS }, { title: 'KeyChange' })

@@ -5,7 +5,7 @@ import { ApiError, invalidField } from '../http/api-error.ts'
 import { principalOf, seesWorkspace } from '../http/request-context.ts'
 import type { KeyRepository, PageOptions } from '../registry/database/key-repository.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
-import { type PageQuery, type WaitQuery, WORKSPACE_ID_EXPECTED } from './field-schemas.ts'
+import { type PageQuery, type WaitQuery, WORKSPACE_ID_EXPECTED } from './request-fields.ts'
 
 export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
 export const KEY = '/keys/:keyId'

@@ -7,11 +7,11 @@ import { principalOf, seesWorkspace } from '../http/request-context.ts'
 import type { KeyQuery, WorkspaceSummary } from '../registry/search/key-query.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../registry/search/parse-key-query.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { instantOrNull, keyCounts, key as keySchema } from './answer-schemas.ts'
-import { cursorOf, digest, fields, limit, pageOf, parameter } from './field-schemas.ts'
 import { instant, keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { setVersionTag } from './operation-answer.ts'
+import { cursorOf, digest, fields, limit, pageOf, parameter } from './request-fields.ts'
 import { noSuchKey, readPage } from './request-parameters.ts'
+import { instantOrNull, keyCounts, key as keySchema } from './response-fields.ts'
 
 const READS = { permission: 'keys:read', workspaces: 'own' } as const
 

@@ -4,7 +4,7 @@ import { causeOf } from '../../observability/control-logger.ts'
 import { ApiError } from '../http/api-error.ts'
 import type { StoredKey } from '../registry/database/key-repository.ts'
 import { type AdminCall, type AdminParts, adminCall } from './admin-call.ts'
-import { optionalFields, ULID } from './field-schemas.ts'
+import { optionalFields, ULID } from './request-fields.ts'
 
 const DEFAULT_PAGE_SIZE = 1000
 const MAX_ATTEMPTS = 5

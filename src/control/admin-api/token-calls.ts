@@ -12,10 +12,10 @@ import { PERMISSIONS } from '../access/permission.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import { principalOf, readRequestContext } from '../http/request-context.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { instant, instantOrNull, secret as secretSchema } from './answer-schemas.ts'
-import { fields, name, noFields, pageOf, pageQuery } from './field-schemas.ts'
 import { listJson } from './key-json.ts'
+import { fields, name, noFields, pageOf, pageQuery } from './request-fields.ts'
 import { readPage } from './request-parameters.ts'
+import { instant, instantOrNull, secret as secretSchema } from './response-fields.ts'
 
 const WRITES = { permission: 'tokens:write', workspaces: 'own' } as const
 

@@ -8,10 +8,10 @@ import type { UsagePoint } from '../usage/usage-points.ts'
 import { msOf, parseUsageRange, type UsageRange } from '../usage/usage-range.ts'
 import type { Refusal } from '../usage/usage-report.ts'
 import { type AdminCall, adminCall, type CheckedRequest } from './admin-call.ts'
-import { instant } from './answer-schemas.ts'
-import { cursorOf, fields, INSTANT_EXPECTED, limit, pageOf, parameter } from './field-schemas.ts'
 import { listJson } from './key-json.ts'
+import { cursorOf, fields, INSTANT_EXPECTED, limit, pageOf, parameter } from './request-fields.ts'
 import { keyIdOf, noSuchKey, readPage, workspaceIdOf } from './request-parameters.ts'
+import { instant } from './response-fields.ts'
 
 const STEPS = [Type.Literal('hour'), Type.Literal('day')] as const
 const rangeQuery = fields({

@@ -3,7 +3,7 @@ import { PERMISSIONS } from '../access/permission.ts'
 import { actorOf, holds, nameOf, type Principal, workspacesOf } from '../access/principal.ts'
 import { principalOf } from '../http/request-context.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { instantOrNull, textOrNull } from './answer-schemas.ts'
+import { instantOrNull, textOrNull } from './response-fields.ts'
 
 const caller = Type.Object(
   {
