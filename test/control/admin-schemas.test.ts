@@ -4,17 +4,14 @@ import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
 import * as keyServiceSchemas from '../../src/control/key-service/key-service-schemas.ts'
 import { usageReportBody } from '../../src/control/usage/usage-report.ts'
 
-/** What Fastify gets of each call. */
-const REQUESTS = [
-  ...ADMIN_CALLS.flatMap(({ id, query, body }) => [
-    ...(query === null ? [] : [[`the query of ${id}`, query] as const]),
-    ...(body === null ? [] : [[`the body of ${id}`, body] as const]),
-  ]),
-  ...Object.entries({ ...keyServiceSchemas, usageReportBody }),
-]
+const ofCalls = ADMIN_CALLS.flatMap(({ id, query, body }) => [
+  ...(query === null ? [] : [[`query of ${id}`, query] as const]),
+  ...(body === null ? [] : [[`body of ${id}`, body] as const]),
+])
+const requests = [...ofCalls, ...Object.entries({ ...keyServiceSchemas, usageReportBody })]
 
 /** A console does not check its schemas when it starts. */
-test.each(REQUESTS)('%s is a valid JSON Schema', (_name, schema) => {
+test.each(requests)('%s is a valid JSON Schema', (_name, schema) => {
   const ajv = new Ajv()
   expect([ajv.validateSchema(schema), ajv.errorsText()]).toEqual([true, 'No errors'])
 })
