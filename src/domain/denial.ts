@@ -28,6 +28,13 @@ const NOT_FOUND = { status: 404, code: 'not_found', text: 'There is no such reso
 
 const OVERLOADED = { status: 503, code: 'overloaded', retryAfterSeconds: 1, responsible: 'gateway' } as const
 
+const NOT_VERIFIED = {
+  status: 503,
+  code: 'key_store_unavailable',
+  text: 'The API key cannot be verified at the moment',
+  retryAfterSeconds: 1,
+} as const
+
 const KEY_INVALID = invalidToken('key_invalid', 'The API key is not valid')
 
 /** All properties of each denial reason. A new reason is one row here. */
@@ -107,20 +114,10 @@ export const DENIALS = {
     responsible: 'client',
     countedAs: 'decision',
   },
-  key_store_unavailable: {
-    status: 503,
-    code: 'key_store_unavailable',
-    text: 'The API key cannot be verified at the moment',
-    retryAfterSeconds: 1,
-    responsible: 'gateway',
-    countedAs: 'decision',
-  },
+  key_store_unavailable: { ...NOT_VERIFIED, responsible: 'gateway', countedAs: 'decision' },
   /** Too many unknown keys without a MAC (`keys.unsignedLookups`): this one was not looked up. */
   lookup_limited: {
-    status: 503,
-    code: 'key_store_unavailable',
-    text: 'The API key cannot be verified at the moment',
-    retryAfterSeconds: 1,
+    ...NOT_VERIFIED,
     responsible: 'client',
     countedAs: 'decision',
     delayedUnderOverload: true,

@@ -361,6 +361,11 @@ describe('problems', () => {
     ])
     const opaque = { POSTERN_KEYS_FORMAT: 'opaque', POSTERN_KEYS_SIGNING_SECRETS: undefined }
     expect(mistakesOf({ environment: opaque, planes: ['gateway'] })).toEqual([])
+    for (const plane of ['gateway', 'console'] as const) {
+      expect(mistakesOf({ environment: { ...opaque, POSTERN_KEYS_FORMAT: 'any' }, planes: [plane] })).toEqual(
+        [expect.stringMatching(/^keys\.signingSecrets is required/)],
+      )
+    }
     const console = { planes: ['console'] as const }
     expect(mistakesOf({ ...console, flags: { '--console-internal-tls-cert-file': '/c.pem' } })).toEqual([
       expect.stringMatching(/^console\.internal\.tls\.certFile, .* belong together/),

@@ -5,6 +5,7 @@ import { RedisServer } from '../support/redis-server.ts'
 import { CURL, has, JQ, POSTGRES, SQLITE } from '../support/tools.ts'
 import { INSTALLATION_PAGES } from './command-pages.ts'
 import { blocksOf, Installation } from './installation.ts'
+import { saveOldKeys } from './old-keys.ts'
 
 const TIMEOUT_MS = 180_000
 const BACKUP = 'docs/operate/backup.md'
@@ -25,6 +26,7 @@ beforeEach(() => redis.admin.flushall())
 describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
   test('the blocks of each page work as they are written', { timeout: TIMEOUT_MS }, async () => {
     const installation = await Installation.start({ redis, upstream })
+    saveOldKeys(installation.oldKeys)
     const outputs = new Map<string, string>()
     const [, ...pages] = INSTALLATION_PAGES.filter(page => page !== BACKUP)
     for (const page of pages) outputs.set(page, (await installation.follow(blocksOf(page))).join('\n'))
@@ -41,6 +43,16 @@ describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
       reason: 'key_missing',
     })
     expect(outputs.get('docs/operate/signing-secrets.md')).toMatch(/^key_\w+\nreports\nkey_\w+\nimporter$/m)
+    const migrated = outputs.get('docs/migrate.md') ?? ''
+    // Each was answered by a gateway, 200, to an old key.
+    expect([...migrated.matchAll(/"workspaceId":"(\w+)"/g)].map(([, workspace]) => workspace)).toEqual([
+      'kong_1',
+      'tyk_1',
+      'unkey_1',
+      'unkey_3',
+      'own_1',
+    ])
+    expect(migrated.match(/Imported \d keys; 0 existed already; 0 are invalid/g)).toHaveLength(4)
     for (const file of ['ws_1-importer', 'ws_2-reports'])
       expect(installation.read(`new-keys/${file}`).trim()).toMatch(SECRET)
   })

@@ -10,6 +10,7 @@ const GUIDES = [
   'cli',
   'integrators',
   'migrate',
+  'migrate-concepts',
   'rate-limits',
   'redis',
   'response-cache',

@@ -49,7 +49,8 @@ export class Installation {
       ['3000', Number(new URL(upstream.url).port)],
       ['6379', redis.port],
     ])
-    for (const documented of ['8080', '8081', '8082', '9090', '9091']) ports.set(documented, await freePort())
+    for (const documented of ['8080', '8081', '8082', '8090', '9090', '9091', '9092'])
+      ports.set(documented, await freePort())
     const installation = new Installation(ports, { ...settingsFor(ports), ...env })
     const [secrets = '', ...others] = blocksOf('docs/operate/install.md')
     await installation.#shell.run(secrets)
@@ -107,6 +108,11 @@ export class Installation {
     const response = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
     const { keyId } = (await response.json()) as { keyId?: string }
     return { status: response.status, keyId }
+  }
+
+  /** Where the page about migration expects the files of other systems. */
+  get oldKeys(): string {
+    return join(this.#files, 'old-keys')
   }
 
   read(name: string): string {
