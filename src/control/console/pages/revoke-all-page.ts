@@ -1,4 +1,5 @@
 import type { BulkOutcome } from '../../registry/operations/revoke-all.ts'
+import { MAX_LIVE } from '../../registry/search/count-in-workspace.ts'
 import type { Problems } from '../forms/form-fields.ts'
 import { errorSummary, hidden, textInput } from '../forms/form-parts.ts'
 import { type Html, html } from '../layout/html.ts'
@@ -10,8 +11,8 @@ const TITLE = 'Revoke all keys'
 
 export interface RevokeAllView {
   readonly workspaceId: string
-  /** Keys that would be revoked now; null if there are too many to count within two seconds. */
-  readonly liveKeys: number | null
+  /** Keys that would be revoked now; one more than `MAX_LIVE` at most. */
+  readonly liveKeys: number
   readonly typed: string
   readonly problems: Problems
 }
@@ -38,8 +39,8 @@ export function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, prob
   return page(frame, { title: problems.size > 0 ? `Error: ${TITLE}` : TITLE, section: 'keys', main })
 }
 
-function extentOf(liveKeys: number | null): Html {
-  if (liveKeys === null) return html`<strong>more keys than can be counted in two seconds</strong>`
+function extentOf(liveKeys: number): Html {
+  if (liveKeys > MAX_LIVE) return html`<strong>more than ${MAX_LIVE.toLocaleString('en')} keys</strong>`
   return html`<strong>${liveKeys.toLocaleString('en')} ${liveKeys === 1 ? 'key' : 'keys'}</strong>`
 }
 

@@ -1,8 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import { isFinal, KEY_STATES } from '../../../domain/key/key-record.ts'
 import { callerOf } from '../../http/request-context.ts'
 import { revokeAllKeys } from '../../registry/operations/revoke-all.ts'
-import type { Registry } from '../../registry/registry.ts'
 import { NO_PROBLEMS, textField } from '../forms/form-fields.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
@@ -17,7 +15,7 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: Pag
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const workspaceId = workspaceOf(request)
     const frame = frameOf(request, reply, { workspaceId, clock })
-    const liveKeys = await countLiveKeys(registry, workspaceId)
+    const liveKeys = await registry.repository.countLive(workspaceId)
     return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed: '', problems: NO_PROBLEMS }))
   })
   scope.post(PATH, CHANGES, async (request, reply) => {
@@ -26,20 +24,11 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: Pag
     const typed = textField(fieldsOf(request), 'workspace').trim()
     if (typed !== workspaceId) {
       const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])
-      const liveKeys = await countLiveKeys(registry, workspaceId)
+      const liveKeys = await registry.repository.countLive(workspaceId)
       return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed, problems }), 422)
     }
     const context = { caller: callerOf(request), mustWait: true }
     const outcome = await count('revoke_all', () => revokeAllKeys(registry, workspaceId, context))
     return sendPage(reply, allRevokedPage(frame, workspaceId, outcome))
   })
-}
-
-/** @returns null if there are too many to count within two seconds */
-async function countLiveKeys({ repository }: Registry, workspaceId: string): Promise<number | null> {
-  const anyTime = { expiresBeforeMs: null, createdBeforeMs: null, lastUsedBeforeMs: null }
-  const inWorkspace = { workspaceIds: [workspaceId], text: null, scope: null, ...anyTime }
-  const live = KEY_STATES.filter(state => !isFinal(state))
-  const counts = await Promise.all(live.map(state => repository.count({ ...inWorkspace, state })))
-  return counts.reduce((sum, count) => (sum === null || count === null ? null : sum + count), 0)
 }

@@ -161,6 +161,8 @@ export interface KeyRepository {
   count(selector: KeySelector): Promise<number | null>
   /** For the list of one workspace; bounded. */
   countInWorkspace(workspaceId: string): Promise<WorkspaceCounts>
+  /** Keys that are neither revoked nor expired; one more than `MAX_LIVE` at most. */
+  countLive(workspaceId: string): Promise<number>
   /** Workspaces with the number of their keys in each state. */
   listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage>
   /** Newest first. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
-import { countInWorkspace } from '../search/count-in-workspace.ts'
+import { countInWorkspace, countLive } from '../search/count-in-workspace.ts'
 import { countKeys } from '../search/count-keys.ts'
 import { listWorkspaces } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
@@ -58,6 +58,7 @@ export function createKeyRepository(
     count: selector => countKeys(reader, selector, { ...context(), clock }),
     listWorkspaces: query => listWorkspaces(reader, query, context()),
     countInWorkspace: workspaceId => countInWorkspace(reader, workspaceId, now()),
+    countLive: workspaceId => countLive(reader, workspaceId, now()),
     listAudit: page => listAudit(reader, page, dialect),
     searchAudit: query => searchAudit(reader, query, dialect),
     chainAudit: () => auditQueue.chain(),

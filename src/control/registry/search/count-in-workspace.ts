@@ -7,6 +7,8 @@ import { EXPIRING_SOON_MS } from './key-query.ts'
 const MAX_COUNTED = 5000
 /** Expiring keys that are counted at most. */
 export const MAX_EXPIRING = 1000
+/** Keys that can be revoked are counted up to here: about 10 ms. */
+export const MAX_LIVE = 100_000
 
 export interface WorkspaceCounts {
   /** Null if the workspace has more keys than are counted. */
@@ -48,6 +50,21 @@ async function countExpiring(database: Kysely<Tables>, workspaceId: string, nowM
         and expires_at_ms > ${nowMs} and expires_at_ms <= ${nowMs + EXPIRING_SOON_MS}
         and revoked_at_ms is null and suspended_at_ms is null and replaced_by is null
       limit ${MAX_EXPIRING + 1}
+    ) as counted`.execute(database)
+  return Number(rows[0]?.count ?? 0)
+}
+
+/** Keys that are neither revoked nor expired; one more than `MAX_LIVE` at most. */
+export async function countLive(
+  database: Kysely<Tables>,
+  workspaceId: string,
+  nowMs: number,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from (
+      select 1 from keys
+      where workspace_id = ${workspaceId} and expires_at_ms > ${nowMs} and revoked_at_ms is null
+      limit ${MAX_LIVE + 1}
     ) as counted`.execute(database)
   return Number(rows[0]?.count ?? 0)
 }
