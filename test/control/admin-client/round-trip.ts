@@ -90,6 +90,18 @@ async function audit(): Promise<void> {
   deepEqual(dataOf(log), { deliveries: [], hasMore: false })
 }
 
+async function usage(key: Key): Promise<void> {
+  const ofDay = await client.GET('/keys/{keyId}/usage', {
+    params: { ...ofKey(key), query: { step: 'hour' as const } },
+  })
+  const { step, usage: hours } = dataOf(ofDay)
+  deepEqual([step, hours.some(({ requests }) => requests > 0)], ['hour', false])
+  const ofAll = await client.GET('/workspaces/{workspaceId}/usage', { params: workspace })
+  equal(dataOf(ofAll).usage.length > 0, true)
+  const refusals = await client.GET('/workspaces/{workspaceId}/refusals', { params: workspace })
+  deepEqual(dataOf(refusals), { refusals: [], sampled: false, hasMore: false })
+}
+
 async function tokens(): Promise<void> {
   const body = { name: 'reader', permissions: ['keys:read'], workspaces: ['ws_1'], expiresInDays: 1 }
   const made = dataOf(await client.POST('/tokens', { body }))
@@ -109,6 +121,7 @@ const { key } = await issueAndRead()
 await change(key)
 await importAndEnd()
 await audit()
+await usage(key)
 await tokens()
 // Without a Redis.
 const synced = await client.POST('/sync', { body: { limit: 10 } })
