@@ -2,8 +2,8 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /**
- * Rows of one part. The objects of a part live while the client takes the one before; many are moved to the heap of
- * long-lived objects, which is cleaned up late: 500 rows made a console of 300,000 keys grow by 133 MB, 100 rows by 50 MB.
+ * Rows of one part. The objects of a part live while the client takes the one before, and large parts reach the heap of
+ * long-lived objects, which is cleaned up late: with 100 rows a console with a heap of 64 MB grows by 38 MB.
  */
 export const ROWS_AT_ONCE = 100
 const NDJSON = 'application/x-ndjson; charset=utf-8'
