@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { rowOf } from '../../src/control/registry/database/key-rows.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { rowOf } from '../../src/control/registry/database/rows/key-rows.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
 import type { AdminResponse } from '../support/admin-response.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
-import { rowOf } from '../../src/control/registry/database/key-rows.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { rowOf } from '../../src/control/registry/database/rows/key-rows.ts'
 import { toRecordJson } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
-import { rowOf } from '../../src/control/registry/database/key-rows.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { rowOf } from '../../src/control/registry/database/rows/key-rows.ts'
 import { planRevocation } from '../../src/domain/key/revoke-key.ts'
 import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'

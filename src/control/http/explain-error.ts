@@ -1,7 +1,7 @@
 import type { FastifyError, FastifySchema, FastifySchemaValidationError } from 'fastify'
 import type { ConnectionFault } from '../../http/guard-connections.ts'
 import { rawResponse } from '../../http/raw-response.ts'
-import { AuditWriteError } from '../registry/database/audit-chain.ts'
+import { AuditWriteError } from '../registry/database/audit/audit-chain.ts'
 import { ApiError, invalidField } from './api-error.ts'
 
 /** A field name is echoed only if it looks like one: a key pasted in its place does not. */

@@ -2,7 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import type { Dialect } from '../registry/database/database.ts'
 import type { PageOptions } from '../registry/database/key-repository.ts'
-import { keyOfRow, selectKeys } from '../registry/database/key-rows.ts'
+import { keyOfRow, selectKeys } from '../registry/database/rows/key-rows.ts'
 import type { DeliveryRow, Tables } from '../registry/database/tables.ts'
 import type { WebhookEvent, WebhookEventType } from './webhook-event.ts'
 

@@ -6,12 +6,12 @@ import {
   auditRowOf,
   CHAIN_START,
   chainRows,
-} from '../../../src/control/registry/database/audit-chain.ts'
+} from '../../../src/control/registry/database/audit/audit-chain.ts'
+import { verifyAudit } from '../../../src/control/registry/database/audit/verify-audit.ts'
 import { createChangeWriter } from '../../../src/control/registry/database/change-writer.ts'
 import type { Database } from '../../../src/control/registry/database/database.ts'
 import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
 import { openReadOnly } from '../../../src/control/registry/database/open-read-only.ts'
-import { verifyAudit } from '../../../src/control/registry/database/verify-audit.ts'
 import type { AuditEntry } from '../../../src/control/registry/operations/audit.ts'
 import { createIds } from '../../../src/control/registry/operations/ids.ts'
 

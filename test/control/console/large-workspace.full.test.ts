@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { rowOf } from '../../../src/control/registry/database/key-rows.ts'
 import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
+import { rowOf } from '../../../src/control/registry/database/rows/key-rows.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 import { someKey } from '../../support/stored-keys.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'

@@ -1,11 +1,11 @@
 import type { Config } from '../../../config/schema.ts'
-import { openReadOnly } from '../../../control/registry/database/open-read-only.ts'
 import {
   type ChainReport,
   NoAuditChain,
   type VerifyOptions,
   verifyAudit,
-} from '../../../control/registry/database/verify-audit.ts'
+} from '../../../control/registry/database/audit/verify-audit.ts'
+import { openReadOnly } from '../../../control/registry/database/open-read-only.ts'
 import { causeOf } from '../../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { CliError } from '../../cli-error.ts'

@@ -1,4 +1,4 @@
-import { KEY_FILTERS, type KeyFilter } from '../../registry/database/key-filter.ts'
+import { KEY_FILTERS, type KeyFilter } from '../../registry/database/rows/key-filter.ts'
 import { decodeCursor, parseOrder } from '../../registry/search/key-cursor.ts'
 import { EXPIRING_SOON_MS, type KeyQuery } from '../../registry/search/key-query.ts'
 import { type FormFields, textField } from './form-fields.ts'

@@ -1,4 +1,4 @@
-import { KEY_FILTERS, type KeyFilter } from '../../registry/database/key-filter.ts'
+import { KEY_FILTERS, type KeyFilter } from '../../registry/database/rows/key-filter.ts'
 import { MAX_EXPIRING, type WorkspaceCounts } from '../../registry/search/count-in-workspace.ts'
 import { select } from '../forms/form-parts.ts'
 import { KEY_ORDERS } from '../forms/key-list.ts'

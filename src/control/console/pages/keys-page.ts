@@ -1,4 +1,4 @@
-import type { KeyFilter } from '../../registry/database/key-filter.ts'
+import type { KeyFilter } from '../../registry/database/rows/key-filter.ts'
 import { MAX_EXPIRING } from '../../registry/search/count-in-workspace.ts'
 import { isFiltered } from '../forms/key-list.ts'
 import { type Html, html } from '../layout/html.ts'

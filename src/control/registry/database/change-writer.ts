@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely'
 import type { Database } from './database.ts'
 import type { PendingChange } from './key-repository.ts'
-import { deletePendingChanges, deletePendingChangesUnlocked } from './outbox-rows.ts'
+import { deletePendingChanges, deletePendingChangesUnlocked } from './rows/outbox-rows.ts'
 import { shareRuns } from './share-runs.ts'
 import type { Tables } from './tables.ts'
 

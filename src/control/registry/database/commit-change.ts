@@ -1,13 +1,13 @@
 import { sql, type Transaction } from 'kysely'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
-import { insertAnswer } from './answer-rows.ts'
-import { AuditWriteError } from './audit-chain.ts'
-import type { AuditQueue } from './audit-queue.ts'
+import { AuditWriteError } from './audit/audit-chain.ts'
+import type { AuditQueue } from './audit/audit-queue.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
 import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
-import { rowOf, selectKeys } from './key-rows.ts'
-import { enqueueChanges } from './outbox-rows.ts'
+import { insertAnswer } from './rows/answer-rows.ts'
+import { rowOf, selectKeys } from './rows/key-rows.ts'
+import { enqueueChanges } from './rows/outbox-rows.ts'
 import type { Tables } from './tables.ts'
 
 /** Rolls the transaction back and carries its outcome out. */

@@ -11,7 +11,7 @@ import type {
   WorkspacePage,
   WorkspaceQuery,
 } from '../search/key-query.ts'
-import type { KeySelection } from './key-filter.ts'
+import type { KeySelection } from './rows/key-filter.ts'
 import type { AuditRow } from './tables.ts'
 
 /** A record with the digest of its key. */

@@ -4,18 +4,18 @@ import { countKeys } from '../search/count-keys.ts'
 import { listWorkspaces } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
 import { searchKeys } from '../search/search-keys.ts'
-import { findAnswer, purgeAnswers } from './answer-rows.ts'
-import { createAuditQueue } from './audit-queue.ts'
-import { exportAudit, listAudit, searchAudit } from './audit-rows.ts'
+import { createAuditQueue } from './audit/audit-queue.ts'
+import { exportAudit, listAudit, searchAudit } from './audit/audit-rows.ts'
 import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
-import { listGatewayStatuses, purgeConfirmations, recordGateway } from './gateway-rows.ts'
-import { importKeys } from './import-rows.ts'
-import { findOrigin, listHistory } from './key-history.ts'
 import type { KeyRepository } from './key-repository.ts'
-import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './key-rows.ts'
-import { lastUses, recordUse } from './key-use-rows.ts'
+import { findAnswer, purgeAnswers } from './rows/answer-rows.ts'
+import { listGatewayStatuses, purgeConfirmations, recordGateway } from './rows/gateway-rows.ts'
+import { importKeys } from './rows/import-rows.ts'
+import { findOrigin, listHistory } from './rows/key-history.ts'
+import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './rows/key-rows.ts'
+import { lastUses, recordUse } from './rows/key-use-rows.ts'
 import {
   claimChanges,
   countPending,
@@ -23,8 +23,8 @@ import {
   pendingChangesOf,
   pendingSpan,
   requeueChangesSince,
-} from './outbox-rows.ts'
-import { listLiveIds, newestKeyId, revokeKeys } from './revoke-rows.ts'
+} from './rows/outbox-rows.ts'
+import { listLiveIds, newestKeyId, revokeKeys } from './rows/revoke-rows.ts'
 
 /**
  * @param clock the time of commits

@@ -3,8 +3,8 @@ import type { Clock } from '../../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 import { backoffMs, type Timers } from '../../timers.ts'
 import { type Database, DatabaseUnreachable } from './database.ts'
-import { openPostgres } from './postgres-database.ts'
-import { openSqlite } from './sqlite-database.ts'
+import { openPostgres } from './engines/postgres-database.ts'
+import { openSqlite } from './engines/sqlite-database.ts'
 
 const LOG_INTERVAL_MS = 30_000
 

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
-import { openPostgresReadOnly } from './postgres-database.ts'
-import { NodeSqliteDialect } from './sqlite-dialect.ts'
+import { openPostgresReadOnly } from './engines/postgres-database.ts'
+import { NodeSqliteDialect } from './engines/sqlite-dialect.ts'
 import type { Tables } from './tables.ts'
 
 const BUSY_TIMEOUT_MS = 2000

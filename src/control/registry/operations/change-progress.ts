@@ -1,5 +1,5 @@
 import { awaitConfirmations, type Confirmations, readConfirmations } from '../announcing/confirmations.ts'
-import { CONFIRMATIONS_KEPT_MS } from '../database/gateway-rows.ts'
+import { CONFIRMATIONS_KEPT_MS } from '../database/rows/gateway-rows.ts'
 import type { Registry } from '../registry.ts'
 import type { OperationSuccess } from './run-operation.ts'
 

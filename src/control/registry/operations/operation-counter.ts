@@ -1,5 +1,5 @@
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import { AuditWriteError } from '../database/audit-chain.ts'
+import { AuditWriteError } from '../database/audit/audit-chain.ts'
 import type { ImportOutcome } from './import.ts'
 import type { BulkOutcome } from './revoke-all.ts'
 import type { OperationRefusal, OperationSuccess } from './run-operation.ts'

@@ -1,6 +1,6 @@
 import { expressionBuilder, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Dialect } from '../database/database.ts'
-import { isSelected } from '../database/key-filter.ts'
+import { isSelected } from '../database/rows/key-filter.ts'
 import type { Tables } from '../database/tables.ts'
 import type { KeyPosition, KeySelector, KeySort } from './key-query.ts'
 

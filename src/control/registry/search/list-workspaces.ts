@@ -1,6 +1,6 @@
 import { expressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
 import { KEY_STATES, type KeyState } from '../../../domain/key/key-record.ts'
-import { isSelected } from '../database/key-filter.ts'
+import { isSelected } from '../database/rows/key-filter.ts'
 import type { Tables } from '../database/tables.ts'
 import { listOf } from './key-conditions.ts'
 import {

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Dialect } from '../database/database.ts'
-import { keyOfRow } from '../database/key-rows.ts'
+import { keyOfRow } from '../database/rows/key-rows.ts'
 import type { KeyRow, Tables } from '../database/tables.ts'
 import {
   type Condition,

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import type { Transaction } from 'kysely'
-import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import type { AuditEntry } from '../operations/audit.ts'
-import type { Dialect } from './database.ts'
-import type { AuditHeadRow, AuditRow, QueuedAuditRow, Tables } from './tables.ts'
+import type { Metrics } from '../../../../observability/metrics/metrics.ts'
+import type { AuditEntry } from '../../operations/audit.ts'
+import type { Dialect } from '../database.ts'
+import type { AuditHeadRow, AuditRow, QueuedAuditRow, Tables } from '../tables.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500

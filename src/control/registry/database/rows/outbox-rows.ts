@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { Dialect } from './database.ts'
-import type { PendingChange, StoredKey } from './key-repository.ts'
-import type { OutboxRow, Tables } from './tables.ts'
+import type { Dialect } from '../database.ts'
+import type { PendingChange, StoredKey } from '../key-repository.ts'
+import type { OutboxRow, Tables } from '../tables.ts'
 
 /** How long other consoles leave a claimed change alone. */
 const CLAIM_MS = 2000

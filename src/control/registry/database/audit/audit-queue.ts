@@ -1,10 +1,10 @@
 import type { Transaction } from 'kysely'
-import type { AuditEntry } from '../operations/audit.ts'
+import type { AuditEntry } from '../../operations/audit.ts'
+import type { ChangeWriter } from '../change-writer.ts'
+import type { Dialect } from '../database.ts'
+import { shareRuns } from '../share-runs.ts'
+import type { Tables } from '../tables.ts'
 import { AuditWriteError, appendAfter, appendAudit, auditRowOf, lockHead } from './audit-chain.ts'
-import type { ChangeWriter } from './change-writer.ts'
-import type { Dialect } from './database.ts'
-import { shareRuns } from './share-runs.ts'
-import type { Tables } from './tables.ts'
 
 /** Entries of one transaction, during which other consoles cannot append. */
 const CHAINED_AT_ONCE = 500

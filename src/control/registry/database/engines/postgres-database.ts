@@ -1,9 +1,9 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
-import type { OnReload } from '../../../config/reloadable.ts'
-import { type Database, DatabaseUnreachable } from './database.ts'
-import { migrate } from './migrations.ts'
-import type { Tables } from './tables.ts'
+import type { OnReload } from '../../../../config/reloadable.ts'
+import { type Database, DatabaseUnreachable } from '../database.ts'
+import { migrate } from '../migrations/migrations.ts'
+import type { Tables } from '../tables.ts'
 
 /** Small enough for several consoles on one PostgreSQL without a pooler. */
 const MAX_WRITERS = 6

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Dialect } from './database.ts'
+import type { Dialect } from '../database.ts'
 
 /** What lists and searches over all keys need. It only adds: a console of the release before goes on working. */
 export async function addSearch(database: Kysely<unknown>, dialect: Dialect): Promise<void> {

@@ -1,7 +1,7 @@
 import type { Kysely, Transaction } from 'kysely'
-import { type EarlierAnswer, IDEMPOTENCY_TTL_MS, type Idempotency } from '../operations/idempotency.ts'
-import type { Change } from './key-repository.ts'
-import type { Tables } from './tables.ts'
+import { type EarlierAnswer, IDEMPOTENCY_TTL_MS, type Idempotency } from '../../operations/idempotency.ts'
+import type { Change } from '../key-repository.ts'
+import type { Tables } from '../tables.ts'
 
 /** Rows deleted in one transaction; a day's worth at once would block others. */
 const PURGE_SIZE = 1000

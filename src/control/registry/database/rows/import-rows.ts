@@ -1,12 +1,12 @@
 import type { Transaction } from 'kysely'
-import { insertEvents } from '../../webhooks/delivery-rows.ts'
-import { AuditWriteError, appendAudit } from './audit-chain.ts'
-import type { ChangeWriter } from './change-writer.ts'
-import type { Dialect } from './database.ts'
-import type { ImportedKeys, KeyImport } from './key-repository.ts'
+import { insertEvents } from '../../../webhooks/delivery-rows.ts'
+import { AuditWriteError, appendAudit } from '../audit/audit-chain.ts'
+import type { ChangeWriter } from '../change-writer.ts'
+import type { Dialect } from '../database.ts'
+import type { ImportedKeys, KeyImport } from '../key-repository.ts'
+import type { Tables } from '../tables.ts'
 import { rowOf } from './key-rows.ts'
 import { enqueueChanges } from './outbox-rows.ts'
-import type { Tables } from './tables.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500

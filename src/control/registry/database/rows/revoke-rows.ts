@@ -1,13 +1,13 @@
 import type { Kysely, Transaction } from 'kysely'
-import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import { insertEvents } from '../../webhooks/delivery-rows.ts'
-import { AuditWriteError, appendAudit } from './audit-chain.ts'
-import type { ChangeWriter } from './change-writer.ts'
-import type { Dialect } from './database.ts'
-import type { BulkRevocation, BulkRevoked, LiveRange } from './key-repository.ts'
+import type { KeyRecord } from '../../../../domain/key/key-record.ts'
+import { insertEvents } from '../../../webhooks/delivery-rows.ts'
+import { AuditWriteError, appendAudit } from '../audit/audit-chain.ts'
+import type { ChangeWriter } from '../change-writer.ts'
+import type { Dialect } from '../database.ts'
+import type { BulkRevocation, BulkRevoked, LiveRange } from '../key-repository.ts'
+import type { Tables } from '../tables.ts'
 import { keyOfRow } from './key-rows.ts'
 import { enqueueChanges } from './outbox-rows.ts'
-import type { Tables } from './tables.ts'
 
 /** The newest key of a workspace, in any state. */
 export async function newestKeyId(database: Kysely<Tables>, workspaceId: string): Promise<string | null> {

@@ -1,7 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { StartError } from '../../../domain/start-error.ts'
+import { StartError } from '../../../../domain/start-error.ts'
 import { createPrivately, IN_MEMORY } from './sqlite-database.ts'
 
 /** A console that is being replaced may take this long to close. */

@@ -1,5 +1,5 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely'
-import type { Tables } from './tables.ts'
+import type { Tables } from '../tables.ts'
 
 /** Filters of the key list; `expiring` keys are also `active`. */
 export const KEY_FILTERS = ['active', 'expiring', 'retiring', 'suspended', 'expired', 'revoked'] as const

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
+import type { AuditRow, Tables } from '../tables.ts'
 import { CHAIN_START, type ChainHead, hashOf } from './audit-chain.ts'
-import type { AuditRow, Tables } from './tables.ts'
 
 const ROWS_AT_ONCE = 1000
 /** More are counted. */

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Dialect } from './database.ts'
+import type { Dialect } from '../database.ts'
 
 /**
  * Triggers that refuse to change or delete rows. The owner of the table can drop them: they protect against mistakes and

@@ -7,11 +7,11 @@ import type {
   AuditPage,
   AuditQuery,
   ExportPosition,
-} from '../operations/audit.ts'
-import type { AuditAction } from '../operations/audit-actions.ts'
-import type { Dialect } from './database.ts'
-import type { PageOptions } from './key-repository.ts'
-import type { AuditRow, Tables } from './tables.ts'
+} from '../../operations/audit.ts'
+import type { AuditAction } from '../../operations/audit-actions.ts'
+import type { Dialect } from '../database.ts'
+import type { PageOptions } from '../key-repository.ts'
+import type { AuditRow, Tables } from '../tables.ts'
 
 const ULID_TIME_LENGTH = 10
 /** An id is never older than its entry, and newer only while the clock of a console was set back. */

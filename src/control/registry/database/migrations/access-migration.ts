@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { CHAIN_START } from './audit-chain.ts'
+import { CHAIN_START } from '../audit/audit-chain.ts'
 
 type TextType = 'text' | ReturnType<typeof sql>
 

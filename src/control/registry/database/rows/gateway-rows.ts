@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { Dialect } from './database.ts'
-import type { GatewayReport, GatewayStatus } from './key-repository.ts'
-import type { Tables } from './tables.ts'
+import type { Dialect } from '../database.ts'
+import type { GatewayReport, GatewayStatus } from '../key-repository.ts'
+import type { Tables } from '../tables.ts'
 
 /** Confirmations are read right after a revocation. */
 export const CONFIRMATIONS_KEPT_MS = 3_600_000

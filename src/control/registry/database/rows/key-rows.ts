@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
-import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { KeyRecord } from '../../../../domain/key/key-record.ts'
+import type { Census, KeyCounts, KeyPage, PageOptions, StoredKey } from '../key-repository.ts'
+import type { KeyRow, Tables } from '../tables.ts'
 import { isSelected, type KeySelection } from './key-filter.ts'
-import type { Census, KeyCounts, KeyPage, PageOptions, StoredKey } from './key-repository.ts'
-import type { KeyRow, Tables } from './tables.ts'
 
 export function keyOfRow(row: KeyRow): StoredKey {
   const record: KeyRecord = {

@@ -1,11 +1,11 @@
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import { createUsage } from '../../usage/usage-migration.ts'
+import { createUsage } from '../../../usage/usage-migration.ts'
+import type { Dialect } from '../database.ts'
+import type { Tables } from '../tables.ts'
 import { createAccess, createAuditQueue } from './access-migration.ts'
 import { refuseChanges } from './append-only.ts'
-import type { Dialect } from './database.ts'
 import { addSearch } from './search-migration.ts'
-import type { Tables } from './tables.ts'
 
 /** In the order of their names; never changed once released. */
 function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {

@@ -1,9 +1,9 @@
 import type { Kysely } from 'kysely'
 import { encodeTime } from 'ulid'
-import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import type { AuditEntry } from '../operations/audit.ts'
-import { entryOfRow } from './audit-rows.ts'
-import type { Tables } from './tables.ts'
+import type { KeyRecord } from '../../../../domain/key/key-record.ts'
+import type { AuditEntry } from '../../operations/audit.ts'
+import { entryOfRow } from '../audit/audit-rows.ts'
+import type { Tables } from '../tables.ts'
 
 const ULID_TIME_LENGTH = 10
 const HOUR_MS = 3_600_000

@@ -1,10 +1,10 @@
 import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
-import type { Database } from './database.ts'
-import { migrate } from './migrations.ts'
+import type { Database } from '../database.ts'
+import { migrate } from '../migrations/migrations.ts'
+import type { Tables } from '../tables.ts'
 import { NodeSqliteDialect } from './sqlite-dialect.ts'
-import type { Tables } from './tables.ts'
 
 export const IN_MEMORY = ':memory:'
 /** Another process may hold the write lock: a console that is being replaced. */

@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { Dialect } from './database.ts'
-import type { Tables } from './tables.ts'
+import type { Dialect } from '../database.ts'
+import type { Tables } from '../tables.ts'
 
 /** A key in constant use is written once a second, not for each report. */
 const ACCURACY_MS = 1000
