@@ -67,6 +67,13 @@ describe.skipIf(!has(CURL))('the commands that the demo prints work as pasted', 
     expect(JSON.parse(await paste(after))).toMatchObject({ code: 'key_revoked' })
   })
 
+  test('they let the command line manage the keys', async () => {
+    const lines = demo.lines.map(line => line.trim())
+    const [exports = 'false'] = lines.filter(line => line.startsWith('export '))
+    const [list = 'false'] = lines.filter(line => line.startsWith('npm start'))
+    expect(await paste(`${exports}; ${list}`)).toContain('Demo key without files')
+  }, 30_000)
+
   test('they show the metrics', async () => {
     expect(await paste(curlLines().at(-1))).toContain('postern_http_requests_total{')
   })

@@ -48,6 +48,9 @@ test('keys usage shows days over longer spans, and prints JSON', async () => {
 
 test('keys usage refuses a span that is not kept, and what is no key id', async () => {
   expect((await site.postern('keys', 'usage', used, '--last', '401d')).code).toBe(64)
+  const byHour = await site.postern('keys', 'usage', used, '--last', '15d', '--step', 'hour')
+  expect([byHour.code, byHour.stdout]).toEqual([64, ''])
+  expect(byHour.stderr).toContain('hours are kept for 14 days')
   expect((await site.postern('keys', 'usage', 'importer')).code).toBe(64)
 })
 

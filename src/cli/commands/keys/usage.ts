@@ -1,8 +1,10 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
+import { EXIT } from '../../../run/host.ts'
 import { readResponse, usageResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
+import { CliError } from '../../cli-error.ts'
 import { durationWithin } from '../../options/duration.ts'
 import { checkKeyId } from '../../options/key-options.ts'
 import { paintFor } from '../../output/paint.ts'
@@ -25,7 +27,7 @@ interface Options {
 /** `postern keys usage` */
 export function addUsage(keys: Command, cli: Cli): void {
   const flag = '--last'
-  const last = new Option(`${flag} <duration>`, 'span that ends now, up to 400d (default: 24h)')
+  const last = new Option(`${flag} <duration>`, 'span that ends now, up to 400d')
   const usage = keys
     .command('usage')
     .description('show how often a key was used, as bars')
@@ -46,10 +48,12 @@ export function addUsage(keys: Command, cli: Cli): void {
 
 async function showUsage({ client, host, json }: AdminSession, id: string, options: Options): Promise<void> {
   const { last, step = last > HOURS_SHOWN_SECONDS ? 'day' : 'hour' } = options
+  if (step === 'hour' && last > HOURS_KEPT_SECONDS)
+    throw new CliError('hours are kept for 14 days: choose --last 14d, or --step day', EXIT.usage)
   const stepSeconds = step === 'hour' ? HOUR_SECONDS : DAY_SECONDS
   // The present hour or day is one of them, and the oldest one that is asked for is still kept.
-  const seconds = Math.min(last, step === 'hour' ? HOURS_KEPT_SECONDS : last) - stepSeconds
-  const from = new Date(systemClock.wallMs() - Math.max(0, seconds) * 1000).toISOString()
+  const seconds = Math.max(0, last - stepSeconds)
+  const from = new Date(systemClock.wallMs() - seconds * 1000).toISOString()
   const query = new URLSearchParams({ from, step })
   const response = await client.send({ method: 'GET', path: `/keys/${id}/usage?${query}` })
   const shown = readResponse(client, usageResponse, response)
