@@ -18,9 +18,9 @@ import { createWebhook } from './webhooks/create-webhook.ts'
 import { createWebhookDeliveries } from './webhooks/webhook-deliveries.ts'
 
 export interface ConsoleHealth {
-  /** Without Redis the console stays ready: changes wait in the database and are announced later. */
-  readonly ready: boolean
-  readonly checks: { readonly database: 'ok' | 'failed'; readonly announcer: ReturnType<Announcer['state']> }
+  readonly database: 'ok' | 'failed'
+  /** Without Redis, changes wait in the database and are announced later. */
+  readonly announcer: ReturnType<Announcer['state']>
 }
 
 export interface Console {
@@ -162,5 +162,5 @@ async function checkHealth({ repository, announcer }: OpenRegistry): Promise<Con
     () => 'ok' as const,
     () => 'failed' as const,
   )
-  return { ready: database === 'ok', checks: { database, announcer: announcer.state() } }
+  return { database, announcer: announcer.state() }
 }

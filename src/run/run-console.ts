@@ -33,7 +33,7 @@ export async function startConsole(
     ...overrides,
   })
   controlPlane.start()
-  const health = async () => ({ ...(await controlPlane.health()).checks })
+  const health = async () => ({ ...(await controlPlane.health()) })
   return {
     name: 'console',
     app: controlPlane.app,

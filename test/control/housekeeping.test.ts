@@ -45,8 +45,8 @@ test('stored answers are deleted after a day, however many there are', async () 
   const { database, repository, timers, stop } = await started()
   const kept = async () => (await database.reader.selectFrom('answers').select('id').execute()).length
   for (let answers = 0; answers < 2500; answers++) {
-    const answer = { id: `a${answers}`, request: 'r', outcome: '{}' }
-    await repository.commit({ issued: null, replaced: null, audit: [], answer })
+    const response = { id: `a${answers}`, request: 'r', outcome: '{}' }
+    await repository.commit({ issued: null, replaced: null, audit: [], response })
   }
   timers.advance(DAY_MS - 60_000)
   await until('it is done', async () => (await kept()) === 2500)

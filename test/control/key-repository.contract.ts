@@ -266,23 +266,23 @@ export function describeKeyRepository(
         (await repository.listAudit({ workspaceId: 'ws_1', limit: 20, afterId: null })).entries,
         await repository.claimChanges(1000),
       ]
-      const answer = { id: 'a', request: 'r', outcome: '{}' }
+      const response = { id: 'a', request: 'r', outcome: '{}' }
 
       test.each<[string, (old: StoredKey) => Promise<Partial<Change>>]>([
         ['has a hint that is taken', async old => ({ issued: someKey({ hint: old.record.hint }) })],
         ['comes late', async () => ({ replaced: revoked(revoked(someKey())) })],
-        ['repeats a request', async () => ({ answer: { ...answer, id: 'earlier' } })],
+        ['repeats a request', async () => ({ response: { ...response, id: 'earlier' } })],
         ['fails', async old => ({ issued: { ...someKey(), digest: old.digest } })],
       ])('%s', async (_, trouble) => {
         const old = someKey()
         await insert(repository, old)
-        const earlier = { ...answer, id: 'earlier', request: 'other' }
-        await repository.commit({ issued: null, replaced: null, audit: [], answer: earlier })
+        const earlier = { ...response, id: 'earlier', request: 'other' }
+        await repository.commit({ issued: null, replaced: null, audit: [], response: earlier })
         const before = await everything()
-        const sound = { issued: someKey(), replaced: revoked(old), audit: [auditEntry(old)], answer }
+        const sound = { issued: someKey(), replaced: revoked(old), audit: [auditEntry(old)], response }
         await repository.commit({ ...sound, ...(await trouble(old)) }).catch(() => {})
         expect(await everything()).toEqual(before)
-        expect(await repository.findAnswer(answer)).toBeNull()
+        expect(await repository.findResponse(response)).toBeNull()
         expect(await repository.commit(sound)).toMatchObject({ kind: 'committed' })
       })
     })
@@ -291,7 +291,7 @@ export function describeKeyRepository(
       test('is stored with the change and listed newest first', async () => {
         const [first, second] = [someKey(), someKey()]
         for (const key of [first, second]) {
-          await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], answer: null })
+          await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], response: null })
         }
         const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
         expect(page.entries).toEqual([auditEntry(second)])
@@ -303,7 +303,7 @@ export function describeKeyRepository(
         const key = someKey()
         const entries = [auditEntry(key), { ...auditEntry(key), id: `${auditEntry(key).id}2` }] as const
         const [first, second] = entries
-        const change = { issued: key, replaced: null, answer: null }
+        const change = { issued: key, replaced: null, response: null }
         const question = { workspaceId: 'ws_1', limit: 9, afterId: null }
         await expect(repository.commit({ ...change, audit: [first, first] })).rejects.toThrow()
         expect((await repository.listAudit(question)).entries).toEqual([])
@@ -317,28 +317,28 @@ export function describeKeyRepository(
         ['deleted', sql`delete from audit`],
       ])('cannot be %s: the database rejects it', async (_, statement) => {
         const key = someKey()
-        await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], answer: null })
+        await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], response: null })
         await expect(statement.execute(database.writer)).rejects.toThrow(/append-only/)
         const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
         expect(page.entries).toEqual([auditEntry(key)])
       })
     })
 
-    test('keeps the answer to an Idempotency-Key for a day', async () => {
+    test('keeps the response to an Idempotency-Key for a day', async () => {
       const idempotency = { id: 'a', request: 'r' }
       const keep = {
         issued: null,
         replaced: null,
         audit: [],
-        answer: { ...idempotency, outcome: '{"x":1}' },
+        response: { ...idempotency, outcome: '{"x":1}' },
       }
       await repository.commit(keep)
       nowMs += DAY_MS - 1
       await repository.purge()
-      expect(await repository.findAnswer(idempotency)).toEqual({ kind: 'same_request', outcome: '{"x":1}' })
-      expect(await repository.findAnswer({ id: 'a', request: 'x' })).toEqual({ kind: 'other_request' })
+      expect(await repository.findResponse(idempotency)).toEqual({ kind: 'same_request', outcome: '{"x":1}' })
+      expect(await repository.findResponse({ id: 'a', request: 'x' })).toEqual({ kind: 'other_request' })
       nowMs += 1
-      expect(await repository.findAnswer(idempotency)).toBeNull()
+      expect(await repository.findResponse(idempotency)).toBeNull()
       await repository.purge()
       expect(await repository.commit(keep)).toMatchObject({ kind: 'committed' })
     })

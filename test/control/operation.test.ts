@@ -29,7 +29,12 @@ test('a repeated request that conflicts with its own first attempt gets the firs
   const plan = async () => {
     // The first request is committed between the two looks at what was answered before.
     const outcome = encodeOutcome({ record: old.record, replaced: null })
-    await repository.commit({ issued: null, replaced: null, audit: [], answer: { ...idempotency, outcome } })
+    await repository.commit({
+      issued: null,
+      replaced: null,
+      audit: [],
+      response: { ...idempotency, outcome },
+    })
     return { kind: 'not_active', state: 'retiring' } as const
   }
   const result = await runOperation({ repository, outbox, clock, createEvents: () => [] }, context, plan)
@@ -46,7 +51,7 @@ test('an operation that loses a race plans again from the new state', async () =
     const shared = { kind: 'planned', issued: null, audit: [], secret: null, digest: key.digest } as const
     plans.push({ ...shared, replaced, record: replaced.record })
     if (plans.length === 1) {
-      await repository.commit({ issued: null, replaced: revoked(key), audit: [], answer: null })
+      await repository.commit({ issued: null, replaced: revoked(key), audit: [], response: null })
     }
     return plans.at(-1) ?? { kind: 'unknown_key' as const }
   }

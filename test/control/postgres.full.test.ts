@@ -132,7 +132,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
       where datname = current_database() and pid <> pg_backend_pid()`
     await end.execute(other.reader)
     await until('it works again', async () => (await revoke(running, key.id)).status === 200)
-    await until('it is ready', async () => (await running.health()).ready)
+    await until('it is ready', async () => (await running.health()).database === 'ok')
     await other.close()
   })
 

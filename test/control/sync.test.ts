@@ -34,7 +34,7 @@ describe('a sync', () => {
     await repository.deletePendingChanges(await repository.claimChanges(10_000))
     await repository.close()
     const running = await startConsole({ databaseUrl, redisUrl: redis.url })
-    await until('it is connected', async () => (await running.health()).checks.announcer === 'ready')
+    await until('it is connected', async () => (await running.health()).announcer === 'ready')
     return running
   }
   const held = (key: StoredKey) => redis.client().get(redisKeyOf(key.digest))
@@ -128,7 +128,7 @@ test('a lookup of many keys restores all records that Redis has lost', async () 
   const redis = await ThrowawayRedis.started()
   try {
     const running = await startConsole({ redisUrl: redis.url })
-    await until('it is connected', async () => (await running.health()).checks.announcer === 'ready')
+    await until('it is connected', async () => (await running.health()).announcer === 'ready')
     const digests: string[] = []
     for (let index = 0; index < 200; index++) {
       const body = { name: 'a', scopes: ['files:read'] }

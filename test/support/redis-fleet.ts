@@ -103,7 +103,7 @@ export class Fleet {
   }
 
   async isConnected(): Promise<boolean> {
-    return (await this.console.health()).checks.announcer === 'ready'
+    return (await this.console.health()).announcer === 'ready'
   }
 
   async issue(): Promise<{ id: string; digest: string }> {

@@ -8,7 +8,7 @@ import { createKeyRepository } from '../../src/control/registry/database/kysely-
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 
-const NOTHING: Change = { issued: null, replaced: null, audit: [], answer: null }
+const NOTHING: Change = { issued: null, replaced: null, audit: [], response: null }
 
 export async function openRepository(url: string, clock: Clock, me = 'console-1'): Promise<KeyRepository> {
   return createKeyRepository(await openDatabase(url), clock, me)

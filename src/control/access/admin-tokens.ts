@@ -13,9 +13,9 @@ import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { appendAudit, audited } from '../registry/database/audit/audit-chain.ts'
 import { type ChangeWriter, createChangeWriter } from '../registry/database/change-writer.ts'
 import type { Database } from '../registry/database/database.ts'
-import { findAnswer, insertAnswer } from '../registry/database/rows/answer-rows.ts'
+import { findResponse, insertResponse } from '../registry/database/rows/response-rows.ts'
 import { auditAccess } from '../registry/operations/audit.ts'
-import type { EarlierAnswer } from '../registry/operations/idempotency.ts'
+import type { EarlierResponse } from '../registry/operations/idempotency.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
 import type { OperationContext } from '../registry/operations/run-operation.ts'
 import { type AdminToken, planToken, TOKEN_PREFIX, type TokenRequest, tokenProblem } from './admin-token.ts'
@@ -46,7 +46,7 @@ export interface TokenParts {
   readonly signingKeys: () => Extract<KeyFormat, { kind: 'signed' }>['signingKeys']
 }
 
-export type TokenRefusal =
+export type TokenRejection =
   /** @property expected completes the sentence `<field> must be …` */
   | { readonly kind: 'invalid'; readonly field: string; readonly expected: string }
   /** It would have rights that its maker lacks. */
@@ -62,7 +62,7 @@ export interface TokenSuccess {
   readonly replayed: boolean
 }
 
-export type TokenResult = TokenSuccess | TokenRefusal
+export type TokenResult = TokenSuccess | TokenRejection
 
 /** Tokens of programs, issued, listed, revoked and recognised. */
 export interface AdminTokens {
@@ -100,7 +100,7 @@ async function issueToken(
 ): Promise<TokenResult> {
   const { database, clock, randomBytes, newTokenId, newAuditId, keyPrefix } = store
   const nowMs = clock.wallMs()
-  const earlier = idempotency === null ? null : await findAnswer(database.reader, idempotency, nowMs)
+  const earlier = idempotency === null ? null : await findResponse(database.reader, idempotency, nowMs)
   if (earlier !== null) return replay(earlier)
   const [signingKey] = store.signingKeys()
   if (signingKey === undefined) throw new Error('keys.signingSecrets: none to sign a token with')
@@ -112,8 +112,8 @@ async function issueToken(
   if (!mayGrant(principal, token)) return { kind: 'exceeds' }
   const entry = auditAccess('token.issued', detailOf(token), { id: newAuditId(nowMs), atMs: nowMs, caller })
   const meanwhile = await store.run(async tx => {
-    const answer = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
-    const repeated = answer === null ? null : await insertAnswer(tx, answer, nowMs)
+    const response = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
+    const repeated = response === null ? null : await insertResponse(tx, response, nowMs)
     if (repeated !== null) return repeated
     await insertToken(tx, { token, digest: digestOf(secret.reveal()) })
     await appendAudit(tx, [entry], database.dialect)
@@ -122,7 +122,7 @@ async function issueToken(
   return meanwhile === null ? { kind: 'done', token, secret, replayed: false } : replay(meanwhile)
 }
 
-function replay(earlier: EarlierAnswer): TokenResult {
+function replay(earlier: EarlierResponse): TokenResult {
   if (earlier.kind === 'other_request') return earlier
   // Only issueToken() above writes an outcome for this operation.
   const token = JSON.parse(earlier.outcome) as AdminToken

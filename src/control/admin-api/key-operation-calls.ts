@@ -13,7 +13,7 @@ import { resumeKey, suspendKey } from '../registry/operations/suspend.ts'
 import type { Registry } from '../registry/registry.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
 import { keyJson, keyWithUseJson, progressJson } from './key-json.ts'
-import { readIfMatch, requireSuccess, setVersionTag } from './operation-answer.ts'
+import { readIfMatch, requireSuccess, setVersionTag } from './operation-response.ts'
 import {
   allowedCidrs,
   description,

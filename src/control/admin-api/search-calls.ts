@@ -8,7 +8,7 @@ import type { KeyQuery, WorkspaceSummary } from '../registry/search/key-query.ts
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../registry/search/parse-key-query.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
 import { instant, keyJson, keyWithUseJson, listJson } from './key-json.ts'
-import { setVersionTag } from './operation-answer.ts'
+import { setVersionTag } from './operation-response.ts'
 import { cursorOf, digest, fields, limit, pageOf, parameter } from './request-fields.ts'
 import { noSuchKey, readPage } from './request-parameters.ts'
 import { instantOrNull, keyCounts, key as keySchema } from './response-fields.ts'

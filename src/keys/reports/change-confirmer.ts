@@ -105,7 +105,7 @@ export class ChangeConfirmer {
     try {
       do {
         const report = { isConnected: this.#isConnected, confirmed: this.#take(), isLeaving: false }
-        const outcome = await this.#postOrKeep(report, AbortSignal.timeout(timeoutMs))
+        const outcome = await this.#sendReport(report, AbortSignal.timeout(timeoutMs))
         this.#presenceDueMs =
           clock.monotonicMs() + (report.isConnected ? presenceIntervalMs : disconnectedPresenceIntervalMs)
         if (outcome === 'not_offered') this.#restUntilMs = clock.monotonicMs() + HOUR_MS
@@ -121,7 +121,7 @@ export class ChangeConfirmer {
   }
 
   /** Drops a report that the console rejects: it would reject it again, and delay all later ones. */
-  async #postOrKeep(report: Report, deadline: AbortSignal): Promise<ReportOutcome> {
+  async #sendReport(report: Report, deadline: AbortSignal): Promise<ReportOutcome> {
     try {
       return await this.#post(report, deadline)
     } catch (error) {

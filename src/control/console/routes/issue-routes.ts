@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { issueKey } from '../../registry/operations/issue.ts'
-import type { OperationRefusal } from '../../registry/operations/run-operation.ts'
+import type { OperationRejection } from '../../registry/operations/run-operation.ts'
 import { requirePerson } from '../../sign-in/authenticate-people.ts'
 import { NO_PROBLEMS, type Problems } from '../forms/form-fields.ts'
 import { checkIssueForm, type IssueForm, readIssueForm, startIssueForm } from '../forms/issue-form.ts'
@@ -101,7 +101,7 @@ function showForm(
 }
 
 /** A valid form that the registry rejects, for example because settings changed meanwhile. */
-function explain(problem: OperationRefusal): Omit<FormAgain, 'form'> {
+function explain(problem: OperationRejection): Omit<FormAgain, 'form'> {
   switch (problem.kind) {
     case 'invalid':
       return { problems: new Map([[fieldOf(problem.field), `This must be ${problem.expected}`]]) }

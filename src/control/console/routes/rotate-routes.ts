@@ -3,7 +3,7 @@ import type { KeyState } from '../../../domain/key/key-record.ts'
 import type { StoredKey } from '../../registry/database/key-repository.ts'
 import { readChangeProgress } from '../../registry/operations/change-progress.ts'
 import { rotateKey } from '../../registry/operations/rotate.ts'
-import type { OperationRefusal, OperationSuccess } from '../../registry/operations/run-operation.ts'
+import type { OperationRejection, OperationSuccess } from '../../registry/operations/run-operation.ts'
 import { requirePerson } from '../../sign-in/authenticate-people.ts'
 import { NO_PROBLEMS, type Problems, textField } from '../forms/form-fields.ts'
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token.ts'
@@ -145,7 +145,7 @@ function rejectRotation(
   return sendPage(reply, problemPage(frame, problem), 409)
 }
 
-function explain(rejection: Exclude<OperationRefusal, { kind: 'not_active' }>): Omit<FormAgain, 'form'> {
+function explain(rejection: Exclude<OperationRejection, { kind: 'not_active' }>): Omit<FormAgain, 'form'> {
   switch (rejection.kind) {
     case 'invalid':
       return { problems: new Map([[fieldOf(rejection.field), `This must be ${rejection.expected}`]]) }

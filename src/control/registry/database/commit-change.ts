@@ -5,9 +5,9 @@ import type { AuditQueue } from './audit/audit-queue.ts'
 import type { ChangeWriter } from './change-writer.ts'
 import type { Dialect } from './database.ts'
 import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
-import { insertAnswer } from './rows/answer-rows.ts'
 import { rowOf, selectKeys } from './rows/key-rows.ts'
 import { enqueueChanges } from './rows/outbox-rows.ts'
+import { insertResponse } from './rows/response-rows.ts'
 import type { Tables } from './tables.ts'
 
 /** Rolls the transaction back and carries its outcome out. */
@@ -43,17 +43,17 @@ export async function commitChange(
   }
 }
 
-/** Every writer takes locks in one order, which rules out deadlocks: hint, answer, key, audit chain. */
+/** Every writer takes locks in one order, which rules out deadlocks: hint, response, key, audit chain. */
 async function write(
   tx: Transaction<Tables>,
-  { issued, replaced, audit, answer, events = [] }: Change,
+  { issued, replaced, audit, response, events = [] }: Change,
   { now, dialect, auditQueue }: CommitContext,
 ): Promise<PendingChange[]> {
   const nowMs = now()
   if (issued !== null && (await isHintTaken(tx, issued, nowMs, dialect))) {
     throw new RolledBack({ kind: 'hint_taken' })
   }
-  const earlier = answer === null ? null : await insertAnswer(tx, answer, nowMs)
+  const earlier = response === null ? null : await insertResponse(tx, response, nowMs)
   if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })
   if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new RolledBack({ kind: 'stale' })
   if (issued !== null) await tx.insertInto('keys').values(rowOf(issued, nowMs)).execute()

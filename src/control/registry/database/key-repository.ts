@@ -2,7 +2,7 @@ import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage, AuditQuery, ExportPosition } from '../operations/audit.ts'
-import type { EarlierAnswer, Idempotency } from '../operations/idempotency.ts'
+import type { EarlierResponse, Idempotency } from '../operations/idempotency.ts'
 import type { WorkspaceCounts } from '../search/count-in-workspace.ts'
 import type {
   KeyQuery,
@@ -28,8 +28,8 @@ export interface Change {
   readonly replaced: StoredKey | null
   /** In their order. */
   readonly audit: readonly AuditEntry[]
-  /** The answer to later requests with the same Idempotency-Key. */
-  readonly answer: (Idempotency & { readonly outcome: string }) | null
+  /** The response to later requests with the same Idempotency-Key. */
+  readonly response: (Idempotency & { readonly outcome: string }) | null
   /** For the webhook. */
   readonly events?: readonly WebhookEvent[]
 }
@@ -42,7 +42,7 @@ export type CommitOutcome =
   /** The stored record is no longer the previous version: another change came first. */
   | { readonly kind: 'stale' }
   /** Another request has used this Idempotency-Key. */
-  | { readonly kind: 'repeated'; readonly earlier: EarlierAnswer }
+  | { readonly kind: 'repeated'; readonly earlier: EarlierResponse }
 
 /** A committed change that is not announced yet. */
 export interface PendingChange {
@@ -179,7 +179,7 @@ export interface KeyRepository {
   /** Adds to the chain what a console that died has committed and not added. */
   chainAudit(): Promise<void>
   exportAudit(position: ExportPosition, limit: number): Promise<AuditRow[]>
-  findAnswer(idempotency: Idempotency): Promise<EarlierAnswer | null>
+  findResponse(idempotency: Idempotency): Promise<EarlierResponse | null>
   /** Oldest first, in any state: those that expire after `expiresAfterMs`. */
   listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>
   countForSync(expiresAfterMs: number): Promise<number>
@@ -208,7 +208,7 @@ export interface KeyRepository {
   /** Puts every change since then, other than issuing, into the outbox again. */
   requeueChangesSince(sinceMs: number): Promise<void>
 
-  /** Deletes answers and confirmations past their retention. */
+  /** Deletes responses and confirmations past their retention. */
   purge(): Promise<void>
   close(): Promise<void>
 }

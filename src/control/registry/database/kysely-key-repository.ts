@@ -10,7 +10,6 @@ import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
 import type { KeyRepository } from './key-repository.ts'
-import { findAnswer, purgeAnswers } from './rows/answer-rows.ts'
 import { listGatewayStatuses, purgeConfirmations, recordGateway } from './rows/gateway-rows.ts'
 import { importKeys } from './rows/import-rows.ts'
 import { findOrigin, listHistory } from './rows/key-history.ts'
@@ -24,6 +23,7 @@ import {
   pendingSpan,
   requeueChangesSince,
 } from './rows/outbox-rows.ts'
+import { findResponse, purgeResponses } from './rows/response-rows.ts'
 import { listLiveIds, newestKeyId, revokeKeys } from './rows/revoke-rows.ts'
 
 /**
@@ -63,7 +63,7 @@ export function createKeyRepository(
     searchAudit: query => searchAudit(reader, query, dialect),
     chainAudit: () => auditQueue.chain(),
     exportAudit: (position, limit) => exportAudit(reader, position, limit),
-    findAnswer: idempotency => findAnswer(reader, idempotency, now()),
+    findResponse: idempotency => findResponse(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs),
     recordUse: lastUsedMs => writer.run(tx => recordUse(tx, lastUsedMs, dialect)),
@@ -78,7 +78,7 @@ export function createKeyRepository(
     deletePendingChanges: announced => writer.deleteAnnounced(announced),
     requeueChangesSince: sinceMs => writer.run(tx => requeueChangesSince(tx, { sinceMs, nowMs: now() })),
     async purge() {
-      while (await writer.run(tx => purgeAnswers(tx, now()))) {}
+      while (await writer.run(tx => purgeResponses(tx, now()))) {}
       while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
     },
     countByState: census => countByState(reader, census),

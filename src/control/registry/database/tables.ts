@@ -81,13 +81,13 @@ export interface AdminTokenRow {
   readonly last_used_at_ms: number | null
 }
 
-/** The answer to a request with an Idempotency-Key. It holds nothing that the caller sent. */
-export interface AnswerRow {
+/** The response to a request with an Idempotency-Key. It holds nothing that the caller sent. */
+export interface ResponseRow {
   /** SHA-256 of the actor and the Idempotency-Key. */
   readonly id: string
   /** SHA-256 of the request. */
   readonly request: string
-  /** A JSON object: the records of the answer, without the secret. */
+  /** A JSON object: the records of the response, without the secret. */
   readonly outcome: string
   readonly at_ms: number
 }
@@ -201,7 +201,7 @@ export interface Tables {
   audit_head: AuditHeadRow
   audit_queue: QueuedAuditRow
   admin_tokens: AdminTokenRow
-  answers: AnswerRow
+  answers: ResponseRow
   key_use: KeyUseRow
   sessions: SessionRow
   gateways: GatewayRow

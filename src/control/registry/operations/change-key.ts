@@ -3,7 +3,7 @@ import type { Registry } from '../registry.ts'
 import type { AuditContext, KeyAuditEntry } from './audit.ts'
 import {
   type OperationContext,
-  type OperationRefusal,
+  type OperationRejection,
   type OperationSuccess,
   runOperation,
 } from './run-operation.ts'
@@ -21,8 +21,8 @@ export function changeKey(
   registry: Registry,
   keyId: string,
   context: OperationContext,
-  plan: (record: KeyRecord, nowMs: number) => PlannedKeyChange | OperationRefusal,
-): Promise<OperationSuccess | OperationRefusal> {
+  plan: (record: KeyRecord, nowMs: number) => PlannedKeyChange | OperationRejection,
+): Promise<OperationSuccess | OperationRejection> {
   const { repository, clock, newAuditId } = registry
   const { caller } = context
   return runOperation(registry, context, async () => {

@@ -2,7 +2,7 @@ import { type EditRequest, planEdit } from '../../../domain/key/edit-key.ts'
 import type { Registry } from '../registry.ts'
 import { auditEdit } from './audit.ts'
 import { changeKey } from './change-key.ts'
-import type { OperationContext, OperationRefusal, OperationSuccess } from './run-operation.ts'
+import type { OperationContext, OperationRejection, OperationSuccess } from './run-operation.ts'
 
 /** @param version the one that the caller has seen: of concurrent edits, one succeeds */
 export function editKey(
@@ -10,7 +10,7 @@ export function editKey(
   keyId: string,
   { request, version }: { readonly request: EditRequest; readonly version: number },
   context: OperationContext,
-): Promise<OperationSuccess | OperationRefusal> {
+): Promise<OperationSuccess | OperationRejection> {
   const { keyPrefix } = registry
   return changeKey(registry, keyId, context, (before, nowMs) => {
     if (before.version !== version) return { kind: 'other_version', version: before.version }

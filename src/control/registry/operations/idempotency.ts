@@ -12,7 +12,7 @@ export interface Idempotency {
   readonly request: string
 }
 
-export type EarlierAnswer =
+export type EarlierResponse =
   | { readonly kind: 'same_request'; readonly outcome: string }
   | { readonly kind: 'other_request' }
 

@@ -4,7 +4,7 @@ import type { Registry } from '../registry.ts'
 import { auditIssue } from './audit.ts'
 import {
   type OperationContext,
-  type OperationRefusal,
+  type OperationRejection,
   type OperationSuccess,
   type PlannedChange,
   runOperation,
@@ -16,7 +16,7 @@ export function issueKey(
   request: IssueRequest,
   workspaceId: string,
   context: OperationContext,
-): Promise<OperationSuccess | OperationRefusal> {
+): Promise<OperationSuccess | OperationRejection> {
   return runOperation(registry, context, async () => planOnce(registry, request, workspaceId, context))
 }
 
@@ -25,7 +25,7 @@ function planOnce(
   request: IssueRequest,
   workspaceId: string,
   { caller }: OperationContext,
-): PlannedChange | OperationRefusal {
+): PlannedChange | OperationRejection {
   const nowMs = registry.clock.wallMs()
   const { id, secret, hint, digest } = drawKey(registry, nowMs)
   const { keyPrefix, knownScopes } = registry

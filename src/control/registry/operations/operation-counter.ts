@@ -2,7 +2,7 @@ import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { AuditWriteError } from '../database/audit/audit-chain.ts'
 import type { ImportOutcome } from './import.ts'
 import type { BulkOutcome } from './revoke-all.ts'
-import type { OperationRefusal, OperationSuccess } from './run-operation.ts'
+import type { OperationRejection, OperationSuccess } from './run-operation.ts'
 
 const OPERATIONS = ['issue', 'rotate', 'revoke', 'suspend', 'resume', 'edit', 'revoke_all', 'import'] as const
 const OUTCOMES = ['ok', 'unchanged', 'replayed', 'invalid', 'not_found', 'conflict', 'failed'] as const
@@ -15,7 +15,7 @@ export function createOperationCounter({ keyOperations, auditWriteFailures }: Me
   for (const operation of OPERATIONS) {
     for (const outcome of OUTCOMES) keyOperations.inc({ operation, outcome }, 0)
   }
-  return async <Result extends OperationSuccess | OperationRefusal | BulkOutcome | ImportOutcome>(
+  return async <Result extends OperationSuccess | OperationRejection | BulkOutcome | ImportOutcome>(
     operation: (typeof OPERATIONS)[number],
     run: () => Promise<Result>,
   ): Promise<Result> => {
@@ -31,7 +31,7 @@ export function createOperationCounter({ keyOperations, auditWriteFailures }: Me
   }
 }
 
-function outcomeOf(result: OperationSuccess | OperationRefusal | BulkOutcome | ImportOutcome): Outcome {
+function outcomeOf(result: OperationSuccess | OperationRejection | BulkOutcome | ImportOutcome): Outcome {
   switch (result.kind) {
     case 'import_done':
       return result.imported > 0 ? 'ok' : 'unchanged'

@@ -4,7 +4,7 @@ import { auditRevocation, auditRotation } from './audit.ts'
 import { drawKey } from './issue.ts'
 import {
   type OperationContext,
-  type OperationRefusal,
+  type OperationRejection,
   type OperationSuccess,
   type PlannedChange,
   runOperation,
@@ -16,7 +16,7 @@ export function rotateKey(
   keyId: string,
   request: RotateRequest,
   context: OperationContext,
-): Promise<OperationSuccess | OperationRefusal> {
+): Promise<OperationSuccess | OperationRejection> {
   return runOperation(registry, context, () => planOnce(registry, keyId, request, context))
 }
 
@@ -25,7 +25,7 @@ async function planOnce(
   keyId: string,
   request: RotateRequest,
   { caller }: OperationContext,
-): Promise<PlannedChange | OperationRefusal> {
+): Promise<PlannedChange | OperationRejection> {
   const old = await registry.repository.findById(keyId)
   if (old === null) return { kind: 'unknown_key' }
   const nowMs = registry.clock.wallMs()

@@ -5,7 +5,7 @@ import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { Outbox } from '../announcing/outbox.ts'
 import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../database/key-repository.ts'
 import type { Caller, KeyAuditEntry } from './audit.ts'
-import { decodeOutcome, type EarlierAnswer, encodeOutcome, type Idempotency } from './idempotency.ts'
+import { decodeOutcome, type EarlierResponse, encodeOutcome, type Idempotency } from './idempotency.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
 const MAX_ATTEMPTS = 8
@@ -29,7 +29,7 @@ export interface PlannedChange {
   readonly secret: Secret | null
 }
 
-export type OperationRefusal =
+export type OperationRejection =
   /** @property expected completes the sentence `<field> must be …` */
   | { readonly kind: 'invalid'; readonly field: string; readonly expected: string }
   | { readonly kind: 'unknown_key' }
@@ -77,10 +77,10 @@ interface Parts {
 export async function runOperation(
   parts: Parts,
   { idempotency }: OperationContext,
-  plan: () => Promise<PlannedChange | OperationRefusal>,
-): Promise<OperationSuccess | OperationRefusal> {
+  plan: () => Promise<PlannedChange | OperationRejection>,
+): Promise<OperationSuccess | OperationRejection> {
   const { repository } = parts
-  const findEarlier = async () => (idempotency === null ? null : repository.findAnswer(idempotency))
+  const findEarlier = async () => (idempotency === null ? null : repository.findResponse(idempotency))
   const before = await findEarlier()
   if (before !== null) return replay(parts, before)
   let outcome: CommitOutcome['kind'] = 'committed'
@@ -115,9 +115,9 @@ async function save(
   const { issued, replaced, audit, record } = attempt
   if (issued === null && replaced === null && idempotency === null) return { kind: 'committed', pending: [] }
   const old = issued === null ? null : (replaced?.record ?? null)
-  const answer =
+  const response =
     idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
-  return repository.commit({ issued, replaced, audit, answer, events: createEvents(attempt) })
+  return repository.commit({ issued, replaced, audit, response, events: createEvents(attempt) })
 }
 
 async function announce(
@@ -151,8 +151,8 @@ async function announce(
 /** The records of the first response, with the current state of the announcement. */
 async function replay(
   { repository, outbox }: Parts,
-  earlier: EarlierAnswer,
-): Promise<OperationSuccess | OperationRefusal> {
+  earlier: EarlierResponse,
+): Promise<OperationSuccess | OperationRejection> {
   if (earlier.kind === 'other_request') return earlier
   const { record, replaced } = decodeOutcome(earlier.outcome)
   const ids = replaced === null ? [record.id] : [record.id, replaced.id]

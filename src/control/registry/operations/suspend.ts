@@ -3,14 +3,14 @@ import { planSuspension } from '../../../domain/key/suspend-key.ts'
 import type { Registry } from '../registry.ts'
 import { auditResumption, auditSuspension } from './audit.ts'
 import { changeKey } from './change-key.ts'
-import type { OperationContext, OperationRefusal, OperationSuccess } from './run-operation.ts'
+import type { OperationContext, OperationRejection, OperationSuccess } from './run-operation.ts'
 
 /** Leaves a suspended key unchanged. */
 export function suspendKey(
   registry: Registry,
   keyId: string,
   context: OperationContext,
-): Promise<OperationSuccess | OperationRefusal> {
+): Promise<OperationSuccess | OperationRejection> {
   return changeKey(registry, keyId, context, (before, nowMs) => {
     const planned = planSuspension(before, nowMs)
     if (planned.kind === 'final') return planned
@@ -23,7 +23,7 @@ export function resumeKey(
   registry: Registry,
   keyId: string,
   context: OperationContext,
-): Promise<OperationSuccess | OperationRefusal> {
+): Promise<OperationSuccess | OperationRejection> {
   return changeKey(registry, keyId, context, (before, nowMs) => {
     const planned = planResumption(before, nowMs)
     if (planned.kind === 'final') return planned

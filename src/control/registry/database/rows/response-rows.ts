@@ -1,5 +1,5 @@
 import type { Kysely, Transaction } from 'kysely'
-import { type EarlierAnswer, IDEMPOTENCY_TTL_MS, type Idempotency } from '../../operations/idempotency.ts'
+import { type EarlierResponse, IDEMPOTENCY_TTL_MS, type Idempotency } from '../../operations/idempotency.ts'
 import type { Change } from '../key-repository.ts'
 import type { Tables } from '../tables.ts'
 
@@ -7,15 +7,15 @@ import type { Tables } from '../tables.ts'
 const PURGE_SIZE = 1000
 
 /**
- * Stores the answer unless the Idempotency-Key was used before. A concurrent use makes the database wait for its commit.
+ * Stores the response unless the Idempotency-Key was used before. A concurrent use makes the database wait for its commit.
  * @returns null if it was stored
  */
-export async function insertAnswer(
+export async function insertResponse(
   tx: Transaction<Tables>,
-  answer: NonNullable<Change['answer']>,
+  response: NonNullable<Change['response']>,
   nowMs: number,
-): Promise<EarlierAnswer | null> {
-  const { id, request, outcome } = answer
+): Promise<EarlierResponse | null> {
+  const { id, request, outcome } = response
   await tx
     .deleteFrom('answers')
     .where('id', '=', id)
@@ -26,14 +26,14 @@ export async function insertAnswer(
     .values({ id, request, outcome, at_ms: nowMs })
     .onConflict(conflict => conflict.column('id').doNothing())
     .executeTakeFirst()
-  return numInsertedOrUpdatedRows === 1n ? null : findAnswer(tx, answer, nowMs)
+  return numInsertedOrUpdatedRows === 1n ? null : findResponse(tx, response, nowMs)
 }
 
-export async function findAnswer(
+export async function findResponse(
   database: Kysely<Tables>,
   { id, request }: Idempotency,
   nowMs: number,
-): Promise<EarlierAnswer | null> {
+): Promise<EarlierResponse | null> {
   const row = await database
     .selectFrom('answers')
     .selectAll()
@@ -45,7 +45,7 @@ export async function findAnswer(
 }
 
 /** @returns whether there may be more */
-export async function purgeAnswers(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
+export async function purgeResponses(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
   const old = tx
     .selectFrom('answers')
     .select('id')

@@ -1,13 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, invalidField } from '../http/api-error.ts'
-import type { OperationRefusal, OperationSuccess } from '../registry/operations/run-operation.ts'
+import type { OperationRejection, OperationSuccess } from '../registry/operations/run-operation.ts'
 import { noSuchKey } from './request-parameters.ts'
 
 const ONE_VERSION = /^"([1-9]\d{0,9})"$/
 
-/** @throws ApiError if the operation was refused */
+/** @throws ApiError if the operation was rejected */
 export function requireSuccess(
-  result: OperationSuccess | OperationRefusal,
+  result: OperationSuccess | OperationRejection,
   request: FastifyRequest,
   reply: FastifyReply,
 ): OperationSuccess {
@@ -38,18 +38,18 @@ export function readIfMatch({ headers }: FastifyRequest): number {
   return Number(version)
 }
 
-function toApiError(refusal: OperationRefusal): ApiError {
-  switch (refusal.kind) {
+function toApiError(rejection: OperationRejection): ApiError {
+  switch (rejection.kind) {
     case 'invalid':
-      return invalidField(refusal.field, refusal.expected)
+      return invalidField(rejection.field, rejection.expected)
     case 'unknown_key':
       return noSuchKey()
     case 'not_active':
-      return new ApiError('conflict', `Only an active key can be rotated; this one is ${refusal.state}`)
+      return new ApiError('conflict', `Only an active key can be rotated; this one is ${rejection.state}`)
     case 'final':
-      return new ApiError('conflict', `The key is ${refusal.state}, which is final; issue a new key`)
+      return new ApiError('conflict', `The key is ${rejection.state}, which is final; issue a new key`)
     case 'other_version':
-      return otherVersion(refusal.version)
+      return otherVersion(rejection.version)
     case 'other_request':
       return new ApiError(
         'idempotency_mismatch',
