@@ -240,11 +240,11 @@ async function timeQuestions(database: Database, nowMs: number): Promise<void> {
     ['all workspaces, 24 hours', () => queries.busiestWorkspaces(null, day, 50)],
     ['refusals of a workspace by code, 24 hours', () => queries.refusalsByCode('ws_large', day)],
   ]
-  for (const [name, ask] of questions) {
+  for (const [name, query] of questions) {
     const times: number[] = []
     for (let round = 0; round < 20; round++) {
       const startedMs = performance.now()
-      if ((await ask()).length === 0) throw new Error(`${name}: nothing found`)
+      if ((await query()).length === 0) throw new Error(`${name}: nothing found`)
       times.push(performance.now() - startedMs)
     }
     times.sort((a, b) => a - b)

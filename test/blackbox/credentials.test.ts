@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => world.stop())
 beforeEach(() => world.upstream.reset())
 
-const ask = (...lines: string[]): Promise<RawAnswer> =>
+const send = (...lines: string[]): Promise<RawAnswer> =>
   exchange(world.gateway.urls.gateway, get(WORKSPACE, undefined, ...lines))
 const codeOf = (answer: RawAnswer) => (JSON.parse(answer.body) as { code: string }).code
 
@@ -60,7 +60,7 @@ describe('a credential in any other form is rejected before any lookup, and neve
   ]
   test.each(cases)('%s', async (_name, lines, code) => {
     const before = await lookUps()
-    const answer = await ask(...lines())
+    const answer = await send(...lines())
     expect([answer.status, codeOf(answer)]).toEqual([401, code])
     expect(answer.head + answer.body).not.toContain(key.secret.slice(4, 20))
     expect(await lookUps()).toBe(before)
@@ -69,21 +69,21 @@ describe('a credential in any other form is rejected before any lookup, and neve
 
   test('a control byte in the credential makes the request malformed (400)', async () => {
     for (const byte of ['\0', '\r', '\n x', '\x7f'])
-      expect((await ask(`${bearer(key.secret)}${byte}`)).status).toBe(400)
+      expect((await send(`${bearer(key.secret)}${byte}`)).status).toBe(400)
     expect(world.upstream.requests).toEqual([])
   })
 })
 
 test('the scheme is case-insensitive and may be followed by several spaces (RFC 6750)', async () => {
   for (const line of [`bearer ${key.secret}`, `BEARER ${key.secret}`, `Bearer   ${key.secret}`])
-    expect((await ask(`Authorization: ${line}`)).status).toBe(200)
+    expect((await send(`Authorization: ${line}`)).status).toBe(200)
 })
 
 test('every invalid credential gets the same response, byte for byte', async () => {
   const forged = mintSecret('wsk_', randomBytes(32), importSigningSecret(randomBytes(32))).reveal()
   const unissued = mintSecret('wsk_', randomBytes(32), signingKey()).reveal()
   const answers = await Promise.all(
-    ['junk', forged, unissued, changed(key.secret)].map(secret => ask(bearer(secret))),
+    ['junk', forged, unissued, changed(key.secret)].map(secret => send(bearer(secret))),
   )
   expect(new Set(answers.map(fingerprint)).size).toBe(1)
 })
@@ -125,17 +125,17 @@ test('a record of another workspace, even a similarly spelled one, gives no acce
 
 test('a rotated key works until its grace period ends, its replacement works at once, and each keeps its own expiry', async () => {
   const old = await world.issue()
-  expect((await ask(bearer(old.secret))).status).toBe(200)
+  expect((await send(bearer(old.secret))).status).toBe(200)
   const rotated = await world.admin('POST', `/keys/${old.id}/rotate`, { overlapSeconds: 3600 })
   const successor = String(rotated.json['secret'])
-  expect((await ask(bearer(old.secret))).status).toBe(200)
-  expect((await ask(bearer(successor))).status).toBe(200)
+  expect((await send(bearer(old.secret))).status).toBe(200)
+  expect((await send(bearer(successor))).status).toBe(200)
   const again = await world.admin('POST', `/keys/${(rotated.json['key'] as { id: string }).id}/rotate`, {
     overlapSeconds: 0,
   })
-  await expect.poll(async () => codeOf(await ask(bearer(successor))), { timeout: 3000 }).toBe('key_revoked')
-  expect((await ask(bearer(String(again.json['secret'])))).status).toBe(200)
-  expect((await ask(bearer(old.secret))).status).toBe(200)
+  await expect.poll(async () => codeOf(await send(bearer(successor))), { timeout: 3000 }).toBe('key_revoked')
+  expect((await send(bearer(String(again.json['secret'])))).status).toBe(200)
+  expect((await send(bearer(old.secret))).status).toBe(200)
 })
 
 function bearer(secret: string): string {

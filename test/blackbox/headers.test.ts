@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => world.stop())
 beforeEach(() => world.upstream.reset())
 
-const ask = (...lines: string[]): Promise<RawAnswer> =>
+const send = (...lines: string[]): Promise<RawAnswer> =>
   exchange(world.gateway.urls.gateway, get(WORKSPACE, key.secret, ...lines))
 
 /** Names of the header fields that the upstream received, in lower case. */
@@ -42,7 +42,7 @@ const OURS = [
 
 describe('request headers sent to the upstream', () => {
   test('identify the key and do not contain the credential', async () => {
-    await ask()
+    await send()
     expect(namesSeen()).toEqual(OURS)
     expect(seen('x-postern-workspace-id')).toBe('ws_1')
     expect(seen('x-postern-key-id')).toBe(key.id)
@@ -65,7 +65,7 @@ describe('request headers sent to the upstream', () => {
       'tracestate: a=b',
       'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     ]
-    await ask(...lines)
+    await send(...lines)
     for (const line of lines) expect(world.upstream.requests[0]?.toLowerCase()).toContain(line.toLowerCase())
   })
 
@@ -113,7 +113,7 @@ describe('request headers sent to the upstream', () => {
     'Host_: evil',
     'Range: bytes=0-1',
   ])('never include %s', async line => {
-    const answer = await ask(line)
+    const answer = await send(line)
     expect(answer.status).toBe(200)
     expect(namesSeen()).toEqual(OURS)
     expect(seen('x-postern-workspace-id')).toBe('ws_1')
@@ -122,14 +122,14 @@ describe('request headers sent to the upstream', () => {
   })
 
   test("keep the gateway's own fields if the client names them in Connection", async () => {
-    await ask(
+    await send(
       'Connection: keep-alive, Host, Authorization, X-Postern-Workspace-Id, X-Request-Id, X-Forwarded-For',
     )
     expect(namesSeen()).toEqual(OURS)
   })
 
   test("keep the client's request id if it is well formed, and return it in the response", async () => {
-    const kept = await ask('X-Request-Id: order-66_a.b')
+    const kept = await send('X-Request-Id: order-66_a.b')
     expect([seen('x-request-id'), field(kept, 'x-request-id')]).toEqual(['order-66_a.b', 'order-66_a.b'])
     world.upstream.reset()
     for (const lines of [
@@ -138,7 +138,7 @@ describe('request headers sent to the upstream', () => {
       ['X-Request-Id: a', 'X-Request-Id: b'],
       [`X-Request-Id: ${'a'.repeat(129)}`],
     ]) {
-      expect(field(await ask(...lines), 'x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+      expect(field(await send(...lines), 'x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
     }
   })
 })
@@ -171,7 +171,7 @@ describe('response headers sent to the client', () => {
         'Cache-Control: max-age=5',
         ...hostile,
       )
-    const answer = await ask()
+    const answer = await send()
     expect(answer.fields.map(([name]) => name.toLowerCase()).sort()).toEqual([
       'cache-control',
       'connection',
@@ -198,13 +198,13 @@ describe('response headers sent to the client', () => {
     'a response for a workspace may not be stored by shared caches: %j becomes %s',
     async (lines, expected) => {
       world.upstream.answer = () => jsonAnswer(200, '{}', ...lines)
-      expect(field(await ask(), 'cache-control')).toBe(expected)
+      expect(field(await send(), 'cache-control')).toBe(expected)
     },
   )
 
   test('include a Link within the API', async () => {
     world.upstream.answer = () => jsonAnswer(200, '{}', 'Link: </api/v1/workspaces/ws_1?page=2>; rel="next"')
-    expect(field(await ask(), 'link')).toBe('</api/v1/workspaces/ws_1?page=2>; rel="next"')
+    expect(field(await send(), 'link')).toBe('</api/v1/workspaces/ws_1?page=2>; rel="next"')
   })
 })
 
@@ -224,7 +224,7 @@ describe('an upstream response never reaches the client in a form outside the co
   ]
   test.each(cases)('%s', async (_name, bytes, status, code) => {
     world.upstream.answer = () => bytes
-    const answer = await ask()
+    const answer = await send()
     const body = JSON.parse(answer.body) as { code: string; error: string }
     expect([answer.status, body.code]).toEqual([status, code])
     expect(Object.keys(body)).toEqual(['code', 'error'])
@@ -234,9 +234,9 @@ describe('an upstream response never reaches the client in a form outside the co
 
   test('a 503 says when to come back, if the upstream said so in seconds', async () => {
     world.upstream.answer = () => jsonAnswer(503, '{}', 'Retry-After: 17')
-    expect(field(await ask(), 'retry-after')).toBe('17')
+    expect(field(await send(), 'retry-after')).toBe('17')
     world.upstream.answer = () => jsonAnswer(503, '{}', 'Retry-After: Sat, 01 Jan 2028 00:00:00 GMT')
-    expect(field(await ask(), 'retry-after')).toMatch(/^\d+$/)
+    expect(field(await send(), 'retry-after')).toMatch(/^\d+$/)
   })
 })
 
@@ -252,12 +252,12 @@ test('a Host of another server changes nothing but the host reported to the upst
 
 test('header names such as __proto__ do not modify objects', async () => {
   const names = ['__proto__', 'constructor', 'prototype', 'toString', 'valueOf', '__defineGetter__']
-  const answer = await ask(...names.map(name => `${name}: polluted`))
+  const answer = await send(...names.map(name => `${name}: polluted`))
   expect(answer.status).toBe(200)
   expect(namesSeen()).toEqual(OURS)
   // A polluted prototype would show in every later request.
   world.upstream.reset()
-  expect((await ask()).head).not.toContain('polluted')
+  expect((await send()).head).not.toContain('polluted')
   expect(world.upstream.requests[0]).not.toContain('polluted')
 })
 

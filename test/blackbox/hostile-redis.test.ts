@@ -5,7 +5,7 @@ import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
 import { type LoadFigures, loadClosed } from '../support/closed-loop.ts'
 import { changeMessage, heartbeatMessage, OTHER_MESSAGE_KEY } from '../support/messages.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
-import { ask } from '../support/steady-load.ts'
+import { send } from '../support/steady-load.ts'
 import { until } from '../support/until.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
@@ -70,7 +70,7 @@ test('a forged version makes no live key unavailable', LONG, async () => {
   for (let round = 0; round < 500; round++) await Promise.all(forged.map(publish))
   await until('all messages have arrived', async () => (await received('unverified')) >= 500 * forged.length)
   report(`${500 * forged.length} forged changes of the key in use`, await load)
-  expect(await ask(world.gateway.urls.gateway, key.secret)).toBe('200')
+  expect(await send(world.gateway.urls.gateway, key.secret)).toBe('200')
 })
 
 test('a replayed genuine change makes no live key unavailable', LONG, async () => {
@@ -85,7 +85,7 @@ test('a replayed genuine change makes no live key unavailable', LONG, async () =
 
 test('a version that the console would reject does not stop confirmations', LONG, async () => {
   const known = await world.issue()
-  expect(await ask(world.gateway.urls.gateway, known.secret)).toBe('200')
+  expect(await send(world.gateway.urls.gateway, known.secret)).toBe('200')
   const before = await received('unreadable')
   const digest = digestOf(known.secret)
   for (const version of [2 ** 31, 2 ** 53 - 1]) {
@@ -94,7 +94,7 @@ test('a version that the console would reject does not stop confirmations', LONG
   await until('both messages have arrived', async () => (await received('unreadable')) >= before + 2)
   const { json } = await world.admin('POST', `/keys/${known.id}/revoke?wait=1`)
   expect(json['gateways']).toMatchObject({ confirmed: 1, verifying: 0, silent: [] })
-  expect(await ask(world.gateway.urls.gateway, known.secret)).toBe('key_revoked')
+  expect(await send(world.gateway.urls.gateway, known.secret)).toBe('key_revoked')
 })
 
 test('forged heartbeats, from the future or the past, disconnect no gateway', LONG, async () => {
@@ -168,7 +168,7 @@ async function askedBesideLoad(...victims: readonly IssuedKey[]) {
   const load = honest(1_500)
   const asked = [...victims, ...others].map(async ({ secret }) => {
     const beganMs = performance.now()
-    expect(await ask(world.gateway.urls.gateway, secret)).toBe('200')
+    expect(await send(world.gateway.urls.gateway, secret)).toBe('200')
     return performance.now() - beganMs
   })
   const longestMs = Math.max(...(await Promise.all(asked)))

@@ -15,12 +15,12 @@ beforeAll(async () => {
 afterAll(() => world.stop())
 beforeEach(() => world.upstream.reset())
 
-const ask = (bytes: string): Promise<RawAnswer> => exchange(world.gateway.urls.gateway, bytes)
+const send = (bytes: string): Promise<RawAnswer> => exchange(world.gateway.urls.gateway, bytes)
 const codeOf = (answer: RawAnswer) => (JSON.parse(answer.body) as { code: string }).code
 
 describe('a key gives access to its own workspace', () => {
   test('GET /api/v1/auth describes the key without a request to the upstream', async () => {
-    const answer = await ask(get('/api/v1/auth', key.secret))
+    const answer = await send(get('/api/v1/auth', key.secret))
     expect(answer.status).toBe(200)
     expect(JSON.parse(answer.body)).toEqual({
       workspaceId: 'ws_1',
@@ -34,8 +34,8 @@ describe('a key gives access to its own workspace', () => {
   })
 
   test('workspace and file requests are forwarded with the same path and limit', async () => {
-    expect((await ask(get(`${BASE}/ws_1`, key.secret))).status).toBe(200)
-    expect((await ask(get(`${BASE}/ws_1/files?limit=25`, key.secret))).status).toBe(200)
+    expect((await send(get(`${BASE}/ws_1`, key.secret))).status).toBe(200)
+    expect((await send(get(`${BASE}/ws_1/files?limit=25`, key.secret))).status).toBe(200)
     expect(world.upstream.requests.map(request => request.split('\r\n')[0])).toEqual([
       `GET ${BASE}/ws_1 HTTP/1.1`,
       `GET ${BASE}/ws_1/files?limit=25 HTTP/1.1`,
@@ -110,7 +110,7 @@ describe('the first failing check determines the response', () => {
     ],
   ]
   test.each(cases)('%s', async (_what, bytes, status, code) => {
-    const answer = await ask(bytes())
+    const answer = await send(bytes())
     expect([answer.status, codeOf(answer)]).toEqual([status, code])
     expect(Object.keys(JSON.parse(answer.body) as object)).toEqual(['code', 'error'])
     expect(field(answer, 'x-content-type-options')).toBe('nosniff')
@@ -123,7 +123,7 @@ describe('the first failing check determines the response', () => {
 describe('a key with allowed networks', () => {
   test('is rejected from other addresses before the workspace check; the error names the address', async () => {
     const elsewhere = await world.issue({ allowedCidrs: ['198.51.100.0/24', '2001:db8::/32'] })
-    const answer = await ask(get(`${BASE}/ws_other`, elsewhere.secret))
+    const answer = await send(get(`${BASE}/ws_other`, elsewhere.secret))
     expect([answer.status, JSON.parse(answer.body)]).toEqual([
       403,
       { code: 'address_not_allowed', error: 'The API key must not be used from 127.0.0.1' },
@@ -135,30 +135,30 @@ describe('a key with allowed networks', () => {
   test('works from its networks, and X-Forwarded-For of an untrusted client changes nothing', async () => {
     const here = await world.issue({ allowedCidrs: ['127.0.0.0/8'] })
     const said = get(`${BASE}/ws_1`, here.secret).replace('\r\n\r\n', '\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n')
-    expect((await ask(said)).status).toBe(200)
+    expect((await send(said)).status).toBe(200)
   })
 })
 
 describe('WWW-Authenticate challenges', () => {
   test('a missing key gets a challenge, an unusable one the error invalid_token', async () => {
-    expect(field(await ask(get('/api/v1/auth')), 'www-authenticate')).toBe('Bearer realm="postern"')
-    expect(field(await ask(get('/api/v1/auth', 'junk')), 'www-authenticate')).toMatch(
+    expect(field(await send(get('/api/v1/auth')), 'www-authenticate')).toBe('Bearer realm="postern"')
+    expect(field(await send(get('/api/v1/auth', 'junk')), 'www-authenticate')).toMatch(
       /^Bearer realm="postern", error="invalid_token", error_description="[^"]+"$/,
     )
-    expect(field(await ask(get(`${BASE}/ws_1/files`, narrow.secret)), 'www-authenticate')).toBe(
+    expect(field(await send(get(`${BASE}/ws_1/files`, narrow.secret)), 'www-authenticate')).toBe(
       'Bearer realm="postern", error="insufficient_scope", scope="files:read"',
     )
   })
 
   test('405 lists the allowed methods', async () => {
-    const answer = await ask('DELETE /api/v1/auth HTTP/1.1\r\nHost: gw\r\n\r\n')
+    const answer = await send('DELETE /api/v1/auth HTTP/1.1\r\nHost: gw\r\n\r\n')
     expect(field(answer, 'allow')).toBe('GET')
   })
 })
 
 describe('another workspace is indistinguishable from a path that does not exist', () => {
   test('same status, same headers in the same order, same body', async () => {
-    const nowhere = fingerprint(await ask(get('/api/v1/nowhere', key.secret)))
+    const nowhere = fingerprint(await send(get('/api/v1/nowhere', key.secret)))
     const others = [
       `${BASE}/ws_2`,
       `${BASE}/ws_Z`,
@@ -192,7 +192,7 @@ describe('another workspace is indistinguishable from a path that does not exist
       `${BASE}/ws_%EF%BC%A1`,
     ]
     for (const target of others)
-      expect([target, fingerprint(await ask(get(target, key.secret)))]).toEqual([target, nowhere])
+      expect([target, fingerprint(await send(get(target, key.secret)))]).toEqual([target, nowhere])
     expect(world.upstream.requests).toEqual([])
   })
 })
@@ -200,16 +200,16 @@ describe('another workspace is indistinguishable from a path that does not exist
 describe('the holder of a key learns its state', () => {
   test('a revoked key is rejected at once with key_revoked', async () => {
     const doomed = await world.issue()
-    expect((await ask(get('/api/v1/auth', doomed.secret))).status).toBe(200)
+    expect((await send(get('/api/v1/auth', doomed.secret))).status).toBe(200)
     await world.revoke(doomed.id)
     await expect
-      .poll(async () => codeOf(await ask(get('/api/v1/auth', doomed.secret))), { timeout: 2000 })
+      .poll(async () => codeOf(await send(get('/api/v1/auth', doomed.secret))), { timeout: 2000 })
       .toBe('key_revoked')
   })
 
   test('a well-formed key that was never issued is invalid', async () => {
     const unissued = await mintUnissuedKey()
-    expect(codeOf(await ask(get('/api/v1/auth', unissued)))).toBe('key_invalid')
+    expect(codeOf(await send(get('/api/v1/auth', unissued)))).toBe('key_invalid')
   })
 })
 

@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => world.stop())
 beforeEach(() => world.upstream.reset())
 
-const ask = (target: string): Promise<RawAnswer> =>
+const send = (target: string): Promise<RawAnswer> =>
   exchange(world.gateway.urls.gateway, get(target, key.secret))
 const targetsSeen = () => world.upstream.requests.map(request => request.split(' ')[1])
 
@@ -49,7 +49,7 @@ describe('an ambiguous query gets a 400 and is not forwarded', () => {
     `?${'x=1&'.repeat(1900)}`,
     `?${'[a'.repeat(3000)}`,
   ])('%s', async query => {
-    const answer = await ask(FILES + query)
+    const answer = await send(FILES + query)
     expect([answer.status, (JSON.parse(answer.body) as { code: string }).code]).toEqual([
       400,
       'invalid_request',
@@ -61,20 +61,20 @@ describe('an ambiguous query gets a 400 and is not forwarded', () => {
 })
 
 test('a query longer than the URL limit gets a 414', async () => {
-  expect((await ask(`${FILES}?${'a'.repeat(15_000)}`)).status).toBe(414)
+  expect((await send(`${FILES}?${'a'.repeat(15_000)}`)).status).toBe(414)
   expect(world.upstream.requests).toEqual([])
 })
 
 test('a bare question mark counts as no query, and the upstream applies its own default', async () => {
-  expect((await ask(`${FILES}?`)).status).toBe(200)
-  expect((await ask(`${FILES}?limit=1000`)).status).toBe(200)
+  expect((await send(`${FILES}?`)).status).toBe(200)
+  expect((await send(`${FILES}?limit=1000`)).status).toBe(200)
   expect(targetsSeen()).toEqual([FILES, `${FILES}?limit=1000`])
 })
 
 test('no query parameter changes the workspace that the gateway forwards', async () => {
   for (const query of ['?workspace=ws_2', '?workspaceId=ws_2', '?limit=5']) {
-    expect((await ask(`/api/v1/auth${query}`)).status).toBe(400)
-    expect((await ask(`/api/v1/workspaces/ws_1${query}`)).status).toBe(400)
+    expect((await send(`/api/v1/auth${query}`)).status).toBe(400)
+    expect((await send(`/api/v1/workspaces/ws_1${query}`)).status).toBe(400)
   }
   expect(world.upstream.requests).toEqual([])
 })

@@ -47,7 +47,7 @@ async function workspace(keys = 1): Promise<{ id: string; keys: IssuedKey[]; fil
   return { id, keys: issued, path, files: `${path}/files` }
 }
 
-const ask = (target: string, key: IssuedKey | undefined, gateway = world.gateway): Promise<RawAnswer> =>
+const send = (target: string, key: IssuedKey | undefined, gateway = world.gateway): Promise<RawAnswer> =>
   exchange(gateway.urls.gateway, get(target, key?.secret))
 
 async function readiness(opsUrl: string): Promise<{ status: number; limits: string }> {
@@ -67,7 +67,7 @@ describe('a client sees', () => {
   test('the remaining quota in each response, and Retry-After in the rejection, byte for byte', async () => {
     const { keys, files } = await workspace()
     const answers: RawAnswer[] = []
-    for (let asked = 0; asked < 4; asked++) answers.push(await ask(files, keys[0]))
+    for (let asked = 0; asked < 4; asked++) answers.push(await send(files, keys[0]))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429])
     const limits = answers.map(answer => field(answer, 'ratelimit'))
     expect(limits[0]).toBe('"hour";r=2;t=3600')
@@ -93,7 +93,7 @@ describe('a client sees', () => {
 
   test('every applicable policy in one list, and in a rejection those that were exceeded', async () => {
     const { keys, path } = await workspace()
-    const [first, , third] = [await ask(path, keys[0]), await ask(path, keys[0]), await ask(path, keys[0])]
+    const [first, , third] = [await send(path, keys[0]), await send(path, keys[0]), await send(path, keys[0])]
     expect(field(first, 'ratelimit-policy')).toBe('"burst";q=2;w=1000, "wide";q=100000;w=3600')
     expect(field(first, 'ratelimit')).toBe('"burst";r=1;t=1000, "wide";r=99999;t=3600')
     expect(third.status).toBe(429)
@@ -104,9 +104,9 @@ describe('a client sees', () => {
   test("the gateway's fields on every upstream response, never the upstream's own", async () => {
     const { keys, files } = await workspace()
     world.upstream.answer = () => jsonAnswer(500, '{}', 'RateLimit: "other";r=9;t=9')
-    const failed = await ask(files, keys[0])
+    const failed = await send(files, keys[0])
     world.upstream.answer = () => jsonAnswer(200, '{"id":"x"}', 'RateLimit: "other";r=9;t=9')
-    const passed = await ask(files, keys[0])
+    const passed = await send(files, keys[0])
     expect([failed.status, field(failed, 'ratelimit')]).toEqual([502, '"hour";r=2;t=3600'])
     expect(passed.fields.filter(([name]) => name === 'ratelimit')).toEqual([
       ['ratelimit', expect.stringMatching(/^"hour";r=1;/)],
@@ -115,7 +115,7 @@ describe('a client sees', () => {
 
   test('no such fields on a route without a policy', async () => {
     const { keys } = await workspace()
-    const answer = await ask('/api/v1/auth', keys[0])
+    const answer = await send('/api/v1/auth', keys[0])
     expect([answer.status, answer.head.toLowerCase().includes('ratelimit')]).toEqual([200, false])
   })
 })
@@ -125,18 +125,18 @@ describe('requests are counted', () => {
     const { keys, files } = await workspace(2)
     const statuses: number[] = []
     for (let asked = 0; asked < 6; asked++) {
-      statuses.push((await ask(files, keys[asked % 2], asked % 3 === 0 ? other : world.gateway)).status)
+      statuses.push((await send(files, keys[asked % 2], asked % 3 === 0 ? other : world.gateway)).status)
     }
     expect(statuses).toEqual([200, 200, 200, 429, 429, 429])
-    expect((await ask((await workspace()).files, keys[0])).status).toBe(404)
+    expect((await send((await workspace()).files, keys[0])).status).toBe(404)
     const stranger = await workspace()
-    expect((await ask(stranger.files, stranger.keys[0])).status).toBe(200)
+    expect((await send(stranger.files, stranger.keys[0])).status).toBe(200)
   })
 
   test('per key if a policy says so: other keys of the workspace are unaffected', async () => {
     const { keys, path } = await workspace(2)
     const statuses: number[] = []
-    for (const key of [0, 0, 0, 1, 1, 1]) statuses.push((await ask(path, keys[key])).status)
+    for (const key of [0, 0, 0, 1, 1, 1]) statuses.push((await send(path, keys[key])).status)
     expect(statuses).toEqual([200, 200, 429, 200, 200, 429])
   })
 
@@ -145,22 +145,22 @@ describe('requests are counted', () => {
     const narrow = await world.issue({ workspaceId: id, scopes: ['workspace:read'] })
     const stranger = (await workspace()).keys[0]
     const refused = [
-      await ask(files, undefined),
-      await ask(files, { id: '', secret: 'wsk_junk' }),
-      await ask(files, stranger),
-      await ask(files, narrow),
-      await ask(`${files}?limit=0`, keys[0]),
+      await send(files, undefined),
+      await send(files, { id: '', secret: 'wsk_junk' }),
+      await send(files, stranger),
+      await send(files, narrow),
+      await send(`${files}?limit=0`, keys[0]),
       await exchange(world.gateway.urls.gateway, get(files, keys[0]?.secret).replace('GET', 'POST')),
     ]
     expect(refused.map(({ status }) => status)).toEqual([401, 401, 404, 403, 400, 405])
     for (const { head } of refused) expect(head.toLowerCase()).not.toContain('ratelimit')
-    expect(field(await ask(files, keys[0]), 'ratelimit')).toBe('"hour";r=2;t=3600')
+    expect(field(await send(files, keys[0]), 'ratelimit')).toBe('"hour";r=2;t=3600')
   })
 
   test('once in the metrics: by policy, outcome and counting place', async () => {
     const { keys, files } = await workspace()
     const before = await scrape(world.gateway.urls.ops)
-    for (let asked = 0; asked < 5; asked++) await ask(files, keys[0])
+    for (let asked = 0; asked < 5; asked++) await send(files, keys[0])
     const after = await scrape(world.gateway.urls.ops)
     const grown = (outcome: string) => {
       const child = `${DECISIONS}{policy="hour",outcome="${outcome}",backend="redis"}`
@@ -178,8 +178,8 @@ test('not at all without policies: no field, no series, no connection', async ()
   const plain = await startPostern('gateway', world.env)
   further.push(plain)
   const { keys, files } = await workspace()
-  await until('it answers', async () => (await ask(files, keys[0], plain)).status === 200)
-  expect((await ask(files, keys[0], plain)).head.toLowerCase()).not.toContain('ratelimit')
+  await until('it answers', async () => (await send(files, keys[0], plain)).status === 200)
+  expect((await send(files, keys[0], plain)).head.toLowerCase()).not.toContain('ratelimit')
   expect(sumOf(await scrape(plain.urls.ops), DECISIONS)).toBe(0)
   expect([...(await scrape(plain.urls.ops)).keys()].filter(name => name.startsWith(DECISIONS))).toEqual([])
   expect(await readiness(plain.urls.ops)).toMatchObject({ limits: 'off' })
@@ -204,7 +204,7 @@ describe('Redis that is frozen under load', () => {
     const load = async (requests: number) => {
       for (let asked = 0; asked < requests; asked++) {
         const beganMs = performance.now()
-        const { status } = await ask('/api/v1/auth', keys[0], gateway)
+        const { status } = await send('/api/v1/auth', keys[0], gateway)
         if (performance.now() - beganMs > COMMAND_TIMEOUT_MS * 0.9) slow++
         statuses.set(status, (statuses.get(status) ?? 0) + 1)
       }
@@ -218,7 +218,7 @@ describe('Redis that is frozen under load', () => {
     await load(300)
     expect(await readiness(gateway.urls.ops)).toEqual({ status: 200, limits: 'local' })
     const local = await decided('local')
-    const answer = await ask('/api/v1/auth', keys[0], gateway)
+    const answer = await send('/api/v1/auth', keys[0], gateway)
     expect(Number(/r=(\d+)/.exec(field(answer, 'ratelimit') ?? '')?.[1])).toBeLessThan(250_000)
     expect(field(answer, 'ratelimit-policy')).toBe('"wide";q=1000000;w=3600')
 
@@ -249,11 +249,11 @@ describe('Redis that is frozen under load', () => {
       async () => (await readiness(world.gateway.urls.ops)).limits === 'local',
     )
     const statuses: number[] = []
-    for (let asked = 0; asked < 5; asked++) statuses.push((await ask(files, keys[0])).status)
+    for (let asked = 0; asked < 5; asked++) statuses.push((await send(files, keys[0])).status)
     expect(statuses).toEqual([200, 200, 200, 429, 429])
     await world.redis.revive()
     await untilShared(world.gateway.urls.ops)
     await untilShared(other.urls.ops)
-    expect((await ask(files, keys[0])).status).toBe(200)
+    expect((await send(files, keys[0])).status).toBe(200)
   })
 })

@@ -8,7 +8,7 @@ import { RedisServer } from '../support/redis-server.ts'
 import { CONSOLE_RIGHTS, GATEWAY_RIGHTS } from '../support/redis-users.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { SecretMount } from '../support/secret-mount.ts'
-import { ask, SteadyLoad } from '../support/steady-load.ts'
+import { SteadyLoad, send } from '../support/steady-load.ts'
 import { until } from '../support/until.ts'
 
 /** Secrets change while processes run, in files swapped as Kubernetes swaps them. No process restarts. */
@@ -113,7 +113,7 @@ test('a signing secret is replaced in three steps that no client notices', async
 
   load.holders.shift()
   await swap({ signing: list(B) })
-  expect(await ask(gateway.urls.gateway, old.secret)).toBe('key_invalid')
+  expect(await send(gateway.urls.gateway, old.secret)).toBe('key_invalid')
   await load.continueFor(100)
   expect(load.wrong).toEqual([])
 })
@@ -129,7 +129,7 @@ test('the token between gateway and console is replaced at both ends', async () 
   const { secret } = await issue()
   await swap({ keyService: token() })
   await redis.admin.flushall()
-  expect(await ask(gateway.urls.gateway, secret)).toBe('200')
+  expect(await send(gateway.urls.gateway, secret)).toBe('200')
 })
 
 test('a new Redis password is used for the next connection, while the old connection stays open', async () => {
@@ -178,9 +178,9 @@ describe('invalid new values change nothing', () => {
       }
     }
     const { status, secret } = await issue()
-    expect([status, await ask(gateway.urls.gateway, secret)]).toEqual([201, '200'])
+    expect([status, await send(gateway.urls.gateway, secret)]).toEqual([201, '200'])
     await redis.admin.flushall()
-    expect(await ask(gateway.urls.gateway, secret)).toBe('200')
+    expect(await send(gateway.urls.gateway, secret)).toBe('200')
     await load.continueFor(50)
     expect(load.wrong).toEqual([])
 

@@ -89,35 +89,35 @@ test('after a run in which everything fails once, no secret is in any output or 
   timeout: 60_000,
 }, async () => {
   const answers: RawAnswer[] = []
-  const ask = async (bytes: string) => answers.push(await exchange(gateway.urls.gateway, bytes))
+  const send = async (bytes: string) => answers.push(await exchange(gateway.urls.gateway, bytes))
   const keys = [await issue(), await issue(), await issue()]
   const [key = '', second = '', third = ''] = keys.map(({ secret }) => secret)
   for (const [index, { secret }] of keys.entries()) planted[`key ${index}`] = secret
 
   const mistaken = ['Cookie', 'Proxy-Authorization', 'Referer', 'X-Api-Key', 'X-Forwarded-For', 'Via', 'From']
-  await ask(get(WORKSPACE, key, ...mistaken.map(name => `${name}: ${CANARY}`)))
-  await sendKeysInSecondPlaces(ask, key, third)
+  await send(get(WORKSPACE, key, ...mistaken.map(name => `${name}: ${CANARY}`)))
+  await sendKeysInSecondPlaces(send, key, third)
   for (const target of [`/${key}`, `${WORKSPACE}/${key}`, `${WORKSPACE}?access_token=${key}&x=${CANARY}`]) {
-    await ask(get(target, key))
-    await ask(get(target))
+    await send(get(target, key))
+    await send(get(target))
   }
-  await ask(get(WORKSPACE, `${key}x`))
-  await ask(get(WORKSPACE, undefined, `Authorization: Basic ${Buffer.from(key).toString('base64')}`))
-  await ask(get(WORKSPACE, key, `Authorization: Bearer ${second}`))
-  await ask(`GET ${WORKSPACE} HTTP/1.1\r\nHost: ${CANARY}/\r\nAuthorization: Bearer ${key}\r\n\r\n`)
-  await ask(`GET ${WORKSPACE} HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer ${key}\r\n${CANARY}\r\n\r\n`)
-  await failInEveryWay(() => ask(get(WORKSPACE, second)))
+  await send(get(WORKSPACE, `${key}x`))
+  await send(get(WORKSPACE, undefined, `Authorization: Basic ${Buffer.from(key).toString('base64')}`))
+  await send(get(WORKSPACE, key, `Authorization: Bearer ${second}`))
+  await send(`GET ${WORKSPACE} HTTP/1.1\r\nHost: ${CANARY}/\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+  await send(`GET ${WORKSPACE} HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer ${key}\r\n${CANARY}\r\n\r\n`)
+  await failInEveryWay(() => send(get(WORKSPACE, second)))
   await administer(keys)
-  await ask(get(WORKSPACE, third))
+  await send(get(WORKSPACE, third))
   await redis.kill()
-  await ask(get(WORKSPACE, second))
+  await send(get(WORKSPACE, second))
   await fetch(`${gateway.urls.ops}/metrics`)
   console.process.child.kill('SIGSTOP')
-  await ask(get(WORKSPACE, await unknownKey()))
+  await send(get(WORKSPACE, await unknownKey()))
   console.process.child.kill('SIGCONT')
   await redis.revive()
   await until('Redis is in use again', async () => (await readiness()).includes('"connected"'))
-  await ask(get(WORKSPACE, second))
+  await send(get(WORKSPACE, second))
 
   await collect(answers)
   for (const [output, text] of outputs) expect([output, text.length > 0]).toEqual([output, true])
@@ -129,7 +129,7 @@ test('after a run in which everything fails once, no secret is in any output or 
 
 /** Puts the request's own key and another key in every field that is forwarded, logged or controls tracing. */
 async function sendKeysInSecondPlaces(
-  ask: (bytes: string) => Promise<unknown>,
+  send: (bytes: string) => Promise<unknown>,
   key: string,
   other: string,
 ): Promise<void> {
@@ -139,24 +139,24 @@ async function sendKeysInSecondPlaces(
       ...['X-Request-Id', 'User-Agent', 'If-None-Match', 'If-Modified-Since', 'Accept', 'Accept-Encoding'],
       ...['Accept-Language', 'traceparent', 'tracestate', 'X-Forwarded-For', 'X-Forwarded-Host'],
     ]) {
-      await ask(get(WORKSPACE, key, `${field}: ${stray}`))
-      await ask(get(WORKSPACE, key, `${field}: a`, `${field}: "b ${stray}/c"`))
+      await send(get(WORKSPACE, key, `${field}: ${stray}`))
+      await send(get(WORKSPACE, key, `${field}: a`, `${field}: "b ${stray}/c"`))
     }
-    await ask(`GET ${WORKSPACE} HTTP/1.1\r\nHost: ${stray}\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+    await send(`GET ${WORKSPACE} HTTP/1.1\r\nHost: ${stray}\r\nAuthorization: Bearer ${key}\r\n\r\n`)
   }
   // Rejected requests are logged, too.
   const outside = planted['admin token'] ?? ''
-  await ask(get(WORKSPACE, undefined, `X-Request-Id: ${key}`))
-  await ask(get('/', `${key}x`, `X-Request-Id: ${key}x`))
-  await ask(get(WORKSPACE, outside, `X-Request-Id: ${outside}`))
-  await ask(get(`${WORKSPACE}/things/${other}`, key))
-  await ask(get(`${WORKSPACE}/things/1?cursor=${other}`, key))
+  await send(get(WORKSPACE, undefined, `X-Request-Id: ${key}`))
+  await send(get('/', `${key}x`, `X-Request-Id: ${key}x`))
+  await send(get(WORKSPACE, outside, `X-Request-Id: ${outside}`))
+  await send(get(`${WORKSPACE}/things/${other}`, key))
+  await send(get(`${WORKSPACE}/things/1?cursor=${other}`, key))
   // A header field with a key is dropped; a target with a key is rejected.
   expect(upstream.requests).toHaveLength(served + 46)
 }
 
 /** Makes an upstream fail in every way, each time with every secret it knows in the response. */
-async function failInEveryWay(ask: () => Promise<unknown>): Promise<void> {
+async function failInEveryWay(send: () => Promise<unknown>): Promise<void> {
   const inside = `{"stack":"${CANARY}","error":"${CANARY}"}`
   for (const bytes of [
     jsonAnswer(500, inside, `Server: ${CANARY}`),
@@ -168,10 +168,10 @@ async function failInEveryWay(ask: () => Promise<unknown>): Promise<void> {
     `${CANARY}\r\n\r\n`,
   ]) {
     upstream.answer = () => bytes
-    await ask()
+    await send()
   }
   upstream.hold = () => new Promise(() => {})
-  await ask()
+  await send()
   upstream.hold = () => undefined
   upstream.answer = () => jsonAnswer(200, '{}')
 }

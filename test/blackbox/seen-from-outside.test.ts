@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.stop())
 
-const ask = (bytes: string) => exchange(world.gateway.urls.gateway, bytes)
+const send = (bytes: string) => exchange(world.gateway.urls.gateway, bytes)
 const metrics = async () => (await fetch(`${world.gateway.urls.ops}/metrics`)).text()
 const sample = async (name: string) =>
   Number(
@@ -32,10 +32,10 @@ describe('logs', () => {
       `Referer: http://x/?k=${canary}`,
       `X: ${canary}`,
     ]
-    await ask(get(WORKSPACE, key.secret, 'X-Request-Id: line-1', ...lines))
-    await ask(get(`${WORKSPACE}?access_token=${key.secret}`, key.secret, 'X-Request-Id: line-2'))
-    await ask(get(`/api/v1/${key.secret}`, key.secret, 'X-Request-Id: line-3'))
-    await ask(get('/api/v1/auth', `${key.secret}x`, 'X-Request-Id: line-4'))
+    await send(get(WORKSPACE, key.secret, 'X-Request-Id: line-1', ...lines))
+    await send(get(`${WORKSPACE}?access_token=${key.secret}`, key.secret, 'X-Request-Id: line-2'))
+    await send(get(`/api/v1/${key.secret}`, key.secret, 'X-Request-Id: line-3'))
+    await send(get('/api/v1/auth', `${key.secret}x`, 'X-Request-Id: line-4'))
     const { process } = world.gateway
     for (const id of ['line-1', 'line-2', 'line-3', 'line-4'])
       await process.logged(line => line['requestId'] === id)
@@ -80,10 +80,10 @@ describe('metrics', () => {
   test('count requests, decisions, lookups, Redis commands, upstream requests and invalidation lag', async () => {
     const before = await sample('postern_auth_decisions_total{decision="permitted",reason="ok"}')
     const doomed = await world.issue()
-    await ask(get(WORKSPACE, doomed.secret))
-    await ask(get(WORKSPACE, doomed.secret))
+    await send(get(WORKSPACE, doomed.secret))
+    await send(get(WORKSPACE, doomed.secret))
     await world.revoke(doomed.id)
-    await expect.poll(async () => (await ask(get(WORKSPACE, doomed.secret))).status).toBe(401)
+    await expect.poll(async () => (await send(get(WORKSPACE, doomed.secret))).status).toBe(401)
     expect(
       await sample('postern_auth_decisions_total{decision="permitted",reason="ok"}'),
     ).toBeGreaterThanOrEqual(before + 2)
@@ -136,7 +136,7 @@ describe('metrics', () => {
   })
 
   test('are served on the ops port alone, with the probes; the ops port serves nothing else', async () => {
-    for (const path of ['/metrics', '/livez', '/readyz']) expect((await ask(get(path))).status).toBe(404)
+    for (const path of ['/metrics', '/livez', '/readyz']) expect((await send(get(path))).status).toBe(404)
     expect((await fetch(`${world.gateway.urls.ops}/api/v1/auth`)).status).toBe(404)
     expect((await fetch(`${world.gateway.urls.ops}/livez`)).status).toBe(200)
   })
@@ -144,7 +144,7 @@ describe('metrics', () => {
 
 test('a trace context is propagated', async () => {
   world.upstream.reset()
-  await ask(get(WORKSPACE, key.secret, `traceparent: ${TRACE}`, 'tracestate: vendor=1'))
+  await send(get(WORKSPACE, key.secret, `traceparent: ${TRACE}`, 'tracestate: vendor=1'))
   expect(world.upstream.requests[0]).toMatch(new RegExp(`traceparent: ${TRACE}`, 'i'))
   expect(world.upstream.requests[0]).toMatch(/tracestate: vendor=1/i)
 })

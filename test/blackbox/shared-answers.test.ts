@@ -49,7 +49,7 @@ beforeEach(() => {
   answerAll = resolve
 })
 
-const ask = (target: string, { secret }: IssuedKey, ...lines: string[]) =>
+const send = (target: string, { secret }: IssuedKey, ...lines: string[]) =>
   exchange(world.gateway.urls.gateway, get(target, secret, ...lines))
 const inFlight = (count: number, opsUrl = world.gateway.urls.ops) =>
   until(
@@ -62,17 +62,17 @@ const atUpstream = (count: number) =>
 test('keys of one workspace share a response, each with its own request id, log line and metrics', async () => {
   const other = await world.issue()
   // A request in flight whose key is not in memory may still wait for its lookup when the upstream responds.
-  for (const known of [key, other]) expect((await ask('/api/v1/auth', known)).status).toBe(200)
+  for (const known of [key, other]) expect((await send('/api/v1/auth', known)).status).toBe(200)
   const before = await scrape(world.gateway.urls.ops)
   const asked = [
-    ask(
+    send(
       WORKSPACE,
       key,
       'X-Request-Id: share-a',
       'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     ),
-    ask(WORKSPACE, other, 'X-Request-Id: share-b'),
-    ask(WORKSPACE, key, 'X-Request-Id: share-c'),
+    send(WORKSPACE, other, 'X-Request-Id: share-b'),
+    send(WORKSPACE, key, 'X-Request-Id: share-c'),
   ]
   await inFlight(3)
   answerAll()
@@ -109,7 +109,7 @@ test('different workspaces or scopes never share a response', async () => {
       const issued = await world.issue({ workspaceId, scopes: [...scopes] })
       const target = `/api/v1/workspaces/${workspaceId}/files`
       return {
-        answers: [ask(target, issued), ask(target, issued)],
+        answers: [send(target, issued), send(target, issued)],
         expected: [workspaceId, scopes.join(' ')],
       }
     }),
@@ -130,11 +130,11 @@ test('every request is authorized by itself: one without permission is rejected 
   const [revoked, unscoped] = await Promise.all([world.issue(), world.issue({ scopes: ['workspace:read'] })])
   const foreign = await world.issue({ workspaceId: 'ws_9' })
   await world.revoke(revoked.id)
-  const asked = [ask(FILES, key), ask(FILES, key)]
+  const asked = [send(FILES, key), send(FILES, key)]
   await inFlight(2)
   const [last] = [...key.secret].reverse()
   const forged = { id: '', secret: key.secret.slice(0, -1) + (last === 'a' ? 'b' : 'a') }
-  const refused = await Promise.all([revoked, unscoped, foreign, forged].map(other => ask(FILES, other)))
+  const refused = await Promise.all([revoked, unscoped, foreign, forged].map(other => send(FILES, other)))
   expect(refused.map(({ status, body }) => [status, JSON.parse(body).code])).toEqual([
     [401, 'key_revoked'],
     [403, 'scope_missing'],
@@ -148,14 +148,14 @@ test('every request is authorized by itself: one without permission is rejected 
 
 test('a key revoked while its request waits still gets that response, but no later one', async () => {
   const leaving = await world.issue()
-  const asked = [ask(WORKSPACE, leaving), ask(WORKSPACE, leaving), ask(WORKSPACE, key)]
+  const asked = [send(WORKSPACE, leaving), send(WORKSPACE, leaving), send(WORKSPACE, key)]
   await inFlight(3)
   await world.revoke(leaving.id)
   await until(
     'the gateway has applied the revocation',
-    async () => (await ask('/api/v1/auth', leaving)).status === 401,
+    async () => (await send('/api/v1/auth', leaving)).status === 401,
   )
-  const late = await ask(WORKSPACE, leaving)
+  const late = await send(WORKSPACE, leaving)
   expect([late.status, JSON.parse(late.body).code]).toEqual([401, 'key_revoked'])
   answerAll()
   // Their requests were permitted when they arrived; the revocation of the first key does not affect the third.

@@ -10,7 +10,7 @@ import { isWellFormedKey } from '../support/is-well-formed-key.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { scrapeOne } from '../support/scrape.ts'
-import { ask, type Replica, SteadyLoad } from '../support/steady-load.ts'
+import { type Replica, SteadyLoad, send } from '../support/steady-load.ts'
 import { until } from '../support/until.ts'
 
 // The runbook of docs/operate/signing-secrets.md, step by step.
@@ -87,10 +87,10 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
   await redis.admin.flushall()
   await until('the records are back in Redis', async () => (await signerOf(old[0]?.secret ?? '')) === 'B')
   const forgotten = await startUnconnected(list(A))
-  for (const key of [...old, still]) expect(await ask(forgotten.urls.gateway, key.secret)).toBe('200')
-  expect(await ask(forgotten.urls.gateway, revoked.secret)).toBe('key_revoked')
+  for (const key of [...old, still]) expect(await send(forgotten.urls.gateway, key.secret)).toBe('200')
+  expect(await send(forgotten.urls.gateway, revoked.secret)).toBe('key_revoked')
   // It cannot verify keys signed with B, which is why every process must learn B first.
-  expect(await ask(forgotten.urls.gateway, young.secret)).toBe('key_invalid')
+  expect(await send(forgotten.urls.gateway, young.secret)).toBe('key_invalid')
   // It is not connected either, because it cannot verify heartbeats.
   const sample = (name: string) => scrapeOne(forgotten.urls.ops, name)
   const unverified = () => sample('postern_key_invalidations_total{result="unverified"}')

@@ -54,7 +54,7 @@ class Client {
     this.#address = address
   }
 
-  async ask(secret: string): Promise<void> {
+  async send(secret: string): Promise<void> {
     const headers = { authorization: `Bearer ${secret}`, 'x-forwarded-for': this.#address }
     const startedAtMs = performance.now()
     const response = await fetch(`${world.gateway.urls.gateway}/api/v1/auth`, { headers })
@@ -86,8 +86,8 @@ async function underFlood(addressOf: (request: number) => string, round: number)
     importedCold: new Client('203.0.113.4'),
   }
   const [signedKey = '', importedKey = ''] = [signed[0], imported[0]]
-  await clients.signedHot.ask(signedKey)
-  await clients.importedHot.ask(importedKey)
+  await clients.signedHot.send(signedKey)
+  await clients.importedHot.send(importedKey)
   const cold = {
     signed: signed.slice(1 + round * COLD_SIGNED, 1 + (round + 1) * COLD_SIGNED),
     imported: imported.slice(1 + round * COLD_IMPORTED, 1 + (round + 1) * COLD_IMPORTED),
@@ -103,12 +103,12 @@ async function underFlood(addressOf: (request: number) => string, round: number)
       // Over the whole flood, so that its first burst does not decide.
       const dueMs = (index / secrets.length) * SECONDS * 1000 - flood.seconds * 1000
       if (dueMs > 0) await new Promise(resolve => setTimeout(resolve, dueMs))
-      await client.ask(secret)
+      await client.send(secret)
     }
   }
   await Promise.all([
-    during(() => clients.signedHot.ask(signedKey)),
-    during(() => clients.importedHot.ask(importedKey)),
+    during(() => clients.signedHot.send(signedKey)),
+    during(() => clients.importedHot.send(importedKey)),
     spread(clients.signedCold, cold.signed),
     spread(clients.importedCold, cold.imported),
   ])

@@ -34,7 +34,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
     const port = await freePort()
     const origin = `https://${CONSOLE_HOST}:${port}`
     const provider = await startProvider({ redirectUri: `${origin}/sign-in/callback` })
-    const { app, ask } = await startConsole(trusting(provider, { signIn: { publicUrl: origin } }))
+    const { app, send } = await startConsole(trusting(provider, { signIn: { publicUrl: origin } }))
     await app.listen({ host: '127.0.0.1', port: 0 })
     const behind = (app.server.address() as AddressInfo).port
     const open = new Set<Socket>()
@@ -51,7 +51,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
       front.close()
       for (const end of open) end.destroy()
     })
-    const keys = async () => (await ask('GET', KEYS)).body.keys.length
+    const keys = async () => (await send('GET', KEYS)).body.keys.length
     return { origin, keys }
   }
 

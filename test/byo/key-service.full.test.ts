@@ -59,7 +59,7 @@ async function untilConnected({ urls }: Listening): Promise<void> {
   })
 }
 
-async function ask({ urls }: Listening, key: string, path = '/api/v1/auth') {
+async function send({ urls }: Listening, key: string, path = '/api/v1/auth') {
   const headers = { authorization: `Bearer ${key}` }
   const response = await fetch(`${urls.gateway}${path}`, { headers })
   const json = (await response.json()) as Record<string, unknown>
@@ -127,42 +127,42 @@ describe.each<Case>([
   test('a key gives access to its own workspace with its scopes, and to nothing else', async () => {
     const key = newKey()
     await service.put(key, recordOf())
-    expect(await ask(gateway, key)).toMatchObject({
+    expect(await send(gateway, key)).toMatchObject({
       status: 200,
       json: { workspaceId: 'ws_1', keyId: 'k-1', scopes: ['workspace:read'] },
     })
-    expect((await ask(gateway, key, '/api/v1/workspaces/ws_1')).status).toBe(200)
+    expect((await send(gateway, key, '/api/v1/workspaces/ws_1')).status).toBe(200)
     expect(upstream.requests.at(-1)).toContain('k-1')
     expect(upstream.requests.at(-1)).not.toContain(key)
-    expect((await ask(gateway, key, '/api/v1/workspaces/ws_2')).code).toBe('not_found')
-    expect((await ask(gateway, key, '/api/v1/workspaces/ws_1/files')).code).toBe('scope_missing')
+    expect((await send(gateway, key, '/api/v1/workspaces/ws_2')).code).toBe('not_found')
+    expect((await send(gateway, key, '/api/v1/workspaces/ws_1/files')).code).toBe('scope_missing')
   })
 
   test('an unknown key is rejected until the key service knows it', async () => {
     const key = newKey()
-    expect(await ask(gateway, key)).toMatchObject({ status: 401, code: 'key_invalid' })
+    expect(await send(gateway, key)).toMatchObject({ status: 401, code: 'key_invalid' })
     await service.put(key, recordOf())
-    await until('the key works', async () => (await ask(gateway, key)).status === 200)
+    await until('the key works', async () => (await send(gateway, key)).status === 200)
   })
 
   test('a revoked key is rejected within the bound', async () => {
     const key = newKey()
     await service.put(key, recordOf())
-    expect((await ask(gateway, key)).status).toBe(200)
+    expect((await send(gateway, key)).status).toBe(200)
     const beganMs = performance.now()
     await service.put(key, revoked(recordOf()))
-    await until('the key is rejected', async () => (await ask(gateway, key)).code === 'key_revoked')
+    await until('the key is rejected', async () => (await send(gateway, key)).code === 'key_revoked')
     expect(performance.now() - beganMs).toBeLessThan(boundMs)
   })
 
   test('a key is rejected from its expiry on', async () => {
     const key = newKey()
     await service.put(key, recordOf({ expiresAt: new Date(Date.now() - 1000).toISOString() }))
-    expect(await ask(gateway, key)).toMatchObject({ status: 401, code: 'key_expired' })
+    expect(await send(gateway, key)).toMatchObject({ status: 401, code: 'key_expired' })
     const short = newKey()
     await service.put(short, recordOf({ expiresAt: new Date(Date.now() + 1500).toISOString() }))
-    expect((await ask(gateway, short)).status).toBe(200)
-    await until('the key has expired', async () => (await ask(gateway, short)).code === 'key_expired')
+    expect((await send(gateway, short)).status).toBe(200)
+    await until('the key has expired', async () => (await send(gateway, short)).code === 'key_expired')
   })
 
   test('while the service is down, known keys work for a limited time, then get 503; none is called invalid', async () => {
@@ -174,15 +174,15 @@ describe.each<Case>([
       ...settings(),
       POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.5',
     })
-    expect((await ask(gateway, key)).status).toBe(200)
+    expect((await send(gateway, key)).status).toBe(200)
     const { port } = service
     await service.stop()
     const beganMs = performance.now()
-    expect(await ask(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
+    expect(await send(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
 
     const seen = new Set<string>()
     await until('the key store is unavailable', async () => {
-      const { status, code } = await ask(gateway, key)
+      const { status, code } = await send(gateway, key)
       seen.add(code === undefined ? `${status}` : `${status} ${code}`)
       return status === 503
     })
@@ -191,7 +191,7 @@ describe.each<Case>([
 
     service = await startService(port)
     await service.put(key, recordOf())
-    await until('the key works', async () => (await ask(gateway, key)).status === 200)
+    await until('the key works', async () => (await send(gateway, key)).status === 200)
   })
 })
 
@@ -204,11 +204,11 @@ test('unsigned heartbeats do not connect a gateway with signing secrets, but key
   const unverified = () => scrapeOne(gateway.urls.ops, 'postern_key_invalidations_total{result="unverified"}')
   const key = newKey()
   await service.put(key, recordOf())
-  expect((await ask(gateway, key)).status).toBe(200)
+  expect((await send(gateway, key)).status).toBe(200)
   await until('three heartbeats have arrived', async () => (await unverified()) >= 3)
   expect(await scrapeOne(gateway.urls.ops, 'postern_key_invalidation_connected')).toBe(0)
   await service.put(key, revoked(recordOf()))
-  await until('the key is rejected', async () => (await ask(gateway, key)).code === 'key_revoked')
+  await until('the key is rejected', async () => (await send(gateway, key)).code === 'key_revoked')
   await gateway.process.stop()
   await service.stop()
 })
@@ -219,11 +219,11 @@ test('a key revoked while Redis is down is rejected', async () => {
   await untilConnected(gateway)
   const key = newKey()
   await service.put(key, recordOf())
-  expect((await ask(gateway, key)).status).toBe(200)
+  expect((await send(gateway, key)).status).toBe(200)
   redis.freeze()
   const beganMs = performance.now()
   await service.put(key, revoked(recordOf()))
-  await until('the key is rejected', async () => (await ask(gateway, key)).code === 'key_revoked')
+  await until('the key is rejected', async () => (await send(gateway, key)).code === 'key_revoked')
   expect(performance.now() - beganMs).toBeLessThan(2000)
   redis.thaw()
   await gateway.process.stop()
@@ -255,13 +255,13 @@ describe('a failing key service never makes a key invalid', () => {
     ['200 with a record that lacks its expiry', 200, JSON.stringify({ ...recordOf(), expiresAt: undefined })],
   ])('%s is 503', async (_, status, body) => {
     keyService.script = (_request, response) => answer(response, status, body)
-    expect(await ask(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
+    expect(await send(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
   })
 
   test('a lookup contains the digest and the token, never the key itself', async () => {
     const key = newKey()
     keyService.script = (_request, response) => answer(response, 404, '{"code":"not_found","error":"x"}')
-    expect((await ask(gateway, key)).code).toBe('key_invalid')
+    expect((await send(gateway, key)).code).toBe('key_invalid')
     expect(keyService.requests.at(-1)).toEqual({
       path: `/internal/v1/keys/${digestOf(key)}`,
       authorization: `Bearer ${TOKEN}`,

@@ -9,13 +9,13 @@ const LIST = ['audit', 'list']
 let site: ConsoleWithCommands
 let keys: string[]
 const issue = async (name: string): Promise<string> => {
-  const answer = await site.ask('POST', '/admin/v1/workspaces/ws_1/keys', { name, scopes: ['files:read'] })
+  const answer = await site.send('POST', '/admin/v1/workspaces/ws_1/keys', { name, scopes: ['files:read'] })
   return answer.body.key.id
 }
 beforeEach(async () => {
   site = await startConsoleWithCommands()
   keys = [await issue('first'), await issue('second')]
-  await site.ask('POST', `/admin/v1/keys/${keys[0]}/revoke`)
+  await site.send('POST', `/admin/v1/keys/${keys[0]}/revoke`)
 })
 
 describe('audit list', () => {

@@ -15,8 +15,8 @@ const headIn = (output: string) => /^Head: ([0-9a-f]{64})$/m.exec(output)?.[1] ?
 
 test('the audit chain is checked beside a running console, and against a head kept elsewhere', async () => {
   const file = join(temporaryDirectory(), 'a.db')
-  const { ask } = await startConsole({ databaseUrl: `sqlite:${file}` })
-  const issue = () => ask('POST', KEYS, { name: 'importer', scopes: ['files:read'] })
+  const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
+  const issue = () => send('POST', KEYS, { name: 'importer', scopes: ['files:read'] })
   for (let times = 0; times < 3; times++) await issue()
   const first = await run('--database-url', `sqlite:${file}`)
   expect(first).toMatchObject({ code: 0, errors: '' })

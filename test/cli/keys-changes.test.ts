@@ -16,7 +16,7 @@ async function issue(workspace: string, name: string, ...words: string[]): Promi
   return JSON.parse(exit.stdout).key.id
 }
 
-const keyOf = async (keyId: string) => (await site.ask('GET', `/admin/v1/keys/${keyId}`)).body.key
+const keyOf = async (keyId: string) => (await site.send('GET', `/admin/v1/keys/${keyId}`)).body.key
 
 describe('keys show', () => {
   test('shows what is known of a key, in lines of at most 80 columns', async () => {
@@ -80,7 +80,7 @@ describe('keys edit', () => {
     const send = globalThis.fetch
     vi.stubGlobal('fetch', async (...[input, init]: Parameters<typeof fetch>) => {
       const isEdit = init?.method === 'PATCH'
-      if (isEdit) await site.ask('PATCH', path, { name: 'exporter' }, { headers: { 'if-match': '"1"' } })
+      if (isEdit) await site.send('PATCH', path, { name: 'exporter' }, { headers: { 'if-match': '"1"' } })
       return send(input, init)
     })
     onTestFinished(() => void vi.unstubAllGlobals())

@@ -16,7 +16,7 @@ afterAll(() => world.stop())
 const postern = (...args: string[]) => runPostern(args, world.cliEnv)
 const posternHere = (...args: string[]) => runPosternHere(args, world.cliEnv)
 
-async function ask(secret: string): Promise<{ status: number; json: Record<string, unknown> }> {
+async function send(secret: string): Promise<{ status: number; json: Record<string, unknown> }> {
   const headers = { authorization: `Bearer ${secret}` }
   const response = await fetch(`${world.gateway.urls.gateway}/api/v1/auth`, { headers })
   return { status: response.status, json: (await response.json()) as Record<string, unknown> }
@@ -36,7 +36,7 @@ test('a key can be issued, used and listed, and is rejected after its revocation
   const issued = await postern('keys', 'issue', ...words)
   expect(issued.code).toBe(0)
   const secret = issued.stdout
-  const { status, json } = await ask(secret)
+  const { status, json } = await send(secret)
   expect([status, json['workspaceId'], json['scopes']]).toEqual([200, 'ws_life', ['files:read']])
   const id = String(json['keyId'])
   expect(issued.stderr).toContain(id)
@@ -52,7 +52,7 @@ test('a key can be issued, used and listed, and is rejected after its revocation
 
   const revoked = await postern('keys', 'revoke', id, '--yes')
   expect(revoked).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(id) })
-  await until('the key is rejected', async () => (await ask(secret)).json['code'] === 'key_revoked')
+  await until('the key is rejected', async () => (await send(secret)).json['code'] === 'key_revoked')
   expect(await posternHere('keys', 'revoke', id, '--yes')).toEqual(revoked)
 })
 
@@ -62,7 +62,7 @@ test('--json prints the key as the admin API describes it', async () => {
   expect((await world.admin('GET', `/keys/${key['id']}`)).json).toEqual({ key })
   const listed = await posternHere('keys', 'list', '--workspace', 'ws_json', '--json')
   expect(JSON.parse(listed.stdout)).toEqual({ keys: [key] })
-  expect((await ask(secret)).status).toBe(200)
+  expect((await send(secret)).status).toBe(200)
 })
 
 test('a key can live for a minute, and no shorter', async () => {

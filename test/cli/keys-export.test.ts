@@ -15,7 +15,7 @@ async function consoleWithKeys(count: number) {
   const secrets: string[] = []
   for (let issued = 0; issued < count; issued++) {
     const body = { name: `key ${issued}`, scopes: ['files:read'] }
-    const { secret } = (await console.ask('POST', '/admin/v1/workspaces/ws_1/keys', body)).body
+    const { secret } = (await console.send('POST', '/admin/v1/workspaces/ws_1/keys', body)).body
     secrets.push(String(secret))
   }
   return { ...console, secrets }
@@ -110,13 +110,13 @@ test('a failed replacement keeps the former export', async () => {
 })
 
 test('a file that cannot be written, and a token without the right to export, are named', async () => {
-  const { postern, ask, withToken } = await consoleWithKeys(1)
+  const { postern, send, withToken } = await consoleWithKeys(1)
   expect(await postern('keys', 'export', '/nowhere/keys.ndjson')).toMatchObject({
     code: 1,
     stderr: 'The file /nowhere/keys.ndjson cannot be written (ENOENT)\n',
   })
   const body = { name: 'reader', permissions: ['keys:read'], expiresInDays: 1 }
-  const { secret } = (await ask('POST', '/admin/v1/tokens', body)).body
+  const { secret } = (await send('POST', '/admin/v1/tokens', body)).body
   const file = newFile()
   expect(await withToken(String(secret))('keys', 'export', file)).toMatchObject({ code: 77 })
   expect(existsSync(file)).toBe(false)

@@ -19,7 +19,7 @@ beforeEach(async () => {
   })
   const counts = [count('ok', 1200), count('scope_missing', 34)]
   const report = { gateway: 'g1', sequence: 1, used: { [used]: Date.now() }, counts, refusals: [] }
-  expect((await site.ask('POST', '/internal/v1/usage', report)).status).toBe(200)
+  expect((await site.send('POST', '/internal/v1/usage', report)).status).toBe(200)
 })
 
 async function issue(): Promise<string> {

@@ -55,7 +55,7 @@ describe('tokens list and revoke', () => {
     expect(row).toMatch(new RegExp(`^${id} +pat_….{4} +deploy job +`))
     expect([head, row].filter(line => line.length > 80)).toEqual([])
     expect((await site.postern('tokens', 'list', '-q')).stdout).toBe(id)
-    const { tokens } = (await site.ask('GET', '/admin/v1/tokens')).body
+    const { tokens } = (await site.send('GET', '/admin/v1/tokens')).body
     expect(JSON.parse((await site.postern('tokens', 'list', '-o', 'json')).stdout)).toEqual({ tokens })
     expect(JSON.parse((await site.postern('tokens', 'list', '-o', 'ndjson')).stdout)).toEqual(tokens[0])
     expect(stdout).not.toContain(secret)

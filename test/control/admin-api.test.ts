@@ -18,7 +18,7 @@ beforeEach(async () => {
   nowMs = Date.parse('2026-11-20T09:00:00Z')
   running = await startConsole({ parts: { clock: { wallMs: () => nowMs, monotonicMs: () => nowMs } } })
 })
-const issue = (change: object = {}) => running.ask('POST', KEYS, { ...request, ...change })
+const issue = (change: object = {}) => running.send('POST', KEYS, { ...request, ...change })
 
 describe('issuing a key', () => {
   test('returns the record, and a secret that gateways accept', async () => {
@@ -86,13 +86,13 @@ describe('issuing a key', () => {
   ]
   test('with a mistake is refused by the name of the field', async () => {
     for (const [what, change, text] of mistakes) {
-      const { status, body } = await running.ask('POST', KEYS, { ...request, ...(change as object) })
+      const { status, body } = await running.send('POST', KEYS, { ...request, ...(change as object) })
       expect({ what, status, code: body.code }).toMatchObject({ status: 400, code: 'invalid_request' })
       expect(body.error).toMatch(text)
       const field = /^(?:Unknown field )?(\w+)/.exec(body.error)?.[1]
       expect(body.field).toBe(body.error.includes('malformed') ? undefined : field)
     }
-    expect((await running.ask('GET', KEYS)).body.keys).toEqual([])
+    expect((await running.send('GET', KEYS)).body.keys).toEqual([])
   })
 
   test('never echoes a key that was sent as a field name', async () => {
@@ -105,14 +105,14 @@ describe('issuing a key', () => {
   test.each(['a%2Fb', 'ws%20', 'w'.repeat(129), 'ws_%C3%BC', '%00'])(
     'into a workspace called %s is refused',
     async id => {
-      const { status, body } = await running.ask('POST', `/admin/v1/workspaces/${id}/keys`, request)
+      const { status, body } = await running.send('POST', `/admin/v1/workspaces/${id}/keys`, request)
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
       expect(body.error).toMatch(/^workspaceId must be/)
     },
   )
 
   test.each([128, 1])('into a workspace whose name has %i characters works', async length => {
-    const answer = await running.ask('POST', `/admin/v1/workspaces/${'w'.repeat(length)}/keys`, request)
+    const answer = await running.send('POST', `/admin/v1/workspaces/${'w'.repeat(length)}/keys`, request)
     expect(answer.status).toBe(201)
   })
 
@@ -129,7 +129,7 @@ describe('issuing a key', () => {
     ['30,000 nested lists that close', '['.repeat(30_000) + ']'.repeat(30_000), 'application/json', 400],
     ['more than 64 KiB', JSON.stringify({ ...request, name: 'n'.repeat(65_536) }), 'application/json', 413],
   ])('with %s as its body is refused in our own words', async (_, payload, type, status) => {
-    const answer = await running.ask('POST', KEYS, undefined, { payload, headers: { 'content-type': type } })
+    const answer = await running.send('POST', KEYS, undefined, { payload, headers: { 'content-type': type } })
     expect(answer.status).toBe(status)
     expect(answer.body).toEqual({ code: expect.any(String), error: expect.stringMatching(/[^.]$/) })
   })
@@ -138,18 +138,18 @@ describe('issuing a key', () => {
     const draws = [1, 1, 2].map(byte => new Uint8Array(32).fill(byte))
     const randomBytes = (size: number) =>
       size === 32 ? (draws.shift() ?? new Uint8Array(32)) : new Uint8Array(size)
-    const { ask } = await startConsole({ parts: { randomBytes } })
-    const first = await ask('POST', KEYS, request)
-    const second = await ask('POST', KEYS, request)
+    const { send } = await startConsole({ parts: { randomBytes } })
+    const first = await send('POST', KEYS, request)
+    const second = await send('POST', KEYS, request)
     expect([first.status, second.status]).toEqual([201, 201])
     expect(second.body.key.hint).not.toBe(first.body.key.hint)
     expect(draws).toEqual([])
   })
 
   test('fails if every secret drawn is the same', async () => {
-    const { ask, log } = await startConsole({ parts: { randomBytes: size => new Uint8Array(size) } })
-    expect((await ask('POST', KEYS, request)).status).toBe(201)
-    const { status, body } = await ask('POST', KEYS, request)
+    const { send, log } = await startConsole({ parts: { randomBytes: size => new Uint8Array(size) } })
+    expect((await send('POST', KEYS, request)).status).toBe(201)
+    const { status, body } = await send('POST', KEYS, request)
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
     expect(JSON.stringify(log)).toContain('random number generator')
   })
@@ -161,29 +161,29 @@ test('without randomness no key is issued or stored in part', async () => {
     if (broken) throw new Error('no entropy')
     return new Uint8Array(size).fill(7)
   }
-  const { ask } = await startConsole({ parts: { randomBytes } })
-  expect((await ask('GET', KEYS)).body.keys).toEqual([])
+  const { send } = await startConsole({ parts: { randomBytes } })
+  expect((await send('GET', KEYS)).body.keys).toEqual([])
   broken = true
-  const { status, body } = await ask('POST', KEYS, request, { headers: { 'x-request-id': 'no-entropy' } })
+  const { status, body } = await send('POST', KEYS, request, { headers: { 'x-request-id': 'no-entropy' } })
   expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
   broken = false
-  expect((await ask('GET', KEYS)).body.keys).toEqual([])
-  expect((await ask('GET', '/admin/v1/workspaces/ws_1/audit')).body.entries).toEqual([])
+  expect((await send('GET', KEYS)).body.keys).toEqual([])
+  expect((await send('GET', '/admin/v1/workspaces/ws_1/audit')).body.entries).toEqual([])
 })
 
 describe('the secret', () => {
   test('is in one response, and in no file, log line, metric or later response', async () => {
     const directory = temporaryDirectory()
     const file = join(directory, 'keys.db')
-    const { ask, log, metrics } = await startConsole({ databaseUrl: `sqlite:${file}` })
-    const { body } = await ask('POST', KEYS, request)
+    const { send, log, metrics } = await startConsole({ databaseUrl: `sqlite:${file}` })
+    const { body } = await send('POST', KEYS, request)
     const { secret, key } = body
     const later = [
-      await ask('GET', KEYS),
-      await ask('GET', `/admin/v1/keys/${key.id}`),
-      await ask('GET', `/internal/v1/keys/${digestOf(secret)}`),
-      await ask('GET', `/admin/v1/keys/${secret}`),
-      await ask('POST', `/admin/v1/keys/${key.id}/revoke`),
+      await send('GET', KEYS),
+      await send('GET', `/admin/v1/keys/${key.id}`),
+      await send('GET', `/internal/v1/keys/${digestOf(secret)}`),
+      await send('GET', `/admin/v1/keys/${secret}`),
+      await send('POST', `/admin/v1/keys/${key.id}/revoke`),
     ].map(answer => answer.text)
     const stored = [file, `${file}-wal`].map(name => readFileSync(name, 'latin1'))
     const everything = [...later, ...stored, JSON.stringify(log), await metrics.registry.metrics()].join('\n')
@@ -195,13 +195,13 @@ describe('the secret', () => {
 
 describe('listing keys', () => {
   test('returns the keys of the workspace, newest first, 50 per page', async () => {
-    await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)
+    await running.send('POST', '/admin/v1/workspaces/ws_2/keys', request)
     const ids: string[] = []
     for (let index = 0; index < 51; index++) ids.unshift((await issue()).body.key.id)
-    const first = (await running.ask('GET', KEYS)).body
+    const first = (await running.send('GET', KEYS)).body
     expect(first.keys.map((key: { id: string }) => key.id)).toEqual(ids.slice(0, 50))
     await issue({ name: 'issued between two pages' })
-    const second = (await running.ask('GET', `${KEYS}?cursor=${first.cursor}`)).body
+    const second = (await running.send('GET', `${KEYS}?cursor=${first.cursor}`)).body
     expect(second.keys.map((key: { id: string }) => key.id)).toEqual(ids.slice(50))
     expect(second).not.toHaveProperty('cursor')
   })
@@ -209,17 +209,17 @@ describe('listing keys', () => {
   test('returns the current state of each key', async () => {
     const short = await issue({ expiresInDays: 1 })
     const revoked = await issue()
-    await running.ask('POST', `/admin/v1/keys/${revoked.body.key.id}/revoke`)
+    await running.send('POST', `/admin/v1/keys/${revoked.body.key.id}/revoke`)
     await issue()
     nowMs += DAY_MS
-    const { body } = await running.ask('GET', KEYS)
+    const { body } = await running.send('GET', KEYS)
     expect(body.keys.map((key: { state: string }) => key.state)).toEqual(['active', 'revoked', 'expired'])
-    const one = await running.ask('GET', `/admin/v1/keys/${short.body.key.id}`)
+    const one = await running.send('GET', `/admin/v1/keys/${short.body.key.id}`)
     expect(one.body.key).toEqual(body.keys[2])
   })
 
   test('returns none for an empty workspace', async () => {
-    expect((await running.ask('GET', KEYS)).body).toEqual({ keys: [], hasMore: false })
+    expect((await running.send('GET', KEYS)).body).toEqual({ keys: [], hasMore: false })
   })
 
   const queries = [
@@ -237,21 +237,21 @@ describe('listing keys', () => {
   ]
   test('with a wrong limit or cursor is refused', async () => {
     for (const query of queries) {
-      const { status, body } = await running.ask('GET', `${KEYS}?${query}`)
+      const { status, body } = await running.send('GET', `${KEYS}?${query}`)
       expect({ query, status, code: body.code }).toMatchObject({ status: 400, code: 'invalid_request' })
       expect(body.error).toMatch(/^(limit|cursor) must be|^Unknown query parameter offset$/)
     }
   })
 
   test.each(['1', '200'])('with ?limit=%s works', async limit => {
-    expect((await running.ask('GET', `${KEYS}?limit=${limit}`)).status).toBe(200)
+    expect((await running.send('GET', `${KEYS}?limit=${limit}`)).status).toBe(200)
   })
 })
 
 describe('revoking a key', () => {
   test('returns the time; a second request changes nothing', async () => {
     const { id } = (await issue()).body.key
-    const first = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    const first = await running.send('POST', `/admin/v1/keys/${id}/revoke`)
     expect(first.status).toBe(200)
     expect(first.body.key).toMatchObject({
       revokedAt: '2026-11-20T09:00:00.000Z',
@@ -259,16 +259,16 @@ describe('revoking a key', () => {
       version: 2,
     })
     nowMs += 5000
-    const again = await running.ask('POST', `/admin/v1/keys/${id}/revoke`, {})
+    const again = await running.send('POST', `/admin/v1/keys/${id}/revoke`, {})
     expect(again.status).toBe(200)
     expect(again.body.key).toEqual(first.body.key)
-    expect((await running.ask('GET', `/admin/v1/keys/${id}`)).body.key).toEqual(first.body.key)
+    expect((await running.send('GET', `/admin/v1/keys/${id}`)).body.key).toEqual(first.body.key)
   })
 
   test('by many concurrent requests revokes once', async () => {
     const { id } = (await issue()).body.key
     const answers = await Promise.all(
-      Array.from({ length: 8 }, () => running.ask('POST', `/admin/v1/keys/${id}/revoke`)),
+      Array.from({ length: 8 }, () => running.send('POST', `/admin/v1/keys/${id}/revoke`)),
     )
     expect(new Set(answers.map(answer => answer.status))).toEqual(new Set([200]))
     expect(new Set(answers.map(answer => answer.body.key.version))).toEqual(new Set([2]))
@@ -277,19 +277,19 @@ describe('revoking a key', () => {
   test('leaves an expired key unchanged', async () => {
     const { id } = (await issue({ expiresInDays: 1 })).body.key
     nowMs += DAY_MS
-    const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    const { status, body } = await running.send('POST', `/admin/v1/keys/${id}/revoke`)
     expect(status).toBe(200)
     expect(body.key).toMatchObject({ state: 'expired', revokedAt: null, version: 1 })
   })
 
   test('is reported as not announced without a reachable Redis', async () => {
     const { id } = (await issue()).body.key
-    expect((await running.ask('POST', `/admin/v1/keys/${id}/revoke`)).body.announced).toBe(false)
+    expect((await running.send('POST', `/admin/v1/keys/${id}/revoke`)).body.announced).toBe(false)
   })
 
   test('accepts no fields', async () => {
     const { id } = (await issue()).body.key
-    const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`, { reason: 'lost' })
+    const { status, body } = await running.send('POST', `/admin/v1/keys/${id}/revoke`, { reason: 'lost' })
     expect({ status, error: body.error }).toEqual({ status: 400, error: 'Unknown field reason' })
   })
 })
@@ -303,7 +303,7 @@ describe('an unknown key', () => {
     ['GET', '/admin/v1/keys/%00'],
     ['GET', '/admin/v1/nothing/here'],
   ] as const)('%s %s is 404', async (method, url) => {
-    const { status, body } = await running.ask(method, url)
+    const { status, body } = await running.send(method, url)
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
   })
 })
@@ -330,7 +330,7 @@ describe('a caller without the token', () => {
 
   test.each(tokens)('with %s is answered 401 at every call', async (_, authorization) => {
     for (const [method, url] of calls) {
-      const { status, headers, body } = await running.ask(method, url, undefined, {
+      const { status, headers, body } = await running.send(method, url, undefined, {
         headers: { authorization },
       })
       expect({ method, url, status, code: body.code }).toMatchObject({ status: 401, code: 'unauthenticated' })
@@ -339,9 +339,9 @@ describe('a caller without the token', () => {
   })
 
   test('is rejected always if no token is configured', async () => {
-    const { ask } = await startConsole({ adminToken: null })
+    const { send } = await startConsole({ adminToken: null })
     for (const authorization of ['', 'Bearer ', 'Bearer undefined', `Bearer ${ADMIN_TOKEN}`]) {
-      expect((await ask('GET', KEYS, undefined, { headers: { authorization } })).status).toBe(401)
+      expect((await send('GET', KEYS, undefined, { headers: { authorization } })).status).toBe(401)
     }
   })
 })
@@ -355,7 +355,7 @@ describe('every response', () => {
     ['GET', '/admin/v1/keys/%zz', 400],
     ['GET', `/admin/v1/keys/${'x'.repeat(600)}`, 400],
   ] as const)('%s %s is not cached, not sniffed, and carries a request id', async (method, url, status) => {
-    const answer = await running.ask(method, url)
+    const answer = await running.send(method, url)
     expect(answer.status).toBe(status)
     expect(answer.headers['cache-control']).toBe('no-store')
     expect(answer.headers['x-content-type-options']).toBe('nosniff')
@@ -365,7 +365,7 @@ describe('every response', () => {
 
   test('keeps the client’s request id only if it is well formed', async () => {
     const idOf = async (sent: string) =>
-      (await running.ask('GET', KEYS, undefined, { headers: { 'x-request-id': sent } })).headers[
+      (await running.send('GET', KEYS, undefined, { headers: { 'x-request-id': sent } })).headers[
         'x-request-id'
       ]
     expect(await idOf('abc-1.2_3')).toBe('abc-1.2_3')
@@ -379,14 +379,14 @@ describe('every response', () => {
     ['GET', '/admin/v1/keys/key_1/revoke', 'POST'],
     ['PATCH', '/admin/v1/keys/key_1/revoke', 'POST'],
   ] as const)('to %s %s is 405 and says what is allowed', async (method, url, allow) => {
-    const { status, headers } = await running.ask('GET', url, undefined, { method })
+    const { status, headers } = await running.send('GET', url, undefined, { method })
     expect({ status, allow: headers['allow'] }).toEqual({ status: 405, allow })
   })
 
   test('is counted and logged once, with operation, status and key', async () => {
     const { id } = (await issue()).body.key
-    await running.ask('GET', '/admin/v1/keys/key_typed_wrong')
-    await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    await running.send('GET', '/admin/v1/keys/key_typed_wrong')
+    await running.send('POST', `/admin/v1/keys/${id}/revoke`)
     const lines = running.log.filter(line => line['msg'] === 'admin request')
     expect(lines).toMatchObject([
       { operation: 'issue', status: 201, keyId: id },
@@ -412,8 +412,8 @@ describe('every response', () => {
       expect(text).toContain(`postern_admin_requests_total{operation="${operation}",code="500"} 0`)
     }
     const { id } = (await issue()).body.key
-    await running.ask('POST', `/admin/v1/keys/${id}/rotate`)
-    await running.ask('POST', `/admin/v1/keys/${id}/rotate`)
+    await running.send('POST', `/admin/v1/keys/${id}/rotate`)
+    await running.send('POST', `/admin/v1/keys/${id}/rotate`)
     const later = await running.metrics.registry.metrics()
     expect(later).toContain('postern_key_operations_total{operation="rotate",outcome="ok"} 1')
     expect(later).toContain('postern_key_operations_total{operation="rotate",outcome="conflict"} 1')
@@ -423,12 +423,12 @@ describe('every response', () => {
 test('an internal error is 500 without detail, and logged with its cause', async () => {
   await running.console.health()
   const file = join(temporaryDirectory(), 'keys.db')
-  const { ask, log, health } = await startConsole({ databaseUrl: `sqlite:${file}` })
+  const { send, log, health } = await startConsole({ databaseUrl: `sqlite:${file}` })
   const { DatabaseSync } = await import('node:sqlite')
   const other = new DatabaseSync(file)
   other.exec('DROP TABLE keys; DROP TABLE outbox')
   other.close()
-  const { status, body, text } = await ask('GET', KEYS)
+  const { status, body, text } = await send('GET', KEYS)
   expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
   expect(text).not.toMatch(/sqlite|table/i)
   expect(
@@ -469,7 +469,7 @@ describe('over a socket', () => {
 
   test('two Authorization headers are rejected, although the first is valid', async () => {
     expect(await get(KEYS, authorization + authorization)).toMatch(/^HTTP\/1\.1 401 /)
-    expect((await running.ask('GET', KEYS)).status).toBe(200)
+    expect((await running.send('GET', KEYS)).status).toBe(200)
   })
 
   test.each(['..', '%2e%2e', '.', '%2E'])('a workspace named %s is rejected', async id => {

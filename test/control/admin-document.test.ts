@@ -14,7 +14,7 @@ beforeEach(async () => {
 
 describe('the OpenAPI document of the admin API', () => {
   test('is valid OpenAPI 3.1', async () => {
-    const { status, text } = await running.ask('GET', PATH)
+    const { status, text } = await running.send('GET', PATH)
     expect(status).toBe(200)
     expect(await new Validator().validate(JSON.parse(text))).toEqual({ valid: true })
   })
@@ -69,11 +69,11 @@ describe('the OpenAPI document of the admin API', () => {
 
   test('is for every caller with a token, and for HEAD; without one, the answer is 401', async () => {
     const tokens = { name: 'reader', permissions: ['audit:read'], workspaces: ['ws_1'], expiresInDays: 1 }
-    const { secret } = (await running.ask('POST', '/admin/v1/tokens', tokens)).body
+    const { secret } = (await running.send('POST', '/admin/v1/tokens', tokens)).body
     const headers = { authorization: `Bearer ${secret}` }
-    expect((await running.ask('GET', PATH, undefined, { headers })).status).toBe(200)
-    expect((await running.ask('HEAD', PATH, undefined, { headers })).status).toBe(200)
-    const stranger = await running.ask('GET', PATH, undefined, { headers: { authorization: '' } })
+    expect((await running.send('GET', PATH, undefined, { headers })).status).toBe(200)
+    expect((await running.send('HEAD', PATH, undefined, { headers })).status).toBe(200)
+    const stranger = await running.send('GET', PATH, undefined, { headers: { authorization: '' } })
     expect(stranger.status).toBe(401)
   })
 })

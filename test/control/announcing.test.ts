@@ -23,13 +23,13 @@ beforeEach(async () => {
 })
 afterEach(() => redis.stop())
 
-async function issue({ ask }: RunningConsole) {
-  const { status, body } = await ask('POST', KEYS, request)
+async function issue({ send }: RunningConsole) {
+  const { status, body } = await send('POST', KEYS, request)
   expect(status).toBe(201)
   return { id: body.key.id as string, secret: body.secret as string, digest: digestOf(body.secret) }
 }
 
-const revoke = ({ ask }: RunningConsole, id: string) => ask('POST', `/admin/v1/keys/${id}/revoke`)
+const revoke = ({ send }: RunningConsole, id: string) => send('POST', `/admin/v1/keys/${id}/revoke`)
 
 /** Records every message that a gateway would receive from now on. */
 async function listen() {
@@ -135,7 +135,7 @@ describe('with Redis', () => {
     const { id, digest } = await issue(running)
     const client = redis.client()
     await client.flushall()
-    expect((await running.ask('GET', `/internal/v1/keys/${digest}`)).status).toBe(200)
+    expect((await running.send('GET', `/internal/v1/keys/${digest}`)).status).toBe(200)
     await until('the record is back', () => grantIn(client, digest))
     expect(await grantIn(client, digest)).toMatchObject({ id, version: 1 })
   })
@@ -146,7 +146,7 @@ describe('with Redis', () => {
     const client = redis.client()
     const forged = ((await client.get(redisKeyOf(digest))) ?? '').replace('ws_1', 'ws_2')
     await client.set(redisKeyOf(digest), forged)
-    await running.ask('GET', `/internal/v1/keys/${digest}`)
+    await running.send('GET', `/internal/v1/keys/${digest}`)
     await until('the record is good again', () => grantIn(client, digest))
     expect((await grantIn(client, digest))?.workspaceId).toBe('ws_1')
   })

@@ -12,10 +12,10 @@ const ISSUE = { name: 'importer', scopes: ['files:read'] }
 
 /** What the audit log says of a key that was issued with this header. */
 async function auditedFrom(trustedProxies: readonly string[], forwardedFor: string): Promise<unknown> {
-  const { ask } = await startConsole({ signIn: { trustedProxies: [...trustedProxies] } })
-  const issued = await ask('POST', KEYS, ISSUE, { headers: { 'x-forwarded-for': forwardedFor } })
+  const { send } = await startConsole({ signIn: { trustedProxies: [...trustedProxies] } })
+  const issued = await send('POST', KEYS, ISSUE, { headers: { 'x-forwarded-for': forwardedFor } })
   expect(issued.status).toBe(201)
-  const { body } = await ask('GET', '/admin/v1/workspaces/ws_1/audit')
+  const { body } = await send('GET', '/admin/v1/workspaces/ws_1/audit')
   return body.entries[0]?.detail['from']
 }
 
@@ -37,7 +37,7 @@ describe('the audit log records the client’s address', () => {
   })
 
   test('also for changes made on a page with a browser session', async () => {
-    const { browser, provider, ask } = await startSignIn({ signIn: { trustedProxies: [PROXY] } })
+    const { browser, provider, send } = await startSignIn({ signIn: { trustedProxies: [PROXY] } })
     provider.person = { sub: 'ada', name: 'Ada', workspaces: ['ws_1'] }
     const ada = browser()
     await ada.visit('/sign-in/start')
@@ -51,7 +51,7 @@ describe('the audit log records the client’s address', () => {
       { 'x-forwarded-for': CLIENT },
     )
     expect(sent.status).toBe(200)
-    const { body } = await ask('GET', '/admin/v1/workspaces/ws_1/audit')
+    const { body } = await send('GET', '/admin/v1/workspaces/ws_1/audit')
     expect(body.entries).toMatchObject([{ actor: 'person:ada', detail: { from: CLIENT } }])
   })
 })

@@ -55,7 +55,7 @@ describe('the response to a revocation', () => {
       confirmed: [],
       ...more,
     }
-    expect((await running.ask('POST', '/internal/v1/confirmations', body)).status).toBe(204)
+    expect((await running.send('POST', '/internal/v1/confirmations', body)).status).toBe(204)
   }
 
   async function startWithKey(
@@ -68,7 +68,7 @@ describe('the response to a revocation', () => {
     })
     const running = await startConsole({ parts: { announcer, ...parts } })
     const body = { name: 'k', scopes: ['files:read'] }
-    const issued = await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', body)
+    const issued = await running.send('POST', '/admin/v1/workspaces/ws_1/keys', body)
     return { running, id: issued.body.key.id }
   }
 
@@ -84,7 +84,7 @@ describe('the response to a revocation', () => {
     })
     for (const gateway of ['1', '2']) await report(running, gateway)
     await later()
-    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
+    const { body } = await running.send('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
     expect(body).toMatchObject({
       announced: true,
       gateways: { known: 2, confirmed: 2, verifying: 0, silent: [] },
@@ -105,7 +105,7 @@ describe('the response to a revocation', () => {
     for (const gateway of ['1', '2']) await report(running, gateway)
     await later()
     const beganMs = performance.now()
-    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
+    const { body } = await running.send('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
     expect(performance.now() - beganMs).toBeGreaterThanOrEqual(1_000)
     const silent = [{ name: 'pod-2' }]
     expect(body.gateways).toMatchObject({ known: 2, confirmed: 1, verifying: 0, silent })
@@ -121,7 +121,7 @@ describe('the response to a revocation', () => {
     const begin = async () => {
       await later()
       let isAnswered = false
-      const answer = running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`).finally(() => {
+      const answer = running.send('POST', `/admin/v1/keys/${id}/revoke?wait=1`).finally(() => {
         isAnswered = true
       })
       const asked = () =>
@@ -188,12 +188,12 @@ describe('the response to a revocation', () => {
     const announcer = createDisabledAnnouncer()
     const running = await startConsole({ parts: { announcer, timers: new ManualTimers() } })
     const body = { name: 'k', scopes: ['files:read'] }
-    const { key } = (await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', body)).body
-    await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
+    const { key } = (await running.send('POST', '/admin/v1/workspaces/ws_1/keys', body)).body
+    await running.send('POST', `/admin/v1/keys/${key.id}/revoke`)
     await later()
     await report(running, '1', { hearing: false })
     // Its time does not pass: an answer that waited would not come.
-    const answer = await running.ask('POST', `/admin/v1/keys/${key.id}/revoke?wait=1`)
+    const answer = await running.send('POST', `/admin/v1/keys/${key.id}/revoke?wait=1`)
     const gateways = { known: 1, confirmed: 0, verifying: 1, silent: [] }
     expect(answer.body).toMatchObject({ announced: false, gateways })
   })
@@ -204,7 +204,7 @@ describe('the response to a revocation', () => {
     await report(running, '2')
     await report(running, '2', { leaving: true })
     await later()
-    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    const { body } = await running.send('POST', `/admin/v1/keys/${id}/revoke`)
     expect(body.gateways).toMatchObject({ known: 1, confirmed: 0, silent: [{ name: 'pod-1' }] })
   })
 
@@ -214,7 +214,7 @@ describe('the response to a revocation', () => {
     })
     await report(running, '1')
     await later()
-    const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/rotate?wait=1`, {
+    const { status, body } = await running.send('POST', `/admin/v1/keys/${id}/rotate?wait=1`, {
       overlapSeconds: 0,
     })
     expect(status).toBe(201)
@@ -228,15 +228,15 @@ describe('the response to a revocation', () => {
   test('omits gateways for a rotation with overlap, which revokes no key', async () => {
     const { running, id } = await startWithKey(() => {})
     await report(running, '1')
-    const { body } = await running.ask('POST', `/admin/v1/keys/${id}/rotate?wait=1`, { overlapSeconds: 1 })
+    const { body } = await running.send('POST', `/admin/v1/keys/${id}/rotate?wait=1`, { overlapSeconds: 1 })
     const nothing = { committedAt: null, announcedAt: null, gateways: null }
     expect(body).toMatchObject({ announced: true, ...nothing, replaced: { state: 'retiring' } })
   })
 
   test('is the same for a key that was already revoked, but without the time of announcement', async () => {
     const { running, id } = await startWithKey(() => {})
-    const first = await running.ask('POST', `/admin/v1/keys/${id}/revoke`)
-    const { status, body } = await running.ask('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
+    const first = await running.send('POST', `/admin/v1/keys/${id}/revoke`)
+    const { status, body } = await running.send('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
     expect(status).toBe(200)
     expect(body.key).toEqual(first.body.key)
     expect(body).toMatchObject({ announced: true, announcedAt: null, gateways: { confirmed: 0, silent: [] } })
@@ -246,8 +246,8 @@ describe('the response to a revocation', () => {
     'is refused for %s, which says nothing',
     async query => {
       const { running, id } = await startWithKey(() => {})
-      expect((await running.ask('POST', `/admin/v1/keys/${id}/revoke?${query}`)).status).toBe(400)
-      expect((await running.ask('GET', `/admin/v1/keys/${id}`)).body.key.state).toBe('active')
+      expect((await running.send('POST', `/admin/v1/keys/${id}/revoke?${query}`)).status).toBe(400)
+      expect((await running.send('GET', `/admin/v1/keys/${id}`)).body.key.state).toBe('active')
     },
   )
 })
@@ -263,6 +263,6 @@ describe('the report of a gateway', () => {
   ])('is refused with %s', async (_, wrong) => {
     const running = await startConsole()
     const body = { gateway: { id: 'a', name: 'n' }, hearing: true, leaving: false, confirmed: [], ...wrong }
-    expect((await running.ask('POST', '/internal/v1/confirmations', body)).status).toBe(400)
+    expect((await running.send('POST', '/internal/v1/confirmations', body)).status).toBe(400)
   })
 })

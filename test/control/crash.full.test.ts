@@ -57,7 +57,7 @@ async function start(databaseUrl: string) {
     // The machine is busy with other tests: what is tested is not how fast Redis is.
     POSTERN_REDIS_COMMAND_TIMEOUT_MS: '2000',
   })
-  const ask = async (method: 'GET' | 'POST', path: string, body?: object) => {
+  const send = async (method: 'GET' | 'POST', path: string, body?: object) => {
     const type = body === undefined ? {} : { 'content-type': 'application/json' }
     const response = await fetch(`${urls.console}/admin/v1${path}`, {
       method,
@@ -66,7 +66,7 @@ async function start(databaseUrl: string) {
     })
     return { status: response.status, json: (await response.json()) as AdminResponse }
   }
-  return { ask, kill: () => console.stop('SIGKILL') }
+  return { send, kill: () => console.stop('SIGKILL') }
 }
 
 type Running = Awaited<ReturnType<typeof start>>
@@ -80,7 +80,7 @@ async function loadUntilKilled(running: Running, acknowledged: Acknowledged): Pr
   }
   const live: string[] = []
   const issue = async () => {
-    const { status, json } = await running.ask('POST', '/workspaces/ws_1/keys', {
+    const { status, json } = await running.send('POST', '/workspaces/ws_1/keys', {
       name: 'a',
       scopes: ['files:read'],
     })
@@ -90,14 +90,14 @@ async function loadUntilKilled(running: Running, acknowledged: Acknowledged): Pr
     live.push(json.key.id)
   }
   const rotate = async (id: string) => {
-    const { status, json } = await running.ask('POST', `/keys/${id}/rotate`, {})
+    const { status, json } = await running.send('POST', `/keys/${id}/rotate`, {})
     expect(status).toBe(201)
     acknowledged.rotated.set(id, json.key.id)
     acknowledged.secrets.set(json.key.id, json.secret)
     live.push(json.key.id)
   }
   const revoke = async (id: string) => {
-    const { status, json } = await running.ask('POST', `/keys/${id}/revoke`)
+    const { status, json } = await running.send('POST', `/keys/${id}/revoke`)
     expect(status).toBe(200)
     acknowledged.revoked.set(id, json.key.revokedAt)
   }
@@ -124,7 +124,7 @@ async function all(running: Running, path: string, name: 'keys' | 'entries'): Pr
   let cursor: string | undefined
   do {
     const more = cursor === undefined ? '' : `&cursor=${cursor}`
-    const { json } = await running.ask('GET', `${path}?limit=200${more}`)
+    const { json } = await running.send('GET', `${path}?limit=200${more}`)
     found.push(...json[name])
     cursor = json.cursor
   } while (cursor !== undefined)
@@ -204,7 +204,7 @@ function describeCrashes(database: string, freshUrl: () => Promise<string>): voi
       return (await rows.select('id').execute()).length
     }
     const first = await start(url)
-    const revokeAll = (running: Running) => running.ask('POST', '/workspaces/ws_1/revoke-all')
+    const revokeAll = (running: Running) => running.send('POST', '/workspaces/ws_1/revoke-all')
     const cutOff = revokeAll(first).catch(() => 'cut off')
     await until('some keys are revoked', async () => (await countRevoked()) > 0)
     await first.kill()

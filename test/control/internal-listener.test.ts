@@ -101,10 +101,10 @@ test('bytes that are not HTTP on the internal listener get a JSON error, and the
 
 test('requests of gateways, rejected ones included, are counted apart from those of the admin API', async () => {
   const metrics = createMetrics()
-  const { ask } = await startConsole({ parts: { metrics } })
-  await ask('GET', `/internal/v1/keys/${DIGEST}`)
-  await ask('GET', `/internal/v1/keys/${DIGEST}`, undefined, { headers: { authorization: 'Bearer wrong' } })
-  await ask('GET', '/internal/v1/nothing')
+  const { send } = await startConsole({ parts: { metrics } })
+  await send('GET', `/internal/v1/keys/${DIGEST}`)
+  await send('GET', `/internal/v1/keys/${DIGEST}`, undefined, { headers: { authorization: 'Bearer wrong' } })
+  await send('GET', '/internal/v1/nothing')
   const counted = (operation: string, code: string) =>
     metricValue(metrics.internalRequests, { operation, code })
   expect(await counted('lookup', '404')).toBe(1)

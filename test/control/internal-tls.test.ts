@@ -56,7 +56,7 @@ async function start(options: { clientCa: boolean }) {
 }
 
 /** Asks for a key that does not exist. @returns the status and whether the connection stays open, or the error's code */
-async function ask(url: URL, options: AgentOptions, agent = new Agent(options)): Promise<unknown> {
+async function send(url: URL, options: AgentOptions, agent = new Agent(options)): Promise<unknown> {
   const headers = { authorization: `Bearer ${KEY_SERVICE_TOKEN}` }
   const { promise, resolve } = Promise.withResolvers<unknown>()
   request(new URL(`/internal/v1/keys/${'0'.repeat(64)}`, url), { agent, headers }, response => {
@@ -70,7 +70,7 @@ async function ask(url: URL, options: AgentOptions, agent = new Agent(options)):
 test('with a certificate the internal listener accepts only TLS', async () => {
   const { url } = await start({ clientCa: false })
   expect(url.protocol).toBe('https:')
-  expect(await ask(url, { ca })).toEqual([404, 'close'])
+  expect(await send(url, { ca })).toEqual([404, 'close'])
   const plain = connect(Number(url.port), url.hostname)
   plain.write(`GET /internal/v1/keys/${'0'.repeat(64)} HTTP/1.1\r\nHost: a\r\n\r\n`)
   expect(await text(plain).catch(() => '')).not.toContain('HTTP/1.1')
@@ -78,8 +78,8 @@ test('with a certificate the internal listener accepts only TLS', async () => {
 
 test('with a client CA the internal listener serves only clients with a certificate from it', async () => {
   const { url, metrics, log } = await start({ clientCa: true })
-  expect(await ask(url, { ca, ...clientOf(ours) })).toEqual([404, 'close'])
-  const refused = [await ask(url, { ca }), await ask(url, { ca, ...clientOf(others) })]
+  expect(await send(url, { ca, ...clientOf(ours) })).toEqual([404, 'close'])
+  const refused = [await send(url, { ca }), await send(url, { ca, ...clientOf(others) })]
   for (const outcome of refused) expect(outcome).toBeTypeOf('string')
   await until('both are counted', async () => (await metricValue(metrics.internalTlsFailures)) === 2)
   const logged = log.filter(({ msg }) => msg === 'internal TLS handshake failing')
@@ -90,16 +90,16 @@ test('a reload applies a new certificate and client CA of the internal listener 
   const { url, files, reload } = await start({ clientCa: true })
   files.swap(filesOf(others))
   reload()
-  expect(await ask(url, { ca: read(others.caFile), ...clientOf(others) })).toEqual([404, 'close'])
-  expect(await ask(url, { ca, ...clientOf(others) })).toBeTypeOf('string')
-  expect(await ask(url, { ca: read(others.caFile), ...clientOf(ours) })).toBeTypeOf('string')
+  expect(await send(url, { ca: read(others.caFile), ...clientOf(others) })).toEqual([404, 'close'])
+  expect(await send(url, { ca, ...clientOf(others) })).toBeTypeOf('string')
+  expect(await send(url, { ca: read(others.caFile), ...clientOf(ours) })).toBeTypeOf('string')
 })
 
 test('a reload of the client CA closes connections with certificates that are no longer trusted', async () => {
   const { url, files, reload } = await start({ clientCa: true })
   const agent = new Agent({ ca, ...clientOf(ours), keepAlive: true, maxSockets: 1 })
   onTestFinished(() => agent.destroy())
-  expect(await ask(url, {}, agent)).toEqual([404, 'keep-alive'])
+  expect(await send(url, {}, agent)).toEqual([404, 'keep-alive'])
   const [idle] = Object.values(agent.freeSockets).flat() as Socket[]
   if (idle === undefined) throw new Error('The connection is kept')
   const ended = once(idle, 'close')
@@ -130,7 +130,7 @@ test.each([
   const running = await start({ clientCa: true })
   running.files.swap(files)
   expect(() => running.reload()).toThrow(problem)
-  expect(await ask(running.url, { ca, ...clientOf(ours) })).toEqual([404, 'close'])
+  expect(await send(running.url, { ca, ...clientOf(ours) })).toEqual([404, 'close'])
 })
 
 test('a reload that would switch TLS or client certificates on or off is refused: it requires a restart', async () => {
@@ -138,7 +138,7 @@ test('a reload that would switch TLS or client certificates on or off is refused
   const files = { certFile: strict.files.file('cert'), keyFile: strict.files.file('key') }
   expect(() => strict.reload(files)).toThrow('console.internal.tls.clientCaFile: can be set or removed')
   expect(() => strict.reload({})).toThrow('console.internal.tls.certFile: can be set or removed')
-  expect(await ask(strict.url, { ca })).toBeTypeOf('string')
+  expect(await send(strict.url, { ca })).toBeTypeOf('string')
   const lenient = await start({ clientCa: false })
   expect(() => lenient.reload({ ...files, clientCaFile: ours.caFile })).toThrow(
     'clientCaFile: can be set or removed',

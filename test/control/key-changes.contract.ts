@@ -17,20 +17,20 @@ export function describeKeyChanges(database: string, freshUrl: () => Promise<str
     const clock = { wallMs: () => time.nowMs, monotonicMs: () => time.nowMs }
     return { ...(await startConsole({ databaseUrl: await freshUrl(), parts: { clock } })), time }
   }
-  const issue = async ({ ask }: RunningConsole, change: object = {}) => {
-    const { status, body } = await ask('POST', KEYS, { ...request, ...change })
+  const issue = async ({ send }: RunningConsole, change: object = {}) => {
+    const { status, body } = await send('POST', KEYS, { ...request, ...change })
     expect(status).toBe(201)
     return body.key
   }
-  const step = ({ ask }: RunningConsole, id: string, name: string, headers = {}) =>
-    ask('POST', `/admin/v1/keys/${id}/${name}`, undefined, { headers })
-  const edit = ({ ask }: RunningConsole, id: string, body: unknown, version: number | string | null) =>
-    ask('PATCH', `/admin/v1/keys/${id}`, body, {
+  const step = ({ send }: RunningConsole, id: string, name: string, headers = {}) =>
+    send('POST', `/admin/v1/keys/${id}/${name}`, undefined, { headers })
+  const edit = ({ send }: RunningConsole, id: string, body: unknown, version: number | string | null) =>
+    send('PATCH', `/admin/v1/keys/${id}`, body, {
       headers: version === null ? {} : { 'if-match': typeof version === 'string' ? version : `"${version}"` },
     })
-  const get = async ({ ask }: RunningConsole, id: string) =>
-    (await ask('GET', `/admin/v1/keys/${id}`)).body.key
-  const audit = async ({ ask }: RunningConsole) => (await ask('GET', AUDIT)).body.entries
+  const get = async ({ send }: RunningConsole, id: string) =>
+    (await send('GET', `/admin/v1/keys/${id}`)).body.key
+  const audit = async ({ send }: RunningConsole) => (await send('GET', AUDIT)).body.entries
   const actions = async (running: RunningConsole) =>
     (await audit(running)).map((entry: { action: string }) => entry.action)
 
@@ -168,7 +168,7 @@ export function describeKeyChanges(database: string, freshUrl: () => Promise<str
     test('needs the version that was read, and says what to do', async () => {
       const running = await started()
       const { id } = await issue(running)
-      expect((await running.ask('GET', `/admin/v1/keys/${id}`)).headers['etag']).toBe('"1"')
+      expect((await running.send('GET', `/admin/v1/keys/${id}`)).headers['etag']).toBe('"1"')
       const without = await edit(running, id, { name: 'a' }, null)
       expect([without.status, without.body.code, without.body.field]).toEqual([
         428,
@@ -242,7 +242,7 @@ export function describeKeyChanges(database: string, freshUrl: () => Promise<str
     const running = await started()
     const { id } = await issue(running)
     for (const url of [`/admin/v1/keys/${id}`, KEYS, AUDIT]) {
-      const [head, answer] = [await running.ask('HEAD', url), await running.ask('GET', url)]
+      const [head, answer] = [await running.send('HEAD', url), await running.send('GET', url)]
       expect([head.status, head.text]).toEqual([200, ''])
       expect(head.headers['content-length']).toBe(answer.headers['content-length'])
       expect(head.headers['etag']).toBe(answer.headers['etag'])

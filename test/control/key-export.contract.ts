@@ -30,8 +30,8 @@ export function describeKeyExport(database: string, freshUrl: () => Promise<stri
         someKey({ expiresAtMs: NOW_MS - 1 }),
         someKey({ suspendedAtMs: NOW_MS, replacedBy: 'key_x' }),
       ]
-      const { ask } = await started(keys)
-      const { status, headers, text } = await ask('GET', EXPORT)
+      const { send } = await started(keys)
+      const { status, headers, text } = await send('GET', EXPORT)
       expect(status).toBe(200)
       expect(headers['content-type']).toBe('application/x-ndjson; charset=utf-8')
       expect(linesOf(text).map(line => JSON.parse(line))).toEqual(
@@ -41,28 +41,28 @@ export function describeKeyExport(database: string, freshUrl: () => Promise<stri
 
     test('has each key once, however many pages it is read in', async () => {
       const keys = Array.from({ length: 1001 }, () => someKey())
-      const { ask } = await started(keys)
-      const digests = linesOf((await ask('GET', EXPORT)).text).map(line => JSON.parse(line).digest)
+      const { send } = await started(keys)
+      const digests = linesOf((await send('GET', EXPORT)).text).map(line => JSON.parse(line).digest)
       expect(digests).toEqual(keys.map(({ digest }) => digest))
     })
 
     test('is empty without keys, and a HEAD is answered without reading any', async () => {
-      const { ask, writer } = await started([])
-      expect(await ask('GET', EXPORT)).toMatchObject({ status: 200, text: '' })
+      const { send, writer } = await started([])
+      expect(await send('GET', EXPORT)).toMatchObject({ status: 200, text: '' })
       await writer.schema.alterTable('keys').renameTo('keys_elsewhere').execute()
-      const head = await ask('HEAD', EXPORT)
+      const head = await send('HEAD', EXPORT)
       expect(head).toMatchObject({ status: 200, text: '' })
       expect(head.headers['content-type']).toBe('application/x-ndjson; charset=utf-8')
-      expect((await ask('GET', EXPORT)).status).toBe(500)
+      expect((await send('GET', EXPORT)).status).toBe(500)
     })
 
     test('needs keys:write in all workspaces', async () => {
-      const { ask } = await started([someKey()])
+      const { send } = await started([someKey()])
       const statusWith = async (rights: object) => {
         const body = { name: 'migration', expiresInDays: 1, ...rights }
-        const { secret } = (await ask('POST', '/admin/v1/tokens', body)).body
+        const { secret } = (await send('POST', '/admin/v1/tokens', body)).body
         const headers = { authorization: `Bearer ${secret}` }
-        return (await ask('GET', EXPORT, undefined, { headers })).status
+        return (await send('GET', EXPORT, undefined, { headers })).status
       }
       expect(await statusWith({ permissions: ['keys:write'] })).toBe(200)
       expect(await statusWith({ permissions: ['keys:read', 'audit:read'] })).toBe(403)
@@ -70,9 +70,9 @@ export function describeKeyExport(database: string, freshUrl: () => Promise<stri
     })
 
     test('knows no parameter and no other method', async () => {
-      const { ask } = await started([])
-      expect((await ask('GET', `${EXPORT}?limit=1`)).status).toBe(400)
-      expect(await ask('POST', EXPORT)).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD' } })
+      const { send } = await started([])
+      expect((await send('GET', `${EXPORT}?limit=1`)).status).toBe(400)
+      expect(await send('POST', EXPORT)).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD' } })
     })
   })
 }

@@ -24,16 +24,16 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
     const announcer = new ScriptedAnnouncer()
     const clock = { wallMs: () => NOW_MS, monotonicMs: () => performance.now() }
     const running = await startConsole({ databaseUrl: await freshUrl(), parts: { clock, announcer } })
-    const { ask } = running
-    const send = async (keys: readonly object[], secret?: string) => {
+    const { send } = running
+    const importKeys = async (keys: readonly object[], secret?: string) => {
       const more = secret === undefined ? {} : { headers: { authorization: `Bearer ${secret}` } }
-      return ask('POST', IMPORT, { keys }, more)
+      return send('POST', IMPORT, { keys }, more)
     }
     const tokenFor = async (rights: object) => {
       const body = { name: 'migration', permissions: ['keys:write'], expiresInDays: 1, ...rights }
-      return (await ask('POST', '/admin/v1/tokens', body)).body
+      return (await send('POST', '/admin/v1/tokens', body)).body
     }
-    return { ...running, announcer, send, tokenFor }
+    return { ...running, announcer, importKeys, tokenFor }
   }
   /** The parsed response: its type names only fields of other calls. */
   const outcomeOf = ({ text }: { readonly text: string }) => JSON.parse(text)
@@ -41,18 +41,18 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
 
   describe(`the import of keys in ${database}`, () => {
     test('creates a key for each digest, by the importer, with an audit entry, and announces it', async () => {
-      const { ask, send, tokenFor, announcer } = await started()
+      const { send, importKeys, tokenFor, announcer } = await started()
       const { token, secret } = await tokenFor({ workspaces: ['ws_1'] })
       const keys = Array.from({ length: 1000 }, (_, index) => entryOf(`foreign-${index}`))
-      const answer = await send(keys, secret)
+      const answer = await importKeys(keys, secret)
       expect(answer.status).toBe(200)
       expect(outcomeOf(answer)).toEqual({
         imported: 1000,
         results: keys.map(({ digest }) => ({ digest, status: 'imported' })),
       })
-      const [newest] = (await ask('GET', '/admin/v1/workspaces/ws_1/keys?limit=1')).body.keys
+      const [newest] = (await send('GET', '/admin/v1/workspaces/ws_1/keys?limit=1')).body.keys
       expect(newest).toMatchObject({ hint: '…-999', state: 'active', createdBy: `token:${token.id}` })
-      const { entries } = (await ask('GET', '/admin/v1/audit?action=key.imported&limit=1')).body
+      const { entries } = (await send('GET', '/admin/v1/audit?action=key.imported&limit=1')).body
       expect(entries[0]).toMatchObject({ keyId: newest?.id, actor: `token:${token.id}`, workspaceId: 'ws_1' })
       const announced = announcer.published.map(readMessage).flatMap(message => {
         return message?.kind === 'change' ? [message.digest] : []
@@ -61,10 +61,10 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
     })
 
     test('says which exist, also in another workspace, and changes nothing about them', async () => {
-      const { ask, send } = await started()
-      await send([entryOf('foreign-1', { workspaceId: 'ws_2' })])
+      const { send, importKeys } = await started()
+      await importKeys([entryOf('foreign-1', { workspaceId: 'ws_2' })])
       const again = [entryOf('foreign-1', { name: 'other' }), entryOf('foreign-2'), entryOf('foreign-2')]
-      const answer = await send(again)
+      const answer = await importKeys(again)
       expect(outcomeOf(answer)).toEqual({
         imported: 1,
         results: [
@@ -74,59 +74,62 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
         ],
       })
       expect(answer.text).not.toContain('ws_2')
-      const [key] = (await ask('GET', '/admin/v1/workspaces/ws_2/keys')).body.keys
+      const [key] = (await send('GET', '/admin/v1/workspaces/ws_2/keys')).body.keys
       expect(key).toMatchObject({ name: 'importer', version: 1 })
     })
 
     test('two at once import each key once', async () => {
-      const { ask, send } = await started()
+      const { send, importKeys } = await started()
       const keys = Array.from({ length: 100 }, (_, index) => entryOf(`foreign-${index}`))
-      const answers = await Promise.all([send(keys), send(keys.toReversed())])
+      const answers = await Promise.all([importKeys(keys), importKeys(keys.toReversed())])
       const imported = answers.map(answer => outcomeOf(answer).imported)
       expect(imported.reduce((sum, count) => sum + count)).toBe(100)
-      expect(linesOf((await ask('GET', '/admin/v1/keys/export')).text)).toHaveLength(100)
-      const { text } = await ask('GET', '/admin/v1/audit?action=key.imported&limit=200')
+      expect(linesOf((await send('GET', '/admin/v1/keys/export')).text)).toHaveLength(100)
+      const { text } = await send('GET', '/admin/v1/audit?action=key.imported&limit=200')
       expect(outcomeOf({ text }).entries).toHaveLength(100)
     })
 
     test('refuses a workspace that the caller may not see alike, whether or not it has keys', async () => {
-      const { send, tokenFor } = await started()
-      await send([entryOf('foreign-1', { workspaceId: 'ws_2' })])
+      const { importKeys, tokenFor } = await started()
+      await importKeys([entryOf('foreign-1', { workspaceId: 'ws_2' })])
       const { secret } = await tokenFor({ workspaces: ['ws_1'] })
       const keys = ['ws_2', 'ws_3'].map(workspaceId => entryOf('foreign-1', { workspaceId }))
-      const { results } = outcomeOf(await send(keys, secret))
+      const { results } = outcomeOf(await importKeys(keys, secret))
       const refused = { status: 'invalid', error: 'No such workspace', field: 'workspaceId' }
       expect(results).toEqual(keys.map(({ digest }) => ({ digest, ...refused })))
       const { secret: reader } = await tokenFor({ permissions: ['keys:read'] })
-      expect((await send(keys, reader)).status).toBe(403)
+      expect((await importKeys(keys, reader)).status).toBe(403)
     })
 
     test('keeps revoked, suspended and expired keys as they are', async () => {
-      const { ask, send } = await started()
-      await send([
+      const { send, importKeys } = await started()
+      await importKeys([
         entryOf('a', { expiresAt: inDays(-400) }),
         entryOf('b', { revokedAt: inDays(-1) }),
         entryOf('c', { suspendedAt: inDays(-1) }),
       ])
-      const { keys } = (await ask('GET', '/admin/v1/workspaces/ws_1/keys')).body
+      const { keys } = (await send('GET', '/admin/v1/workspaces/ws_1/keys')).body
       expect(keys.map(({ state }) => state)).toEqual(['suspended', 'revoked', 'expired'])
     })
 
     test('reads what an export wrote', async () => {
       const [one, other] = [await started(), await started()]
-      const { body } = await one.ask('POST', '/admin/v1/workspaces/ws_1/keys', {
+      const { body } = await one.send('POST', '/admin/v1/workspaces/ws_1/keys', {
         name: 'reports',
         scopes: ['files:read'],
         description: 'of the night',
         allowedCidrs: ['192.0.2.0/24'],
       })
-      await one.ask('POST', `/admin/v1/keys/${body.key.id}/rotate`, {})
-      await one.send([entryOf('a', { revokedAt: inDays(-1) }), entryOf('b', { suspendedAt: inDays(-1) })])
-      const exported = async ({ ask }: typeof one) =>
-        linesOf((await ask('GET', '/admin/v1/keys/export')).text).map(line => JSON.parse(line))
+      await one.send('POST', `/admin/v1/keys/${body.key.id}/rotate`, {})
+      await one.importKeys([
+        entryOf('a', { revokedAt: inDays(-1) }),
+        entryOf('b', { suspendedAt: inDays(-1) }),
+      ])
+      const exported = async ({ send }: typeof one) =>
+        linesOf((await send('GET', '/admin/v1/keys/export')).text).map(line => JSON.parse(line))
       const lines = await exported(one)
       expect(lines).toHaveLength(4)
-      expect(outcomeOf(await other.send(lines)).imported).toBe(4)
+      expect(outcomeOf(await other.importKeys(lines)).imported).toBe(4)
       const kept = (line: Record<string, unknown>) => {
         const { id, createdAt, createdBy, rotatedFrom, replacedBy, version, ...rest } = line
         return rest
@@ -146,9 +149,9 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
       ['a revocation to come', { revokedAt: inDays(1) }, 'revokedAt', /not in the future$/],
       ['an unknown field', { plan: 'gold' }, undefined, /^An entry has only/],
     ])('names what is wrong with %s, and imports the others', async (_, wrong, field, error) => {
-      const { send } = await started()
+      const { importKeys } = await started()
       const entry = { ...entryOf('foreign-key', wrong) }
-      const answer = await send([entry, entryOf('good')])
+      const answer = await importKeys([entry, entryOf('good')])
       const { imported, results } = outcomeOf(answer)
       expect([answer.status, imported, results[1].status]).toEqual([200, 1, 'imported'])
       expect(results[0]).toMatchObject({ status: 'invalid', error: expect.stringMatching(error) })
@@ -157,22 +160,22 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
     })
 
     test('repeats and logs no key that was sent in place of a digest or workspace', async () => {
-      const { ask, send, tokenFor, log } = await started()
+      const { send, importKeys, tokenFor, log } = await started()
       const { secret } = await tokenFor({ workspaces: ['ws_1'] })
-      const answer = await send(
+      const answer = await importKeys(
         [entryOf('x', { digest: 'foreign-key' }), entryOf('y', { workspaceId: 'foreign key' })],
         secret,
       )
       expect(outcomeOf(answer).results[0].digest).toBeNull()
-      const audit = await ask('GET', '/admin/v1/audit')
+      const audit = await send('GET', '/admin/v1/audit')
       expect(answer.text + audit.text + JSON.stringify(log)).not.toMatch(/foreign.key/)
     })
 
     test.each([[[]], [Array.from({ length: 1001 }, () => ({}))], [[1]]])(
       'refuses a list of none, of over 1,000, or of other things',
       async keys => {
-        const { ask } = await started()
-        expect((await ask('POST', IMPORT, { keys })).status).toBe(400)
+        const { send } = await started()
+        expect((await send('POST', IMPORT, { keys })).status).toBe(400)
       },
     )
   })

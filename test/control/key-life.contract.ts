@@ -71,7 +71,7 @@ function stateOf({ revoked, expiresAtMs, replacedBy }: Believed, nowMs: number):
 
 async function take(
   step: Step,
-  { ask }: RunningConsole,
+  { send }: RunningConsole,
   time: { nowMs: number },
   keys: Believed[],
   audited: string[],
@@ -83,7 +83,7 @@ async function take(
   const fresh = { revoked: false, replacedBy: null, version: 1 }
   if (step.do === 'issue') {
     const body = { name: 'a', scopes: ['files:read'], expiresInDays: step.lifeHours / 24 }
-    const answer = await ask('POST', KEYS, body)
+    const answer = await send('POST', KEYS, body)
     expect(answer.status).toBe(201)
     keys.push({ ...fresh, id: answer.body.key.id, expiresAtMs: time.nowMs + step.lifeHours * HOUR_MS })
     audited.push(`key.issued ${answer.body.key.id}`)
@@ -93,14 +93,14 @@ async function take(
   if (subject === undefined) return
   const state = stateOf(subject, time.nowMs)
   if (step.do === 'revoke') {
-    expect((await ask('POST', `/admin/v1/keys/${subject.id}/revoke`)).status).toBe(200)
+    expect((await send('POST', `/admin/v1/keys/${subject.id}/revoke`)).status).toBe(200)
     if (state === 'revoked' || state === 'expired') return
     Object.assign(subject, { revoked: true, version: subject.version + 1 })
     audited.push(`key.revoked ${subject.id}`)
     return
   }
   const body = { overlapSeconds: step.overlapHours * 3600, expiresInDays: step.lifeHours / 24 }
-  const answer = await ask('POST', `/admin/v1/keys/${subject.id}/rotate`, body)
+  const answer = await send('POST', `/admin/v1/keys/${subject.id}/rotate`, body)
   expect(answer.status).toBe(state === 'active' ? 201 : 409)
   if (state !== 'active') return
   const { id } = answer.body.key
@@ -113,13 +113,13 @@ async function take(
 }
 
 async function expectAsBelieved(
-  { ask }: RunningConsole,
+  { send }: RunningConsole,
   nowMs: number,
   keys: readonly Believed[],
   audited: readonly string[],
   announcer: ScriptedAnnouncer,
 ): Promise<void> {
-  const listed = (await ask('GET', `${KEYS}?limit=200`)).body.keys
+  const listed = (await send('GET', `${KEYS}?limit=200`)).body.keys
   const believed = keys.map(key => ({
     id: key.id,
     state: stateOf(key, nowMs),
@@ -132,7 +132,7 @@ async function expectAsBelieved(
     return { id, state, expiresAt, replacedBy, version }
   })
   expect(seen).toEqual(believed.toReversed())
-  const { entries } = (await ask('GET', '/admin/v1/workspaces/ws_1/audit?limit=200')).body
+  const { entries } = (await send('GET', '/admin/v1/workspaces/ws_1/audit?limit=200')).body
   const done = entries.map((entry: { action: string; keyId: string }) => `${entry.action} ${entry.keyId}`)
   expect(done).toEqual(audited.toReversed())
   // Each version of each key is published, and the last one written is stored.

@@ -12,10 +12,10 @@ const lookUpKey = (digest: string) => `/internal/v1/keys/${digest}`
 
 describe('the key service', () => {
   test('returns the record in the form that Redis holds', async () => {
-    const { ask } = await startConsole()
-    const { body: issued } = await ask('POST', KEYS, request)
+    const { send } = await startConsole()
+    const { body: issued } = await send('POST', KEYS, request)
     const digest = digestOf(issued.secret)
-    const { status, headers, text } = await ask('GET', lookUpKey(digest))
+    const { status, headers, text } = await send('GET', lookUpKey(digest))
     expect(status).toBe(200)
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
     expect(headers['cache-control']).toBe('no-store')
@@ -24,24 +24,24 @@ describe('the key service', () => {
   })
 
   test('returns a revoked key as revoked at once', async () => {
-    const { ask } = await startConsole()
-    const { body: issued } = await ask('POST', KEYS, request)
-    await ask('POST', `/admin/v1/keys/${issued.key.id}/revoke`)
-    const { body } = await ask('GET', lookUpKey(digestOf(issued.secret)))
+    const { send } = await startConsole()
+    const { body: issued } = await send('POST', KEYS, request)
+    await send('POST', `/admin/v1/keys/${issued.key.id}/revoke`)
+    const { body } = await send('GET', lookUpKey(digestOf(issued.secret)))
     expect(body).toMatchObject({ version: 2, revokedAt: expect.any(String) })
   })
 
   test('answers 404 not_found for an unknown key', async () => {
-    const { ask } = await startConsole()
-    const { status, body } = await ask('GET', lookUpKey('0'.repeat(64)))
+    const { send } = await startConsole()
+    const { status, body } = await send('GET', lookUpKey('0'.repeat(64)))
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
   })
 
   test.each(['', '0'.repeat(63), '0'.repeat(65), 'A'.repeat(64), `${'0'.repeat(63)}g`, '*', '__proto__'])(
     'never says so of what is no digest: %s',
     async digest => {
-      const { ask } = await startConsole()
-      const { status, body } = await ask('GET', lookUpKey(digest))
+      const { send } = await startConsole()
+      const { status, body } = await send('GET', lookUpKey(digest))
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
     },
   )
@@ -49,8 +49,8 @@ describe('the key service', () => {
   test.each(['', `Bearer ${ADMIN_TOKEN}`, 'Bearer key-service-token', 'Bearer undefined'])(
     'tells nothing to who holds “%s”',
     async authorization => {
-      const { ask } = await startConsole()
-      const { status, body } = await ask('GET', lookUpKey('0'.repeat(64)), undefined, {
+      const { send } = await startConsole()
+      const { status, body } = await send('GET', lookUpKey('0'.repeat(64)), undefined, {
         headers: { authorization },
       })
       expect({ status, code: body.code }).toEqual({ status: 401, code: 'unauthenticated' })
@@ -63,31 +63,31 @@ describe('the key service', () => {
     `/internal/v1/key/${'0'.repeat(64)}`,
     `/x${lookUpKey('0'.repeat(64))}`,
   ])('never says so to a gateway that was given a wrong address: %s', async path => {
-    const { ask } = await startConsole()
+    const { send } = await startConsole()
     const headers = { authorization: `Bearer ${KEY_SERVICE_TOKEN}` }
-    const { status, body } = await ask('GET', path, undefined, { headers })
+    const { status, body } = await send('GET', path, undefined, { headers })
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'unknown_path' })
   })
 
   test('answers 500, not 404, if the database fails', async () => {
     const file = join(temporaryDirectory(), 'keys.db')
-    const { ask } = await startConsole({ databaseUrl: `sqlite:${file}` })
+    const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
     const other = new DatabaseSync(file)
     other.exec('DROP TABLE keys')
     other.close()
-    const { status, body } = await ask('GET', lookUpKey('0'.repeat(64)))
+    const { status, body } = await send('GET', lookUpKey('0'.repeat(64)))
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal_error' })
   })
 
   test('omits a key whose row is invalid from a batch, and returns the others', async () => {
     const file = join(temporaryDirectory(), 'postern.db')
-    const { ask } = await startConsole({ databaseUrl: `sqlite:${file}` })
-    const [broken, whole] = [await ask('POST', KEYS, request), await ask('POST', KEYS, request)]
+    const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
+    const [broken, whole] = [await send('POST', KEYS, request), await send('POST', KEYS, request)]
     const other = new DatabaseSync(file)
     other.prepare("UPDATE keys SET scopes = '[7]' WHERE id = ?").run(broken.body.key.id)
     other.close()
     const digests = [digestOf(broken.body.secret), digestOf(whole.body.secret), '0'.repeat(64)]
-    const { status, body } = await ask('POST', '/internal/v1/lookups', { digests })
+    const { status, body } = await send('POST', '/internal/v1/lookups', { digests })
     expect(status).toBe(200)
     expect(Object.keys(body.records)).toEqual(digests.slice(1))
     expect(body.records[digests[1] ?? '']).toMatchObject({ id: whole.body.key.id })

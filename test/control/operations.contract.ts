@@ -25,21 +25,21 @@ export function describeOperations(
     const running = await startConsole({ databaseUrl: url ?? (await freshUrl()), parts: { clock } })
     return { ...running, time }
   }
-  const issue = async ({ ask }: RunningConsole, change: object = {}) => {
-    const { status, body } = await ask('POST', KEYS, { ...request, ...change })
+  const issue = async ({ send }: RunningConsole, change: object = {}) => {
+    const { status, body } = await send('POST', KEYS, { ...request, ...change })
     expect(status).toBe(201)
     return body
   }
   const passTime = ({ time }: { time: { nowMs: number } }, ms: number) => {
     time.nowMs += ms
   }
-  const rotate = ({ ask }: RunningConsole, id: string, body?: object, headers = {}) =>
-    ask('POST', `/admin/v1/keys/${id}/rotate`, body, { headers })
-  const revoke = ({ ask }: RunningConsole, id: string, headers = {}) =>
-    ask('POST', `/admin/v1/keys/${id}/revoke`, undefined, { headers })
-  const get = async ({ ask }: RunningConsole, id: string) =>
-    (await ask('GET', `/admin/v1/keys/${id}`)).body.key
-  const audit = async ({ ask }: RunningConsole) => (await ask('GET', AUDIT)).body.entries
+  const rotate = ({ send }: RunningConsole, id: string, body?: object, headers = {}) =>
+    send('POST', `/admin/v1/keys/${id}/rotate`, body, { headers })
+  const revoke = ({ send }: RunningConsole, id: string, headers = {}) =>
+    send('POST', `/admin/v1/keys/${id}/revoke`, undefined, { headers })
+  const get = async ({ send }: RunningConsole, id: string) =>
+    (await send('GET', `/admin/v1/keys/${id}`)).body.key
+  const audit = async ({ send }: RunningConsole) => (await send('GET', AUDIT)).body.entries
   const statuses = (answers: readonly Answer[]) => answers.map(answer => answer.status).toSorted()
 
   describe(`rotating a key, in ${database}`, () => {
@@ -110,7 +110,7 @@ export function describeOperations(
       const { key } = await issue(running)
       const answers = await Promise.all(Array.from({ length: 8 }, () => rotate(running, key.id)))
       expect(statuses(answers)).toEqual([201, ...Array(7).fill(409)])
-      const { keys } = (await running.ask('GET', KEYS)).body
+      const { keys } = (await running.send('GET', KEYS)).body
       expect(keys).toHaveLength(2)
       expect((await audit(running)).map((entry: { action: string }) => entry.action)).toEqual([
         'key.rotated',
@@ -159,7 +159,7 @@ export function describeOperations(
       running.time.nowMs += 1000
       await revoke(running, rotated.key.id)
       await revoke(running, rotated.key.id)
-      const { body, text } = await running.ask('GET', AUDIT)
+      const { body, text } = await running.send('GET', AUDIT)
       const { name, scopes } = request
       const from = { from: '127.0.0.1', requestId: expect.any(String) }
       const by = { actor: 'admin-token', id: expect.stringMatching(/^audit_/), workspaceId: 'ws_1' }
@@ -203,13 +203,13 @@ export function describeOperations(
 
     test('is paged by workspace, and new entries do not shift the pages', async () => {
       const running = await started()
-      await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)
+      await running.send('POST', '/admin/v1/workspaces/ws_2/keys', request)
       const ids: string[] = []
       for (let index = 0; index < 5; index++) ids.unshift((await issue(running)).key.id)
       const seen: string[] = []
       let cursor = ''
       for (let page = 0; page < 3; page++) {
-        const { body } = await running.ask('GET', `${AUDIT}?limit=2${cursor}`)
+        const { body } = await running.send('GET', `${AUDIT}?limit=2${cursor}`)
         seen.push(...body.entries.map((entry: { keyId: string }) => entry.keyId))
         await issue(running)
         cursor = body.cursor === undefined ? '' : `&cursor=${body.cursor}`
@@ -221,7 +221,7 @@ export function describeOperations(
     test.each(['limit=0', 'limit=201', 'cursor=key_00000000000000000000000000', 'keyId=a'])(
       'with ?%s is refused',
       async query => {
-        const { status } = await (await started()).ask('GET', `${AUDIT}?${query}`)
+        const { status } = await (await started()).send('GET', `${AUDIT}?${query}`)
         expect(status).toBe(400)
       },
     )
@@ -232,7 +232,7 @@ export function describeOperations(
 
     test('issues no second key: the response is the same, without the secret', async () => {
       const running = await started()
-      const send = (body: object) => running.ask('POST', KEYS, body, { headers: again })
+      const send = (body: object) => running.send('POST', KEYS, body, { headers: again })
       const first = await send(request)
       expect(first.headers['idempotency-replayed']).toBeUndefined()
       running.time.nowMs += 24 * HOUR_MS - 1
@@ -240,7 +240,7 @@ export function describeOperations(
       expect(second.status).toBe(201)
       expect(second.body).toEqual({ ...first.body, secret: null })
       expect(second.headers['idempotency-replayed']).toBe('true')
-      expect((await running.ask('GET', KEYS)).body.keys).toHaveLength(1)
+      expect((await running.send('GET', KEYS)).body.keys).toHaveLength(1)
       expect(await audit(running)).toHaveLength(1)
       running.time.nowMs += 1
       const dayLater = await send(request)
@@ -285,10 +285,10 @@ export function describeOperations(
       ['another workspace', '/admin/v1/workspaces/ws_2/keys', request],
     ])('but with %s is refused, and does nothing', async (_, url, body) => {
       const running = await started()
-      await running.ask('POST', KEYS, request, { headers: again })
-      const { status, body: refusal } = await running.ask('POST', url, body, { headers: again })
+      await running.send('POST', KEYS, request, { headers: again })
+      const { status, body: refusal } = await running.send('POST', url, body, { headers: again })
       expect({ status, code: refusal.code }).toEqual({ status: 422, code: 'idempotency_mismatch' })
-      expect((await running.ask('GET', url)).body.keys).toHaveLength(url === KEYS ? 1 : 0)
+      expect((await running.send('GET', url)).body.keys).toHaveLength(url === KEYS ? 1 : 0)
     })
 
     test('is rejected for another operation', async () => {
@@ -302,7 +302,7 @@ export function describeOperations(
       const running = await started()
       const { key } = await issue(running)
       const sends = [
-        () => running.ask('POST', KEYS, request, { headers: again }),
+        () => running.send('POST', KEYS, request, { headers: again }),
         () => rotate(running, key.id, undefined, { 'idempotency-key': 'rotate' }),
         () => revoke(running, key.id, { 'idempotency-key': 'revoke' }),
       ]
@@ -319,22 +319,27 @@ export function describeOperations(
 
     test('can be sent again after an error, which changed nothing', async () => {
       const running = await started()
-      const refused = await running.ask('POST', KEYS, { ...request, scopes: ['no:such'] }, { headers: again })
+      const refused = await running.send(
+        'POST',
+        KEYS,
+        { ...request, scopes: ['no:such'] },
+        { headers: again },
+      )
       expect(refused.status).toBe(400)
-      expect((await running.ask('POST', KEYS, request, { headers: again })).status).toBe(201)
+      expect((await running.send('POST', KEYS, request, { headers: again })).status).toBe(201)
     })
 
     test.each(['', 'a b', 'ü', 'x'.repeat(256)])('is refused where that is “%s”', async sent => {
       const running = await started()
       const headers = { 'idempotency-key': sent }
-      const { status, body } = await running.ask('POST', KEYS, request, { headers })
+      const { status, body } = await running.send('POST', KEYS, request, { headers })
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
       expect(body.error).toMatch(/^Idempotency-Key must be 1 to 255/)
     })
   })
 
   describe(`the last use of a key, in ${database}`, () => {
-    const report = ({ ask }: RunningConsole, used: object) => ask('POST', '/internal/v1/usage', { used })
+    const report = ({ send }: RunningConsole, used: object) => send('POST', '/internal/v1/usage', { used })
 
     test('is reported by gateways, moves forward only, by the second, and does not change the key’s version', async () => {
       const running = await started()
@@ -363,7 +368,7 @@ export function describeOperations(
       later()
       expect(await reported(nowMs + DAY_MS)).toBe(0)
       expect(await get(running, key.id)).toEqual({ ...key, lastUsedAt: new Date(nowMs).toISOString() })
-      expect((await running.ask('GET', KEYS)).body.keys[0]?.lastUsedAt).toBe(new Date(nowMs).toISOString())
+      expect((await running.send('GET', KEYS)).body.keys[0]?.lastUsedAt).toBe(new Date(nowMs).toISOString())
     })
 
     test('is never before the key’s creation, although gateways report whole minutes', async () => {
@@ -407,20 +412,20 @@ export function describeOperations(
       [{ used: { key_1: 1.5 } }],
       [{ used: { key_1: 1 }, more: 1 }],
     ])('is refused in another form', async body => {
-      const { status, body: refusal } = await (await started()).ask('POST', '/internal/v1/usage', body)
+      const { status, body: refusal } = await (await started()).send('POST', '/internal/v1/usage', body)
       expect({ status, code: refusal.code }).toEqual({ status: 400, code: 'invalid_request' })
     })
   })
 
   describe(`a lookup of many keys, in ${database}`, () => {
-    const lookUpKey = ({ ask }: RunningConsole, digests: unknown) =>
-      ask('POST', '/internal/v1/lookups', { digests })
+    const lookUpKey = ({ send }: RunningConsole, digests: unknown) =>
+      send('POST', '/internal/v1/lookups', { digests })
 
     test('returns the same record as a single lookup for each key, and null for unknown keys', async () => {
       const running = await started()
       const digests = [digestOf((await issue(running)).secret), digestOf((await issue(running)).secret)]
       const unknown = '0'.repeat(64)
-      const single = async (digest: string) => (await running.ask('GET', `/internal/v1/keys/${digest}`)).body
+      const single = async (digest: string) => (await running.send('GET', `/internal/v1/keys/${digest}`)).body
       const { status, headers, body } = await lookUpKey(running, [...digests, unknown, unknown])
       expect(status).toBe(200)
       expect(headers['content-type']).toBe('application/json; charset=utf-8')
@@ -442,10 +447,10 @@ export function describeOperations(
     })
 
     test('and a usage report require the key service’s token', async () => {
-      const { ask } = await started()
+      const { send } = await started()
       for (const path of ['/internal/v1/lookups', '/internal/v1/usage']) {
         const headers = { authorization: 'Bearer admin-token-of-the-tests' }
-        expect((await ask('POST', path, {}, { headers })).status).toBe(401)
+        expect((await send('POST', path, {}, { headers })).status).toBe(401)
       }
     })
   })
@@ -457,8 +462,8 @@ export function describeOperations(
       bytes.set(size < 2 ? [Math.random() * 256] : [0, Math.random() * 64], Math.max(0, size - 2))
       return bytes
     }
-    const { ask } = await startConsole({ databaseUrl: await freshUrl(), parts: { randomBytes } })
-    const answers = await Promise.all(Array.from({ length: 12 }, () => ask('POST', KEYS, request)))
+    const { send } = await startConsole({ databaseUrl: await freshUrl(), parts: { randomBytes } })
+    const answers = await Promise.all(Array.from({ length: 12 }, () => send('POST', KEYS, request)))
     const hints = answers.flatMap(answer => (answer.status === 201 ? [answer.body.key.hint] : []))
     expect(new Set(hints).size).toBe(hints.length)
     expect(hints.length).toBeGreaterThan(1)
@@ -490,13 +495,13 @@ export function describeOperations(
         const headers = { 'idempotency-key': `round-${round}` }
         const answers = await Promise.all(
           Array.from({ length: 8 }, (_, index) =>
-            consoles[index % 2 ? 1 : 0].ask('POST', KEYS, request, { headers }),
+            consoles[index % 2 ? 1 : 0].send('POST', KEYS, request, { headers }),
           ),
         )
         expect(new Set(statuses(answers))).toEqual(new Set([201]))
         expect(new Set(answers.map(answer => answer.body.key.id)).size).toBe(1)
         expect(answers.filter(answer => answer.body.secret !== null)).toHaveLength(1)
-        const other = await consoles[1].ask('POST', KEYS, { ...request, name: 'other' }, { headers })
+        const other = await consoles[1].send('POST', KEYS, { ...request, name: 'other' }, { headers })
         expect(other.status).toBe(422)
       }
       expect(await audit(consoles[0])).toHaveLength(5)

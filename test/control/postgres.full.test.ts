@@ -23,12 +23,12 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
   })
   afterAll(() => server.stop())
 
-  const issue = async ({ ask }: RunningConsole) => {
-    const { status, body } = await ask('POST', KEYS, request)
+  const issue = async ({ send }: RunningConsole) => {
+    const { status, body } = await send('POST', KEYS, request)
     expect(status).toBe(201)
     return body
   }
-  const revoke = ({ ask }: RunningConsole, id: string) => ask('POST', `/admin/v1/keys/${id}/revoke`)
+  const revoke = ({ send }: RunningConsole, id: string) => send('POST', `/admin/v1/keys/${id}/revoke`)
 
   test('that starts with three others migrates the schema once', async () => {
     const url = await server.database()
@@ -160,7 +160,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
   test('holds few connections under many concurrent requests', async () => {
     const url = await server.database()
     const running = await startConsole({ databaseUrl: url })
-    const answers = await Promise.all(Array.from({ length: 200 }, () => running.ask('POST', KEYS, request)))
+    const answers = await Promise.all(Array.from({ length: 200 }, () => running.send('POST', KEYS, request)))
     expect(answers.filter(answer => answer.status === 201)).toHaveLength(200)
     // Not as a console: its own connections, one of which closes after the migration, would be counted, too.
     const observer = new pg.Client({ connectionString: url, application_name: 'observer' })

@@ -142,10 +142,10 @@ test('a real Redis that lost a revocation in a failover gets it back before gate
     const running = await startConsole({ redisUrl: redis.url })
     await until('it is connected', async () => (await running.health()).announcer === 'ready')
     const keys = '/admin/v1/workspaces/ws_1/keys'
-    const { body } = await running.ask('POST', keys, { name: 'a', scopes: ['files:read'] })
+    const { body } = await running.send('POST', keys, { name: 'a', scopes: ['files:read'] })
     const name = redisKeyOf(digestOf(body.secret))
     const before = (await redis.client().get(name)) ?? ''
-    expect((await running.ask('POST', `/admin/v1/keys/${body.key.id}/revoke`)).body.announced).toBe(true)
+    expect((await running.send('POST', `/admin/v1/keys/${body.key.id}/revoke`)).body.announced).toBe(true)
     const subscriber = redis.client()
     const received: string[] = []
     let hasFailedOver = false

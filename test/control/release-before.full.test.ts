@@ -37,7 +37,7 @@ describe.skipIf(before === null)('a console of the release before (skipped witho
     const console = new PosternProcess(['console'], env, program)
     onTestFinished(async () => void (await console.stop('SIGKILL')))
     const listening = await console.logged(({ msg }) => msg === 'listening')
-    const ask = async (method: 'GET' | 'POST', path: string, body?: object) => {
+    const send = async (method: 'GET' | 'POST', path: string, body?: object) => {
       const response = await fetch(`${listening['console']}/admin/v1${path}`, {
         method,
         headers: { authorization: `Bearer ${TOKEN}`, ...(body && { 'content-type': 'application/json' }) },
@@ -46,12 +46,12 @@ describe.skipIf(before === null)('a console of the release before (skipped witho
       return { status: response.status, body: (await response.json()) as AdminResponse }
     }
     const issue = async (name: string) => {
-      const { status, body } = await ask('POST', KEYS, { name, scopes: ['files:read'] })
+      const { status, body } = await send('POST', KEYS, { name, scopes: ['files:read'] })
       expect([name, status]).toEqual([name, 201])
       return body.key.id
     }
-    const stateOf = async (id: string) => (await ask('GET', `/keys/${id}`)).body.key.state
-    return { ask, issue, stateOf, stop: () => console.stop('SIGKILL') }
+    const stateOf = async (id: string) => (await send('GET', `/keys/${id}`)).body.key.state
+    return { send, issue, stateOf, stop: () => console.stop('SIGKILL') }
   }
 
   async function expectItGoesOn(databaseUrl: string): Promise<void> {
@@ -61,10 +61,10 @@ describe.skipIf(before === null)('a console of the release before (skipped witho
     await (await openDatabase(databaseUrl)).close()
 
     const second = await old.issue('during the upgrade')
-    const listed = (await old.ask('GET', KEYS)).body.keys.map(({ id }) => id)
+    const listed = (await old.send('GET', KEYS)).body.keys.map(({ id }) => id)
     expect(listed.toSorted()).toEqual([first, revoked, second].toSorted())
-    expect((await old.ask('POST', `/keys/${revoked}/revoke`)).status).toBe(200)
-    const rotated = await old.ask('POST', `/keys/${first}/rotate`, {})
+    expect((await old.send('POST', `/keys/${revoked}/revoke`)).status).toBe(200)
+    const rotated = await old.send('POST', `/keys/${first}/rotate`, {})
     expect(rotated.status).toBe(201)
     const states = [first, revoked, second].map(old.stateOf)
     expect(await Promise.all(states)).toEqual(['retiring', 'revoked', 'active'])
@@ -73,8 +73,8 @@ describe.skipIf(before === null)('a console of the release before (skipped witho
     const today = await start(databaseUrl)
     const ids = [first, revoked, second, rotated.body.key.id]
     expect(await Promise.all(ids.map(today.stateOf))).toEqual(['retiring', 'revoked', 'active', 'active'])
-    expect((await today.ask('POST', `/keys/${second}/revoke`)).status).toBe(200)
-    const { entries } = (await today.ask('GET', '/workspaces/ws_1/audit')).body
+    expect((await today.send('POST', `/keys/${second}/revoke`)).status).toBe(200)
+    const { entries } = (await today.send('GET', '/workspaces/ws_1/audit')).body
     const actions = entries.map(({ action }) => action).toSorted()
     expect(actions).toEqual([
       'key.issued',

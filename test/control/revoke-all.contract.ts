@@ -48,7 +48,7 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
       const other = someKey({ workspaceId: 'ws_2' })
       const running = await started([...live, ...ended, other])
       const { repository } = running
-      const { status, body } = await running.ask('POST', REVOKE_ALL)
+      const { status, body } = await running.send('POST', REVOKE_ALL)
       expect(status).toBe(200)
       expect(body).toEqual({
         revoked: 4,
@@ -59,7 +59,7 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
         expect((await repository.findById(record.id))?.record).toEqual(planRevocation(record, LATER_MS))
       }
       for (const key of [...ended, other]) expect(await repository.findById(key.record.id)).toEqual(key)
-      const { entries } = (await running.ask('GET', '/admin/v1/workspaces/ws_1/audit')).body
+      const { entries } = (await running.send('GET', '/admin/v1/workspaces/ws_1/audit')).body
       expect(entries).toHaveLength(4)
       expect(entries[0]).toMatchObject({
         action: 'key.revoked',
@@ -70,9 +70,9 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
 
     test('announces each, and empties the outbox', async () => {
       const keys = Array.from({ length: 600 }, () => someKey())
-      const { ask, announcer, repository } = await started(keys)
+      const { send, announcer, repository } = await started(keys)
       const before = announcer.published.length
-      expect((await ask('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 600, announced: true })
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 600, announced: true })
       const published = new Set(
         versionsPublished(announcer).map(message => message?.kind === 'change' && message.digest),
       )
@@ -82,21 +82,21 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
     })
 
     test('again revokes nothing', async () => {
-      const { ask } = await started([someKey()])
-      await ask('POST', REVOKE_ALL)
-      expect((await ask('POST', REVOKE_ALL)).body).toEqual({ revoked: 0, announced: true, gateways: null })
-      const { entries } = (await ask('GET', '/admin/v1/workspaces/ws_1/audit')).body
+      const { send } = await started([someKey()])
+      await send('POST', REVOKE_ALL)
+      expect((await send('POST', REVOKE_ALL)).body).toEqual({ revoked: 0, announced: true, gateways: null })
+      const { entries } = (await send('GET', '/admin/v1/workspaces/ws_1/audit')).body
       expect(entries).toHaveLength(1)
     })
 
     test('of a workspace without keys is nothing to do', async () => {
-      const { ask } = await started([])
-      expect((await ask('POST', REVOKE_ALL)).body).toEqual({ revoked: 0, announced: true, gateways: null })
+      const { send } = await started([])
+      expect((await send('POST', REVOKE_ALL)).body).toEqual({ revoked: 0, announced: true, gateways: null })
     })
 
     test('twice at the same time revokes and audits each key once', async () => {
-      const { ask } = await started(Array.from({ length: 600 }, () => someKey()))
-      const answers = await Promise.all([ask('POST', REVOKE_ALL), ask('POST', REVOKE_ALL)])
+      const { send } = await started(Array.from({ length: 600 }, () => someKey()))
+      const answers = await Promise.all([send('POST', REVOKE_ALL), send('POST', REVOKE_ALL)])
       expect(answers.map(({ status }) => status)).toEqual([200, 200])
       const total = answers.reduce(
         (sum, { body }) => sum + (body as unknown as { revoked: number }).revoked,
@@ -106,15 +106,15 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
     })
 
     test('leaves keys that are issued meanwhile: a repeated call ends them', async () => {
-      const { ask } = await started(Array.from({ length: 300 }, () => someKey()))
+      const { send } = await started(Array.from({ length: 300 }, () => someKey()))
       const request = { name: 'new', scopes: ['files:read'] }
       const [all, issued] = await Promise.all([
-        ask('POST', REVOKE_ALL),
-        ask('POST', '/admin/v1/workspaces/ws_1/keys', request),
+        send('POST', REVOKE_ALL),
+        send('POST', '/admin/v1/workspaces/ws_1/keys', request),
       ])
       expect([all.status, issued.status]).toEqual([200, 201])
-      await ask('POST', REVOKE_ALL)
-      const { body } = await ask('GET', `/admin/v1/keys/${issued.body.key.id}`)
+      await send('POST', REVOKE_ALL)
+      const { body } = await send('GET', `/admin/v1/keys/${issued.body.key.id}`)
       expect(body.key.state).toBe('revoked')
     })
 
@@ -122,17 +122,17 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
       const announcer = new ScriptedAnnouncer()
       announcer.set('down')
       const keys = Array.from({ length: 300 }, () => someKey())
-      const { ask, repository } = await started(keys, announcer)
-      expect((await ask('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 300, announced: false })
+      const { send, repository } = await started(keys, announcer)
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 300, announced: false })
       expect(await repository.countPending()).toBe(300)
       announcer.set('ready')
       await expect.poll(() => repository.countPending()).toBe(0)
-      expect((await ask('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 0, announced: true })
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 0, announced: true })
     })
 
     test('that fails halfway keeps what it did, and a repeated call does the rest', async () => {
       const announcer = new ScriptedAnnouncer()
-      const { ask, repository, time } = await started(
+      const { send, repository, time } = await started(
         Array.from({ length: 600 }, () => someKey()),
         announcer,
       )
@@ -141,20 +141,20 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
         time.isBroken = true
         return putAll(keys)
       }
-      expect((await ask('POST', REVOKE_ALL)).status).toBeGreaterThanOrEqual(500)
+      expect((await send('POST', REVOKE_ALL)).status).toBeGreaterThanOrEqual(500)
       announcer.putAll = putAll
       time.isBroken = false
       const first = await repository.listAudit({ workspaceId: 'ws_1', limit: 1000, afterId: null })
       expect(first.entries).toHaveLength(250)
-      expect((await ask('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 350, announced: true })
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 350, announced: true })
     })
 
     test.each([
       ['?wait=2', {}],
       ['', { reason: 'leak' }],
     ])('with %s %j is refused', async (query, body) => {
-      const { ask } = await started([someKey()])
-      expect((await ask('POST', REVOKE_ALL + query, body)).status).toBe(400)
+      const { send } = await started([someKey()])
+      expect((await send('POST', REVOKE_ALL + query, body)).status).toBe(400)
     })
   })
 }

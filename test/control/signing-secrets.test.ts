@@ -18,8 +18,8 @@ function consoles(format: 'signed' | 'opaque' = 'signed') {
   }
 }
 
-async function issueKey({ ask }: Awaited<ReturnType<typeof startConsole>>): Promise<string> {
-  const { body } = await ask('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'n', scopes: ['files:read'] })
+async function issueKey({ send }: Awaited<ReturnType<typeof startConsole>>): Promise<string> {
+  const { body } = await send('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'n', scopes: ['files:read'] })
   return body.key.id
 }
 
@@ -38,7 +38,7 @@ describe('a console whose secrets signed none of the keys in use', () => {
   test('starts if those keys are revoked', async () => {
     const { start } = consoles()
     const first = await start(A)
-    await first.ask('POST', `/admin/v1/keys/${await issueKey(first)}/revoke`)
+    await first.send('POST', `/admin/v1/keys/${await issueKey(first)}/revoke`)
     await first.stop()
     await (await start(B)).stop()
   })

@@ -16,7 +16,7 @@ const DAY_MS = 24 * HOUR_MS
 const recordKey = deriveRecordKey(SIGNING_SECRET)
 const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
 const textOf = ({ record, digest }: StoredKey) => encodeRecord(record, digest, recordKey)
-const sync = ({ ask }: RunningConsole, body?: object) => ask('POST', '/admin/v1/sync', body)
+const sync = ({ send }: RunningConsole, body?: object) => send('POST', '/admin/v1/sync', body)
 
 describe('a sync', () => {
   let redis: ThrowawayRedis
@@ -120,7 +120,7 @@ test('without a reachable Redis a sync is rejected with the reason', async () =>
 
 test('in one process, without Redis, a sync writes nothing', async () => {
   const running = await startConsole({ parts: { announcer: createInProcessAnnouncer(() => {}) } })
-  await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'a', scopes: ['files:read'] })
+  await running.send('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'a', scopes: ['files:read'] })
   expect((await sync(running)).body).toEqual({ synced: 1, total: 1 })
 })
 
@@ -132,12 +132,12 @@ test('a lookup of many keys restores all records that Redis has lost', async () 
     const digests: string[] = []
     for (let index = 0; index < 200; index++) {
       const body = { name: 'a', scopes: ['files:read'] }
-      const issued = await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', body)
+      const issued = await running.send('POST', '/admin/v1/workspaces/ws_1/keys', body)
       digests.push(digestOf(issued.body.secret))
     }
     const client = redis.client()
     await client.flushall()
-    expect((await running.ask('POST', '/internal/v1/lookups', { digests })).status).toBe(200)
+    expect((await running.send('POST', '/internal/v1/lookups', { digests })).status).toBe(200)
     await until('they are back', async () => (await client.dbsize()) === 200)
   } finally {
     await redis.stop()

@@ -42,12 +42,12 @@ beforeEach(async () => {
 
 const webhook = (more = {}) => ({ url: receiver.url, secret: SECRET, ...more })
 
-async function issue({ ask }: RunningConsole, more = {}) {
-  return (await ask('POST', '/admin/v1/workspaces/ws_1/keys', { ...ISSUE, ...more })).body
+async function issue({ send }: RunningConsole, more = {}) {
+  return (await send('POST', '/admin/v1/workspaces/ws_1/keys', { ...ISSUE, ...more })).body
 }
 
-async function deliveries({ ask }: RunningConsole): Promise<Record<string, unknown>[]> {
-  const { text } = await ask('GET', '/admin/v1/workspaces/ws_1/deliveries')
+async function deliveries({ send }: RunningConsole): Promise<Record<string, unknown>[]> {
+  const { text } = await send('GET', '/admin/v1/workspaces/ws_1/deliveries')
   return JSON.parse(text).deliveries
 }
 
@@ -86,8 +86,8 @@ describe('a webhook', () => {
   test('receives an event for each change to a key, with a signature that the Standard Webhooks library verifies', async () => {
     const running = await startConsole({ webhook: webhook() })
     const { key, secret } = await issue(running)
-    const rotated = (await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, {})).body
-    await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
+    const rotated = (await running.send('POST', `/admin/v1/keys/${key.id}/rotate`, {})).body
+    await running.send('POST', `/admin/v1/keys/${key.id}/revoke`)
     await until('all three events arrive', () => receiver.received.length === 3)
 
     const delivered = receiver.received.map(({ body, headers }) =>
@@ -115,7 +115,7 @@ describe('a webhook', () => {
   test('receives two events for a rotation without overlap: a rotation and a revocation', async () => {
     const running = await startConsole({ webhook: webhook() })
     const { key } = await issue(running)
-    const rotated = await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, { overlapSeconds: 0 })
+    const rotated = await running.send('POST', `/admin/v1/keys/${key.id}/rotate`, { overlapSeconds: 0 })
     await until('all three events arrive', () => receiver.received.length === 3)
     expect((await deliveries(running)).map(({ type }) => type)).toEqual([
       'key.revoked',
@@ -138,8 +138,8 @@ describe('a webhook', () => {
   test('receives no event for a request that changed nothing, such as a second revocation or a failed rotation', async () => {
     const running = await startConsole({ webhook: webhook() })
     const { key } = await issue(running)
-    for (let again = 0; again < 3; again++) await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
-    expect((await running.ask('POST', `/admin/v1/keys/${key.id}/rotate`, {})).status).toBe(409)
+    for (let again = 0; again < 3; again++) await running.send('POST', `/admin/v1/keys/${key.id}/revoke`)
+    expect((await running.send('POST', `/admin/v1/keys/${key.id}/rotate`, {})).status).toBe(409)
     await until('the others are delivered', () => receiver.received.length === 2)
     expect((await deliveries(running)).map(({ type }) => type)).toEqual(['key.revoked', 'key.issued'])
   })

@@ -164,7 +164,7 @@ const record: fc.Arbitrary<KeyRecord> = fc
 
 const CLIENT = '192.0.2.7'
 
-function ask(record: KeyRecord, path: string, query: string, nowMs: number): Permit | null {
+function permitOf(record: KeyRecord, path: string, query: string, nowMs: number): Permit | null {
   const match = matchRoute(ROUTES, path)
   if (match === null) return null
   const verdict = authorize({
@@ -188,7 +188,7 @@ it('permits only configured endpoints of the key’s own workspace, for a usable
   const seen = { permitted: new Map<string, number>(), denied: 0 }
   fc.assert(
     fc.property(record, path, query, nearNow, (record, path, query, nowMs) => {
-      const permit = ask(record, path, query, nowMs)
+      const permit = permitOf(record, path, query, nowMs)
       if (permit === null) {
         seen.denied++
         return
@@ -221,7 +221,7 @@ it('the plain path of the key’s own workspace is permitted', () => {
     fc.property(workspaceId, fc.integer({ min: 1, max: 1000 }), (workspaceId, limit) => {
       const record = exampleRecord({ workspaceId })
       const path = `/api/v1/workspaces/${workspaceId}/files`
-      expect(ask(record, path, `limit=${limit}`, NOW_MS)?.upstreamTarget).toBe(`${path}?limit=${limit}`)
+      expect(permitOf(record, path, `limit=${limit}`, NOW_MS)?.upstreamTarget).toBe(`${path}?limit=${limit}`)
     }),
   )
 })

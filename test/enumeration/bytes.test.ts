@@ -98,16 +98,16 @@ test('rate limits reveal nothing: they apply after the workspace check, and not 
     ...world.env,
     POSTERN_LIMITS_POLICIES: JSON.stringify(policies),
   })
-  const ask = async (target: string) =>
+  const send = async (target: string) =>
     fingerprint(await exchange(limited.urls.gateway, get(target, key.secret)))
-  const nowhere = await ask('/nowhere')
+  const nowhere = await send('/nowhere')
   const seen = new Set<string>()
   for (let count = 0; count < 5; count++) {
-    for (const name of ['ws_2', 'ws_Z']) seen.add(await ask(`${BASE}/${name}`))
-    await ask(`${BASE}/ws_1`)
+    for (const name of ['ws_2', 'ws_Z']) seen.add(await send(`${BASE}/${name}`))
+    await send(`${BASE}/ws_1`)
   }
-  expect(await ask(`${BASE}/ws_1`)).toMatch(/^HTTP\/1\.1 429 /)
-  for (const name of ['ws_2', 'ws_Z']) seen.add(await ask(`${BASE}/${name}`))
+  expect(await send(`${BASE}/ws_1`)).toMatch(/^HTTP\/1\.1 429 /)
+  for (const name of ['ws_2', 'ws_Z']) seen.add(await send(`${BASE}/${name}`))
   expect(seen).toEqual(new Set([nowhere]))
   await limited.process.stop()
 })

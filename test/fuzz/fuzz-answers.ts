@@ -86,7 +86,7 @@ export class AnswerFuzzer {
     this.#upstream.plans.set(id, plan)
     const client = new StrictClient(this.world.gateway.urls.gateway)
     try {
-      const answer = await client.ask(this.#request(id, version))
+      const answer = await client.send(this.#request(id, version))
       const seen = { ...answer, late: this.#isLate(id) }
       const breach = breachOf(plan, seen) ?? (await this.#afterwards(client, id, seen, version))
       return { outcome: outcomeOf(seen), breach, seen: seen.bytes.toString('latin1') }
@@ -125,12 +125,12 @@ export class AnswerFuzzer {
     if (isLast(seen, version)) {
       client.destroy()
       const fresh = new StrictClient(this.world.gateway.urls.gateway)
-      const answer = await fresh.ask(this.#request(CLEAN + id, '1.1'))
+      const answer = await fresh.send(this.#request(CLEAN + id, '1.1'))
       fresh.destroy()
       return this.#breachOfHonest(answer, id, 'on a new connection')
     }
     return this.#breachOfHonest(
-      await client.ask(this.#request(CLEAN + id, '1.1')),
+      await client.send(this.#request(CLEAN + id, '1.1')),
       id,
       'on the same connection',
     )

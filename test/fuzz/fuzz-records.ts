@@ -91,14 +91,14 @@ export class RecordFuzzer {
     this.#keyService.plans.set(digest, plan)
     if (plan.redis !== null)
       await this.#redis.admin.set(redisKeyOf(digest), Buffer.from(plan.redis, 'latin1'), 'EX', 60)
-    let verdict = await this.#ask(key)
+    let verdict = await this.#send(key)
     // The machine may cause an unknown result: it counts only if it repeats.
     for (
       let again = 0;
       again < 2 && breachOfRecords(plan, verdict, nowMs) !== null && isUnknown(verdict);
       again++
     ) {
-      verdict = await this.#ask(key)
+      verdict = await this.#send(key)
     }
     this.#keyService.plans.delete(digest)
     return { verdict, breach: breachOfRecords(plan, verdict, nowMs) }
@@ -115,7 +115,7 @@ export class RecordFuzzer {
     await Promise.all([this.#keyService.stop(), this.#redis.stop()])
   }
 
-  async #ask(key: string): Promise<Verdict> {
+  async #send(key: string): Promise<Verdict> {
     const answer = await exchange(this.#gateway.urls.gateway, get('/api/v1/auth', key))
     const json = JSON.parse(answer.body) as Record<string, unknown>
     return answer.status === 200

@@ -26,7 +26,7 @@ export class HonestClient {
   constructor(url: string, request: string) {
     this.#url = url
     this.#request = request
-    this.#stopped = this.#ask()
+    this.#stopped = this.#send()
   }
 
   /** Figures since the last call. */
@@ -52,11 +52,11 @@ export class HonestClient {
     await this.#stopped
   }
 
-  async #ask(): Promise<void> {
+  async #send(): Promise<void> {
     let client = new StrictClient(this.#url)
     while (this.#isRunning) {
       const startedAtMs = performance.now()
-      const { bytes, ended } = await client.ask(this.#request)
+      const { bytes, ended } = await client.send(this.#request)
       const answer = readResponse(bytes)
       this.#sent++
       this.#tookMs.push(performance.now() - startedAtMs)

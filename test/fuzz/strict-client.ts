@@ -29,7 +29,7 @@ export class StrictClient {
   }
 
   /** Waits for a complete response, for bytes that cannot become one, or for the end. */
-  async ask(request: string): Promise<Seen> {
+  async send(request: string): Promise<Seen> {
     this.#bytes = Buffer.alloc(0)
     this.#socket.write(request, 'latin1')
     const { promise, resolve } = Promise.withResolvers<void>()

@@ -23,15 +23,15 @@ describe('a window in memory', () => {
 
   test('begins with its first request and ends exactly after its length', () => {
     const counters = new LocalCounters()
-    const ask = (nowMs: number) => counters.count([counter(SECOND)], nowMs)[0]?.exceeded
-    expect([ask(500), ask(501), ask(1_499), ask(1_500), ask(2_499), ask(2_500)]).toEqual([
-      false,
-      true,
-      true,
-      false,
-      true,
-      false,
-    ])
+    const isExceeded = (nowMs: number) => counters.count([counter(SECOND)], nowMs)[0]?.exceeded
+    expect([
+      isExceeded(500),
+      isExceeded(501),
+      isExceeded(1_499),
+      isExceeded(1_500),
+      isExceeded(2_499),
+      isExceeded(2_500),
+    ]).toEqual([false, true, true, false, true, false])
   })
 
   test('is not used up by requests that another policy rejects', () => {

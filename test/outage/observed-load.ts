@@ -37,7 +37,7 @@ export class ObservedLoad {
     }
   }
 
-  async ask(key: IssuedKey, replica: number): Promise<Seen> {
+  async send(key: IssuedKey, replica: number): Promise<Seen> {
     const pool = this.#pools[replica]
     if (pool === undefined) throw new RangeError(`There is no replica ${replica}`)
     const [sentAtMs, beganMs] = [Date.now(), performance.now()]
@@ -50,7 +50,7 @@ export class ObservedLoad {
   async askAll(keys: readonly IssuedKey[]): Promise<Seen[]> {
     const asked = this.#replicas.map(async (_, replica) => {
       const own: Seen[] = []
-      for (const key of keys) own.push(await this.ask(key, replica))
+      for (const key of keys) own.push(await this.send(key, replica))
       return own
     })
     return (await Promise.all(asked)).flat()
@@ -73,13 +73,13 @@ export class ObservedLoad {
     const keepAsking = async () => {
       for (let asked = 0; going; asked++) {
         const key = warm[asked % warm.length]
-        if (key !== undefined) await this.ask(key, replica)
+        if (key !== undefined) await this.send(key, replica)
         await pause(pauseMs)
       }
     }
     const asking = keepAsking()
     for (const key of cold) {
-      await this.ask(key, replica)
+      await this.send(key, replica)
       await pause(pauseMs)
     }
     going = false

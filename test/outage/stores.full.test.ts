@@ -401,7 +401,7 @@ describe.each([
     const mendedMs = performance.now()
     await until(
       'the key is served again',
-      async () => (await load.ask(lasting, 0)).answer === '200',
+      async () => (await load.send(lasting, 0)).answer === '200',
       RECOVERY_MS,
     )
     const asked = { redis: stores.redis - begun.redis, keyService: stores.keyService - begun.keyService }

@@ -35,7 +35,7 @@ async function count(name: string, ...labels: string[]): Promise<number> {
   return sumOf(await scrape(gateway.urls.ops), name, ...labels)
 }
 
-function ask(request: string): RawClient {
+function send(request: string): RawClient {
   const client = new RawClient(gateway.urls.gateway)
   client.send(request)
   return client
@@ -79,7 +79,7 @@ async function leave(clients: readonly RawClient[], phase: string): Promise<void
 
 test('clients that disconnect before the upstream responds cancel their requests, and count as no failure', async () => {
   world.upstream.hold = () => new Promise(() => {})
-  const clients = Array.from({ length: LEAVING }, () => ask(get(WORKSPACE, key.secret)))
+  const clients = Array.from({ length: LEAVING }, () => send(get(WORKSPACE, key.secret)))
   await until('every request has reached the upstream', () => world.upstream.requests.length === LEAVING)
   await leave(clients, 'waiting')
   await expectNoErrors()
@@ -88,7 +88,7 @@ test('clients that disconnect before the upstream responds cancel their requests
 test('clients that disconnect during a response cancel it, and count as no failure', async () => {
   world.upstream.answer = () =>
     `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"${'x'.repeat(1000)}`
-  const clients = Array.from({ length: LEAVING }, () => ask(get(WORKSPACE, key.secret)))
+  const clients = Array.from({ length: LEAVING }, () => send(get(WORKSPACE, key.secret)))
   await until('every response has begun', () => clients.every(client => client.received.length > 10))
   await leave(clients, 'streaming')
   await expectNoErrors()
@@ -98,7 +98,7 @@ test('connections that are reset in the middle of a head leave nothing behind', 
   const request = get(WORKSPACE, key.secret)
   for (let sent = 0; sent < RESETS; sent += 50) {
     const clients = Array.from({ length: 50 }, (_, index) =>
-      ask(request.slice(0, 1 + ((sent + index) % (request.length - 2)))),
+      send(request.slice(0, 1 + ((sent + index) % (request.length - 2)))),
     )
     await Promise.all(
       clients.map(

@@ -95,7 +95,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     const load = new KeepAliveLoad({
       clients: 8,
       target: () => gateway.urls.gateway,
-      ask: () => ({ bytes: get(WORKSPACE, secret), expected: '{"id":"ws_1"}' }),
+      next: () => ({ bytes: get(WORKSPACE, secret), expected: '{"id":"ws_1"}' }),
     })
     const release = Promise.withResolvers<void>()
     upstream.hold = request => {
@@ -135,7 +135,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     stopAtEnd(console)
     const gateway = await startPostern('gateway', { ...env, POSTERN_KEY_SERVICE_URL: console.urls.internal })
     onTestFinished(() => void gateway.process.stop())
-    const ask = async (path: string, body?: string) => {
+    const send = async (path: string, body?: string) => {
       const response = await fetch(`${console.urls.console}/admin/v1${path}`, {
         method: 'POST',
         headers: {
@@ -150,10 +150,10 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
       (await exchange(gateway.urls.gateway, get(AUTH, secret))).status
     for (const offsetS of [0, -HOUR_S, HOUR_S, 0]) {
       clock.set(offsetS)
-      const { key, secret } = await ask('/workspaces/ws_1/keys', '{"name":"a","scopes":["workspace:read"]}')
+      const { key, secret } = await send('/workspaces/ws_1/keys', '{"name":"a","scopes":["workspace:read"]}')
       expect(await statusOf(secret)).toBe(200)
       await until('the key is rejected', async () => {
-        await ask(`/keys/${key.id}/revoke`)
+        await send(`/keys/${key.id}/revoke`)
         return (await statusOf(secret)) === 401
       })
     }

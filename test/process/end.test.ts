@@ -143,7 +143,7 @@ test('SIGKILL loses the requests in flight and nothing else, and the next proces
   const load = new KeepAliveLoad({
     clients: CLIENTS,
     target: () => gateway.urls.gateway,
-    ask: () => ({ bytes: get(WORKSPACE, key.secret), expected: '{"id":"ws_1"}' }),
+    next: () => ({ bytes: get(WORKSPACE, key.secret), expected: '{"id":"ws_1"}' }),
     mayConnect: () => up,
   })
   await load.reached(500)

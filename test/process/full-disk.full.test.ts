@@ -27,7 +27,7 @@ test('a console whose disk is full rejects and counts changes, serves reads, and
     [],
     disk.launcher,
   )
-  const ask = async (method: 'GET' | 'POST', path: string, body?: object) => {
+  const send = async (method: 'GET' | 'POST', path: string, body?: object) => {
     const type = body === undefined ? {} : { 'content-type': 'application/json' }
     const response = await fetch(`${urls.console}/admin/v1${path}`, {
       method,
@@ -42,18 +42,18 @@ test('a console whose disk is full rejects and counts changes, serves reads, and
     }
     return { status: response.status, json }
   }
-  const issue = () => ask('POST', '/workspaces/ws_1/keys', { name: 'a', scopes: ['files:read'] })
+  const issue = () => send('POST', '/workspaces/ws_1/keys', { name: 'a', scopes: ['files:read'] })
   const pid = console.child.pid ?? 0
 
   const issued = [(await issue()).json.key.id, (await issue()).json.key.id]
   const [kept = ''] = issued
   disk.fill(pid)
   for (let attempt = 0; attempt < FAILURES; attempt++) {
-    const { status, json } = attempt % 2 === 0 ? await issue() : await ask('POST', `/keys/${kept}/revoke`)
+    const { status, json } = attempt % 2 === 0 ? await issue() : await send('POST', `/keys/${kept}/revoke`)
     expect([status, json.code]).toEqual([503, 'database_unavailable'])
     expect(json.error).toMatch(/^The database did not confirm the change/)
   }
-  const list = await ask('GET', '/workspaces/ws_1/keys')
+  const list = await send('GET', '/workspaces/ws_1/keys')
   expect(list.json.keys.map(key => key.id).toSorted()).toEqual(issued.toSorted())
   expect((await fetch(`${urls.ops}/livez`)).status).toBe(200)
   expect(await scrapeOne(urls.ops, 'postern_audit_write_failures_total')).toBe(FAILURES)
@@ -64,7 +64,7 @@ test('a console whose disk is full rejects and counts changes, serves reads, and
   const recoveredMs = Math.round(performance.now() - freedAtMs)
   expect(after.status).toBe(201)
   issued.push(after.json.key.id)
-  expect((await ask('POST', `/keys/${kept}/revoke`)).status).toBe(200)
+  expect((await send('POST', `/keys/${kept}/revoke`)).status).toBe(200)
   expect((await console.stop('SIGTERM')).code).toBe(0)
 
   const { reader, close } = await openDatabase(databaseUrl)

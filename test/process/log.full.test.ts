@@ -20,7 +20,7 @@ beforeEach(async () => {
   load = new KeepAliveLoad({
     clients: 8,
     target: () => gateway.urls.gateway,
-    ask: () => ({ bytes: get(WORKSPACE, secret), expected: '{"id":"ws_1"}' }),
+    next: () => ({ bytes: get(WORKSPACE, secret), expected: '{"id":"ws_1"}' }),
   })
 })
 afterEach(async () => {

@@ -44,7 +44,7 @@ describe.skipIf(!has(PRLIMIT))(
       const load = new KeepAliveLoad({
         clients: HONEST,
         target: () => urls.gateway,
-        ask: () => ({ bytes: get('/api/v1/workspaces/ws_1', secret), expected: '{"id":"ws_1"}' }),
+        next: () => ({ bytes: get('/api/v1/workspaces/ws_1', secret), expected: '{"id":"ws_1"}' }),
       })
       await load.reached(200)
 

@@ -29,7 +29,7 @@ function honestLoad(url: string): KeepAliveLoad {
   return new KeepAliveLoad({
     clients: 8,
     target: () => url,
-    ask: () => ({ bytes, expected: '{"id":"ws_1"}' }),
+    next: () => ({ bytes, expected: '{"id":"ws_1"}' }),
   })
 }
 

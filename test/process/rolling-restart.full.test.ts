@@ -25,7 +25,7 @@ interface Place {
 
 let world: World
 let places: Place[]
-let ask: () => Question
+let next: () => Question
 
 beforeAll(async () => {
   world = await startWorld()
@@ -36,7 +36,7 @@ beforeAll(async () => {
     }),
   )
   let asked = 0
-  ask = () => {
+  next = () => {
     const holder = holders[asked++ % holders.length] ?? holders[0]
     const path = `/api/v1/workspaces/${holder?.workspaceId}`
     const mark = `r-${asked}`
@@ -121,7 +121,7 @@ describe.skipIf(!has(HAPROXY))('behind HAProxy', () => {
     const haproxy = await Haproxy.start(temporaryDirectory(), ports)
     world.upstream.requests.length = 0
     const startedAtMs = performance.now()
-    const load = new KeepAliveLoad({ clients: CLIENTS, target: () => haproxy.url, ask })
+    const load = new KeepAliveLoad({ clients: CLIENTS, target: () => haproxy.url, next })
     const awayMs = await restartAll(load, REQUESTS)
     report('behind HAProxy', load, performance.now() - startedAtMs, awayMs)
     await haproxy.stop()
@@ -141,9 +141,9 @@ test('replicas announce the end of a connection to its client, and no request is
   }
   const requests = REQUESTS / 5
   const startedAtMs = performance.now()
-  const busy = new KeepAliveLoad({ clients: CLIENTS / 2, target, ask })
+  const busy = new KeepAliveLoad({ clients: CLIENTS / 2, target, next })
   // Slow clients get the announcement, too, if the drain delay is longer than the time between two requests.
-  const leisurely = new KeepAliveLoad({ clients: CLIENTS / 2, target, ask, pauseMs: DRAIN_DELAY_MS / 2 })
+  const leisurely = new KeepAliveLoad({ clients: CLIENTS / 2, target, next, pauseMs: DRAIN_DELAY_MS / 2 })
   const awayMs = await restartAll(busy, requests)
   await leisurely.stop()
   report('busy clients of each replica', busy, performance.now() - startedAtMs, awayMs)

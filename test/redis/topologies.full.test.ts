@@ -74,7 +74,7 @@ describe.each([
     return {
       async issue() {
         const request = { name: 'of a test', scopes: ['workspace:read'] }
-        const { body } = await console.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)
+        const { body } = await console.send('POST', '/admin/v1/workspaces/ws_1/keys', request)
         await replica.verdict(digestOf(body.secret))
       },
       async stop() {

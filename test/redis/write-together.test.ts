@@ -28,7 +28,7 @@ async function readsOfRedis(): Promise<number> {
   return Number(/total_reads_processed:(\d+)/.exec(await server.admin.info('stats'))?.[1])
 }
 
-function ask(keys: readonly string[]): Promise<(string | null)[]> {
+function read(keys: readonly string[]): Promise<(string | null)[]> {
   return Promise.all(
     keys.map(key => {
       connection.writeTogether()
@@ -40,7 +40,7 @@ function ask(keys: readonly string[]): Promise<(string | null)[]> {
 /** Reads that these commands caused, without those of the measurement. */
 async function readsFor(keys: readonly string[]): Promise<number> {
   const before = await readsOfRedis()
-  await ask(keys)
+  await read(keys)
   return (await readsOfRedis()) - before - 1
 }
 
@@ -52,11 +52,11 @@ test('commands of one turn of the event loop reach Redis together', async () => 
 
 test('each command gets its own reply', async () => {
   await server.admin.mset({ 'key:0': 'zero', 'key:2': 'two' })
-  expect(await ask(keysOf(4))).toEqual(['zero', null, 'two', null])
+  expect(await read(keysOf(4))).toEqual(['zero', null, 'two', null])
 })
 
 test('a later command is not delayed', async () => {
-  await ask(keysOf(3))
+  await read(keysOf(3))
   expect(await readsFor(keysOf(1))).toBe(1)
 })
 
@@ -79,5 +79,5 @@ test('commands fail if the connection is lost before they are sent, and it recon
   connection.client.stream.destroy()
   await expect(asked).rejects.toThrow()
   await until('the connection is ready again', () => connection.isReady)
-  expect(await ask(['key:9'])).toEqual([null])
+  expect(await read(['key:9'])).toEqual([null])
 })

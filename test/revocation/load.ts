@@ -24,7 +24,7 @@ export class Load {
   }
 
   /** Sends one request and records it, also if there is no response. */
-  ask(key: IssuedKey, replica: number): Promise<Sample> {
+  send(key: IssuedKey, replica: number): Promise<Sample> {
     const { promise, resolve } = Promise.withResolvers<Sample>()
     const pool = this.#pools[replica]
     if (pool === undefined) throw new RangeError(`There is no replica ${replica}`)
@@ -43,7 +43,7 @@ export class Load {
   }
 
   askEach(key: IssuedKey): Promise<Sample[]> {
-    return Promise.all(this.replicas.map(replica => this.ask(key, replica)))
+    return Promise.all(this.replicas.map(replica => this.send(key, replica)))
   }
 
   /** Sends requests with each key to each replica in turn, at the given total rate, until `stop`. */
@@ -73,7 +73,7 @@ export class Load {
       for (; asked < due; asked++) {
         const key = keys[Math.floor(asked / this.#pools.length) % keys.length]
         if (key === undefined || open.size > MAX_OPEN) break
-        const answer = this.ask(key, asked % this.#pools.length)
+        const answer = this.send(key, asked % this.#pools.length)
         open.add(answer)
         void answer.then(() => open.delete(answer))
       }

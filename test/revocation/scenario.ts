@@ -109,7 +109,7 @@ async function watch(
 ): Promise<void> {
   const beganAtMs = Date.now()
   for (;;) {
-    const { status, sentAtMs } = await load.ask(key, replica)
+    const { status, sentAtMs } = await load.send(key, replica)
     const committedAtMs = revocations.get(key.id)?.committedAtMs ?? Number.POSITIVE_INFINITY
     if (sentAtMs > committedAtMs + boundMs) return
     const elapsedMs = Date.now() - beganAtMs

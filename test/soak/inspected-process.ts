@@ -58,7 +58,7 @@ export class InspectedProcess {
   async measure(): Promise<Holdings> {
     const timers = await this.countTimers()
     // The second collection frees what finalisers of the first one released.
-    for (const _ of [1, 2, 3]) await this.#ask('HeapProfiler.collectGarbage')
+    for (const _ of [1, 2, 3]) await this.#send('HeapProfiler.collectGarbage')
     const memory = (await this.#evaluate('process.memoryUsage()', true)).value as NodeJS.MemoryUsage
     return {
       heapBytes: memory.heapUsed,
@@ -90,26 +90,26 @@ export class InspectedProcess {
 
   async countTimers(): Promise<number> {
     const { objectId } = await this.#evaluate(TIMER, false)
-    const { objects } = (await this.#ask('Runtime.queryObjects', {
+    const { objects } = (await this.#send('Runtime.queryObjects', {
       prototypeObjectId: objectId,
       objectGroup: 'count',
     })) as { objects: { objectId: string } }
-    const { result } = (await this.#ask('Runtime.callFunctionOn', {
+    const { result } = (await this.#send('Runtime.callFunctionOn', {
       objectId: objects.objectId,
       // A timer that has fired or was cleared is only waiting for garbage collection.
       functionDeclaration: 'function () { return this.filter(timer => !timer._destroyed).length }',
       returnByValue: true,
     })) as Evaluated
-    await this.#ask('Runtime.releaseObjectGroup', { objectGroup: 'count' })
+    await this.#send('Runtime.releaseObjectGroup', { objectGroup: 'count' })
     return Number(result.value)
   }
 
   async #evaluate(expression: string, returnByValue: boolean): Promise<Evaluated['result']> {
     const parameters = { expression, returnByValue, objectGroup: 'count' }
-    return ((await this.#ask('Runtime.evaluate', parameters)) as Evaluated).result
+    return ((await this.#send('Runtime.evaluate', parameters)) as Evaluated).result
   }
 
-  async #ask(method: string, params: object = {}): Promise<unknown> {
+  async #send(method: string, params: object = {}): Promise<unknown> {
     const id = ++this.#asked
     const { promise, resolve } = Promise.withResolvers<Reply>()
     this.#waiting.set(id, resolve)

@@ -35,7 +35,7 @@ export class MixedLoad {
     this.#keys = keys
     this.#excused = excused
     this.#pool = new Pool(url, { connections: CONNECTIONS, headersTimeout: 20_000, bodyTimeout: 20_000 })
-    this.#clients = Array.from({ length: CONNECTIONS }, () => this.#ask())
+    this.#clients = Array.from({ length: CONNECTIONS }, () => this.#send())
   }
 
   async stop(): Promise<void> {
@@ -44,7 +44,7 @@ export class MixedLoad {
     await this.#pool.destroy()
   }
 
-  async #ask(): Promise<void> {
+  async #send(): Promise<void> {
     while (this.#running) {
       const random = Math.random()
       if (random < 0.02) await this.#leaveEarly()

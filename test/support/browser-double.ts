@@ -37,7 +37,7 @@ export class BrowserDouble {
     let url = new URL(path, this.origin)
     const way = [url.href]
     for (let redirects = 0; redirects < MAX_REDIRECTS; redirects++) {
-      const answer = await this.ask('GET', url.href)
+      const answer = await this.send('GET', url.href)
       const { location } = answer.headers
       if (location === undefined) return { ...answer, way }
       url = new URL(location, url)
@@ -52,11 +52,11 @@ export class BrowserDouble {
     const payload = new URLSearchParams(fields).toString()
     const own = { origin: this.origin, 'sec-fetch-site': 'same-origin' }
     const type = { 'content-type': 'application/x-www-form-urlencoded' }
-    return this.ask('POST', new URL(path, this.origin).href, { ...own, ...type, ...headers }, payload)
+    return this.send('POST', new URL(path, this.origin).href, { ...own, ...type, ...headers }, payload)
   }
 
   /** Sends one request with the cookies of its host. */
-  async ask(
+  async send(
     method: 'GET' | 'POST',
     href: string,
     more: Readonly<Record<string, string>> = {},

@@ -40,12 +40,12 @@ export async function loadClosed(
     const socket = connect(Number(port), hostname).setNoDelay(true)
     let askedAtMs = performance.now()
     let received = ''
-    const ask = () => {
+    const send = () => {
       received = ''
       askedAtMs = performance.now()
       socket.write(request)
     }
-    socket.on('connect', ask).on('error', done.reject)
+    socket.on('connect', send).on('error', done.reject)
     socket.on('data', chunk => {
       received += chunk.toString('latin1')
       if (!isWhole(received)) return
@@ -53,7 +53,7 @@ export async function loadClosed(
       statuses.set(status, (statuses.get(status) ?? 0) + 1)
       if (status === 200) tookMs.push(performance.now() - askedAtMs)
       if (tookMs.length >= options.accepted) done.resolve()
-      else ask()
+      else send()
     })
     return socket
   })

@@ -63,7 +63,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   const internal = await console.internal.listen({ host: '127.0.0.1', port: 0 })
   console.start()
 
-  async function ask(token: string, url: string, body?: object): Promise<Response> {
+  async function send(token: string, url: string, body?: object): Promise<Response> {
     const sent = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
     const response = await fetch(url, { headers, ...sent })
@@ -82,19 +82,19 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     /** Issues a key through the admin API. */
     async issue(key: { name: string; scopes?: string[]; expiresInDays?: number }, workspaceId = 'ws_1') {
       const asked = { scopes: ['files:read', 'workspace:read'], ...key }
-      const response = await ask(ADMIN_TOKEN, `${origin}/admin/v1/workspaces/${workspaceId}/keys`, asked)
+      const response = await send(ADMIN_TOKEN, `${origin}/admin/v1/workspaces/${workspaceId}/keys`, asked)
       // The console's response is trusted here; test/control tests it.
       const answer = (await response.json()) as { key: { id: string; hint: string }; secret: string }
       return { ...answer.key, secret: answer.secret }
     },
     async rotate(id: string, body: { overlapSeconds?: number } = {}): Promise<string> {
-      const answer = await ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/rotate`, body)
+      const answer = await send(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/rotate`, body)
       return ((await answer.json()) as { key: { id: string } }).key.id
     },
     /** Edits the version that is stored, as a program does. */
     async edit(id: string, changes: { description?: string; allowedCidrs?: string[] }) {
       const url = `${origin}/admin/v1/keys/${id}`
-      const etag = (await ask(ADMIN_TOKEN, url)).headers.get('etag') ?? ''
+      const etag = (await send(ADMIN_TOKEN, url)).headers.get('etag') ?? ''
       const headers = {
         authorization: `Bearer ${ADMIN_TOKEN}`,
         'content-type': 'application/json',
@@ -103,14 +103,14 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
       const response = await fetch(url, { method: 'PATCH', headers, body: JSON.stringify(changes) })
       if (!response.ok) throw new Error(`An edit was answered ${response.status}: ${await response.text()}`)
     },
-    suspend: (id: string) => ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/suspend`, {}),
-    revoke: (id: string) => ask(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/revoke`, {}),
+    suspend: (id: string) => send(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/suspend`, {}),
+    revoke: (id: string) => send(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/revoke`, {}),
     /** Reports usage as a gateway does. @param used key ids with ms since the epoch */
     noteUse: (used: Record<string, number>) =>
-      ask(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, { used }),
+      send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, { used }),
     /** A gateway that confirms changes. */
     confirm: (name: string, confirmed: { digest: string; version: number }[] = []) =>
-      ask(KEY_SERVICE_TOKEN, `${internal}/internal/v1/confirmations`, {
+      send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/confirmations`, {
         gateway: { id: name, name },
         hearing: true,
         leaving: false,

@@ -42,7 +42,7 @@ export async function startConsole(options: ConsoleOptions = {}) {
   const console = await createConsole({ config, metrics, logger, clock, randomBytes, ...options.parts })
   console.start()
   onTestFinished(() => console.stop())
-  return { console, log, metrics, ask: requester(console), ...console }
+  return { console, log, metrics, send: requester(console), ...console }
 }
 
 export type RunningConsole = Awaited<ReturnType<typeof startConsole>>

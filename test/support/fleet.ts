@@ -195,15 +195,15 @@ export class Fleet {
   }
 
   #post(path: string, expected: number, body?: unknown): Promise<Record<string, unknown>> {
-    return this.#ask('POST', path, expected, body)
+    return this.#send('POST', path, expected, body)
   }
 
   /** A key that was only issued. */
   #edit(path: string, body: unknown): Promise<Record<string, unknown>> {
-    return this.#ask('PATCH', path, 200, body, { 'if-match': '"1"' })
+    return this.#send('PATCH', path, 200, body, { 'if-match': '"1"' })
   }
 
-  async #ask(
+  async #send(
     method: 'POST' | 'PATCH',
     path: string,
     expected: number,

@@ -20,14 +20,14 @@ export class History {
       let turn = 0
       const askNext = () => {
         const digest = digests[turn++ % digests.length] ?? ''
-        const asked = this.#ask(replica, index, digest).finally(() => this.#open.delete(asked))
+        const asked = this.#send(replica, index, digest).finally(() => this.#open.delete(asked))
         this.#open.add(asked)
       }
       this.#timers.push(setInterval(askNext, ASK_EVERY_MS))
     }
   }
 
-  async #ask(replica: Replica, index: number, digest: string): Promise<void> {
+  async #send(replica: Replica, index: number, digest: string): Promise<void> {
     const beganAtMs = performance.now()
     const verdict = await replica.verdict(digest)
     this.answers.push({ replica: index, digest, beganAtMs, verdict })

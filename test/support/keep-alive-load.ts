@@ -11,7 +11,7 @@ export interface LoadParts {
   readonly clients: number
   /** Address for the next connection. */
   readonly target: () => string
-  readonly ask: () => Question
+  readonly next: () => Question
   /** Maximum pause between a response and the client's next request, in ms. */
   readonly pauseMs?: number
   /** Whether a server is running; if not, clients wait. */
@@ -84,7 +84,7 @@ export class KeepAliveLoad {
   }
 
   async #askOnce(connection: Connection): Promise<void> {
-    const { bytes, expected } = this.#parts.ask()
+    const { bytes, expected } = this.#parts.next()
     this.sent++
     const answer = await connection.exchange(bytes)
     if (answer.status !== 200 || answer.body !== expected) {

@@ -84,7 +84,7 @@ export class PrometheusServer {
       end: String(toSeconds),
       step: '1',
     })
-    const { result } = await this.#ask<{
+    const { result } = await this.#query<{
       result: { metric: Series['labels']; values: [number, string][] }[]
     }>(`query_range?${query}`)
     return result.map(({ metric, values }) => ({
@@ -96,17 +96,17 @@ export class PrometheusServer {
   /** Exemplars of a metric; needs the feature `exemplar-storage`. */
   async exemplars(metric: string): Promise<Exemplar[]> {
     const query = new URLSearchParams({ query: metric, start: '0', end: String(Date.now() / 1000 + 60) })
-    const found = await this.#ask<{ exemplars: Exemplar[] }[]>(`query_exemplars?${query}`)
+    const found = await this.#query<{ exemplars: Exemplar[] }[]>(`query_exemplars?${query}`)
     return found.flatMap(series => series.exemplars)
   }
 
   async rules(): Promise<RuleState[]> {
-    const { groups } = await this.#ask<{ groups: { rules: RuleState[] }[] }>('rules')
+    const { groups } = await this.#query<{ groups: { rules: RuleState[] }[] }>('rules')
     return groups.flatMap(group => group.rules)
   }
 
   async firing(): Promise<ActiveAlert[]> {
-    const { alerts } = await this.#ask<{ alerts: ActiveAlert[] }>('alerts')
+    const { alerts } = await this.#query<{ alerts: ActiveAlert[] }>('alerts')
     return alerts.filter(alert => alert.state === 'firing')
   }
 
@@ -122,7 +122,7 @@ export class PrometheusServer {
     return response?.status === 200
   }
 
-  async #ask<Data>(path: string): Promise<Data> {
+  async #query<Data>(path: string): Promise<Data> {
     const response = await fetch(`${this.url}/api/v1/${path}`)
     const answer = (await response.json()) as { status: string; error?: string; data: Data }
     if (answer.status !== 'success') throw new Error(answer.error ?? `Prometheus answered ${response.status}`)

@@ -108,14 +108,14 @@ export class Fleet {
 
   async issue(): Promise<{ id: string; digest: string }> {
     const request = { name: 'test key', scopes: ['workspace:read'] }
-    const { status, body } = await this.console.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)
+    const { status, body } = await this.console.send('POST', '/admin/v1/workspaces/ws_1/keys', request)
     if (status !== 201) throw new Error(`Issuing a key returned ${status}`)
     return { id: body.key.id, digest: digestOf(body.secret) }
   }
 
   /** @returns whether the gateways were notified, and when the console responded: the guarantee counts from then on */
   async revoke(id: string): Promise<{ announced: boolean; atMs: number }> {
-    const { status, body } = await this.console.ask('POST', `/admin/v1/keys/${id}/revoke`)
+    const { status, body } = await this.console.send('POST', `/admin/v1/keys/${id}/revoke`)
     if (status !== 200) throw new Error(`Revoking a key returned ${status}`)
     return { announced: body.announced, atMs: performance.now() }
   }

@@ -67,7 +67,7 @@ export async function signIn(browser: BrowserDouble, provider: IdentityProvider,
     const type = body === undefined ? {} : { 'content-type': 'application/json' }
     const own = method === 'GET' ? {} : { origin: browser.origin, 'sec-fetch-site': 'same-origin' }
     const payload = body === undefined ? undefined : JSON.stringify(body)
-    const answer = await browser.ask(method, `/admin/v1${path}`, { ...own, ...type, ...headers }, payload)
+    const answer = await browser.send(method, `/admin/v1${path}`, { ...own, ...type, ...headers }, payload)
     return { ...answer, body: JSON.parse(answer.text) as AdminResponse }
   }
   return { browser, page, csrf, call }

@@ -22,7 +22,7 @@ export class SteadyLoad {
   readonly #clients: Promise<void>[]
 
   constructor(clients: number) {
-    this.#clients = Array.from({ length: clients }, () => this.#ask())
+    this.#clients = Array.from({ length: clients }, () => this.#send())
   }
 
   join(url: string): Replica {
@@ -48,7 +48,7 @@ export class SteadyLoad {
     await Promise.all(this.#clients)
   }
 
-  async #ask(): Promise<void> {
+  async #send(): Promise<void> {
     while (this.#running) {
       const replica = anyOf(this.replicas)
       const holder = anyOf(this.holders)
@@ -59,7 +59,7 @@ export class SteadyLoad {
 
   async #askOnce(replica: Replica, holder: Holder): Promise<void> {
     replica.inFlight++
-    const answer = await ask(replica.url, holder.secret)
+    const answer = await send(replica.url, holder.secret)
     replica.inFlight--
     // The holder has left: no response is expected.
     if (this.holders.includes(holder) && answer !== holder.expected) {
@@ -70,7 +70,7 @@ export class SteadyLoad {
 }
 
 /** @returns `200`, or the code of the denial */
-export async function ask(url: string, secret: string): Promise<string> {
+export async function send(url: string, secret: string): Promise<string> {
   try {
     const headers = { authorization: `Bearer ${secret}` }
     const response = await fetch(`${url}/api/v1/auth`, { headers })

@@ -3,15 +3,15 @@ const FIRST_PAUSE_MS = 5
 /** Asking often takes processor time from what is awaited. */
 const LONGEST_PAUSE_MS = 20
 
-/** Calls `ask` until it returns a value. A test states what it waits for, never how long. */
+/** Calls `check` until it returns a value. A test states what it waits for, never how long. */
 export async function until<Value>(
   what: string,
-  ask: () => Value | Promise<Value>,
+  check: () => Value | Promise<Value>,
   timeoutMs = DEADLINE_MS,
 ): Promise<NonNullable<Exclude<Value, false>>> {
   const endMs = performance.now() + timeoutMs
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.2, LONGEST_PAUSE_MS)) {
-    const answer = await ask()
+    const answer = await check()
     if (answer !== false && answer !== null && answer !== undefined) {
       // The remaining type once these three are excluded, which the compiler cannot derive.
       return answer as NonNullable<Exclude<Value, false>>

@@ -19,14 +19,14 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
     const as = (secret: string) => ({ headers: { authorization: `Bearer ${secret}` } })
     const issue = async (more: object = {}, by?: string) => {
       const body = { name: 'ci', permissions: ['keys:write'], expiresInDays: 30, ...more }
-      return running.ask('POST', '/admin/v1/tokens', body, by === undefined ? {} : as(by))
+      return running.send('POST', '/admin/v1/tokens', body, by === undefined ? {} : as(by))
     }
     const secretOf = async (more: object = {}) => (await issue(more)).body.secret
     const status = async (secret: string, path = '/keys/key_01ARZ3NDEKTSV4RRFFQ69G5FAV') =>
-      (await running.ask('GET', `/admin/v1${path}`, undefined, as(secret))).status
+      (await running.send('GET', `/admin/v1${path}`, undefined, as(secret))).status
     const listed = async (by?: string) => {
       const more = by === undefined ? {} : as(by)
-      return (await running.ask('GET', '/admin/v1/tokens', undefined, more)).body.tokens
+      return (await running.send('GET', '/admin/v1/tokens', undefined, more)).body.tokens
     }
 
     test('are issued with their secret, which is shown once and stored as a digest', async () => {
@@ -47,15 +47,15 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
       })
       const [token] = await listed()
       expect(token).toEqual(body.token)
-      const trail = await running.ask('GET', '/admin/v1/audit')
+      const trail = await running.send('GET', '/admin/v1/audit')
       expect(trail.text + JSON.stringify(running.log)).not.toContain(body.secret.slice(4))
     })
 
     test('act under their own name, and the audit log says which', async () => {
       const { secret, token } = (await issue({ name: 'deploy' })).body
-      const key = await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', KEY, as(secret))
+      const key = await running.send('POST', '/admin/v1/workspaces/ws_1/keys', KEY, as(secret))
       expect([key.status, key.body.key.createdBy]).toEqual([201, `token:${token.id}`])
-      const { body } = await running.ask('GET', '/admin/v1/audit')
+      const { body } = await running.send('GET', '/admin/v1/audit')
       expect(body.entries.map(({ action, actor, keyId }) => [action, actor, keyId])).toEqual([
         ['key.issued', `token:${token.id}`, key.body.key.id],
         ['token.issued', 'admin-token', null],
@@ -80,10 +80,10 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
             isAllowed ? 200 : 403,
           ])
         }
-        const issued = await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', KEY, as(secret))
+        const issued = await running.send('POST', '/admin/v1/workspaces/ws_1/keys', KEY, as(secret))
         expect([permission, issued.status]).toEqual([permission, permission === 'keys:write' ? 201 : 403])
       }
-      const missing = await running.ask('GET', '/admin/v1/tokens', undefined, as(await secretOf()))
+      const missing = await running.send('GET', '/admin/v1/tokens', undefined, as(await secretOf()))
       expect(missing.body).toEqual({
         code: 'forbidden',
         error: 'This call requires the permission tokens:write',
@@ -93,21 +93,21 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
     test('see no other workspace: it is answered as if it were not there, also in lists', async () => {
       const all = ['keys:write', 'audit:read', 'tokens:write']
       const secret = await secretOf({ permissions: all, workspaces: ['ws_1'], name: 'of one workspace' })
-      const foreign = (await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', KEY)).body.key.id
-      const own = (await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', KEY)).body.key.id
+      const foreign = (await running.send('POST', '/admin/v1/workspaces/ws_2/keys', KEY)).body.key.id
+      const own = (await running.send('POST', '/admin/v1/workspaces/ws_1/keys', KEY)).body.key.id
       const wide = (await issue({ workspaces: ['ws_1', 'ws_2'] })).body.token.id
       expect(await status(secret, '/workspaces/ws_2/keys')).toBe(404)
       expect(await status(secret, `/keys/${foreign}`)).toBe(404)
       expect(await status(secret, `/keys/${own}`)).toBe(200)
       expect((await listed(secret)).map(token => token.name)).toEqual(['of one workspace'])
       expect((await listed()).length).toBe(2)
-      const revoke = (id: string) => running.ask('POST', `/admin/v1/tokens/${id}/revoke`, {}, as(secret))
+      const revoke = (id: string) => running.send('POST', `/admin/v1/tokens/${id}/revoke`, {}, as(secret))
       const [hidden, unknown] = [await revoke(wide), await revoke(UNKNOWN_TOKEN)]
       expect([hidden.status, hidden.text]).toEqual([404, unknown.text])
-      const audit = await running.ask('GET', '/admin/v1/audit', undefined, as(secret))
+      const audit = await running.send('GET', '/admin/v1/audit', undefined, as(secret))
       expect(audit.body.entries.map(entry => entry.keyId)).toEqual([own])
       for (const path of ['/audit/export']) expect(await status(secret, path)).toBe(403)
-      expect((await running.ask('POST', '/admin/v1/sync', {}, as(secret))).status).toBe(403)
+      expect((await running.send('POST', '/admin/v1/sync', {}, as(secret))).status).toBe(403)
     })
 
     test('cannot make a token with more rights than they have', async () => {
@@ -130,20 +130,20 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
       const { secret, token } = (await issue()).body
       const short = await secretOf({ expiresInDays: 1 })
       expect([await status(secret), await status(short)]).toEqual([404, 404])
-      const revoked = await running.ask('POST', `/admin/v1/tokens/${token.id}/revoke`)
+      const revoked = await running.send('POST', `/admin/v1/tokens/${token.id}/revoke`)
       expect([revoked.status, revoked.body.token.revokedAt]).toEqual([
         200,
         new Date(clock.wallMs()).toISOString(),
       ])
-      const again = await running.ask('POST', `/admin/v1/tokens/${token.id}/revoke`)
+      const again = await running.send('POST', `/admin/v1/tokens/${token.id}/revoke`)
       expect(again.text).toBe(revoked.text)
-      const refused = await running.ask('GET', '/admin/v1/tokens', undefined, as(secret))
+      const refused = await running.send('GET', '/admin/v1/tokens', undefined, as(secret))
       expect([refused.status, refused.body.error]).toEqual([401, 'This token was revoked'])
       expect(refused.headers['www-authenticate']).toBe('Bearer realm="postern"')
       clock.advance(DAY_MS)
-      const expired = await running.ask('GET', '/admin/v1/tokens', undefined, as(short))
+      const expired = await running.send('GET', '/admin/v1/tokens', undefined, as(short))
       expect([expired.status, expired.body.error]).toEqual([401, 'This token has expired'])
-      const { body } = await running.ask('GET', '/admin/v1/audit?action=token.revoked')
+      const { body } = await running.send('GET', '/admin/v1/audit?action=token.revoked')
       expect(body.entries).toMatchObject([{ keyId: null, workspaceId: null, detail: { tokenId: token.id } }])
     })
 
@@ -165,8 +165,8 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
       const body = { name: 'ci', permissions: ['keys:read'], expiresInDays: 1 }
       const repeat = { headers: { 'idempotency-key': 'once' } }
       const [first, again] = await Promise.all([
-        running.ask('POST', '/admin/v1/tokens', body, repeat),
-        running.ask('POST', '/admin/v1/tokens', body, repeat),
+        running.send('POST', '/admin/v1/tokens', body, repeat),
+        running.send('POST', '/admin/v1/tokens', body, repeat),
       ])
       expect([first.status, again.status]).toEqual([201, 201])
       expect(first.body.token).toEqual(again.body.token)
@@ -174,7 +174,7 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
       expect(secrets.filter(secret => secret === null)).toHaveLength(1)
       const replayed = [first, again].find(answer => answer.body.secret === null)
       expect(replayed?.headers['idempotency-replayed']).toBe('true')
-      const other = await running.ask('POST', '/admin/v1/tokens', { ...body, name: 'x' }, repeat)
+      const other = await running.send('POST', '/admin/v1/tokens', { ...body, name: 'x' }, repeat)
       expect([other.status, other.body.code]).toEqual([422, 'idempotency_mismatch'])
       expect(await listed()).toHaveLength(1)
     })
@@ -182,9 +182,9 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
     test('are listed newest first, page by page', async () => {
       const names = ['a', 'b', 'c']
       for (const one of names) await issue({ name: one, workspaces: ['ws_1'] })
-      const first = (await running.ask('GET', '/admin/v1/tokens?limit=2')).body
+      const first = (await running.send('GET', '/admin/v1/tokens?limit=2')).body
       expect([first.tokens.map(token => token.name), first.hasMore]).toEqual([['c', 'b'], true])
-      const last = (await running.ask('GET', `/admin/v1/tokens?limit=2&cursor=${first.cursor}`)).body
+      const last = (await running.send('GET', `/admin/v1/tokens?limit=2&cursor=${first.cursor}`)).body
       expect([last.tokens.map(token => token.name), last.hasMore, last.cursor]).toEqual([
         ['a'],
         false,

@@ -13,21 +13,21 @@ export function describeAuditSearch(name: string, freshUrl: () => Promise<string
       clock = new ManualClock()
       running = await startConsole({ databaseUrl: await freshUrl(), parts: { clock } })
     })
-    const ask = (path: string, secret?: string) => {
+    const send = (path: string, secret?: string) => {
       const more = secret === undefined ? {} : { headers: { authorization: `Bearer ${secret}` } }
-      return running.ask('GET', `/admin/v1/audit${path}`, undefined, more)
+      return running.send('GET', `/admin/v1/audit${path}`, undefined, more)
     }
     const issue = async (workspaceId: string) => {
       clock.advance(1000)
-      return (await running.ask('POST', `/admin/v1/workspaces/${workspaceId}/keys`, KEY)).body.key.id
+      return (await running.send('POST', `/admin/v1/workspaces/${workspaceId}/keys`, KEY)).body.key.id
     }
     const tokenFor = async (body: object) => {
       clock.advance(1000)
       const asked = { name: 'auditor', permissions: ['audit:read'], expiresInDays: 1, ...body }
-      return (await running.ask('POST', '/admin/v1/tokens', asked)).body
+      return (await running.send('POST', '/admin/v1/tokens', asked)).body
     }
     const found = async (query: string) =>
-      (await ask(query)).body.entries.map(({ action, workspaceId }) => [action, workspaceId])
+      (await send(query)).body.entries.map(({ action, workspaceId }) => [action, workspaceId])
 
     test('is newest first, and filtered by key, actor, action and time', async () => {
       const first = await issue('ws_1')
@@ -36,7 +36,7 @@ export function describeAuditSearch(name: string, freshUrl: () => Promise<string
       const { token, secret } = await tokenFor({ permissions: ['keys:write'] })
       clock.advance(1000)
       const headers = { authorization: `Bearer ${secret}` }
-      await running.ask('POST', `/admin/v1/keys/${first}/revoke`, {}, { headers })
+      await running.send('POST', `/admin/v1/keys/${first}/revoke`, {}, { headers })
       expect(await found('')).toEqual([
         ['key.revoked', 'ws_1'],
         ['token.issued', null],
@@ -64,7 +64,7 @@ export function describeAuditSearch(name: string, freshUrl: () => Promise<string
       const seen: string[] = []
       let cursor = ''
       for (let page = 0; page < 3; page++) {
-        const { body } = await ask(`?action=key.issued&limit=2${cursor}`)
+        const { body } = await send(`?action=key.issued&limit=2${cursor}`)
         seen.push(...body.entries.map(entry => entry.keyId))
         expect(body.hasMore).toBe(page < 2)
         if (page === 0) await issue('ws_1')
@@ -79,21 +79,21 @@ export function describeAuditSearch(name: string, freshUrl: () => Promise<string
       const seen: string[] = []
       let cursor = ''
       for (;;) {
-        const { body } = await ask(`?limit=4${cursor}`, secret)
+        const { body } = await send(`?limit=4${cursor}`, secret)
         seen.push(...body.entries.map(entry => entry.workspaceId))
         if (!body.hasMore) break
         cursor = `&cursor=${body.cursor}`
       }
       expect(seen).toEqual(['ws_1', 'ws_0', 'ws_1', 'ws_0', 'ws_1', 'ws_0'])
-      expect((await ask('?action=token.issued', secret)).body.entries).toEqual([])
-      expect((await ask('/export', secret)).status).toBe(403)
+      expect((await send('?action=token.issued', secret)).body.entries).toEqual([])
+      expect((await send('/export', secret)).status).toBe(403)
     })
 
     test('also one that may see hundreds of workspaces', async () => {
       await issue('ws_250')
       const workspaces = Array.from({ length: 600 }, (_, number) => `ws_${number}`)
       const { secret } = await tokenFor({ workspaces })
-      expect((await ask('', secret)).body.entries).toMatchObject([{ workspaceId: 'ws_250' }])
+      expect((await send('', secret)).body.entries).toMatchObject([{ workspaceId: 'ws_250' }])
     })
 
     test.each([
@@ -108,14 +108,14 @@ export function describeAuditSearch(name: string, freshUrl: () => Promise<string
       ['?workspace=ws_1', 'Unknown '],
       ['/export?from=x', 'Unknown '],
     ])('refuses %s', async (query, text) => {
-      const { status, body } = await ask(query)
+      const { status, body } = await send(query)
       expect([status, body.code, body.error]).toEqual([400, 'invalid_request', expect.stringContaining(text)])
     })
 
     test('is exported whole, one JSON object a line, with the chain', async () => {
       const ids = []
       for (let number = 0; number < 3; number++) ids.push(await issue('ws_1'))
-      const { headers, text } = await ask('/export')
+      const { headers, text } = await send('/export')
       expect(headers['content-type']).toBe('application/x-ndjson; charset=utf-8')
       const lines = text.trimEnd().split('\n')
       const entries = lines.map(line => JSON.parse(line) as Record<string, unknown>)

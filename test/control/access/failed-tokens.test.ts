@@ -14,28 +14,28 @@ const PATH = '/admin/v1/workspaces/ws_1/keys'
 const from = (address: string, token: string) => ({
   headers: { authorization: `Bearer ${token}`, 'x-forwarded-for': address },
 })
-const ask = ({ ask: send }: RunningConsole, address: string, token: string) =>
+const tryToken = ({ send }: RunningConsole, address: string, token: string) =>
   send('GET', PATH, undefined, from(address, token))
 
 describe('failed attempts with a token', () => {
   test('are limited by client address, and say when to try again', async () => {
     const running = await startConsole(LIMITED)
     const answers = []
-    for (let times = 0; times < 5; times++) answers.push(await ask(running, '203.0.113.1', 'wrong'))
+    for (let times = 0; times < 5; times++) answers.push(await tryToken(running, '203.0.113.1', 'wrong'))
     expect(answers.map(answer => answer.status)).toEqual([401, 401, 401, 429, 429])
     expect(answers[4]?.body).toMatchObject({ code: 'rate_limited' })
     expect(Number(answers[4]?.headers['retry-after'])).toBeGreaterThan(0)
-    expect((await ask(running, '203.0.113.2', 'wrong')).status).toBe(401)
+    expect((await tryToken(running, '203.0.113.2', 'wrong')).status).toBe(401)
   })
 
   test('do not lock other clients out: a good token works from the same address', async () => {
     const running = await startConsole(LIMITED)
     const body = { name: 'ci', permissions: ['keys:read'], expiresInDays: 1 }
-    const { secret } = (await running.ask('POST', '/admin/v1/tokens', body)).body
-    for (let times = 0; times < 5; times++) await ask(running, '203.0.113.1', 'wrong')
-    expect((await ask(running, '203.0.113.1', secret)).status).toBe(200)
-    expect((await ask(running, '203.0.113.1', ADMIN_TOKEN)).status).toBe(200)
-    expect((await ask(running, '203.0.113.1', 'wrong')).status).toBe(429)
+    const { secret } = (await running.send('POST', '/admin/v1/tokens', body)).body
+    for (let times = 0; times < 5; times++) await tryToken(running, '203.0.113.1', 'wrong')
+    expect((await tryToken(running, '203.0.113.1', secret)).status).toBe(200)
+    expect((await tryToken(running, '203.0.113.1', ADMIN_TOKEN)).status).toBe(200)
+    expect((await tryToken(running, '203.0.113.1', 'wrong')).status).toBe(429)
   })
 
   test('are only those that present a token', async () => {

@@ -58,7 +58,7 @@ test('submitting it again changes nothing', async () => {
   await end()
   expect((await end()).text).toContain('Nothing changed: there was no session left')
   expect(await audit('?action=person.signed_out')).toHaveLength(1)
-  const gone = await root.browser.ask('GET', `${END}?subject=ada`)
+  const gone = await root.browser.send('GET', `${END}?subject=ada`)
   expect([gone.status, gone.headers['location']]).toEqual([303, PEOPLE])
 })
 
@@ -118,7 +118,7 @@ test('signing in and out is audited, with the address and the role', async () =>
 test('attempts to reach another workspace are audited, at most ten a minute of one person', async () => {
   const person = await ada()
   const key = (
-    await world.ask('POST', '/admin/v1/workspaces/ws_2/keys', { name: 'x', scopes: ['files:read'] })
+    await world.send('POST', '/admin/v1/workspaces/ws_2/keys', { name: 'x', scopes: ['files:read'] })
   ).body.key.id
   await person.call('POST', `/keys/${key}/revoke`)
   await person.browser.visit('/workspaces/ws_2/keys')

@@ -27,11 +27,11 @@ beforeEach(async () => {
       workspaces: ['ws_1'],
       ...claims,
     })
-  keyId = (await running.ask('POST', `/admin/v1${KEYS}`, request)).body.key.id
+  keyId = (await running.send('POST', `/admin/v1${KEYS}`, request)).body.key.id
 })
 const pathOf = (url: string, workspaceId = 'ws_1') =>
   url.replace(':workspaceId', workspaceId).replace(':keyId', keyId)
-const state = async () => (await running.ask('GET', `/admin/v1${KEYS}`)).text
+const state = async () => (await running.send('GET', `/admin/v1${KEYS}`)).text
 
 describe('a viewer', () => {
   test('sees keys and the audit log', async () => {

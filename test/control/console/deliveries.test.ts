@@ -17,7 +17,7 @@ async function signedIn(webhook = {}) {
   const browser = new BrowserDouble(ORIGIN, running.app)
   await browser.visit(oneTimeLink.path)
   const issue = () =>
-    running.ask('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'k', scopes: ['files:read'] })
+    running.send('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'k', scopes: ['files:read'] })
   return { running, browser, issue }
 }
 

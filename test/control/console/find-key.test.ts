@@ -9,7 +9,7 @@ async function start() {
   const ada = await world.signedIn({ sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] })
   const issue = async (workspaceId: string) => {
     const asked = { name: `of <i>${workspaceId}`, scopes: ['files:read'] }
-    return (await world.ask('POST', `/admin/v1/workspaces/${workspaceId}/keys`, asked)).body
+    return (await world.send('POST', `/admin/v1/workspaces/${workspaceId}/keys`, asked)).body
   }
   return { ...world, ada, issue }
 }

@@ -97,7 +97,7 @@ test('the page of a key names the person who issued or rotated it, and otherwise
   expect(await textOf(`${KEYS}/${id}`)).toMatch(/by <span title="person:ada"><bdi>Ada Lovelace/)
   const successor = (await ada.call('POST', `/keys/${id}/rotate`, {})).body.key.id
   expect(await textOf(`${KEYS}/${successor}`)).toMatch(/by <span title="person:ada"><bdi>Ada Lovelace/)
-  const program = await world.ask('POST', `/admin/v1${KEYS}`, { name: 'p', scopes: ['files:read'] })
+  const program = await world.send('POST', `/admin/v1${KEYS}`, { name: 'p', scopes: ['files:read'] })
   expect(await textOf(`${KEYS}/${program.body.key.id}`)).toContain('by the admin token')
 })
 

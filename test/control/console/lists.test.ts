@@ -13,7 +13,7 @@ beforeEach(async () => {
 })
 const issue = async (name: string, { workspaceId = 'ws_1', ...more }: Record<string, unknown> = {}) => {
   const asked = { name, scopes: ['files:read'], ...more }
-  return (await world.ask('POST', `/admin/v1/workspaces/${workspaceId}/keys`, asked)).body.key.id
+  return (await world.send('POST', `/admin/v1/workspaces/${workspaceId}/keys`, asked)).body.key.id
 }
 const textOf = async (path: string, person = ada) => (await person.browser.visit(path)).text
 /** Names in the order of the table. */
@@ -39,7 +39,7 @@ test('keys are filtered by state and scope, sorted, and counted over all pages',
   await issue('later', { expiresInDays: DAYS.later })
   await issue('soon', { expiresInDays: DAYS.soon })
   const gone = await issue('gone', { scopes: ['workspace:read'] })
-  await world.ask('POST', `/admin/v1/keys/${gone}/revoke`)
+  await world.send('POST', `/admin/v1/keys/${gone}/revoke`)
   expect(await namesAt(`${KEYS}?sort=expiresAt&state=active`)).toEqual(['soon', 'later'])
   expect(await namesAt(`${KEYS}?sort=name`)).toEqual(['gone', 'later', 'soon'])
   expect(await namesAt(`${KEYS}?scope=workspace%3Aread`)).toEqual(['gone'])

@@ -35,7 +35,7 @@ describe('what a page loads', () => {
     const paths = [...new Set(links)]
     expect(paths.length).toBe(3)
     for (const path of paths) {
-      const { status, headers, text: body } = await ada.browser.ask('GET', path)
+      const { status, headers, text: body } = await ada.browser.send('GET', path)
       const [, name, ending] = /^\/assets\/(\w+)\.[0-9a-f]{16}\.(\w+)$/.exec(path) ?? []
       const file = new URL(`../../../src/control/console/assets/${name}.${ending}`, import.meta.url)
       expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=31536000, immutable'])
@@ -170,6 +170,6 @@ describe('keys of a workspace', () => {
 })
 
 test('the reference is the OpenAPI document of the configured routes', async () => {
-  const { text } = await ada.browser.ask('GET', '/workspaces/ws_1/api/openapi.json')
+  const { text } = await ada.browser.send('GET', '/workspaces/ws_1/api/openapi.json')
   expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(describeApi(consoleConfig({}), '0.0.0'))))
 })

@@ -9,7 +9,7 @@ test('a browser gets a page for an unknown path, signed in or not, with the head
   const ada = await signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
   for (const visitor of [ada.browser, browser()]) {
     for (const path of PATHS) {
-      const { status, text, headers } = await visitor.ask('GET', path, BROWSER)
+      const { status, text, headers } = await visitor.send('GET', path, BROWSER)
       expect([path, status, headers['content-type']]).toEqual([path, 404, 'text/html; charset=utf-8'])
       expect(text).toContain('Page not found')
       expect(headers['content-security-policy']).toContain("default-src 'none'")
@@ -20,9 +20,9 @@ test('a browser gets a page for an unknown path, signed in or not, with the head
 test('a program gets JSON, and below /admin/v1 browsers do too', async () => {
   const { browser } = await startSignIn()
   for (const path of PATHS) {
-    const { status, text } = await browser().ask('GET', path, { accept: '*/*' })
+    const { status, text } = await browser().send('GET', path, { accept: '*/*' })
     expect([path, status, JSON.parse(text).code]).toEqual([path, 404, 'unknown_path'])
   }
-  const { status, text } = await browser().ask('GET', '/admin/v1/nothing', BROWSER)
+  const { status, text } = await browser().send('GET', '/admin/v1/nothing', BROWSER)
   expect([status, JSON.parse(text).code]).toEqual([401, 'unauthenticated'])
 })

@@ -13,11 +13,11 @@ beforeEach(async () => {
   running = await startConsole({ parts: { clock } })
 })
 
-const issue = async (workspaceId: string, change: object = {}, ask = running.ask) => {
+const issue = async (workspaceId: string, change: object = {}, send = running.send) => {
   const body = { name: 'build server', scopes: ['files:read'], ...change }
-  return (await ask('POST', `/admin/v1/workspaces/${workspaceId}/keys`, body)).body
+  return (await send('POST', `/admin/v1/workspaces/${workspaceId}/keys`, body)).body
 }
-const search = async (query: string) => (await running.ask('GET', `/admin/v1/keys?${query}`)).body
+const search = async (query: string) => (await running.send('GET', `/admin/v1/keys?${query}`)).body
 const namesOf = (body: { keys: readonly { name: string }[] }) => body.keys.map(({ name }) => name)
 
 describe('the list of all keys', () => {
@@ -57,7 +57,7 @@ describe('the list of all keys', () => {
   })
 
   test('answers HEAD like GET, without a body', async () => {
-    const { status, text } = await running.ask('HEAD', '/admin/v1/keys')
+    const { status, text } = await running.send('HEAD', '/admin/v1/keys')
     expect([status, text]).toEqual([200, ''])
   })
 
@@ -71,7 +71,7 @@ describe('the list of all keys', () => {
     ['offset=3', 'offset'],
     ['workspaceId=a/b', 'workspaceId'],
   ])('with ?%s is refused by the name of the parameter', async (query, field) => {
-    const { status, body } = await running.ask('GET', `/admin/v1/keys?${query}`)
+    const { status, body } = await running.send('GET', `/admin/v1/keys?${query}`)
     expect([status, body]).toMatchObject([400, { code: 'invalid_request', field }])
   })
 
@@ -85,17 +85,17 @@ describe('the list of all keys', () => {
 })
 
 describe('the list of workspaces', () => {
-  const workspaces = async (query = '') => (await running.ask('GET', `/admin/v1/workspaces${query}`)).body
+  const workspaces = async (query = '') => (await running.send('GET', `/admin/v1/workspaces${query}`)).body
 
   test('counts the keys of each workspace by state', async () => {
     await issue('ws_1')
     const { key } = await issue('ws_1')
-    await running.ask('POST', `/admin/v1/keys/${key.id}/revoke`)
+    await running.send('POST', `/admin/v1/keys/${key.id}/revoke`)
     await issue('ws_2', { expiresInDays: 1 })
     const suspended = await issue('ws_2')
-    await running.ask('POST', `/admin/v1/keys/${suspended.key.id}/suspend`)
+    await running.send('POST', `/admin/v1/keys/${suspended.key.id}/suspend`)
     const rotated = await issue('ws_2')
-    await running.ask('POST', `/admin/v1/keys/${rotated.key.id}/rotate`, { overlapSeconds: 2 * 86_400 })
+    await running.send('POST', `/admin/v1/keys/${rotated.key.id}/rotate`, { overlapSeconds: 2 * 86_400 })
     clock.advance(DAY_MS)
     const none = { active: 0, retiring: 0, suspended: 0, expired: 0, revoked: 0 }
     expect(await workspaces()).toEqual({
@@ -124,7 +124,7 @@ describe('the list of workspaces', () => {
 })
 
 describe('finding a key by its digest', () => {
-  const find = (body: object) => running.ask('POST', '/admin/v1/keys/lookup', body)
+  const find = (body: object) => running.send('POST', '/admin/v1/keys/lookup', body)
 
   test('returns the key, without its secret', async () => {
     const { secret, key } = await issue('ws_1')
@@ -152,9 +152,9 @@ describe('a person', () => {
       ['x', 'ws_9'],
       ['c', 'ws_1'],
     ] as const) {
-      await issue(workspaceId, { name }, world.ask)
+      await issue(workspaceId, { name }, world.send)
     }
-    const foreign = await issue('ws_9', { name: 'd' }, world.ask)
+    const foreign = await issue('ws_9', { name: 'd' }, world.send)
     const ada = await world.signedIn({ sub: 'ada', workspaces: ['ws_1', 'ws_2', 'ws_3'] })
     const { body } = await ada.call('GET', '/keys?sort=name&count=1')
     expect([namesOf(body), body['total']]).toEqual([['a', 'b', 'c'], 3])
@@ -173,7 +173,7 @@ describe('a person', () => {
 
   test('without a workspace finds nothing', async () => {
     const world = await startSignIn({ parts: { clock } })
-    await issue('ws_1', {}, world.ask)
+    await issue('ws_1', {}, world.send)
     const eve = await world.signedIn({ sub: 'eve', workspaces: [] })
     expect((await eve.call('GET', '/keys?count=1')).body).toEqual({ keys: [], hasMore: false, total: 0 })
     expect((await eve.call('GET', '/workspaces')).body).toEqual({ workspaces: [], hasMore: false })

@@ -16,7 +16,7 @@ beforeEach(async () => {
     signIn: { oidc: { administratorClaim: 'roles', administratorValue: 'keeper' } },
   })
   ada = await world.signedIn({ sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] })
-  foreignKey = (await world.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)).body.key.id
+  foreignKey = (await world.send('POST', '/admin/v1/workspaces/ws_2/keys', request)).body.key.id
 })
 
 /** Everything in which two responses may differ for a client, except for request id and date. */
@@ -71,13 +71,13 @@ describe('resources of another workspace do not exist for a person', () => {
     async (_, method, path, body) => {
       const of = (workspace: string, key: string) =>
         ada.call(method, path.replace('WORKSPACE', workspace).replace('KEY', key), body)
-      const before = (await world.ask('GET', '/admin/v1/workspaces/ws_2/keys')).text
+      const before = (await world.send('GET', '/admin/v1/workspaces/ws_2/keys')).text
       const foreign = await of('ws_2', foreignKey)
       expect(foreign.status).toBe(404)
       expect(foreign.body.code).toBe('not_found')
       expect(seen(foreign)).toEqual(seen(await of(UNKNOWN_WORKSPACE, UNKNOWN_KEY)))
-      expect((await world.ask('GET', '/admin/v1/workspaces/ws_2/keys')).text).toBe(before)
-      expect((await world.ask('GET', '/admin/v1/workspaces/ws_2/audit')).body.entries).toHaveLength(1)
+      expect((await world.send('GET', '/admin/v1/workspaces/ws_2/keys')).text).toBe(before)
+      expect((await world.send('GET', '/admin/v1/workspaces/ws_2/audit')).body.entries).toHaveLength(1)
     },
   )
 
@@ -150,14 +150,14 @@ describe('the admin token is for programs', () => {
   test('a caller with neither learns nothing, not even which paths exist', async () => {
     const stranger = world.browser()
     for (const path of ['/keys/x', '/nothing', '/workspaces/ws_1/keys']) {
-      const { status, text, headers } = await stranger.ask('GET', `/admin/v1${path}`)
+      const { status, text, headers } = await stranger.send('GET', `/admin/v1${path}`)
       expect([status, JSON.parse(text).code]).toEqual([401, 'unauthenticated'])
       expect(headers['www-authenticate']).toBe('Bearer realm="postern"')
     }
   })
 
   test('a session does not admit to the internal API', async () => {
-    const answer = await ada.browser.ask('GET', `/internal/v1/keys/${'0'.repeat(64)}`)
+    const answer = await ada.browser.send('GET', `/internal/v1/keys/${'0'.repeat(64)}`)
     expect([answer.status, JSON.parse(answer.text).code]).toEqual([404, 'unknown_path'])
   })
 })

@@ -31,23 +31,23 @@ beforeEach(async () => {
   })
   await running.app.ready()
   ada = await signIn(new BrowserDouble(CONSOLE, running.app), provider, { sub: 'ada', workspaces: ['ws_1'] })
-  foreignKey = (await running.ask('POST', '/admin/v1/workspaces/ws_2/keys', request)).body.key.id
+  foreignKey = (await running.send('POST', '/admin/v1/workspaces/ws_2/keys', request)).body.key.id
 })
 
 const pathOf = ({ url }: Route, workspace: string, key: string) =>
   url.replace(':workspaceId', workspace).replace(':keyId', key).replace('*', 'x')
 
-async function ask(
+async function send(
   browser: BrowserDouble,
   { method, url }: Route,
   path: string,
   csrf: string,
 ): Promise<Visit> {
-  if (method === 'GET') return browser.ask('GET', path)
+  if (method === 'GET') return browser.send('GET', path)
   if (!url.startsWith('/admin/'))
     return browser.post(path, { _csrf: csrf, name: 'x', scopes: 'workspace:read' })
   const headers = { origin: CONSOLE, 'content-type': 'application/json', 'x-csrf-token': csrf }
-  return browser.ask('POST', path, headers, JSON.stringify(url.endsWith('/keys') ? request : {}))
+  return browser.send('POST', path, headers, JSON.stringify(url.endsWith('/keys') ? request : {}))
 }
 
 /** Everything in which two responses may differ for a client, except for what differs in every response. */
@@ -64,21 +64,21 @@ describe('every route of the console', () => {
   })
 
   test('resources of another workspace are answered like unknown ones, on pages and in the admin API', async () => {
-    const before = (await running.ask('GET', '/admin/v1/workspaces/ws_2/keys')).text
+    const before = (await running.send('GET', '/admin/v1/workspaces/ws_2/keys')).text
     for (const route of routes.filter(each => each.url.includes(':'))) {
-      const foreign = await ask(ada.browser, route, pathOf(route, 'ws_2', foreignKey), ada.csrf)
-      const unknown = await ask(ada.browser, route, pathOf(route, 'ws_9', UNKNOWN_KEY), ada.csrf)
+      const foreign = await send(ada.browser, route, pathOf(route, 'ws_2', foreignKey), ada.csrf)
+      const unknown = await send(ada.browser, route, pathOf(route, 'ws_9', UNKNOWN_KEY), ada.csrf)
       const name = `${route.method} ${route.url}`
       expect([name, [403, 404].includes(foreign.status)]).toEqual([name, true])
       expect([name, seen(foreign, 'ws_2', foreignKey)]).toEqual([name, seen(unknown, 'ws_9', UNKNOWN_KEY)])
     }
-    expect((await running.ask('GET', '/admin/v1/workspaces/ws_2/keys')).text).toBe(before)
+    expect((await running.send('GET', '/admin/v1/workspaces/ws_2/keys')).text).toBe(before)
   })
 
   test('a key of another workspace cannot be reached through the person’s own', async () => {
     for (const route of routes.filter(each => each.url.includes(':keyId'))) {
-      const foreign = await ask(ada.browser, route, pathOf(route, 'ws_1', foreignKey), ada.csrf)
-      const unknown = await ask(ada.browser, route, pathOf(route, 'ws_1', UNKNOWN_KEY), ada.csrf)
+      const foreign = await send(ada.browser, route, pathOf(route, 'ws_1', foreignKey), ada.csrf)
+      const unknown = await send(ada.browser, route, pathOf(route, 'ws_1', UNKNOWN_KEY), ada.csrf)
       expect(seen(foreign, foreignKey)).toEqual(seen(unknown, UNKNOWN_KEY))
       expect(foreign.status).toBe(404)
     }
@@ -88,7 +88,7 @@ describe('every route of the console', () => {
     const stranger = new BrowserDouble(CONSOLE, running.app)
     const open: string[] = []
     for (const route of routes) {
-      const { status, headers } = await ask(stranger, route, pathOf(route, 'ws_1', UNKNOWN_KEY), '')
+      const { status, headers } = await send(stranger, route, pathOf(route, 'ws_1', UNKNOWN_KEY), '')
       const sentToSignIn = status === 303 && (headers['location'] ?? '').startsWith('/sign-in')
       if (!sentToSignIn && status !== 401) open.push(`${route.method} ${route.url}`)
     }
@@ -98,11 +98,11 @@ describe('every route of the console', () => {
   })
 
   test('no session can change anything without its CSRF token', async () => {
-    const { id } = (await running.ask('POST', '/admin/v1/workspaces/ws_1/keys', request)).body.key
-    const state = async () => (await running.ask('GET', '/admin/v1/workspaces/ws_1/keys')).text
+    const { id } = (await running.send('POST', '/admin/v1/workspaces/ws_1/keys', request)).body.key
+    const state = async () => (await running.send('GET', '/admin/v1/workspaces/ws_1/keys')).text
     const before = await state()
     for (const route of routes.filter(each => each.method === 'POST')) {
-      const { status } = await ask(ada.browser, route, pathOf(route, 'ws_1', id), '')
+      const { status } = await send(ada.browser, route, pathOf(route, 'ws_1', id), '')
       expect([route.url, status === 403 || status === 303]).toEqual([route.url, true])
     }
     expect(await state()).toBe(before)

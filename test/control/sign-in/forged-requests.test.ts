@@ -51,7 +51,7 @@ describe('a forged request that a browser sends with its cookies', () => {
     'as %s, which needs no permission, is no request of the admin API',
     async type => {
       const headers = { 'content-type': type, 'x-csrf-token': ada.csrf, origin: CONSOLE }
-      const answer = await ada.browser.ask('POST', `/admin/v1${KEYS}`, headers, JSON.stringify(request))
+      const answer = await ada.browser.send('POST', `/admin/v1${KEYS}`, headers, JSON.stringify(request))
       expect(answer.status).toBe(415)
       expect(await issued()).toBe(0)
     },
@@ -88,7 +88,7 @@ describe('a foreign host name that resolves to this address', () => {
     'Host: %s gets the address of the console, and nothing else',
     async host => {
       for (const path of ['/', '/sign-in', '/sign-in/start', `/admin/v1${KEYS}`]) {
-        const { status, text, headers } = await ada.browser.ask('GET', path, { host })
+        const { status, text, headers } = await ada.browser.send('GET', path, { host })
         expect([path, status]).toEqual([path, 421])
         expect(text.replaceAll('&#x2F;', '/')).toContain(
           'This console is available only at https://console.test',
@@ -101,7 +101,7 @@ describe('a foreign host name that resolves to this address', () => {
 
   test('X-Forwarded-Host does not change redirects', async () => {
     const forwarded = { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'http' }
-    const { headers } = await world.browser().ask('GET', START, forwarded)
+    const { headers } = await world.browser().send('GET', START, forwarded)
     const { searchParams } = new URL(headers['location'] ?? '')
     expect(searchParams.get('redirect_uri')).toBe('https://console.test/sign-in/callback')
   })
@@ -109,13 +109,13 @@ describe('a foreign host name that resolves to this address', () => {
   test.each(['console.test', 'CONSOLE.test', 'console.test:443'])(
     '%s is accepted as the console’s own',
     async host => {
-      expect((await ada.browser.ask('GET', '/workspaces/ws_1/keys', { host })).status).toBe(200)
+      expect((await ada.browser.send('GET', '/workspaces/ws_1/keys', { host })).status).toBe(200)
     },
   )
 
   test('programs may use any host name: no browser sends their token', async () => {
     const headers = { host: 'postern-console:8081' }
-    expect((await world.ask('GET', `/admin/v1${KEYS}`, undefined, { headers })).status).toBe(200)
+    expect((await world.send('GET', `/admin/v1${KEYS}`, undefined, { headers })).status).toBe(200)
   })
 })
 

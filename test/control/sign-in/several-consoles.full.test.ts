@@ -74,14 +74,14 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
     const { browser } = await signedIn()
     const cookie = `${SESSION_COOKIE}=${browser.cookie(SESSION_COOKIE)?.value}`
     const headers = { host: 'console.test', cookie }
-    const ask = async ({ app }: typeof first) =>
+    const send = async ({ app }: typeof first) =>
       (await app.inject({ url: `/admin/v1${KEYS}`, headers })).statusCode
     clock.advance(45 * 60_000)
-    expect(await ask(first)).toBe(200)
+    expect(await send(first)).toBe(200)
     clock.advance(45 * 60_000)
-    expect(await ask(second)).toBe(200)
+    expect(await send(second)).toBe(200)
     clock.advance(60 * 60_000)
-    expect([await ask(first), await ask(second)]).toEqual([401, 401])
+    expect([await send(first), await send(second)]).toEqual([401, 401])
   })
 })
 
@@ -104,7 +104,7 @@ test('if the database fails, a signed-in person gets an error, not the sign-in p
   await other.writer.schema.dropTable('sessions').execute()
   await other.close()
   expect((await call('GET', KEYS)).body.code).toBe('internal_error')
-  expect((await browser.ask('GET', '/')).status).toBe(500)
+  expect((await browser.send('GET', '/')).status).toBe(500)
   expect(log.map(line => line['msg'])).toContain('request failed')
 })
 

@@ -62,7 +62,7 @@ describe('signing in', () => {
 
   test('uses the authorization code flow with PKCE', async () => {
     const { browser, provider } = await startSignIn({ signIn: { oidc: { scopes: ['profile', 'email'] } } })
-    const { headers } = await browser().ask('GET', START)
+    const { headers } = await browser().send('GET', START)
     const { origin, searchParams } = new URL(headers['location'] ?? '')
     expect(origin).toBe(provider.issuer)
     expect(Object.fromEntries(searchParams)).toMatchObject({
@@ -358,11 +358,11 @@ describe('a provider that fails', () => {
     const clock = new ManualClock()
     const { provider, browser } = await startSignIn({ parts: { clock } })
     const asked = () => provider.requests.filter(request => request.includes('well-known')).length
-    await Promise.all([browser().ask('GET', START), browser().ask('GET', START)])
+    await Promise.all([browser().send('GET', START), browser().send('GET', START)])
     expect(asked()).toBe(1)
     clock.advance(60 * MINUTE_MS)
     provider.answer = (_, response) => void response.writeHead(503).end() === undefined
-    expect((await browser().ask('GET', START)).status).toBe(303)
+    expect((await browser().send('GET', START)).status).toBe(303)
     expect(asked()).toBe(2)
   })
 })
@@ -380,7 +380,7 @@ describe('over TLS', () => {
       signIn: { oidc: { caFile: certificates.caFile } },
     })
     // The browser double knows no authority: what counts here is whom the console believes.
-    const { status, headers } = await world.browser().ask('GET', START)
+    const { status, headers } = await world.browser().send('GET', START)
     expect([status, new URL(headers['location'] ?? '').origin]).toEqual([303, world.provider.issuer])
   })
 
@@ -433,11 +433,11 @@ describe('an address with too many attempts', () => {
 describe('without a configured provider', () => {
   test('the page names the missing settings, and sign-in is impossible', async () => {
     const { app } = await startConsole()
-    const ask = (url: string, cookie = '') => app.inject({ url, headers: { cookie } })
-    expect((await ask('/sign-in')).payload).toContain('console.oidc.issuer')
-    expect((await ask('/', `${SESSION_COOKIE}=${'A'.repeat(43)}`)).headers['location']).toBe('/sign-in')
+    const send = (url: string, cookie = '') => app.inject({ url, headers: { cookie } })
+    expect((await send('/sign-in')).payload).toContain('console.oidc.issuer')
+    expect((await send('/', `${SESSION_COOKIE}=${'A'.repeat(43)}`)).headers['location']).toBe('/sign-in')
     for (const path of ['/sign-in/start', '/sign-in/callback', '/sign-in/once', '/sign-in/once?token='])
-      expect((await ask(path)).statusCode).toBe(404)
+      expect((await send(path)).statusCode).toBe(404)
   })
 
   test('a console without a way to sign in logs a warning at start', async () => {

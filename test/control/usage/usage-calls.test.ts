@@ -23,31 +23,31 @@ interface RefusalsBody {
 
 async function started(options: ConsoleOptions = {}) {
   const running = await startConsole(options)
-  const { ask } = running
+  const { send } = running
   const issue = async (workspaceId = 'ws_1') => {
     const request = { name: 'build server', scopes: ['files:read'] }
-    return (await ask('POST', `/admin/v1/workspaces/${workspaceId}/keys`, request)).body.key.id
+    return (await send('POST', `/admin/v1/workspaces/${workspaceId}/keys`, request)).body.key.id
   }
   const keyId = await issue()
   const count = (requests: number, more: object = {}) => ({
     ...{ keyId, route: 'files', code: 'ok', minute: Math.floor(Date.now() / 60_000), count: requests },
     ...more,
   })
-  const send = (sequence: unknown, counts: readonly object[], more: object = {}) =>
-    ask('POST', USAGE, { gateway: 'gateway-1.a1b2', sequence, used: {}, counts, refusals: [], ...more })
+  const report = (sequence: unknown, counts: readonly object[], more: object = {}) =>
+    send('POST', USAGE, { gateway: 'gateway-1.a1b2', sequence, used: {}, counts, refusals: [], ...more })
   // The answer's shape is compared with its schema.
-  const usage = async (path: string) => (await ask('GET', `/admin/v1${path}`)).body as unknown as UsageBody
+  const usage = async (path: string) => (await send('GET', `/admin/v1${path}`)).body as unknown as UsageBody
   const requests = async (path = `/keys/${keyId}/usage`) =>
     (await usage(path)).usage.reduce((sum, point) => sum + point.requests, 0)
-  return { ...running, keyId, issue, count, send, usage, requests }
+  return { ...running, keyId, issue, count, report, usage, requests }
 }
 
 describe('a report of a gateway', () => {
   test('is counted, and answered with what is not valid in it', async () => {
-    const { count, send, usage, requests, keyId, metrics } = await started()
-    const first = await send(1, [count(3), count(2, { code: 'scope_missing', route: 'workspace' })])
+    const { count, report, usage, requests, keyId, metrics } = await started()
+    const first = await report(1, [count(3), count(2, { code: 'scope_missing', route: 'workspace' })])
     expect([first.status, first.body]).toEqual([200, {}])
-    const second = await send(2, [count(1, { keyId: UNKNOWN_KEY }), count(-1), count(4)])
+    const second = await report(2, [count(1, { keyId: UNKNOWN_KEY }), count(-1), count(4)])
     expect([second.status, second.body]).toEqual([
       200,
       {
@@ -70,11 +70,11 @@ describe('a report of a gateway', () => {
   })
 
   test('counts once, however often and at the same time it is repeated', async () => {
-    const { count, send, requests } = await started()
-    const answers = await Promise.all(Array.from({ length: 5 }, () => send(7, [count(3)])))
+    const { count, report, requests } = await started()
+    const answers = await Promise.all(Array.from({ length: 5 }, () => report(7, [count(3)])))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
-    expect((await send(7, [count(3)])).status).toBe(200)
-    expect((await send(6, [count(100)])).status).toBe(200)
+    expect((await report(7, [count(3)])).status).toBe(200)
+    expect((await report(6, [count(100)])).status).toBe(200)
     expect(await requests()).toBe(3)
   })
 
@@ -85,58 +85,58 @@ describe('a report of a gateway', () => {
     ['nothing', undefined],
     ['beyond whole numbers', 2 ** 60],
   ])('is refused as a whole where its sequence is no whole number from 1: %s', async (_, sequence) => {
-    const { count, send, requests } = await started()
-    const { status, body } = await send(sequence, [count(1)])
+    const { count, report, requests } = await started()
+    const { status, body } = await report(sequence, [count(1)])
     expect([status, body]).toMatchObject([400, { code: 'invalid_request', field: 'sequence' }])
     expect(await requests()).toBe(0)
   })
 
   test('is refused without the name of its gateway, and above 10 MB', async () => {
-    const { count, send, ask } = await started()
-    const nameless = await send(1, [count(1)], { gateway: 'a b' })
+    const { count, report, send } = await started()
+    const nameless = await report(1, [count(1)], { gateway: 'a b' })
     expect([nameless.status, nameless.body]).toMatchObject([400, { field: 'gateway' }])
-    const large = await ask('POST', USAGE, { gateway: 'g', sequence: 1, counts: ['x'.repeat(10 * 2 ** 20)] })
+    const large = await send('POST', USAGE, { gateway: 'g', sequence: 1, counts: ['x'.repeat(10 * 2 ** 20)] })
     expect([large.status, large.body.code]).toEqual([413, 'request_too_large'])
-    const heavy = await ask('POST', USAGE, { gateway: 'g', sequence: 1, counts: ['x'.repeat(9 * 2 ** 20)] })
+    const heavy = await send('POST', USAGE, { gateway: 'g', sequence: 1, counts: ['x'.repeat(9 * 2 ** 20)] })
     expect(heavy.status).toBe(200)
   })
 
   test('says when a key was last used, to the second', async () => {
     let nowMs = Date.now()
     const clock = { wallMs: () => nowMs, monotonicMs: () => performance.now() }
-    const { ask, send, keyId } = await started({ parts: { clock } })
-    const lastUsedAt = async () => (await ask('GET', `/admin/v1/keys/${keyId}`)).body.key.lastUsedAt
+    const { send, report, keyId } = await started({ parts: { clock } })
+    const lastUsedAt = async () => (await send('GET', `/admin/v1/keys/${keyId}`)).body.key.lastUsedAt
     nowMs += 60_000
-    await send(1, [], { used: { [keyId]: nowMs - 12_000 } })
+    await report(1, [], { used: { [keyId]: nowMs - 12_000 } })
     expect(await lastUsedAt()).toBe(new Date(nowMs - 12_000).toISOString())
     nowMs += 10_000
-    await send(2, [], { used: { [keyId]: nowMs - 21_000 } })
+    await report(2, [], { used: { [keyId]: nowMs - 21_000 } })
     expect(await lastUsedAt()).toBe(new Date(nowMs - 21_000).toISOString())
     nowMs += 10_000
-    await send(3, [], { used: { [keyId]: nowMs - 60_000 } })
+    await report(3, [], { used: { [keyId]: nowMs - 60_000 } })
     expect(await lastUsedAt()).toBe(new Date(nowMs - 31_000).toISOString())
     nowMs += 10_000
     // The time of a clock that is ahead counts as now.
-    await send(4, [], { used: { [keyId]: nowMs + 5000 } })
+    await report(4, [], { used: { [keyId]: nowMs + 5000 } })
     expect(await lastUsedAt()).toBe(new Date(nowMs).toISOString())
   })
 
   test('of a gateway of the release before still says when keys were last used', async () => {
-    const { ask, keyId } = await started()
+    const { send, keyId } = await started()
     const minute = Math.floor(Date.now() / 60_000) * 60_000
-    expect((await ask('POST', USAGE, { used: { [keyId]: minute } })).status).toBe(204)
-    expect((await ask('GET', `/admin/v1/keys/${keyId}`)).body.key.lastUsedAt).not.toBeNull()
-    expect((await ask('POST', USAGE, {})).body).toMatchObject({ code: 'invalid_request', field: 'used' })
+    expect((await send('POST', USAGE, { used: { [keyId]: minute } })).status).toBe(204)
+    expect((await send('GET', `/admin/v1/keys/${keyId}`)).body.key.lastUsedAt).not.toBeNull()
+    expect((await send('POST', USAGE, {})).body).toMatchObject({ code: 'invalid_request', field: 'used' })
   })
 
   test('is answered 503 while the database takes no counts, counts when it is repeated, and changes to keys go on', async () => {
     const file = join(temporaryDirectory(), 'postern.db')
-    const { count, send, requests, issue, metrics, log } = await started({ databaseUrl: `sqlite:${file}` })
+    const { count, report, requests, issue, metrics, log } = await started({ databaseUrl: `sqlite:${file}` })
     const other = new DatabaseSync(file)
     other.exec(`create trigger full_disk before insert on usage_hours
       begin select raise(abort, 'database or disk is full'); end`)
     const counts = [count(3)]
-    const { status, body, headers } = await send(1, counts)
+    const { status, body, headers } = await report(1, counts)
     expect([status, body.code, headers['retry-after']]).toEqual([503, 'database_unavailable', '10'])
     expect(await issue()).toMatch(/^key_/)
     expect(await metricValue(metrics.usageReports, { outcome: 'failed' })).toBe(1)
@@ -145,7 +145,7 @@ describe('a report of a gateway', () => {
     ])
     other.exec('drop trigger full_disk')
     other.close()
-    expect((await send(1, counts)).status).toBe(200)
+    expect((await report(1, counts)).status).toBe(200)
     expect(await requests()).toBe(3)
   })
 })
@@ -159,41 +159,41 @@ describe('the admin API on usage', () => {
     ['?to=2020', 'to'],
     ['?limit=5', 'limit'],
   ])('refuses %s, and names the parameter', async (query, field) => {
-    const { ask, keyId } = await started()
+    const { send, keyId } = await started()
     for (const path of [`/keys/${keyId}/usage`, '/workspaces/ws_1/usage']) {
-      const { status, body } = await ask('GET', `/admin/v1${path}${query}`)
+      const { status, body } = await send('GET', `/admin/v1${path}${query}`)
       expect([status, body]).toMatchObject([400, { code: 'invalid_request', field }])
     }
   })
 
   test('answers for a workspace or key that the caller may not see as for one that is not there', async () => {
-    const { ask, keyId } = await started()
+    const { send, keyId } = await started()
     const rights = { name: 'reader', permissions: ['keys:read'], workspaces: ['ws_2'], expiresInDays: 1 }
-    const { secret } = (await ask('POST', '/admin/v1/tokens', rights)).body
+    const { secret } = (await send('POST', '/admin/v1/tokens', rights)).body
     const get = (path: string) =>
-      ask('GET', `/admin/v1${path}`, undefined, { headers: { authorization: `Bearer ${secret}` } })
+      send('GET', `/admin/v1${path}`, undefined, { headers: { authorization: `Bearer ${secret}` } })
     const [other, unknown] = [await get(`/keys/${keyId}/usage`), await get(`/keys/${UNKNOWN_KEY}/usage`)]
     expect([other.status, other.text]).toEqual([404, unknown.text])
     expect((await get('/workspaces/ws_1/usage')).status).toBe(404)
     expect((await get('/workspaces/ws_1/refusals')).status).toBe(404)
     expect((await get('/workspaces/ws_2/usage')).status).toBe(200)
     const auditor = { ...rights, permissions: ['audit:read'] }
-    const token = (await ask('POST', '/admin/v1/tokens', auditor)).body.secret
+    const token = (await send('POST', '/admin/v1/tokens', auditor)).body.secret
     const headers = { authorization: `Bearer ${token}` }
-    expect((await ask('GET', '/admin/v1/workspaces/ws_2/usage', undefined, { headers })).status).toBe(403)
+    expect((await send('GET', '/admin/v1/workspaces/ws_2/usage', undefined, { headers })).status).toBe(403)
   })
 
   test('shows the refusals of a workspace, newest first, page by page', async () => {
-    const { ask, send, issue, keyId } = await started()
+    const { send, report, issue, keyId } = await started()
     const other = await issue('ws_2')
     const refusal = (requestId: string, more: object = {}) => ({
       ...{ at: Date.now() - 1000, keyId, route: 'files', code: 'not_found', reason: 'other_workspace' },
       ...{ requestId, address: '192.0.2.0/24', ...more },
     })
     const refusals = [refusal('r1'), refusal('r2', { at: Date.now() }), refusal('r3', { keyId: other })]
-    await send(1, [], { refusals, omittedRefusals: [{ workspaceId: 'ws_2', count: 4 }] })
+    await report(1, [], { refusals, omittedRefusals: [{ workspaceId: 'ws_2', count: 4 }] })
     const page = async (query: string) =>
-      (await ask('GET', `/admin/v1/workspaces/${query}`)).body as unknown as RefusalsBody
+      (await send('GET', `/admin/v1/workspaces/${query}`)).body as unknown as RefusalsBody
     const first = await page('ws_1/refusals?limit=1')
     expect(first).toMatchObject({ refusals: [{ requestId: 'r2' }], sampled: false, hasMore: true })
     const second = await page(`ws_1/refusals?limit=1&cursor=${first.cursor}`)
@@ -208,25 +208,25 @@ describe('the admin API on usage', () => {
       hasMore: false,
     })
     expect(await page('ws_2/refusals')).toMatchObject({ refusals: [{ keyId: other }], sampled: true })
-    const wrong = await ask('GET', '/admin/v1/workspaces/ws_1/refusals?cursor=x')
+    const wrong = await send('GET', '/admin/v1/workspaces/ws_1/refusals?cursor=x')
     expect(wrong.body).toMatchObject({ code: 'invalid_request', field: 'cursor' })
   })
 
   test('answers usage_disabled if counts are switched off, and lastUsedAt goes on', async () => {
-    const { ask, send, count, keyId } = await started({ keepsUsage: false })
+    const { send, report, count, keyId } = await started({ keepsUsage: false })
     const refusals = [{ at: Date.now(), keyId }]
-    expect((await send(1, [count(1)], { refusals, used: { [keyId]: Date.now() } })).body).toEqual({})
+    expect((await report(1, [count(1)], { refusals, used: { [keyId]: Date.now() } })).body).toEqual({})
     for (const path of [`keys/${keyId}/usage`, 'workspaces/ws_1/usage', 'workspaces/ws_1/refusals']) {
-      const { status, body } = await ask('GET', `/admin/v1/${path}`)
+      const { status, body } = await send('GET', `/admin/v1/${path}`)
       expect([status, body.code]).toEqual([404, 'usage_disabled'])
     }
-    expect((await ask('GET', `/admin/v1/keys/${keyId}`)).body.key.lastUsedAt).not.toBeNull()
+    expect((await send('GET', `/admin/v1/keys/${keyId}`)).body.key.lastUsedAt).not.toBeNull()
   })
 
   test('keeps counts without refusals if those are switched off', async () => {
-    const { ask, send, count, requests } = await started({ keepsRefusals: false })
-    await send(1, [count(2)])
+    const { send, report, count, requests } = await started({ keepsRefusals: false })
+    await report(1, [count(2)])
     expect(await requests()).toBe(2)
-    expect((await ask('GET', '/admin/v1/workspaces/ws_1/refusals')).body.code).toBe('usage_disabled')
+    expect((await send('GET', '/admin/v1/workspaces/ws_1/refusals')).body.code).toBe('usage_disabled')
   })
 })

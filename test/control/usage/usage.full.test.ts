@@ -15,29 +15,29 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
 
   test('while the tables of counts are locked, keys are issued, and reports are answered 503 until they can be stored', async () => {
     const databaseUrl = await server.database()
-    const { ask } = await startConsole({ databaseUrl })
+    const { send } = await startConsole({ databaseUrl })
     const issue = () =>
-      ask('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'build server', scopes: ['files:read'] })
+      send('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'build server', scopes: ['files:read'] })
     const { body } = await issue()
     const minute = Math.floor(Date.now() / 60_000)
-    const send = (sequence: number) => {
+    const report = (sequence: number) => {
       const counts = [{ keyId: body.key.id, route: 'files', code: 'ok', minute, count: 3 }]
-      return ask('POST', '/internal/v1/usage', { gateway: 'g1', sequence, used: {}, counts, refusals: [] })
+      return send('POST', '/internal/v1/usage', { gateway: 'g1', sequence, used: {}, counts, refusals: [] })
     }
-    expect((await send(1)).status).toBe(200)
+    expect((await report(1)).status).toBe(200)
     const other = new pg.Client({ connectionString: databaseUrl })
     await other.connect()
     onTestFinished(() => other.end())
     await other.query('begin; lock table usage_hours in access exclusive mode')
-    const reports = Array.from({ length: 10 }, (_, gateway) => send(2 + gateway))
+    const reports = Array.from({ length: 10 }, (_, gateway) => report(2 + gateway))
     const issued = await Promise.all(Array.from({ length: 20 }, issue))
     expect(new Set(issued.map(({ status }) => status))).toEqual(new Set([201]))
     const answers = await Promise.all(reports)
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]))
     await other.query('rollback')
-    expect((await send(2)).status).toBe(200)
+    expect((await report(2)).status).toBe(200)
     // The document of the admin API, with which every answer is compared, has the shape.
-    const usage = (await ask('GET', '/admin/v1/workspaces/ws_1/usage')).body as unknown as {
+    const usage = (await send('GET', '/admin/v1/workspaces/ws_1/usage')).body as unknown as {
       readonly usage: readonly { readonly requests: number }[]
     }
     expect(usage.usage.at(-1)?.requests).toBe(6)

@@ -19,44 +19,44 @@ function world() {
   const clock = new ManualClock()
   const tier = new ChaosTier('key_service', digest => (digest === POISON ? UNUSABLE : FOUND))
   const breaker = withBreaker(tier, { failures: 3, openMs: 500 }, clock)
-  const ask = async (digest = KEY) => {
+  const lookUp = async (digest = KEY) => {
     const answer = await breaker.get(digest)
     return answer.kind === 'failed' ? answer.why : answer.kind
   }
-  const askOften = async (count: number, digest = KEY) => {
+  const lookUpOften = async (count: number, digest = KEY) => {
     const answers: string[] = []
     for (let asked = 0; asked < count; asked++) {
-      answers.push(await ask(digest))
+      answers.push(await lookUp(digest))
       clock.advance(20)
     }
     return answers
   }
-  return { clock, tier, breaker, ask, askOften }
+  return { clock, tier, breaker, lookUp, lookUpOften }
 }
 
 describe('an unreachable tier', () => {
   test('is skipped after several consecutive failures, and the result is returned at once', async () => {
-    const { tier, breaker, askOften } = world()
+    const { tier, breaker, lookUpOften } = world()
     tier.fails()
-    expect(await askOften(5)).toEqual(['unreachable', 'unreachable', 'unreachable', 'skipped', 'skipped'])
+    expect(await lookUpOften(5)).toEqual(['unreachable', 'unreachable', 'unreachable', 'skipped', 'skipped'])
     expect([tier.asked, breaker.isOpen]).toEqual([3, true])
   })
 
   test('is skipped only after consecutive failures: a result in between resets the count', async () => {
-    const { tier, askOften } = world()
+    const { tier, lookUpOften } = world()
     for (let round = 0; round < 10; round++) {
       tier.fails()
-      await askOften(2)
+      await lookUpOften(2)
       tier.answers()
-      await askOften(1)
+      await lookUpOften(1)
     }
     expect(tier.asked).toBe(30)
   })
 
   test('is probed once at a time, without a request and without delaying one', async () => {
-    const { clock, tier, breaker, ask, askOften } = world()
+    const { clock, tier, breaker, lookUp, lookUpOften } = world()
     tier.fails()
-    await askOften(3)
+    await lookUpOften(3)
     tier.stalls()
     breaker.watch()
     clock.advance(479)
@@ -65,17 +65,17 @@ describe('an unreachable tier', () => {
     clock.advance(1)
     for (let look = 0; look < 5; look++) breaker.watch()
     expect(tier.asked).toBe(4)
-    expect(await ask()).toBe('skipped')
+    expect(await lookUp()).toBe('skipped')
     tier.release()
     await settled()
     tier.answers()
-    expect([breaker.isOpen, await ask()]).toEqual([false, 'found'])
+    expect([breaker.isOpen, await lookUp()]).toEqual([false, 'found'])
   })
 
   test('is skipped again for the whole time after a failed probe', async () => {
-    const { clock, tier, breaker, askOften } = world()
+    const { clock, tier, breaker, lookUpOften } = world()
     tier.fails()
-    await askOften(3)
+    await lookUpOften(3)
     clock.advance(480)
     for (let probe = 1; probe <= 4; probe++) {
       breaker.watch()
@@ -88,11 +88,11 @@ describe('an unreachable tier', () => {
   })
 
   test('is asked again as soon as a late result arrives', async () => {
-    const { tier, breaker, askOften } = world()
+    const { tier, breaker, lookUpOften } = world()
     tier.stalls()
     const early = breaker.get(KEY)
     tier.fails()
-    await askOften(3)
+    await lookUpOften(3)
     tier.release()
     expect([(await early).kind, breaker.isOpen]).toEqual(['found', false])
   })
@@ -112,37 +112,37 @@ describe('an unreachable tier', () => {
 
 describe('a key that a tier cannot return', () => {
   test('fails alone after any number of lookups, and opens no circuit', async () => {
-    const { tier, breaker, ask, askOften } = world()
+    const { tier, breaker, lookUp, lookUpOften } = world()
     for (let round = 0; round < 20; round++) {
-      expect(await askOften(5, POISON)).toEqual(Array.from({ length: 5 }, () => 'unusable'))
-      expect(await ask()).toBe('found')
+      expect(await lookUpOften(5, POISON)).toEqual(Array.from({ length: 5 }, () => 'unusable'))
+      expect(await lookUp()).toBe('found')
     }
     expect([tier.asked, breaker.isOpen]).toEqual([120, false])
   })
 
   test('closes the circuit if it is the probe: the tier did respond', async () => {
-    const { clock, tier, breaker, ask, askOften } = world()
+    const { clock, tier, breaker, lookUp, lookUpOften } = world()
     tier.fails()
-    await askOften(3, POISON)
+    await lookUpOften(3, POISON)
     tier.answers()
     clock.advance(500)
     breaker.watch()
     await settled()
-    expect([breaker.isOpen, await ask()]).toEqual([false, 'found'])
+    expect([breaker.isOpen, await lookUp()]).toEqual([false, 'found'])
   })
 
   test('does not open the circuit if the tier throws, against its contract', async () => {
-    const { tier, breaker, askOften } = world()
+    const { tier, breaker, lookUpOften } = world()
     tier.throws()
-    expect(await askOften(10)).toEqual(Array.from({ length: 10 }, () => 'unusable'))
+    expect(await lookUpOften(10)).toEqual(Array.from({ length: 10 }, () => 'unusable'))
     expect(breaker.isOpen).toBe(false)
   })
 })
 
 test('a skipped lookup counts neither as a success nor as a failure', async () => {
-  const { clock, tier, breaker, askOften } = world()
+  const { clock, tier, breaker, lookUpOften } = world()
   tier.fails()
-  await askOften(3)
+  await lookUpOften(3)
   tier.stalls()
   const notAsked: TierResult = { kind: 'failed', error: new Error('Another server'), why: 'skipped' }
   for (let probe = 0; probe < 3; probe++) {

@@ -56,7 +56,7 @@ export class Clients {
 
   /** @param pauseMs pause between the requests of one client */
   begin(clients: number, pauseMs: number): void {
-    for (let client = 0; client < clients; client++) this.#repeat(() => this.ask(), pauseMs)
+    for (let client = 0; client < clients; client++) this.#repeat(() => this.send(), pauseMs)
   }
 
   /** An operator who issues, looks up and revokes keys. */
@@ -77,11 +77,11 @@ export class Clients {
   /** Identical requests at the same time. */
   beginSharing(pauseMs: number): void {
     const target = SHARED_PATH.replace('{workspaceId}', 'ws_1')
-    const ask = () => this.#request(target, this.keys[0]?.secret ?? '').catch(() => {})
-    this.#repeat(async () => void (await Promise.all([ask(), ask(), ask()])), pauseMs)
+    const send = () => this.#request(target, this.keys[0]?.secret ?? '').catch(() => {})
+    this.#repeat(async () => void (await Promise.all([send(), send(), send()])), pauseMs)
   }
 
-  async ask(): Promise<void> {
+  async send(): Promise<void> {
     const { secret } = anyOf(this.keys)
     const kind = Math.random()
     if (kind < 0.8) return this.#request(anyOf([WORKSPACE, FILES, '/api/v1/auth']), secret)
@@ -99,7 +99,7 @@ export class Clients {
 
   /** Sends this many requests at once. */
   async crowd(count: number): Promise<void> {
-    await Promise.all(Array.from({ length: count }, () => this.ask().catch(() => {})))
+    await Promise.all(Array.from({ length: count }, () => this.send().catch(() => {})))
   }
 
   /** Sends this many requests at once, and disconnects before the responses. */
