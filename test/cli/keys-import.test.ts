@@ -40,7 +40,7 @@ test('a file of more keys than one call takes is imported whole, and again witho
   const first = await runPostern(['keys', 'import', fileOf(lines)], world.cliEnv)
   expect(first).toMatchObject({
     code: 0,
-    stdout: 'Imported 1001 keys; 0 existed already; 0 are invalid.',
+    stdout: 'Imported 1001 keys; 0 existed already; 0 invalid.',
   })
   expect(first.stderr).toContain('1000 keys read\n1001 keys read')
   expect(await importOf(lines, '--json')).toMatchObject({
@@ -80,9 +80,17 @@ test('invalid lines are named with their number and field, and the others import
   const exit = await importOf([good, '', wrong, other])
   expect(exit).toMatchObject({
     code: 65,
-    stdout: 'Imported 2 keys; 0 existed already; 1 are invalid.',
+    stdout: 'Imported 2 keys; 0 existed already; 1 invalid.',
   })
   expect(exit.stderr).toMatch(/^Line 3: scopes must be a list of at least one of /m)
+})
+
+test('one key is counted as one', async () => {
+  expect(await importOf(linesOf(1, 'single'))).toMatchObject({
+    code: 0,
+    stdout: 'Imported 1 key; 0 existed already; 0 invalid.',
+    stderr: expect.stringContaining('1 key read'),
+  })
 })
 
 test('a file that is missing, or has a line that is no JSON object, is a wrong command line', async () => {

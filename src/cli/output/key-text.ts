@@ -15,6 +15,11 @@ export function stateColour({ state }: ShownKey): Colour {
   return STATE_COLOURS[state] ?? 'bold'
 }
 
+/** `1 key`, `2 keys` */
+export function keyCount(keys: number): string {
+  return keys === 1 ? '1 key' : `${keys} keys`
+}
+
 /** Identifies a key within a sentence. */
 export function nameOf({ id, hint, name }: ShownKey): string {
   return `${plainText(id)} (${plainText(hint)}, ${plainText(name)})`

@@ -6,6 +6,7 @@ import { type AdminClient, NoResponseError } from '../../admin/client.ts'
 import { addAccessOptions, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
+import { keyCount } from '../../output/key-text.ts'
 
 const STANDARD_OUTPUT = '-'
 const OWNER_ONLY = 0o600
@@ -29,7 +30,7 @@ export function addExport(keys: Command, cli: Cli): void {
 }
 
 function reportSaved(host: Host, file: string, keys: number): void {
-  host.complain(`Exported ${keys} keys${file === STANDARD_OUTPUT ? '' : ` to ${file}`}\n`)
+  host.complain(`Exported ${keyCount(keys)}${file === STANDARD_OUTPUT ? '' : ` to ${file}`}\n`)
 }
 
 /** @throws CliError unless the export ends as it should */

@@ -6,6 +6,7 @@ import { type ImportResponse, importResponse, readResponse } from '../../admin/r
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
+import { keyCount } from '../../output/key-text.ts'
 import { plainText } from '../../output/text.ts'
 
 /** Of one call; the admin API takes as many. */
@@ -51,15 +52,15 @@ async function importKeys({ client, host, json }: AdminSession, file: string): P
       sums[result.status]++
       if (result.status === 'invalid') host.complain(`${invalidText(batch[index], result)}\n`)
     }
-    if (!json) host.complain(`${sums.imported + sums.exists + sums.invalid} keys read\n`)
+    if (!json) host.complain(`${keyCount(sums.imported + sums.exists + sums.invalid)} read\n`)
   }
   const { imported, exists, invalid } = sums
   host.write(
     json
       ? `${JSON.stringify(sums)}\n`
-      : `Imported ${imported} keys; ${exists} existed already; ${invalid} are invalid.\n`,
+      : `Imported ${keyCount(imported)}; ${exists} existed already; ${invalid} invalid.\n`,
   )
-  if (invalid > 0) throw new CliError(`${invalid} keys were not imported`, EXIT.rejected)
+  if (invalid > 0) throw new CliError(`${keyCount(invalid)} not imported`, EXIT.rejected)
 }
 
 function invalidText(line: Line | undefined, { error }: ImportResponse['results'][number]): string {

@@ -7,6 +7,7 @@ import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { checkWorkspace } from '../../options/key-options.ts'
 import { canPrompt, confirm } from '../../output/confirm.ts'
+import { keyCount } from '../../output/key-text.ts'
 import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
 
 /** Many keys are revoked in one request. */
@@ -43,7 +44,7 @@ async function revokeKeys({ client, host, json }: AdminSession, workspace: strin
   const lines =
     revoked === 0
       ? [`Nothing to revoke: no key of workspace ${workspace} works.`]
-      : [`Revoked ${countOf(revoked)} of workspace ${workspace}.`, ...progressLines(null, progress)]
+      : [`Revoked ${keyCount(revoked)} of workspace ${workspace}.`, ...progressLines(null, progress)]
   host.write(`${lines.join('\n')}\n`)
 }
 
@@ -52,7 +53,7 @@ async function confirmFirst(session: AdminSession, workspace: string): Promise<v
   if (!canPrompt(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
   const count = await countKeys(session, workspace)
   if (count === 0) return
-  host.complain(`${countOf(count)} of workspace ${workspace} would be revoked, for good.\n`)
+  host.complain(`${keyCount(count)} of workspace ${workspace} would be revoked, for good.\n`)
   host.complain('Clients that still use one are rejected within a second.\n')
   const question = count === 1 ? 'Revoke it? [y/N] ' : `Revoke all ${count}? [y/N] `
   if (await confirm(host.streams, question)) return
@@ -67,8 +68,4 @@ async function countKeys({ client }: AdminSession, workspace: string): Promise<n
     count += keys.filter(({ state }) => !FINAL.has(state)).length
   }
   return count
-}
-
-function countOf(keys: number): string {
-  return keys === 1 ? '1 key' : `${keys} keys`
 }

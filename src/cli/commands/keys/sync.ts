@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { readResponse, syncResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
+import { keyCount } from '../../output/key-text.ts'
 import { createProgress } from '../../output/progress.ts'
 
 /** A page takes many writes to Redis. */
@@ -34,6 +35,8 @@ async function syncKeys({ client, host, json }: AdminSession): Promise<void> {
     progress.end()
   }
   host.write(
-    json ? `${JSON.stringify({ synced, total })}\n` : `Wrote ${synced} keys from the database to Redis.\n`,
+    json
+      ? `${JSON.stringify({ synced, total })}\n`
+      : `Wrote ${keyCount(synced)} from the database to Redis.\n`,
   )
 }
