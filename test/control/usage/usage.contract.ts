@@ -57,6 +57,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         requests: 10,
         byCode: { ok: 8, scope_missing: 2 },
         byRoute: { files: 10 },
+        servedByRoute: { files: 8 },
       })
       const [today] = await queries.usageOfKey(key, lastPoints('day', 1, nowMs))
       expect(today).toMatchObject({ requests: 15, byCode: { ok: 13, scope_missing: 2 } })

@@ -1,3 +1,4 @@
+import type { ChartRange } from '../forms/chart-range.ts'
 import { DEFAULT_ORDER, type KeyList } from '../forms/key-list.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
@@ -31,6 +32,11 @@ export type KeyAction = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'r
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeyAction): string {
   return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`
+}
+
+/** The key's page with its chart of this span. */
+export function keyUsagePath(workspaceId: string, keyId: string, range: ChartRange): string {
+  return `${withQuery(keyPath(workspaceId, keyId), { range })}#usage`
 }
 
 export function revokeAllPath(workspaceId: string): string {
