@@ -91,6 +91,7 @@ export async function setStage(): Promise<Stage> {
     [nightly.id]: NOW_MS - 7 * HOUR_MS,
     [laptop.id]: NOW_MS - 53 * DAY_MS,
   })
+  await site.reportUsage(usageOf({ [importer.id]: 900, [build.id]: 120, [described.id]: 40 }))
   const stop = async () => {
     await site.stop()
     listener.close()
@@ -103,6 +104,53 @@ export async function setStage(): Promise<Stage> {
     suspended: suspended.id,
   }
   return { site, stop, scenes: scenesOf(site, clock, { ...ids, secret: described.secret }) }
+}
+
+/** Two weeks of requests, some rejected, with a rhythm of days and hours. @param perHour requests of each key at noon */
+function usageOf(perHour: Readonly<Record<string, number>>) {
+  const minute = (hoursAgo: number) => Math.floor((NOW_MS - hoursAgo * HOUR_MS) / MINUTE_MS)
+  const counts = Object.entries(perHour).flatMap(([keyId, most]) =>
+    Array.from({ length: 13 * 24 }, (_, hoursAgo) => {
+      const at = minute(hoursAgo)
+      const noon = 1 + Math.sin((((at / 60) % 24) - 6) * (Math.PI / 12))
+      const of = (route: string, code: string, share: number) => ({
+        keyId,
+        route,
+        code,
+        minute: at,
+        count: 1 + Math.round((most * share * noon) / 2),
+      })
+      return [
+        of('files', 'ok', 0.7),
+        of('workspace', 'ok', 0.25),
+        of('files', 'rate_limited', hoursAgo % 7 === 0 ? 0.2 : 0.01),
+      ]
+    }).flat(),
+  )
+  const reasons = [
+    'other_workspace',
+    'scope_missing',
+    'key_expired',
+    'rate_limited',
+    'upstream_timeout',
+    'of_a_newer_gateway',
+  ]
+  const refusals = Object.keys(perHour).flatMap((keyId, key) =>
+    reasons.map((reason, index) => ({
+      ...{
+        keyId,
+        reason,
+        route: index % 2 === 0 ? 'files' : 'workspace',
+        at: NOW_MS - (1 + 3 * key + 7 * index) * MINUTE_MS,
+      },
+      ...{
+        code: reason === 'other_workspace' ? 'not_found' : reason,
+        requestId: `${keyId.slice(4)}-${index}`,
+      },
+      address: index % 2 === 0 ? '192.0.2.0/24' : '2001:db8:12::/48',
+    })),
+  )
+  return { counts, refusals, omittedRefusals: [{ workspaceId: 'ws_1', count: 3 }] }
 }
 
 interface Actors {
@@ -202,6 +250,14 @@ function scenesOf(
         await page.locator('a', { hasText: 'Revoke' }).click()
         await page.getByText('This key was last used').filter({ visible: true }).waitFor()
       },
+    },
+    { name: 'key-usage-400d', show: open(`${KEYS}/${importer}?range=400d`) },
+    { name: 'usage', show: open('/workspaces/ws_1/usage?range=14d') },
+    { name: 'usage-none', show: open('/workspaces/ws_2/usage') },
+    { name: 'refusals', show: open('/workspaces/ws_1/refusals') },
+    {
+      name: 'refusals-no-match',
+      show: open(`/workspaces/ws_1/refusals?request=${encodeURIComponent(HOSTILE)}`),
     },
     { name: 'api', show: open('/workspaces/ws_1/api') },
     { name: 'not-found', show: open('/nothing') },

@@ -5,6 +5,7 @@ import { DEFAULT_ORDER, type KeyList } from '../forms/key-list.ts'
 export const WORKSPACES = '/workspaces'
 export const FIND_KEY = '/find-key'
 export const ALL_KEYS = '/keys'
+export const ALL_USAGE = '/usage'
 export const PEOPLE = '/people'
 export const END_SESSIONS = `${PEOPLE}/end`
 
@@ -37,6 +38,14 @@ export function keyPath(workspaceId: string, keyId: string, act?: KeyAction): st
 /** The key's page with its chart of this span. */
 export function keyUsagePath(workspaceId: string, keyId: string, range: ChartRange): string {
   return `${withQuery(keyPath(workspaceId, keyId), { range })}#usage`
+}
+
+export function usagePath(workspaceId: string, range?: ChartRange): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/usage`, { range })
+}
+
+export function refusalsPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/refusals`
 }
 
 export function revokeAllPath(workspaceId: string): string {

@@ -1,5 +1,5 @@
 import { type Html, html } from '../layout/html.ts'
-import { ago, dateText } from '../layout/times.ts'
+import { ago, clockText } from '../layout/times.ts'
 import { numberText } from './usage-chart.ts'
 
 const MINUTE_MS = 60_000
@@ -26,10 +26,4 @@ export function lastUseAsOf(lastUsedAtMs: number | null, asOfMs: number | null, 
 export function recentUseText({ sinceMs, served, notServed }: RecentUse, nowMs: number): Html {
   const since = clockText(sinceMs, nowMs).replace(':00 UTC', ' UTC')
   return html`Requests since ${since}: <strong>${numberText(served)} served, ${numberText(notServed)} not served</strong>`
-}
-
-/** `04:31:10 UTC`, with the date unless it is today. */
-function clockText(atMs: number, nowMs: number): string {
-  const day = dateText(atMs) === dateText(nowMs) ? '' : `${dateText(atMs)}, `
-  return `${day}${new Date(atMs).toISOString().slice(11, 19)} UTC`
 }
