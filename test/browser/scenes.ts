@@ -80,6 +80,7 @@ export async function setStage(): Promise<Stage> {
       allowedCidrs: ['192.0.2.0/24', '2001:db8::/32'],
     }),
   )
+  await ago(35 * DAY_MS, issue({ name: 'disaster recovery', scopes: all }))
   const suspended = await ago(15 * DAY_MS, issue({ name: 'on holiday', scopes: all }))
   await ago(2 * DAY_MS, () => site.suspend(suspended.id))
   const successor = await ago(5 * HOUR_MS, () => site.rotate(build.id))
@@ -90,8 +91,16 @@ export async function setStage(): Promise<Stage> {
     [successor]: NOW_MS - MINUTE_MS,
     [nightly.id]: NOW_MS - 7 * HOUR_MS,
     [laptop.id]: NOW_MS - 53 * DAY_MS,
+    [described.id]: NOW_MS - 3 * MINUTE_MS,
   })
-  await site.reportUsage(usageOf({ [importer.id]: 900, [build.id]: 120, [described.id]: 40 }))
+  const used = [
+    [importer.id, 900],
+    [build.id, 120],
+    [described.id, 40],
+  ] as const
+  await site.reportUsage(
+    usageOf([...used.map(([id, perHour]) => [id, perHour, 13 * 24] as const), [successor, 60, 5]]),
+  )
   const stop = async () => {
     await site.stop()
     listener.close()
@@ -106,11 +115,11 @@ export async function setStage(): Promise<Stage> {
   return { site, stop, scenes: scenesOf(site, clock, { ...ids, secret: described.secret }) }
 }
 
-/** Two weeks of requests, some rejected, with a rhythm of days and hours. @param perHour requests of each key at noon */
-function usageOf(perHour: Readonly<Record<string, number>>) {
+/** Two weeks of requests, some rejected, with a rhythm of days and hours. @param keys ids, each with its requests in an hour at noon, and hours of use */
+function usageOf(keys: readonly (readonly [keyId: string, perHour: number, hours: number])[]) {
   const minute = (hoursAgo: number) => Math.floor((NOW_MS - hoursAgo * HOUR_MS) / MINUTE_MS)
-  const counts = Object.entries(perHour).flatMap(([keyId, most]) =>
-    Array.from({ length: 13 * 24 }, (_, hoursAgo) => {
+  const counts = keys.flatMap(([keyId, most, hours]) =>
+    Array.from({ length: hours }, (_, hoursAgo) => {
       const at = minute(hoursAgo)
       const noon = 1 + Math.sin((((at / 60) % 24) - 6) * (Math.PI / 12))
       const of = (route: string, code: string, share: number) => ({
@@ -135,7 +144,7 @@ function usageOf(perHour: Readonly<Record<string, number>>) {
     'upstream_timeout',
     'of_a_newer_gateway',
   ]
-  const refusals = Object.keys(perHour).flatMap((keyId, key) =>
+  const refusals = keys.flatMap(([keyId], key) =>
     reasons.map((reason, index) => ({
       ...{
         keyId,

@@ -12,7 +12,7 @@ export interface AllUsage {
   readonly sinceMs: number
   /** The list ends here. */
   readonly limit: number
-  /** When the last report of a gateway was stored; null if there is none. */
+  /** When the last report of a gateway was stored; null if there is none of the last two days. */
   readonly asOfMs: number | null
 }
 

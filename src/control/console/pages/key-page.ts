@@ -84,7 +84,7 @@ function rotationPart({ mayChange, nowMs }: Frame, { old, fresh, here, recentOfO
   const recent =
     recentOfOld === null || old.state !== 'retiring'
       ? null
-      : html`<p>With the old key: ${recentUseText(recentOfOld, nowMs)}.</p>`
+      : html`<p>${recentUseText(recentOfOld, nowMs, 'Requests with the old key')}.</p>`
   return html`<section class="card" aria-labelledby="rotation"><h2 id="rotation">Rotation</h2>
     <div class="pair">${side('Old key', old, here, nowMs)}${side('New key', fresh, here, nowMs)}</div>
     ${recent}

@@ -6,7 +6,7 @@ import { lastUseAsOf } from './last-use.ts'
 import { COUNTS_OFF, type UsageView, usagePart } from './usage-part.ts'
 
 export interface KeyUsage extends UsageView {
-  /** When the last report of a gateway was stored; null if there is none. */
+  /** When the last report of a gateway was stored; null if there is none of the last two days. */
   readonly asOfMs: number | null
 }
 

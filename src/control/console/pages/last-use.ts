@@ -22,8 +22,12 @@ export function lastUseAsOf(lastUsedAtMs: number | null, asOfMs: number | null, 
   return html`Last used <time datetime="${new Date(lastUsedAtMs).toISOString()}">${text}</time>${asOf}`
 }
 
-/** `Requests since 08:00 UTC: 120 served, 3 not served` */
-export function recentUseText({ sinceMs, served, notServed }: RecentUse, nowMs: number): Html {
+/** `Requests since 08:00 UTC: 120 served, 3 not served` @param what names the requests otherwise */
+export function recentUseText(
+  { sinceMs, served, notServed }: RecentUse,
+  nowMs: number,
+  what = 'Requests',
+): Html {
   const since = clockText(sinceMs, nowMs).replace(':00 UTC', ' UTC')
-  return html`Requests since ${since}: <strong>${numberText(served)} served, ${numberText(notServed)} not served</strong>`
+  return html`${what} since ${since}: <strong>${numberText(served)} served, ${numberText(notServed)} not served</strong>`
 }

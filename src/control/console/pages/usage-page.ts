@@ -12,7 +12,7 @@ import { COUNTS_OFF, countTable, type UsageView, usagePart } from './usage-part.
 
 /** Requests of a workspace. */
 export interface WorkspaceUsage extends UsageView {
-  /** When the last report of a gateway was stored; null if there is none. */
+  /** When the last report of a gateway was stored; null if there is none of the last two days. */
   readonly asOfMs: number | null
   /** With the most requests first, since then. */
   readonly busiest: readonly RequestsOf[]
@@ -44,7 +44,7 @@ function counted({ nowMs }: Frame, workspaceId: string, usage: WorkspaceUsage): 
 }
 
 export function asOfText(asOfMs: number | null, nowMs: number): string {
-  if (asOfMs === null) return 'No gateway has reported requests yet.'
+  if (asOfMs === null) return 'No gateway has reported requests in the last two days.'
   return `Requests with a known key, as gateways reported them until ${clockText(asOfMs, nowMs)}.`
 }
 
