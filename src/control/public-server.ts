@@ -64,7 +64,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
 
 function pageDependenciesOf(
   { config, metrics, clock, randomBytes, version = '0.0.0' }: ConsoleContext,
-  { open, deliveries, signIn }: PublicServerParts,
+  { open, deliveries, signIn, usage }: PublicServerParts,
 ): PageDependencies {
   const { scopes, routes } = config
   return {
@@ -77,6 +77,7 @@ function pageDependenciesOf(
           ...createRequestedDeliveries(deliveries, clock, createIds('msg', randomBytes)),
         }
       : null,
+    usage,
     count: createOperationCounter(metrics),
     scopes,
     routes,

@@ -232,13 +232,11 @@ async function timeQuestions(database: Database, nowMs: number): Promise<void> {
     ['a key, a year by day', () => queries.usageOfKey(key, year)],
     ['a workspace, 14 days by hour', () => queries.usageOfWorkspace('ws_large', fortnight)],
     ['a workspace, a year by day', () => queries.usageOfWorkspace('ws_large', year)],
-    ['busiest keys of the largest workspace, 24 hours', () => queries.busiestKeys('ws_large', day, 10)],
     [
       'busiest keys of the largest workspace, 7 days',
       () => queries.busiestKeys('ws_large', lastPoints('day', 7, nowMs), 10),
     ],
-    ['all workspaces, 24 hours', () => queries.busiestWorkspaces(null, day, 50)],
-    ['refusals of a workspace by code, 24 hours', () => queries.refusalsByCode('ws_large', day)],
+    ['all workspaces, 7 days', () => queries.busiestWorkspaces(null, lastPoints('day', 7, nowMs), 50)],
   ]
   for (const [name, query] of questions) {
     const times: number[] = []

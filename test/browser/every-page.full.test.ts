@@ -26,7 +26,9 @@ const VIEW_NAMES: readonly View[] = ['light', 'dark', 'narrow', 'without-javascr
 /** Set by `npm run pictures`: the README's pictures show the tested pages. */
 const PICTURES = process.env['POSTERN_PICTURES'] === '1'
 const PICTURED = new Set(
-  'sign-in workspaces keys key-rotated issue secret rotate revoke revoked audit api keys-narrow'.split(' '),
+  'sign-in workspaces keys key-rotated issue secret rotate revoke revoked audit api keys-narrow usage refusals'.split(
+    ' ',
+  ),
 )
 const SCHEMES: ReadonlySet<View> = new Set(['light', 'dark'])
 const NAMES = [
@@ -56,6 +58,11 @@ const NAMES = [
   'rotate',
   'finish',
   'revoke',
+  'key-usage-400d',
+  'usage',
+  'usage-none',
+  'refusals',
+  'refusals-no-match',
   'api',
   'not-found',
   'secret',

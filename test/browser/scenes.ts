@@ -80,6 +80,7 @@ export async function setStage(): Promise<Stage> {
       allowedCidrs: ['192.0.2.0/24', '2001:db8::/32'],
     }),
   )
+  await ago(35 * DAY_MS, issue({ name: 'disaster recovery', scopes: all }))
   const suspended = await ago(15 * DAY_MS, issue({ name: 'on holiday', scopes: all }))
   await ago(2 * DAY_MS, () => site.suspend(suspended.id))
   const successor = await ago(5 * HOUR_MS, () => site.rotate(build.id))
@@ -90,7 +91,16 @@ export async function setStage(): Promise<Stage> {
     [successor]: NOW_MS - MINUTE_MS,
     [nightly.id]: NOW_MS - 7 * HOUR_MS,
     [laptop.id]: NOW_MS - 53 * DAY_MS,
+    [described.id]: NOW_MS - 3 * MINUTE_MS,
   })
+  const used = [
+    [importer.id, 900],
+    [build.id, 120],
+    [described.id, 40],
+  ] as const
+  await site.reportUsage(
+    usageOf([...used.map(([id, perHour]) => [id, perHour, 13 * 24] as const), [successor, 60, 5]]),
+  )
   const stop = async () => {
     await site.stop()
     listener.close()
@@ -103,6 +113,53 @@ export async function setStage(): Promise<Stage> {
     suspended: suspended.id,
   }
   return { site, stop, scenes: scenesOf(site, clock, { ...ids, secret: described.secret }) }
+}
+
+/** Two weeks of requests, some rejected, with a rhythm of days and hours. @param keys ids, each with its requests in an hour at noon, and hours of use */
+function usageOf(keys: readonly (readonly [keyId: string, perHour: number, hours: number])[]) {
+  const minute = (hoursAgo: number) => Math.floor((NOW_MS - hoursAgo * HOUR_MS) / MINUTE_MS)
+  const counts = keys.flatMap(([keyId, most, hours]) =>
+    Array.from({ length: hours }, (_, hoursAgo) => {
+      const at = minute(hoursAgo)
+      const noon = 1 + Math.sin((((at / 60) % 24) - 6) * (Math.PI / 12))
+      const of = (route: string, code: string, share: number) => ({
+        keyId,
+        route,
+        code,
+        minute: at,
+        count: 1 + Math.round((most * share * noon) / 2),
+      })
+      return [
+        of('files', 'ok', 0.7),
+        of('workspace', 'ok', 0.25),
+        of('files', 'rate_limited', hoursAgo % 7 === 0 ? 0.2 : 0.01),
+      ]
+    }).flat(),
+  )
+  const reasons = [
+    'other_workspace',
+    'scope_missing',
+    'key_expired',
+    'rate_limited',
+    'upstream_timeout',
+    'of_a_newer_gateway',
+  ]
+  const refusals = keys.flatMap(([keyId], key) =>
+    reasons.map((reason, index) => ({
+      ...{
+        keyId,
+        reason,
+        route: index % 2 === 0 ? 'files' : 'workspace',
+        at: NOW_MS - (1 + 3 * key + 7 * index) * MINUTE_MS,
+      },
+      ...{
+        code: reason === 'other_workspace' ? 'not_found' : reason,
+        requestId: `${keyId.slice(4)}-${index}`,
+      },
+      address: index % 2 === 0 ? '192.0.2.0/24' : '2001:db8:12::/48',
+    })),
+  )
+  return { counts, refusals, omittedRefusals: [{ workspaceId: 'ws_1', count: 3 }] }
 }
 
 interface Actors {
@@ -202,6 +259,14 @@ function scenesOf(
         await page.locator('a', { hasText: 'Revoke' }).click()
         await page.getByText('This key was last used').filter({ visible: true }).waitFor()
       },
+    },
+    { name: 'key-usage-400d', show: open(`${KEYS}/${importer}?range=400d`) },
+    { name: 'usage', show: open('/workspaces/ws_1/usage?range=14d') },
+    { name: 'usage-none', show: open('/workspaces/ws_2/usage') },
+    { name: 'refusals', show: open('/workspaces/ws_1/refusals') },
+    {
+      name: 'refusals-no-match',
+      show: open(`/workspaces/ws_1/refusals?request=${encodeURIComponent(HOSTILE)}`),
     },
     { name: 'api', show: open('/workspaces/ws_1/api') },
     { name: 'not-found', show: open('/nothing') },

@@ -108,6 +108,18 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     /** Reports usage as a gateway does. @param used key ids with ms since the epoch */
     noteUse: (used: Record<string, number>) =>
       send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, { used }),
+    /** Reports counts and refusals as a gateway does, once. */
+    reportUsage: (more: {
+      counts: readonly object[]
+      refusals: readonly object[]
+      omittedRefusals?: readonly object[]
+    }) =>
+      send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, {
+        gateway: 'gateway-1.a1b2',
+        sequence: 1,
+        used: {},
+        ...more,
+      }),
     /** A gateway that confirms changes. */
     confirm: (name: string, confirmed: { digest: string; version: number }[] = []) =>
       send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/confirmations`, {

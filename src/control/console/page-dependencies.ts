@@ -4,6 +4,7 @@ import type { createOperationCounter } from '../registry/operations/operation-co
 import type { Registry } from '../registry/registry.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
 import type { PeopleParts } from '../sign-in/signed-in-people.ts'
+import type { Usage } from '../usage/create-usage.ts'
 import type { RequestedDeliveries } from '../webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 
@@ -14,6 +15,7 @@ export interface PageDependencies {
   readonly people: PeopleParts
   /** Null if no webhook is configured. */
   readonly deliveries: (Pick<WebhookDeliveries, 'list'> & RequestedDeliveries) | null
+  readonly usage: Pick<Usage, 'keeps' | 'queries'>
   readonly count: ReturnType<typeof createOperationCounter>
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>

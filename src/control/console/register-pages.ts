@@ -13,6 +13,7 @@ import { readingRoutes } from './routes/reading-routes.ts'
 import { revokeAllRoutes } from './routes/revoke-all-routes.ts'
 import { rotateRoutes } from './routes/rotate-routes.ts'
 import { stepRoutes } from './routes/step-routes.ts'
+import { usageRoutes } from './routes/usage-routes.ts'
 
 /** The console's pages, in a scope that identifies people and parses forms. */
 export function registerPages(
@@ -25,6 +26,7 @@ export function registerPages(
   registerAssets(scope)
   readingRoutes(scope, sources)
   listRoutes(scope, sources)
+  usageRoutes(scope, sources)
   deliveryRoutes(scope, sources)
   issueRoutes(scope, sources)
   rotateRoutes(scope, sources)

@@ -8,6 +8,8 @@ export interface UsagePoint {
   /** `ok`, and the codes of what was not served. */
   readonly byCode: Readonly<Record<string, number>>
   readonly byRoute: Readonly<Record<string, number>>
+  /** Requests with the code `ok`. */
+  readonly servedByRoute: Readonly<Record<string, number>>
 }
 
 /** A point for each hour or day of the range, also where nothing was counted. */
@@ -23,6 +25,10 @@ export function pointsOf(
       requests: own.reduce((sum, { count }) => sum + count, 0),
       byCode: sumBy(own, ({ code }) => code),
       byRoute: sumBy(own, ({ route }) => route),
+      servedByRoute: sumBy(
+        own.filter(({ code }) => code === 'ok'),
+        ({ route }) => route,
+      ),
     }
   })
 }

@@ -49,6 +49,24 @@ test('keys are filtered by state and scope, sorted, and counted over all pages',
   expect(text).toContain('2 keys match')
 })
 
+test('keys are filtered by how long they were unused, and never used counts as unused', async () => {
+  let nowMs = Date.now()
+  const clock = { wallMs: () => nowMs, monotonicMs: () => performance.now() }
+  world = await startSignIn({ parts: { clock } })
+  const [used, old] = [await issue('used'), await issue('old')]
+  await issue('never')
+  const use = (keyId: string) => world.send('POST', '/internal/v1/usage', { used: { [keyId]: nowMs } })
+  await use(old)
+  nowMs += 40 * 86_400_000
+  await use(used)
+  ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
+  expect(await namesAt(`${KEYS}?unused=never`)).toEqual(['never'])
+  expect(await namesAt(`${KEYS}?unused=30d&sort=lastUsedAt`)).toEqual(['never', 'old'])
+  expect(await namesAt(`${KEYS}?unused=90d`)).toEqual(['never'])
+  expect(await namesAt(`${KEYS}?unused=nonsense`)).toHaveLength(3)
+  expect(await textOf(`${KEYS}?unused=30d`)).toContain('<option value="30d" selected>')
+})
+
 test('the number of expiring keys is that of all pages, and leads to a list in the order of expiry', async () => {
   for (let count = 0; count < 52; count++)
     await issue(`expiring ${count}`, { expiresInDays: 1 + (count % 13) })

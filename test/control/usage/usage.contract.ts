@@ -3,6 +3,8 @@ import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../src/control/registry/database/database.ts'
 import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
+import { rowOf } from '../../../src/control/registry/database/rows/key-rows.ts'
+import { countUnused } from '../../../src/control/registry/search/count-unused.ts'
 import { systemTimers } from '../../../src/control/timers.ts'
 import { makePartitions, purgeUsage } from '../../../src/control/usage/retention.ts'
 import { storeReports } from '../../../src/control/usage/store-reports.ts'
@@ -10,9 +12,10 @@ import { createUsageQueries } from '../../../src/control/usage/usage-queries.ts'
 import { lastPoints } from '../../../src/control/usage/usage-range.ts'
 import type { CheckedReport, Count, Refusal } from '../../../src/control/usage/usage-report.ts'
 import { UsageWriter } from '../../../src/control/usage/usage-writer.ts'
+import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { NOW_MS } from '../../support/stored-keys.ts'
+import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
@@ -57,6 +60,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         requests: 10,
         byCode: { ok: 8, scope_missing: 2 },
         byRoute: { files: 10 },
+        servedByRoute: { files: 8 },
       })
       const [today] = await queries.usageOfKey(key, lastPoints('day', 1, nowMs))
       expect(today).toMatchObject({ requests: 15, byCode: { ok: 13, scope_missing: 2 } })
@@ -84,14 +88,79 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       await store(report('g1', 1, [count(3), count(4, { keyId: null }), count(2, { keyId: 'key_b' })]))
       const [total] = await queries.usageOfWorkspace('ws_1', lastPoints('day', 1, nowMs))
       expect(total?.requests).toBe(9)
+    })
+
+    test('lists the busiest keys among the 500 that were used last', async () => {
+      const ids = ['key_a', 'key_b', ...Array.from({ length: 502 }, (_, index) => `key_${index}`)]
+      const rows = ids.map(id => rowOf(someKey({ id }), nowMs))
+      await database.writer.insertInto('keys').values(rows).execute()
+      const number = sql<number>`cast(substr(key_id, 5) as integer)`
+      await database.writer
+        .updateTable('key_use')
+        .set({ last_used_at_ms: number })
+        .where('key_id', 'not in', ['key_a', 'key_b'])
+        .execute()
+      await database.writer
+        .updateTable('key_use')
+        .set({ last_used_at_ms: nowMs })
+        .where('key_id', 'in', ['key_a', 'key_b'])
+        .execute()
+      const b = { keyId: 'key_b' }
+      await store(
+        report('g1', 1, [
+          count(3),
+          count(2, b),
+          count(7, { ...b, code: 'rate_limited' }),
+          count(9, { keyId: 'key_3' }),
+        ]),
+      )
+      await store(
+        report('g1', 2, [count(8, { workspaceId: 'ws_2', keyId: 'key_c' }), count(1, { keyId: 'key_4' })]),
+      )
       const busiest = await queries.busiestKeys('ws_1', lastDay(), 10)
+      expect(await queries.busiestKeys('ws_1', lastDay(), 1)).toHaveLength(1)
       expect(busiest).toEqual([
-        { name: 'key_a', requests: 3 },
-        { name: 'key_b', requests: 2 },
+        { name: 'key_b', requests: 9, served: 2 },
+        { name: 'key_a', requests: 3, served: 3 },
+        { name: 'key_4', requests: 1, served: 1 },
       ])
     })
 
-    test('lists workspaces by use, and refusals by code', async () => {
+    test('counts active keys that were never used, or not for 30 or 90 days', async () => {
+      const keys: readonly (readonly [
+        id: string,
+        usedDaysAgo: number | null,
+        record?: Partial<KeyRecord>,
+      ])[] = [
+        ...[
+          ['key_never', null] as const,
+          ['key_29', 29] as const,
+          ['key_31', 31] as const,
+          ['key_91', 91] as const,
+        ],
+        ...[
+          ['key_revoked', null, { revokedAtMs: nowMs }] as const,
+          ['key_other', null, { workspaceId: 'ws_2' }] as const,
+        ],
+        ...[
+          ['key_expired', 99, { expiresAtMs: nowMs }] as const,
+          ['key_old', 99, { replacedBy: 'key_29' }] as const,
+        ],
+        ['key_suspended', 99, { suspendedAtMs: nowMs }],
+      ]
+      const rows = keys.map(([id, , record]) => rowOf(someKey({ id, ...record }), nowMs))
+      await database.writer.insertInto('keys').values(rows).execute()
+      for (const [id, days] of keys) {
+        if (days === null) continue
+        const used = { last_used_at_ms: nowMs - days * DAY_MS }
+        await database.writer.updateTable('key_use').set(used).where('key_id', '=', id).execute()
+      }
+      const counts = { never: 1, days30: 3, days90: 2, isPartial: false }
+      expect(await countUnused(database.reader, 'ws_1', nowMs)).toEqual(counts)
+      expect(await countUnused(database.reader, 'ws_3', nowMs)).toMatchObject({ never: 0, isPartial: false })
+    })
+
+    test('lists workspaces by use', async () => {
       const counts = [
         count(1),
         count(7, { code: 'rate_limited' }),
@@ -99,12 +168,11 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       ]
       await store(report('g1', 1, counts))
       expect(await queries.busiestWorkspaces(null, lastDay(), 10)).toEqual([
-        { name: 'ws_2', requests: 9 },
-        { name: 'ws_1', requests: 8 },
+        { name: 'ws_2', requests: 9, served: 0 },
+        { name: 'ws_1', requests: 8, served: 1 },
       ])
       expect(await queries.busiestWorkspaces(['ws_1'], lastDay(), 10)).toMatchObject([{ name: 'ws_1' }])
       expect(await queries.busiestWorkspaces([], lastDay(), 10)).toEqual([])
-      expect(await queries.refusalsByCode('ws_1', lastDay())).toEqual([{ name: 'rate_limited', requests: 7 }])
     })
 
     test('keeps the last 200 refusals of each workspace, for 7 days', async () => {

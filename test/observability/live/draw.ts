@@ -112,7 +112,7 @@ function drawGraph(panel: Panel, lines: readonly Line[], box: Box, span: Span): 
   const stacked = panel.stacked === true ? stack(lines) : lines
   const values = stacked.flatMap(({ points }) => points.map(([, value]) => value))
   const low = Math.min(0, ...values)
-  const high = panel.max ?? niceCeiling(Math.max(...values, low + Number.EPSILON))
+  const high = panel.max ?? niceCeiling(values.some(value => value > low) ? Math.max(...values) : low + 1)
   const across = (at: number) =>
     plot.x + ((at - span.fromSeconds) / (span.toSeconds - span.fromSeconds)) * plot.width
   const up = (value: number) => plot.y + plot.height * (1 - (value - low) / (high - low))

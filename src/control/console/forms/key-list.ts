@@ -4,6 +4,7 @@ import { EXPIRING_SOON_MS, type KeyQuery } from '../../registry/search/key-query
 import { type FormFields, textField } from './form-fields.ts'
 
 const PAGE_SIZE = 50
+const DAY_MS = 86_400_000
 const MAX_TEXT_LENGTH = 100
 
 /** Orders of the list: the query parameter, and what people read. The first is the default. */
@@ -18,12 +19,23 @@ export const KEY_ORDERS = {
 export type KeyOrder = keyof typeof KEY_ORDERS
 export const DEFAULT_ORDER: KeyOrder = '-createdAt'
 
+/** Keys that were not used for so long, or never. */
+export const UNUSED_FILTERS = {
+  never: { label: 'Never', days: null },
+  '30d': { label: 'Not in 30 days', days: 30 },
+  '90d': { label: 'Not in 90 days', days: 90 },
+} as const
+export type UnusedFilter = keyof typeof UNUSED_FILTERS
+// `Object.keys` forgets the type of a closed record's keys.
+export const UNUSED_NAMES = Object.keys(UNUSED_FILTERS) as readonly UnusedFilter[]
+
 /** What the list shows, as the URL says. */
 export interface KeyList {
   /** Part of the name, description, hint or id; empty for any. */
   readonly q: string
   readonly state: KeyFilter | null
   readonly scope: string | null
+  readonly unused: UnusedFilter | null
   readonly sort: KeyOrder
 }
 
@@ -31,6 +43,7 @@ export interface KeyList {
 export function readKeyList(query: FormFields, scopes: readonly string[]): KeyList {
   const state = textField(query, 'state')
   const scope = textField(query, 'scope')
+  const unused = textField(query, 'unused')
   const sort = textField(query, 'sort')
   const filter = KEY_FILTERS.find(name => name === state) ?? null
   const order = Object.keys(KEY_ORDERS).find(isOrder => isOrder === sort)
@@ -38,6 +51,7 @@ export function readKeyList(query: FormFields, scopes: readonly string[]): KeyLi
     q: searchText(textField(query, 'q')),
     state: filter,
     scope: scopes.includes(scope) ? scope : null,
+    unused: UNUSED_NAMES.find(name => name === unused) ?? null,
     // Found among the keys of the list.
     sort: (order as KeyOrder | undefined) ?? (filter === 'expiring' ? 'expiresAt' : DEFAULT_ORDER),
   }
@@ -51,8 +65,8 @@ export function searchText(text: string): string {
   return [...plain].slice(0, MAX_TEXT_LENGTH).join('')
 }
 
-export function isFiltered({ q, state, scope }: KeyList): boolean {
-  return q !== '' || state !== null || scope !== null
+export function isFiltered({ q, state, scope, unused }: KeyList): boolean {
+  return q !== '' || state !== null || scope !== null || unused !== null
 }
 
 /** @param cursor of an earlier page; the first page if it is malformed or of another order */
@@ -69,9 +83,15 @@ export function keyQueryOf(
     scope: list.scope,
     expiresBeforeMs: list.state === 'expiring' ? nowMs + EXPIRING_SOON_MS + 1 : null,
     createdBeforeMs: null,
-    lastUsedBeforeMs: null,
+    lastUsedBeforeMs: list.unused === null ? null : lastUsedBefore(list.unused, nowMs),
     ...order,
     limit: PAGE_SIZE,
     after: cursor === '' ? null : decodeCursor(order, cursor),
   }
+}
+
+/** A key that was never used was last used at 0. */
+function lastUsedBefore(unused: UnusedFilter, nowMs: number): number {
+  const { days } = UNUSED_FILTERS[unused]
+  return days === null ? 1 : nowMs - days * DAY_MS
 }

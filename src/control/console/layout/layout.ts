@@ -1,6 +1,15 @@
 import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
-import { apiPath, auditPath, deliveriesPath, keysPath, PEOPLE, WORKSPACES } from './paths.ts'
+import {
+  apiPath,
+  auditPath,
+  deliveriesPath,
+  keysPath,
+  PEOPLE,
+  refusalsPath,
+  usagePath,
+  WORKSPACES,
+} from './paths.ts'
 
 /** What surrounds every page of a signed-in person. */
 export interface Frame {
@@ -17,7 +26,7 @@ export interface Frame {
   readonly nowMs: number
 }
 
-export type Section = 'keys' | 'audit' | 'deliveries' | 'api'
+export type Section = 'keys' | 'usage' | 'refusals' | 'audit' | 'deliveries' | 'api'
 
 export interface PageParts {
   /** Of the window; never text that a person entered. */
@@ -28,6 +37,8 @@ export interface PageParts {
 
 const NAVIGATION: readonly { section: Section; label: string; path: (workspaceId: string) => string }[] = [
   { section: 'keys', label: 'Keys', path: workspaceId => keysPath(workspaceId) },
+  { section: 'usage', label: 'Usage', path: workspaceId => usagePath(workspaceId) },
+  { section: 'refusals', label: 'Rejections', path: refusalsPath },
   { section: 'audit', label: 'Audit trail', path: workspaceId => auditPath(workspaceId) },
   { section: 'deliveries', label: 'Webhook', path: workspaceId => deliveriesPath(workspaceId) },
   { section: 'api', label: 'API reference', path: apiPath },

@@ -1,9 +1,11 @@
+import type { ChartRange } from '../forms/chart-range.ts'
 import { DEFAULT_ORDER, type KeyList } from '../forms/key-list.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
 export const FIND_KEY = '/find-key'
 export const ALL_KEYS = '/keys'
+export const ALL_USAGE = '/usage'
 export const PEOPLE = '/people'
 export const END_SESSIONS = `${PEOPLE}/end`
 
@@ -31,6 +33,19 @@ export type KeyAction = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'r
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeyAction): string {
   return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`
+}
+
+/** The key's page with its chart of this span. */
+export function keyUsagePath(workspaceId: string, keyId: string, range: ChartRange): string {
+  return `${withQuery(keyPath(workspaceId, keyId), { range })}#usage`
+}
+
+export function usagePath(workspaceId: string, range?: ChartRange): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/usage`, { range })
+}
+
+export function refusalsPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/refusals`
 }
 
 export function revokeAllPath(workspaceId: string): string {

@@ -18,6 +18,12 @@ export function instantText(atMs: number): string {
   return `${dateText(atMs)}, ${new Date(atMs).toISOString().slice(11, 16)} UTC`
 }
 
+/** `04:31:10 UTC`, with the date unless it is today. */
+export function clockText(atMs: number, nowMs: number): string {
+  const day = dateText(atMs) === dateText(nowMs) ? '' : `${dateText(atMs)}, `
+  return `${day}${new Date(atMs).toISOString().slice(11, 19)} UTC`
+}
+
 /** `18 Feb 2027, 09:00:00.125 UTC` */
 export function exactText(atMs: number): string {
   return `${dateText(atMs)}, ${new Date(atMs).toISOString().slice(11, 23)} UTC`

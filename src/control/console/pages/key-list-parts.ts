@@ -1,7 +1,7 @@
 import { KEY_FILTERS, type KeyFilter } from '../../registry/database/rows/key-filter.ts'
 import { MAX_EXPIRING, type WorkspaceCounts } from '../../registry/search/count-in-workspace.ts'
 import { select } from '../forms/form-parts.ts'
-import { KEY_ORDERS } from '../forms/key-list.ts'
+import { KEY_ORDERS, UNUSED_FILTERS, UNUSED_NAMES } from '../forms/key-list.ts'
 import { type Html, html } from '../layout/html.ts'
 import { ALL_KEYS, keysPath } from '../layout/paths.ts'
 import type { KeysView } from './keys-view.ts'
@@ -17,14 +17,16 @@ const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {
 
 /** A form whose response is at a URL. */
 export function keySearch({ workspaceId, list, scopes }: KeysView): Html {
-  const { q, state, scope, sort } = list
+  const { q, state, scope, unused, sort } = list
   const options = scopes.map(name => ({ value: name, label: name }))
+  const uses = UNUSED_NAMES.map(value => ({ value, label: UNUSED_FILTERS[value].label }))
   const orders = Object.entries(KEY_ORDERS).map(([value, label]) => ({ value, label }))
   return html`<form class="search" role="search" method="get" action="${workspaceId === null ? ALL_KEYS : keysPath(workspaceId)}">
     ${state === null ? null : html`<input type="hidden" name="state" value="${state}">`}
     <div class="field"><label for="q">Search</label>
       <input type="search" id="q" name="q" value="${q}" maxlength="100" autocomplete="off" spellcheck="false" placeholder="Name, description, hint or id"></div>
     ${select({ name: 'scope', label: 'Scope', value: scope ?? '', options: [{ value: '', label: 'Any' }, ...options] })}
+    ${select({ name: 'unused', label: 'Used', value: unused ?? '', options: [{ value: '', label: 'Any' }, ...uses] })}
     ${select({ name: 'sort', label: 'Order', value: sort, options: orders })}
     <button>Search</button>
   </form>`

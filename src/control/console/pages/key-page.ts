@@ -4,6 +4,8 @@ import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath, keysPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
 import { facts, hintOf, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
+import { type KeyUsage, keyUsage } from './key-usage.ts'
+import { type RecentUse, recentUseText } from './last-use.ts'
 import { type KeyStep, stepDialog } from './step-page.ts'
 
 export interface KeyDetails {
@@ -13,6 +15,10 @@ export interface KeyDetails {
   readonly successor: KeyView | null
   /** Name of the person who issued it; null if none is known. */
   readonly creator: string | null
+  /** Null if requests are not counted. */
+  readonly usage: KeyUsage | null
+  /** Of this key and its predecessor; null if it is not known. */
+  readonly recent: { readonly key: RecentUse | null; readonly predecessor: RecentUse | null }
 }
 
 export function keyPage(frame: Frame, details: KeyDetails): Html {
@@ -23,6 +29,7 @@ export function keyPage(frame: Frame, details: KeyDetails): Html {
     ${warning(frame, key)}
     ${rotation(frame, details)}
     <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs, details.creator)}</section>
+    ${keyUsage(key, details.usage, frame.nowMs)}
     ${frame.mayChange ? dialogs(frame, details) : null}`
   return page(frame, { title: `Key ${record.hint}`, section: 'keys', main })
 }
@@ -54,9 +61,12 @@ function warning({ mayChange, nowMs }: Frame, key: KeyView): Html | null {
 }
 
 /** Both keys of a rotation with their last use, which shows when to finish. */
-function rotation(frame: Frame, { key, predecessor, successor }: KeyDetails): Html | null {
-  if (successor !== null) return rotationPart(frame, { old: key, fresh: successor, here: key })
-  return predecessor === null ? null : rotationPart(frame, { old: predecessor, fresh: key, here: key })
+function rotation(frame: Frame, { key, predecessor, successor, recent }: KeyDetails): Html | null {
+  if (successor !== null) {
+    return rotationPart(frame, { old: key, fresh: successor, here: key, recentOfOld: recent.key })
+  }
+  if (predecessor === null) return null
+  return rotationPart(frame, { old: predecessor, fresh: key, here: key, recentOfOld: recent.predecessor })
 }
 
 interface RotationPart {
@@ -64,14 +74,20 @@ interface RotationPart {
   readonly fresh: KeyView
   /** The key of this page. */
   readonly here: KeyView
+  readonly recentOfOld: RecentUse | null
 }
 
-function rotationPart({ mayChange, nowMs }: Frame, { old, fresh, here }: RotationPart): Html {
+function rotationPart({ mayChange, nowMs }: Frame, { old, fresh, here, recentOfOld }: RotationPart): Html {
   const { workspaceId, id, expiresAtMs } = old.record
   const finish = html`<p>When no client uses the old key any more: <a class="button" href="${keyPath(workspaceId, id, 'finish')}" data-opens="finish-dialog">Finish now</a></p>`
   const until = html`<p>The old key works until ${instant(expiresAtMs)} (${ago(expiresAtMs, nowMs)}).</p>`
+  const recent =
+    recentOfOld === null || old.state !== 'retiring'
+      ? null
+      : html`<p>${recentUseText(recentOfOld, nowMs, 'Requests with the old key')}.</p>`
   return html`<section class="card" aria-labelledby="rotation"><h2 id="rotation">Rotation</h2>
     <div class="pair">${side('Old key', old, here, nowMs)}${side('New key', fresh, here, nowMs)}</div>
+    ${recent}
     ${old.state === 'retiring' ? html`${until}${mayChange ? finish : null}` : null}
   </section>`
 }
@@ -86,10 +102,12 @@ function side(label: string, key: KeyView, here: KeyView, nowMs: number): Html {
   </div>`
 }
 
-function dialogs(frame: Frame, { key, predecessor }: KeyDetails): Html {
-  const old = key.state === 'retiring' ? key : predecessor
-  return html`${stepsOf(key).map(step => stepDialog(frame, key, step))}${
-    old?.state === 'retiring' ? stepDialog(frame, old, 'finish') : null
+function dialogs(frame: Frame, { key, predecessor, recent }: KeyDetails): Html {
+  const isOld = key.state === 'retiring'
+  const old = isOld ? key : predecessor
+  const recentOfOld = isOld ? recent.key : recent.predecessor
+  return html`${stepsOf(key).map(step => stepDialog(frame, { key, step, recent: recent.key }))}${
+    old?.state === 'retiring' ? stepDialog(frame, { key: old, step: 'finish', recent: recentOfOld }) : null
   }`
 }
 

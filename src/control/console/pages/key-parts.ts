@@ -3,12 +3,13 @@ import { type Html, html } from '../layout/html.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath } from '../layout/paths.ts'
 import { ago, instant, instantAndAgo } from '../layout/times.ts'
+import { type RecentUse, recentUseText } from './last-use.ts'
 
 /** A key as pages show it. */
 export interface KeyView {
   readonly record: KeyRecord
   readonly state: KeyState
-  /** To the minute; null if no use was reported. */
+  /** Null if no use was reported. */
   readonly lastUsedAtMs: number | null
 }
 
@@ -68,11 +69,16 @@ export function lastUsed({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs:
 }
 
 /** Shown before a key is revoked. Gateways report use with a delay. */
-export function lastUseWarning({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs: number): Html {
+export function lastUseWarning(
+  { lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>,
+  recent: RecentUse | null,
+  nowMs: number,
+): Html {
+  const counted = recent === null ? null : html`<p>${recentUseText(recent, nowMs)}.</p>`
   if (lastUsedAtMs === null) {
-    return html`<p><strong>This key was never used.</strong> Gateways report use about once a minute, so a first use may not show yet.</p>`
+    return html`<p><strong>This key was never used.</strong> Gateways report use with a delay, so a first use may not show yet.</p>${counted}`
   }
-  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. Requests with it are rejected as soon as you confirm.</p>`
+  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. Requests with it are rejected as soon as you confirm.</p>${counted}`
 }
 
 /** A person's name, or who it was in words. @param name null if the audit log has none */

@@ -8,9 +8,12 @@ import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath } from '../layout/paths.ts'
 import { hintOf, type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
+import { type RecentUse, recentUseText } from './last-use.ts'
 
 export interface RotateView {
   readonly key: KeyView
+  /** Null if it is not known. */
+  readonly recent: RecentUse | null
   readonly form: RotateForm
   readonly problems: Problems
   readonly onceToken: string
@@ -21,7 +24,7 @@ export interface RotateView {
 /** Asks before a rotation that revokes the old key at once, as before any revocation. */
 export function rotateNowPage(
   frame: Frame,
-  { key, form, onceToken }: Omit<RotateView, 'problems' | 'notice'>,
+  { key, recent, form, onceToken }: Omit<RotateView, 'problems' | 'notice'>,
 ): Html {
   const { record } = key
   const title = 'Rotate and revoke'
@@ -31,7 +34,7 @@ export function rotateNowPage(
     <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}. Issues a new key and revokes this one. All gateways reject the old key within one second. This cannot be undone.</p>
     <div class="card">${confirmForm(frame, {
       action: keyPath(record.workspaceId, record.id, 'rotate'),
-      about: lastUseWarning(key, frame.nowMs),
+      about: lastUseWarning(key, recent, frame.nowMs),
       button: 'Rotate and revoke now',
       keepPath: keyPath(record.workspaceId, record.id),
       fields: { once: onceToken, overlap, expiry, date, confirmed: 'yes' },
@@ -39,7 +42,8 @@ export function rotateNowPage(
   return page(frame, { title, section: 'keys', main })
 }
 
-export function rotatePage(frame: Frame, { key, form, problems, onceToken, notice }: RotateView): Html {
+export function rotatePage(frame: Frame, view: RotateView): Html {
+  const { key, recent, form, problems, onceToken, notice } = view
   const { record } = key
   const back = keyPath(record.workspaceId, record.id)
   const overlap = OVERLAPS.map(({ seconds, label, hint }) =>
@@ -61,7 +65,7 @@ export function rotatePage(frame: Frame, { key, form, problems, onceToken, notic
       ${hidden({ _csrf: frame.csrfToken, once: onceToken })}
       <dl class="facts">
         <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
-        <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}</dd></div>
+        <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}${recent === null ? null : html`<br>${recentUseText(recent, frame.nowMs)}`}</dd></div>
       </dl>
       ${group({ name: 'overlap', label: 'The old key keeps working for', hint: 'You can finish earlier, once no client uses it any more', problems }, overlap)}
       ${expiryQuestion('Expiry of the new key', form, problems, frame.nowMs)}

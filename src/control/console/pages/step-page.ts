@@ -7,6 +7,7 @@ import { keyPath, keysPath } from '../layout/paths.ts'
 import { ago } from '../layout/times.ts'
 import { changeSteps } from './change-steps.ts'
 import { hintOf, type KeyView, lastUseWarning } from './key-parts.ts'
+import type { RecentUse } from './last-use.ts'
 
 /** Changes of a key's state. `finish` revokes the old key of a rotation. */
 export const KEY_STEPS = ['revoke', 'finish', 'suspend', 'resume'] as const
@@ -46,32 +47,41 @@ export const STEP_TEXTS: Readonly<Record<KeyStep, StepTexts>> = {
   },
 }
 
+export interface StepView {
+  readonly key: KeyView
+  readonly step: KeyStep
+  /** Null if it is not known. */
+  readonly recent: RecentUse | null
+}
+
 /** Asks for confirmation and shows the last use. */
-export function stepPage(frame: Frame, key: KeyView, step: KeyStep): Html {
+export function stepPage(frame: Frame, view: StepView): Html {
+  const { key, step } = view
   const { record } = key
   const { title, lead } = STEP_TEXTS[step]
   const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a></p>
     <h1>${title}</h1>
     <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}. ${lead}</p>
-    <div class="card">${stepForm(frame, key, step)}</div>`
+    <div class="card">${stepForm(frame, view)}</div>`
   return page(frame, { title, section: 'keys', main })
 }
 
 /** The same question on the page of the key; the script opens it. */
-export function stepDialog(frame: Frame, key: KeyView, step: KeyStep): Html {
+export function stepDialog(frame: Frame, view: StepView): Html {
+  const { key, step } = view
   const { title, lead } = STEP_TEXTS[step]
   return html`<dialog id="${step}-dialog" aria-labelledby="${step}-title">
     <h2 id="${step}-title">${title}</h2>
     <p>${markInvisible(key.record.name)}, ${hintOf(key.record)}. ${lead}</p>
-    ${stepForm(frame, key, step)}
+    ${stepForm(frame, view)}
   </dialog>`
 }
 
-function stepForm(frame: Frame, key: KeyView, step: KeyStep): Html {
+function stepForm(frame: Frame, { key, step, recent }: StepView): Html {
   const { workspaceId, id } = key.record
   return confirmForm(frame, {
     action: keyPath(workspaceId, id, step),
-    about: step === 'resume' ? suspendedSince(key, frame.nowMs) : lastUseWarning(key, frame.nowMs),
+    about: step === 'resume' ? suspendedSince(key, frame.nowMs) : lastUseWarning(key, recent, frame.nowMs),
     button: STEP_TEXTS[step].button,
     keepPath: keyPath(workspaceId, id),
   })

@@ -3,7 +3,7 @@ import type { Problems } from '../forms/form-fields.ts'
 import { errorSummary, textInput } from '../forms/form-parts.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
-import { ALL_KEYS, FIND_KEY, keysPath, WORKSPACES, workspacesPath } from '../layout/paths.ts'
+import { ALL_KEYS, ALL_USAGE, FIND_KEY, keysPath, WORKSPACES, workspacesPath } from '../layout/paths.ts'
 import { ago } from '../layout/times.ts'
 import { cell } from './key-table.ts'
 
@@ -23,7 +23,7 @@ export function workspacesPage(frame: Frame, view: WorkspacesView): Html {
   const isEmpty = workspaces.length === 0 && q === '' && isFirstPage
   const isOnePage = isFirstPage && nextCursor === null && q === ''
   const main = html`<div class="title"><h1>Workspaces</h1>
-      <div class="actions"><a class="button" href="${FIND_KEY}">Find a key</a>${isAdministrator ? html` <a class="button" href="${ALL_KEYS}">Keys of all workspaces</a>` : null}</div>
+      <div class="actions"><a class="button" href="${FIND_KEY}">Find a key</a>${isAdministrator ? html` <a class="button" href="${ALL_KEYS}">Keys of all workspaces</a> <a class="button" href="${ALL_USAGE}">Usage of all workspaces</a>` : null}</div>
     </div>
     ${errorSummary(problems)}
     ${isEmpty || (isOnePage && workspaces.length < 10) ? null : searchForm(q)}

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { personOfRequest, requirePerson } from '../../sign-in/authenticate-people.ts'
+import { readChartRange } from '../forms/chart-range.ts'
 import { keysPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { apiPage } from '../pages/api-page.ts'
@@ -12,10 +13,12 @@ import {
   frameOf,
   keyOf,
   notFound,
+  queryOf,
   sendPage,
   viewOf,
   workspaceOf,
 } from './page-request.ts'
+import { keyUsageOf, recentUseOf } from './usage-reading.ts'
 
 const PAGE_SIZE = 50
 
@@ -57,23 +60,31 @@ function startPath(request: FastifyRequest): string {
 }
 
 async function showKey(
-  { registry }: PageDependencies,
+  sources: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  const { registry } = sources
   const { record } = await keyOf(request, registry)
   const relative = async (id: string | null): Promise<KeyView | null> => {
     const key = id === null ? null : await registry.repository.findById(id)
     return key === null ? null : viewOf(key.record, registry)
   }
-  const [origin, key, predecessor, successor] = await Promise.all([
+  const [origin, key, predecessor, successor, usage, recent] = await Promise.all([
     registry.repository.findOrigin(record),
     viewOf(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),
+    keyUsageOf(sources, record, readChartRange(queryOf(request))),
+    recentUseOf(sources, record),
   ])
+  const recentOfOld = await recentUseOf(
+    sources,
+    predecessor?.state === 'retiring' ? predecessor.record : null,
+  )
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  return sendPage(reply, keyPage(frame, { key, predecessor, successor, creator: creatorOf(origin) }))
+  const details = { key, predecessor, successor, creator: creatorOf(origin), usage }
+  return sendPage(reply, keyPage(frame, { ...details, recent: { key: recent, predecessor: recentOfOld } }))
 }
 
 async function showAudit(

@@ -26,6 +26,7 @@ import {
   sendPage,
   viewOf,
 } from './page-request.ts'
+import { recentUseOf } from './usage-reading.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
 const config = { operation: 'page' } as const
@@ -77,7 +78,10 @@ async function confirmRevocation(
   if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const onceToken = textField(fieldsOf(request), 'once')
-  return sendPage(reply, rotateNowPage(frame, { key, form, onceToken }))
+  return sendPage(
+    reply,
+    rotateNowPage(frame, { key, recent: await recentUseOf(sources, record), form, onceToken }),
+  )
 }
 
 async function showSuccessor(
@@ -122,7 +126,8 @@ async function showForm(
   if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
-  const page = rotatePage(frame, { key, form, problems, onceToken, notice })
+  const recent = await recentUseOf(sources, record)
+  const page = rotatePage(frame, { key, recent, form, problems, onceToken, notice })
   return sendPage(reply, page, request.method === 'GET' ? 200 : 422)
 }
 

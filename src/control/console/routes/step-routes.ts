@@ -10,6 +10,7 @@ import { problemPage } from '../pages/problem-page.ts'
 import { KEY_STEPS, type KeyStep, stepDonePage, stepPage } from '../pages/step-page.ts'
 import { CHANGE_FORMS, CHANGES } from './guards.ts'
 import { frameOf, keyOf, notFound, sendPage, viewOf } from './page-request.ts'
+import { recentUseOf } from './usage-reading.ts'
 
 const OPERATIONS = {
   revoke: { operation: 'revoke', change: revokeKey, from: ['active', 'retiring', 'suspended'] },
@@ -28,18 +29,20 @@ export function stepRoutes(scope: FastifyInstance, sources: PageDependencies): v
 
 /** Redirects if the key is in no state for this step. */
 async function showConfirmation(
-  { registry }: PageDependencies,
+  sources: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
   step: KeyStep,
 ): Promise<FastifyReply> {
+  const { registry } = sources
   const { record } = await keyOf(request, registry)
   const { workspaceId, id } = record
   const key = await viewOf(record, registry)
   const from: readonly KeyState[] = OPERATIONS[step].from
   if (!from.includes(key.state)) return reply.redirect(keyPath(workspaceId, id), 303)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  return sendPage(reply, stepPage(frame, key, step))
+  const recent = await recentUseOf(sources, record)
+  return sendPage(reply, stepPage(frame, { key, step, recent }))
 }
 
 /** Idempotent: a second request shows the same page. */

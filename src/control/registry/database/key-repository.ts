@@ -4,6 +4,7 @@ import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage, AuditQuery, ExportPosition } from '../operations/audit.ts'
 import type { EarlierResponse, Idempotency } from '../operations/idempotency.ts'
 import type { WorkspaceCounts } from '../search/count-in-workspace.ts'
+import type { UnusedCounts } from '../search/count-unused.ts'
 import type {
   KeyQuery,
   KeySearchPage,
@@ -163,6 +164,8 @@ export interface KeyRepository {
   countInWorkspace(workspaceId: string): Promise<WorkspaceCounts>
   /** Keys that are neither revoked nor expired; one more than `MAX_LIVE` at most. */
   countLive(workspaceId: string): Promise<number>
+  /** Active keys that were not used for long; bounded. */
+  countUnused(workspaceId: string): Promise<UnusedCounts>
   /** Workspaces with the number of their keys in each state. */
   listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage>
   /** Newest first. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../domain/clock.ts'
 import { countInWorkspace, countLive } from '../search/count-in-workspace.ts'
 import { countKeys } from '../search/count-keys.ts'
+import { countUnused } from '../search/count-unused.ts'
 import { listWorkspaces } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
 import { searchKeys } from '../search/search-keys.ts'
@@ -59,6 +60,7 @@ export function createKeyRepository(
     listWorkspaces: query => listWorkspaces(reader, query, context()),
     countInWorkspace: workspaceId => countInWorkspace(reader, workspaceId, now()),
     countLive: workspaceId => countLive(reader, workspaceId, now()),
+    countUnused: workspaceId => countUnused(reader, workspaceId, now()),
     listAudit: page => listAudit(reader, page, dialect),
     searchAudit: query => searchAudit(reader, query, dialect),
     chainAudit: () => auditQueue.chain(),

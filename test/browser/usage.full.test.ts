@@ -1,0 +1,99 @@
+import type { Browser, Page } from 'playwright-core'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { BROWSER_TEST, barriersOf, overflowOf, signIn, visitor } from '../support/browser.ts'
+import { useConsoleInBrowser } from '../support/console-in-browser.ts'
+import type { ConsoleSite } from '../support/console-site.ts'
+import { CHROMIUM, has } from '../support/tools.ts'
+
+const NARROW = { width: 360, height: 740 }
+const HOSTILE = '<img src=x onerror=alert(1)>'
+const REQUEST_ID = '7f3c9a52-request'
+
+describe.skipIf(!has(CHROMIUM))('usage and rejections in a browser', BROWSER_TEST, () => {
+  let browser: Browser
+  let site: ConsoleSite
+  let keyId: string
+  useConsoleInBrowser(started => {
+    browser = started.browser
+    site = started.site
+  })
+  beforeAll(async () => {
+    keyId = (await site.issue({ name: HOSTILE })).id
+    const now = { keyId, route: 'files', minute: Math.floor(Date.now() / 60_000) }
+    await site.reportUsage({
+      counts: [
+        { ...now, code: 'ok', count: 1200 },
+        { ...now, code: 'not_found', count: 3 },
+      ],
+      refusals: [
+        {
+          ...{ keyId, route: 'files', at: Date.now(), requestId: REQUEST_ID, address: '192.0.2.0/24' },
+          ...{ code: 'not_found', reason: 'other_workspace' },
+        },
+      ],
+    })
+  })
+
+  /** Presses Tab until the element with this text has focus. */
+  async function tabTo(page: Page, text: string): Promise<void> {
+    for (let stops = 0; stops < 40; stops++) {
+      await page.keyboard.press('Tab')
+      const focused = await page.evaluate<string>(
+        '(e => (e.labels?.[0] ?? e).textContent.trim())(document.activeElement)',
+      )
+      if (focused === text) return
+    }
+    throw new Error(`${text} cannot be reached with Tab`)
+  }
+
+  test('with a keyboard, a user chooses a span and reads the numbers of the chart', async () => {
+    const ada = await visitor(browser)
+    const { page } = ada
+    await signIn(ada, site, `/workspaces/ws_1/keys/${keyId}`)
+    await tabTo(page, '14 days')
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**?range=14d#usage')
+    const chart = page.getByRole('img', { name: 'Requests in 14 days: 1,200 served, 3 not served' })
+    await chart.waitFor()
+    expect(await page.getByRole('link', { name: '14 days' }).getAttribute('aria-current')).toBe('true')
+    const numbers = page.getByRole('table', { name: 'Requests by day, in UTC' })
+    expect(await numbers.isVisible()).toBe(false)
+    await tabTo(page, 'Numbers of the chart')
+    await page.keyboard.press('Enter')
+    await numbers.waitFor()
+    expect(await numbers.getByRole('row').last().innerText()).toMatch(/so far\s+1,200\s+3/)
+    await ada.close()
+  })
+
+  test('on a phone without JavaScript, an integrator pastes a request id and sees why it was rejected', async () => {
+    const ada = await visitor(browser, { viewport: NARROW, javaScriptEnabled: false })
+    const { page } = ada
+    await signIn(ada, site, '/workspaces/ws_1/keys')
+    await page.getByRole('link', { name: 'Rejections' }).click()
+    await page.getByLabel('Request id').fill(` ${REQUEST_ID} `)
+    await page.keyboard.press('Enter')
+    await page.getByText('1 rejection with this request id').waitFor()
+    await page.getByText('The path names another workspace than the one of the key').waitFor()
+    expect(await overflowOf(page)).toBe(0)
+    await page.getByRole('link', { name: HOSTILE }).click()
+    await page.getByRole('heading', { name: HOSTILE }).waitFor()
+    await ada.close()
+  })
+
+  test.each(['light', 'dark'] as const)(
+    'an administrator sees all workspaces by use, accessibly (%s)',
+    async colorScheme => {
+      const grace = await visitor(browser, { viewport: NARROW, colorScheme })
+      const { page, complaints } = grace
+      site.provider.person = { sub: 'grace', name: 'Grace', workspaces: [], roles: ['postern-admin'] }
+      await signIn(grace, site, '/workspaces')
+      await page.getByRole('link', { name: 'Usage of all workspaces' }).click()
+      await page.getByRole('row', { name: 'ws_1 1,200 3' }).waitFor()
+      expect([await barriersOf(page), await overflowOf(page), complaints]).toEqual([[], 0, []])
+      await page.getByRole('link', { name: 'ws_1' }).click()
+      await page.getByRole('heading', { name: 'Busiest keys' }).waitFor()
+      expect([await barriersOf(page), await overflowOf(page), complaints]).toEqual([[], 0, []])
+      await grace.close()
+    },
+  )
+})

@@ -1,0 +1,156 @@
+import { expect, test } from 'vitest'
+import type { ConsoleOptions } from '../../support/console.ts'
+import { startSignIn } from '../../support/signed-in.ts'
+
+const WORKSPACE = '/workspaces/ws_1'
+
+async function started(options: ConsoleOptions = {}) {
+  const oidc = { administratorClaim: 'roles', administratorValue: 'postern-admin' }
+  const world = await startSignIn({ ...options, signIn: { oidc } })
+  const ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1', 'ws_2'] })
+  const issue = async (name: string, workspaceId = 'ws_1') => {
+    const asked = { name, scopes: ['files:read'] }
+    return (await world.send('POST', `/admin/v1/workspaces/${workspaceId}/keys`, asked)).body.key.id
+  }
+  const keyId = await issue('build <b>server</b>')
+  let sequence = 0
+  const report = (counts: readonly object[], more: object = {}) =>
+    world.send('POST', '/internal/v1/usage', {
+      ...{ gateway: 'gateway-1.a1b2', sequence: ++sequence, used: {} },
+      ...{ counts: counts.map(count => ({ ...NOW, keyId, ...count })), refusals: [], ...more },
+    })
+  const visit = async (path: string, person = ada) => {
+    const { status, text } = await person.browser.visit(path)
+    return { status, markup: text, text: text.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ') }
+  }
+  const page = async (path: string, person = ada) => (await visit(path, person)).text
+  return { ...world, ada, issue, keyId, report, page, visit, keyPath: `${WORKSPACE}/keys/${keyId}` }
+}
+
+const refusal = (keyId: string, requestId: string, reason = 'other_workspace') => ({
+  ...{ keyId, requestId, reason, at: Date.now(), route: 'files', address: '192.0.2.0/24' },
+  code: reason === 'other_workspace' ? 'not_found' : reason,
+})
+
+/** A served request of this minute. */
+const NOW = {
+  ...{ route: 'files', code: 'ok', count: 1 },
+  get minute() {
+    return Math.floor(Date.now() / 60_000)
+  },
+}
+
+test('the key’s page shows requests of a day, two weeks and 400 days, by route and code', async () => {
+  const { report, page, keyPath, keyId } = await started()
+  await report([{ count: 1200 }, { count: 3, code: 'scope_missing', route: 'workspace' }], {
+    used: { [keyId]: Date.now() },
+  })
+  const spans = { '24h': '24 hours', '14d': '14 days', '400d': '400 days', nonsense: '24 hours' }
+  for (const [range, span] of Object.entries(spans)) {
+    const text = await page(`${keyPath}?range=${range}`)
+    expect(text).toContain(`Requests in ${span}: 1,200 served, 3 not served.`)
+    expect(text).toContain('By route Route Served Not served files 1,200 0 workspace 0 3')
+    expect(text).toContain('Not served, by code Code Requests scope_missing 3')
+    expect(text).toMatch(/Last used \d+ seconds? ago , as of \d\d:\d\d:\d\d UTC/)
+  }
+})
+
+/** The hour before the present one can be of yesterday. */
+const RECENT = /Requests since (?:\d+ \w+ \d{4}, )?\d\d:00 UTC: 42 served, 2 not served/
+
+test('questions before a rotation or revocation show the requests of the key’s last hour', async () => {
+  const { report, page, keyPath } = await started()
+  await report([{ count: 42 }, { count: 2, code: 'rate_limited' }])
+  for (const path of ['', '/revoke', '/suspend', '/rotate']) {
+    expect(await page(keyPath + path)).toMatch(RECENT)
+  }
+})
+
+test('the workspace’s page shows its requests, busiest keys and unused keys', async () => {
+  const { report, issue, page, keyId } = await started()
+  const other = await issue('importer')
+  await report([{ count: 5 }, { count: 2, code: 'rate_limited' }, { count: 9, keyId: other }], {
+    used: { [keyId]: Date.now(), [other]: Date.now() },
+  })
+  await issue('left unused')
+  const text = await page(`${WORKSPACE}/usage?range=14d`)
+  expect(text).toContain('Requests in 14 days: 14 served, 2 not served.')
+  expect(text).toContain('Not served, by code Code Requests rate_limited 2')
+  expect(text).toMatch(/Key Served Not served importer wsk_…\w{4} 9 0 build &lt;b&gt;.* wsk_…\w{4} 5 2/)
+  expect(text).toContain('Never 1 Not in 30 days 1 Not in 90 days 1')
+  expect(text).toMatch(/as gateways reported them until \d\d:\d\d:\d\d UTC/)
+  const list = await page(`${WORKSPACE}/keys?state=active&unused=never`)
+  expect(list).toContain('1 key matches')
+  expect(list).toContain('left unused')
+})
+
+test('an integrator finds by the request id why a request was rejected', async () => {
+  const { report, page, visit, keyId } = await started()
+  await report([], { refusals: [refusal(keyId, 'r-1'), refusal(keyId, 'r-2', 'rate_limited')] })
+  const found = await page(`${WORKSPACE}/refusals?request=+r-1+`)
+  expect(found).toContain('1 rejection with this request id')
+  expect(found).toContain('The path names another workspace than the one of the key other_workspace')
+  expect(found).toMatch(
+    /Code and reason not_found .* Route files Key build .* wsk_…\w{4} Request id r-1 Client 192\.0\.2\.0&#x2F;24/,
+  )
+  expect(found).not.toContain('r-2')
+  expect(await page(`${WORKSPACE}/refusals`)).toMatch(/r-1.*r-2|r-2.*r-1/)
+  const none = await visit(`${WORKSPACE}/refusals?request=${encodeURIComponent('"><i>')}`)
+  expect(none.text).toContain('No rejection with this request id')
+  expect(none.markup).not.toContain('"><i>')
+})
+
+test('the list of rejections says when gateways left some out, and shows 200 at most', async () => {
+  const { report, page, visit, keyId } = await started()
+  await report([], { refusals: [refusal(keyId, 'r-0')] })
+  expect(await page(`${WORKSPACE}/refusals`)).not.toContain('not complete')
+  for (const round of [1, 2]) {
+    const refusals = Array.from({ length: 150 }, (_, index) => refusal(keyId, `r-${round}-${index}`))
+    await report([], { refusals, omittedRefusals: [{ workspaceId: 'ws_1', count: 4 }] })
+  }
+  const { text, markup } = await visit(`${WORKSPACE}/refusals`)
+  expect(text).toContain('This list is not complete')
+  expect(markup.match(/<th scope="row">/g)).toHaveLength(200)
+})
+
+test('a key pasted as a request id is not kept in the URL', async () => {
+  const { ada } = await started()
+  const { way } = await ada.browser.visit(`${WORKSPACE}/refusals?request=wsk_${'A'.repeat(54)}`)
+  expect(way.at(-1)).toMatch(/\/find-key$/)
+})
+
+test('only an administrator sees the usage of all workspaces, and a person that of their workspaces alone', async () => {
+  const { report, issue, page, visit, signedIn, ada } = await started()
+  const other = await issue('of another', 'ws_3')
+  await report([{ count: 3 }, { count: 8, keyId: other }, { count: 1, keyId: other, code: 'key_expired' }])
+  const grace = await signedIn({ sub: 'grace', name: 'Grace', workspaces: [], roles: ['postern-admin'] })
+  expect(await page('/usage', grace)).toMatch(/Workspace Served Not served ws_3 8 1 ws_1 3 0/)
+  for (const path of ['/usage', '/workspaces/ws_3/usage', '/workspaces/ws_3/refusals']) {
+    expect([path, (await visit(path, ada)).status]).toEqual([path, 404])
+  }
+})
+
+test('without refusals the page of rejections says so', async () => {
+  const { page } = await started({ keepsRefusals: false })
+  expect(await page(`${WORKSPACE}/refusals`)).toContain(
+    'Rejections are not kept: the setting refusals.enabled',
+  )
+})
+
+test('without counts the pages say so, and are no errors', async () => {
+  const { visit, keyPath, signedIn } = await started({ keepsUsage: false })
+  const { status, text } = await visit(keyPath)
+  expect([status, text]).toEqual([
+    200,
+    expect.stringContaining('Requests are not counted: the setting usage.enabled of this console is false.'),
+  ])
+  const grace = await signedIn({ sub: 'grace', name: 'Grace', workspaces: [], roles: ['postern-admin'] })
+  for (const path of [`${WORKSPACE}/usage`, `${WORKSPACE}/refusals`, '/usage']) {
+    const shown = await visit(path, grace)
+    expect([shown.status, shown.text]).toEqual([200, expect.stringContaining('Requests are not counted')])
+  }
+  expect((await visit(`${WORKSPACE}/usage`, grace)).text).toContain('Unused keys')
+  for (const path of ['/revoke', '/rotate']) {
+    expect((await visit(keyPath + path)).text).not.toContain('Requests since')
+  }
+})
