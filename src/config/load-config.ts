@@ -9,9 +9,9 @@ import {
   parseText,
 } from './layers.ts'
 import { removedNames } from './merge-by-name.ts'
-import { readResponseSchemas } from './response-schemas.ts'
 import { checkRules, type Plane } from './rules.ts'
-import type { Config } from './schema.ts'
+import { readResponseSchemas } from './schema/response-schemas.ts'
+import type { Config } from './schema/schema.ts'
 import { fileErrorText, SettingFiles } from './setting-files.ts'
 import { fileSettings, type GivenValue, type Layer, settings, valueAt } from './settings.ts'
 import { validate } from './validate.ts'

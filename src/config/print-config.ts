@@ -1,5 +1,5 @@
 import { stringify } from 'yaml'
-import type { Config } from './schema.ts'
+import type { Config } from './schema/schema.ts'
 import { settings } from './settings.ts'
 
 export const HIDDEN = '[hidden]'

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Config } from './schema.ts'
+import type { Config } from './schema/schema.ts'
 import { isSet, settings, valueAt } from './settings.ts'
 
 /** Settings that change while a process runs: secrets, TLS material and the log level. All others need a restart. */

@@ -1,6 +1,6 @@
-import { parseTemplate, type RouteConfig, WORKSPACE_PARAMETER } from '../domain/route.ts'
+import { parseTemplate, type RouteConfig, WORKSPACE_PARAMETER } from '../domain/route/route.ts'
 import type { ConfigProblem } from './config-error.ts'
-import type { Config } from './schema.ts'
+import type { Config } from './schema/schema.ts'
 
 const NO_EFFECT = 'has no effect on a route that the gateway answers itself'
 

@@ -1,7 +1,7 @@
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { findLimitProblems, findRouteProblems, findUnknownScopes } from './route-rules.ts'
-import type { Config } from './schema.ts'
+import type { Config } from './schema/schema.ts'
 import { isSet, valueAt } from './settings.ts'
 import { isObviouslyWeak } from './weak-secret.ts'
 

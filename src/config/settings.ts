@@ -1,5 +1,5 @@
-import { configSchema } from './schema.ts'
-import type { Schema } from './schema-builders.ts'
+import { configSchema } from './schema/schema.ts'
+import type { Schema } from './schema/schema-builders.ts'
 
 /** One setting: its name, and the spellings of it that follow by rule. */
 export interface Setting {

@@ -1,5 +1,5 @@
 import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { ControlLogger } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'

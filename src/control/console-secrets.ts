@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { fingerprintOf, importSigningSecret } from '../domain/key/secret.ts'
 import { deriveRecordKey } from '../domain/wire.ts'

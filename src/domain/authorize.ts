@@ -1,9 +1,9 @@
-import { isInCidrs } from './cidr.ts'
+import { isInCidrs } from './address/cidr.ts'
 import { type Denial, denied } from './denial.ts'
 import type { KeyGrant } from './key/key-record.ts'
 import type { Lookup } from './key/lookup.ts'
-import { parseQuery } from './query.ts'
-import { type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route.ts'
+import { parseQuery } from './route/query.ts'
+import { type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route/route.ts'
 
 let permit: (match: RouteMatch, grant: KeyGrant, query: string) => Permit
 

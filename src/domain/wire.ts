@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
-import { MAX_CIDRS, normalizeCidrs } from './cidr.ts'
+import { MAX_CIDRS, normalizeCidrs } from './address/cidr.ts'
 import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key/key-record.ts'
 import { isScope, normalizeScopes } from './scope.ts'
 

@@ -1,6 +1,6 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 import { getHeapSpaceStatistics } from 'node:v8'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import { InFlightLimit } from '../domain/in-flight-limit.ts'
 
 const PERIOD_MS = 100

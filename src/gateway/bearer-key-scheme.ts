@@ -1,5 +1,5 @@
 import { type OnReload, reloadable } from '../config/reloadable.ts'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import {
   digestOf,
   hasKeyForm,

@@ -1,4 +1,4 @@
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import { compileProxies, isTrustedProxy } from '../http/trusted-proxies.ts'
 import type { TrustsParent } from '../observability/tracing/tracing.ts'
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import { denied } from '../domain/denial.ts'
 import { guardConnections } from '../http/guard-connections.ts'
 import { onHandedOver } from '../http/hand-over.ts'

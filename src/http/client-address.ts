@@ -1,5 +1,5 @@
 import { type BlockList, isIP } from 'node:net'
-import { plainAddress } from '../domain/plain-address.ts'
+import { plainAddress } from '../domain/address/plain-address.ts'
 import { isTrustedProxy } from './trusted-proxies.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { BlockList, isIPv6 } from 'node:net'
-import { plainAddress } from '../domain/plain-address.ts'
+import { plainAddress } from '../domain/address/plain-address.ts'
 
 /** @param ranges addresses or CIDR ranges @returns null if no proxy is trusted, which is the default */
 export function compileProxies(ranges: readonly string[]): BlockList | null {

@@ -1,7 +1,7 @@
 import { type KeyObject, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { neverReloads, type OnReload, onReloadOf, reloadable } from '../config/reloadable.ts'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'

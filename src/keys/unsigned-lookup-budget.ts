@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { clientNetworkOf } from '../domain/client-network.ts'
+import { clientNetworkOf } from '../domain/address/client-network.ts'
 import { TokenBucket } from '../domain/token-bucket.ts'
 
 /** Clients that are remembered. One that is forgotten starts with a full budget; the total still limits it. */

@@ -1,5 +1,5 @@
 import { neverReloads, type OnReload, onReloadOf } from '../config/reloadable.ts'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'

@@ -7,7 +7,7 @@ import {
   policiesOf,
   type RatePolicy,
 } from '../domain/rate-limit.ts'
-import type { Route } from '../domain/route.ts'
+import type { Route } from '../domain/route/route.ts'
 import {
   type CounterHandle,
   handlesBy,

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import { certificatesIn } from '../domain/pem.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { Metrics } from './metrics/metrics.ts'

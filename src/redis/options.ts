@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import { requireAuthorities } from '../domain/pem.ts'
 import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
 import { isEncrypted } from './endpoint.ts'

@@ -1,7 +1,7 @@
 import { setImmediate as polled, setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 
 /** How often connections that have become idle are closed during a drain. */
 const SWEEP_MS = 50

@@ -1,5 +1,5 @@
 import { configOrThrow, type LoadedConfig } from '../config/load-config.ts'
-import type { Config } from '../config/schema.ts'
+import type { Config } from '../config/schema/schema.ts'
 import type { Fingerprints } from './file-watch.ts'
 
 /** The settings that a process starts with, and the function that reads them again. */

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { BlockList } from 'node:net'
-import { plainAddress } from '../domain/plain-address.ts'
+import { plainAddress } from '../domain/address/plain-address.ts'
 import { isTrustedProxy } from '../http/trusted-proxies.ts'
 
 /** Client address, protocol and host that the upstream receives. */

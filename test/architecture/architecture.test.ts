@@ -9,7 +9,7 @@ import { codeOf, importsOf } from './source-text.ts'
 const ROOT = fileURLToPath(new URL('../../src/', import.meta.url))
 
 interface SourceFile {
-  /** `domain/route.ts` */
+  /** `domain/route/route.ts` */
   readonly path: string
   /** The folder below `src`; '' for files directly in it. */
   readonly layer: string

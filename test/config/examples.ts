@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LoadedConfig, loadConfig } from '../../src/config/load-config.ts'
 import type { Plane } from '../../src/config/rules.ts'
-import type { Config } from '../../src/config/schema.ts'
+import type { Config } from '../../src/config/schema/schema.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 export const SIGNING_SECRET = signingSecret(1)

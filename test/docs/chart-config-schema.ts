@@ -1,4 +1,4 @@
-import { configSchema } from '../../src/config/schema.ts'
+import { configSchema } from '../../src/config/schema/schema.ts'
 import { settingByPath, settings } from '../../src/config/settings.ts'
 import { isAddress } from './chart-settings.ts'
 

@@ -1,6 +1,6 @@
 import { stringify } from 'yaml'
-import { configSchema } from '../../src/config/schema.ts'
-import type { Schema } from '../../src/config/schema-builders.ts'
+import { configSchema } from '../../src/config/schema/schema.ts'
+import type { Schema } from '../../src/config/schema/schema-builders.ts'
 import { expectationOf } from '../../src/config/validate.ts'
 
 export const DEFAULTS_FILE = new URL('../../config/default.yaml', import.meta.url)

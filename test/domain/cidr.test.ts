@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isInCidrs, normalizeCidrs } from '../../src/domain/cidr.ts'
+import { isInCidrs, normalizeCidrs } from '../../src/domain/address/cidr.ts'
 
 describe('a network', () => {
   it.each([

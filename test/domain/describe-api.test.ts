@@ -1,7 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { describe, expect, it } from 'vitest'
-import type { Config } from '../../src/config/schema.ts'
-import { type ApiOperation, describeApi } from '../../src/domain/describe-api.ts'
+import type { Config } from '../../src/config/schema/schema.ts'
+import { type ApiOperation, describeApi } from '../../src/domain/route/describe-api.ts'
 import { configOf } from '../config/examples.ts'
 
 const CONFIG = configOf()

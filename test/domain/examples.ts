@@ -1,7 +1,7 @@
-import { DEFAULT_ROUTES } from '../../src/config/route-schema.ts'
+import { DEFAULT_ROUTES } from '../../src/config/schema/route-schema.ts'
 import type { KeyGrant, KeyRecord } from '../../src/domain/key/key-record.ts'
 import { importSigningSecret } from '../../src/domain/key/secret.ts'
-import { compileRoutes, type Route, type RouteMatch } from '../../src/domain/route.ts'
+import { compileRoutes, type Route, type RouteMatch } from '../../src/domain/route/route.ts'
 
 export const NOW_MS = Date.UTC(2026, 10, 20, 9)
 export const DAY_MS = 86_400_000

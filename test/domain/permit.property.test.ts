@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { authorize, type Permit } from '../../src/domain/authorize.ts'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
-import { compileRoutes, matchRoute } from '../../src/domain/route.ts'
+import { compileRoutes, matchRoute } from '../../src/domain/route/route.ts'
 import { exampleRecord, grantOf, NOW_MS } from './examples.ts'
 
 /**

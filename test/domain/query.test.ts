@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseQuery } from '../../src/domain/query.ts'
-import { compileRoutes, type Route } from '../../src/domain/route.ts'
+import { parseQuery } from '../../src/domain/route/query.ts'
+import { compileRoutes, type Route } from '../../src/domain/route/route.ts'
 import { routeNamed } from './examples.ts'
 
 const FILES = routeNamed('files')

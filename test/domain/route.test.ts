@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { compileRoutes, matchRoute, upstreamPathOf } from '../../src/domain/route.ts'
+import { compileRoutes, matchRoute, upstreamPathOf } from '../../src/domain/route/route.ts'
 import { ROUTES } from './examples.ts'
 
 const B = '/api/v1/workspaces'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { PrepareReload } from '../../src/config/reloadable.ts'
-import type { Config } from '../../src/config/schema.ts'
+import type { Config } from '../../src/config/schema/schema.ts'
 import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { createBearerKeyScheme } from '../../src/gateway/bearer-key-scheme.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import * as answerSchemas from '../../src/cli/admin/responses.ts'
-import * as configSchemas from '../../src/config/schema.ts'
+import * as configSchemas from '../../src/config/schema/schema.ts'
 import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
 import * as keyServiceSchemas from '../../src/control/key-service/key-service-schemas.ts'
 import { runs } from '../support/runs.ts'

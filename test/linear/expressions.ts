@@ -6,7 +6,7 @@ import { parseAst } from 'vitest/node'
 const ROOT = fileURLToPath(new URL('../../src/', import.meta.url))
 
 export interface FoundExpression {
-  /** `domain/route.ts` */
+  /** `domain/route/route.ts` */
   readonly path: string
   readonly expression: RegExp
 }

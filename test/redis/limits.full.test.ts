@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { Config } from '../../src/config/schema.ts'
+import type { Config } from '../../src/config/schema/schema.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { redisKeyOf } from '../../src/domain/wire.ts'
 import { createRateLimits } from '../../src/limits/create-rate-limits.ts'

@@ -1,5 +1,5 @@
 import { loadConfig } from '../../src/config/load-config.ts'
-import type { Config } from '../../src/config/schema.ts'
+import type { Config } from '../../src/config/schema/schema.ts'
 
 /** The default configuration, so that a new setting needs no change in unrelated tests. */
 export function defaultConfig(): Config {

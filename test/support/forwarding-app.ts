@@ -4,7 +4,12 @@ import { authorize } from '../../src/domain/authorize.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { type DenialReason, denied } from '../../src/domain/denial.ts'
 import type { KeyGrant } from '../../src/domain/key/key-record.ts'
-import { compileRoutes, matchRoute, type RouteConfig, WORKSPACE_PARAMETER } from '../../src/domain/route.ts'
+import {
+  compileRoutes,
+  matchRoute,
+  type RouteConfig,
+  WORKSPACE_PARAMETER,
+} from '../../src/domain/route/route.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
 import { RequestObserver } from '../../src/observability/request-observer.ts'

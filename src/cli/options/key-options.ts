@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { normalizeCidrs } from '../../domain/cidr.ts'
+import { normalizeCidrs } from '../../domain/address/cidr.ts'
 import { MAX_LIFETIME_DAYS, parseInstant } from '../../domain/key/issue-key.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { MAX_OVERLAP_SECONDS } from '../../domain/key/rotate-key.ts'

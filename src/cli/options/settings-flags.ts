@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { configOrThrow, type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import type { Plane } from '../../config/rules.ts'
-import type { Config } from '../../config/schema.ts'
+import type { Config } from '../../config/schema/schema.ts'
 import { type SettingSpelling, settings, spellingsOf } from '../../config/settings.ts'
 import type { Cli } from '../cli.ts'
 

@@ -1,5 +1,5 @@
-import type { Config } from '../../config/schema.ts'
-import type { ApiDocument } from '../../domain/describe-api.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import type { ApiDocument } from '../../domain/route/describe-api.ts'
 import type { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
 import type { Sessions } from '../sign-in/sessions.ts'

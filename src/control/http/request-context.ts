@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
-import { plainAddress } from '../../domain/plain-address.ts'
+import { plainAddress } from '../../domain/address/plain-address.ts'
 import { actorOf, nameOf, type Principal, sees } from '../access/principal.ts'
 import type { Caller } from '../registry/operations/audit.ts'
 import { type Idempotency, idempotencyOf } from '../registry/operations/idempotency.ts'

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { createSecureContext, type TLSSocket } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import type { OnReload, PrepareReload } from '../../config/reloadable.ts'
-import type { Config } from '../../config/schema.ts'
+import type { Config } from '../../config/schema/schema.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 
 type TlsFiles = Config['console']['internal']['tls']

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
-import type { Config } from '../../config/schema.ts'
+import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { FailureLog } from '../../observability/failure-log.ts'
 import { requireBearer } from '../http/bearer.ts'

@@ -1,5 +1,5 @@
 import type { OnReload } from '../../config/reloadable.ts'
-import type { Config } from '../../config/schema.ts'
+import type { Config } from '../../config/schema/schema.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createSender, type WebhookSettings } from './sender.ts'
 import { WebhookDispatcher, type WebhookDispatcherParts } from './webhook-dispatcher.ts'

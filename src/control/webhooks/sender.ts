@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { Agent } from 'undici'
 import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
-import type { Config } from '../../config/schema.ts'
+import type { Config } from '../../config/schema/schema.ts'
 
 /** Settings of a configured webhook. */
 export type WebhookSettings = Config['console']['webhook'] & { readonly url: string; readonly secret: string }

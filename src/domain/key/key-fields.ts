@@ -1,4 +1,4 @@
-import { MAX_CIDRS, normalizeCidrs } from '../cidr.ts'
+import { MAX_CIDRS, normalizeCidrs } from '../address/cidr.ts'
 import { holdsKeyForm } from './secret.ts'
 
 export const MAX_NAME_LENGTH = 100

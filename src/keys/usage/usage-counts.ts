@@ -1,4 +1,4 @@
-import { clientNetworkOf } from '../../domain/cidr.ts'
+import { clientNetworkOf } from '../../domain/address/cidr.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { outcomeOf, type RequestEnd, wasAuthenticated } from '../../domain/request-outcome.ts'
 import {

@@ -1,4 +1,4 @@
-import type { Config } from '../../config/schema.ts'
+import type { Config } from '../../config/schema/schema.ts'
 import type { Tracing, TrustsParent } from './tracing.ts'
 
 /** Loads the OpenTelemetry SDK only if `tracing.endpoint` is set. @returns null without an endpoint */

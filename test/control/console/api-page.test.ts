@@ -3,7 +3,7 @@ import { apiPage } from '../../../src/control/console/pages/api-page.ts'
 import { errorTable, scopeMissingResponse } from '../../../src/control/console/pages/error-responses.ts'
 import { denyScope } from '../../../src/domain/authorize.ts'
 import { DENIAL_REASONS, denied } from '../../../src/domain/denial.ts'
-import { describeApi } from '../../../src/domain/describe-api.ts'
+import { describeApi } from '../../../src/domain/route/describe-api.ts'
 import { errorResponseOf } from '../../../src/gateway/denial-response.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 

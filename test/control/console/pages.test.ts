@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { describeApi } from '../../../src/domain/describe-api.ts'
+import { describeApi } from '../../../src/domain/route/describe-api.ts'
 import { consoleConfig } from '../../support/console.ts'
 import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { lastUseAsOf, recentUseText } from '../../../src/control/console/pages/last-use.ts'
-import { barsOf, totalsBy } from '../../../src/control/console/pages/usage-bars.ts'
-import { usageChart } from '../../../src/control/console/pages/usage-chart.ts'
+import { lastUseAsOf, recentUseText } from '../../../src/control/console/pages/usage/last-use.ts'
+import { barsOf, totalsBy } from '../../../src/control/console/pages/usage/usage-bars.ts'
+import { usageChart } from '../../../src/control/console/pages/usage/usage-chart.ts'
 import { pointsOf } from '../../../src/control/usage/usage-points.ts'
 import { lastPoints } from '../../../src/control/usage/usage-range.ts'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { PrepareReload } from '../../../src/config/reloadable.ts'
-import type { Config } from '../../../src/config/schema.ts'
+import type { Config } from '../../../src/config/schema/schema.ts'
 import { BrowserDouble } from '../../support/browser-double.ts'
 import { type Certificates, makeCertificates } from '../../support/certificates.ts'
 import { consoleConfig, startConsole } from '../../support/console.ts'

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
-import type { Config } from '../../../src/config/schema.ts'
+import type { Config } from '../../../src/config/schema/schema.ts'
 import { parentTrustOf } from '../../../src/gateway/parent-trust.ts'
 import { OpenTelemetryTracing } from '../../../src/observability/tracing/open-telemetry.ts'
 import type { TracedRequest } from '../../../src/observability/tracing/tracing.ts'

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { authorize, type Permit } from '../../../src/domain/authorize.ts'
 import type { KeyGrant } from '../../../src/domain/key/key-record.ts'
-import { compileRoutes, matchRoute } from '../../../src/domain/route.ts'
+import { compileRoutes, matchRoute } from '../../../src/domain/route/route.ts'
 import { compileRequestHeaders } from '../../../src/upstream/request-headers.ts'
 import { compileCacheKey, fitsKey, validatorsOf } from '../../../src/upstream/response-cache/cache-key.ts'
 

@@ -4,9 +4,9 @@ import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath, keysPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
 import { facts, hintOf, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
-import { type KeyUsage, keyUsage } from './key-usage.ts'
-import { type RecentUse, recentUseText } from './last-use.ts'
 import { type KeyStep, stepDialog } from './step-page.ts'
+import { type KeyUsage, keyUsage } from './usage/key-usage.ts'
+import { type RecentUse, recentUseText } from './usage/last-use.ts'
 
 export interface KeyDetails {
   readonly key: KeyView

@@ -3,7 +3,7 @@ import { type Html, html } from '../layout/html.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath } from '../layout/paths.ts'
 import { ago, instant, instantAndAgo } from '../layout/times.ts'
-import { type RecentUse, recentUseText } from './last-use.ts'
+import { type RecentUse, recentUseText } from './usage/last-use.ts'
 
 /** A key as pages show it. */
 export interface KeyView {

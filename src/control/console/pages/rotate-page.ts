@@ -8,7 +8,7 @@ import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath } from '../layout/paths.ts'
 import { hintOf, type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
-import { type RecentUse, recentUseText } from './last-use.ts'
+import { type RecentUse, recentUseText } from './usage/last-use.ts'
 
 export interface RotateView {
   readonly key: KeyView

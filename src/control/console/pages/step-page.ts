@@ -7,7 +7,7 @@ import { keyPath, keysPath } from '../layout/paths.ts'
 import { ago } from '../layout/times.ts'
 import { changeSteps } from './change-steps.ts'
 import { hintOf, type KeyView, lastUseWarning } from './key-parts.ts'
-import type { RecentUse } from './last-use.ts'
+import type { RecentUse } from './usage/last-use.ts'
 
 /** Changes of a key's state. `finish` revokes the old key of a rotation. */
 export const KEY_STEPS = ['revoke', 'finish', 'suspend', 'resume'] as const

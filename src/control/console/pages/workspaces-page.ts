@@ -5,7 +5,7 @@ import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { ALL_KEYS, ALL_USAGE, FIND_KEY, keysPath, WORKSPACES, workspacesPath } from '../layout/paths.ts'
 import { ago } from '../layout/times.ts'
-import { cell } from './key-table.ts'
+import { cell } from './key-list/key-table.ts'
 
 export interface WorkspacesView {
   readonly workspaces: readonly WorkspaceSummary[]

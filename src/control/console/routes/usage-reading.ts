@@ -2,11 +2,11 @@ import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { lastPoints, msOf } from '../../usage/usage-range.ts'
 import { type ChartRange, pointsIn } from '../forms/chart-range.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
-import type { AllUsage } from '../pages/all-usage-page.ts'
-import type { KeyUsage } from '../pages/key-usage.ts'
-import type { RecentUse } from '../pages/last-use.ts'
-import { sumsOf } from '../pages/usage-bars.ts'
-import type { WorkspaceUsage } from '../pages/usage-page.ts'
+import type { AllUsage } from '../pages/usage/all-usage-page.ts'
+import type { KeyUsage } from '../pages/usage/key-usage.ts'
+import type { RecentUse } from '../pages/usage/last-use.ts'
+import { sumsOf } from '../pages/usage/usage-bars.ts'
+import type { WorkspaceUsage } from '../pages/usage/usage-page.ts'
 
 /** The present day included. */
 const BUSIEST_DAYS = 7

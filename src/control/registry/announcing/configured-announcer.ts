@@ -1,5 +1,5 @@
 import { neverReloads, type OnReload, onReloadOf } from '../../../config/reloadable.ts'
-import type { Config } from '../../../config/schema.ts'
+import type { Config } from '../../../config/schema/schema.ts'
 import { redisTopologyOf } from '../../../domain/redis-topology.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'

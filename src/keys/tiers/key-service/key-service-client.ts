@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { buildConnector, Pool } from 'undici'
 import { neverReloads, type OnReload, reloadable } from '../../../config/reloadable.ts'
-import type { Config } from '../../../config/schema.ts'
+import type { Config } from '../../../config/schema/schema.ts'
 import { requireAuthorities, requirePair } from '../../../domain/pem.ts'
 
 /** The settings if a key service is configured. */

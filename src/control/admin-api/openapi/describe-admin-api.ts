@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox'
-import { API_ERROR_CODES, type ApiErrorCode, statusOf } from '../http/api-error.ts'
-import type { AdminCall } from './admin-call.ts'
+import { API_ERROR_CODES, type ApiErrorCode, statusOf } from '../../http/api-error.ts'
+import type { AdminCall } from '../admin-call.ts'
 import { createComponents } from './document-components.ts'
 import { describeParameters } from './document-parameters.ts'
 

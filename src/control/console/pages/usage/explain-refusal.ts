@@ -1,4 +1,4 @@
-import { DENIAL_REASONS, type DenialReason, denialRow } from '../../../domain/denial.ts'
+import { DENIAL_REASONS, type DenialReason, denialRow } from '../../../../domain/denial.ts'
 
 /** Where clients get a text that says less on purpose, or that does not suit the owner of the key. */
 const CLEARER: Partial<Readonly<Record<DenialReason, string>>> = {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { type AdminCall, adminCall } from './admin-call.ts'
+import { type AdminCall, adminCall } from '../admin-call.ts'
 
 /** The document of the admin API, without the prefix. Like the paths themselves, only callers with a token or session see it. */
 export const OPENAPI_CALLS: readonly AdminCall[] = [

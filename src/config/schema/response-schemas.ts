@@ -1,7 +1,12 @@
 import { Errors, Meta } from 'typebox/schema'
-import { isInside, type JsonSchema, type ResponseSchema, referencesIn } from '../domain/response-schema.ts'
-import type { ConfigProblem } from './config-error.ts'
-import type { SettingFiles } from './setting-files.ts'
+import {
+  isInside,
+  type JsonSchema,
+  type ResponseSchema,
+  referencesIn,
+} from '../../domain/route/response-schema.ts'
+import type { ConfigProblem } from '../config-error.ts'
+import type { SettingFiles } from '../setting-files.ts'
 
 const MAX_BYTES = 256 * 1024
 const DIALECT = Meta['https://json-schema.org/draft/2020-12/schema']

@@ -1,4 +1,4 @@
-import { type Html, html } from '../layout/html.ts'
+import { type Html, html } from '../../layout/html.ts'
 import type { UsageBar } from './usage-bars.ts'
 
 /** Units of the drawing, which is stretched to the width of the page. */

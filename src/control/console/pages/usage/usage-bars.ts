@@ -1,6 +1,6 @@
-import type { UsagePoint } from '../../usage/usage-points.ts'
-import { CHART_RANGES, type ChartRange } from '../forms/chart-range.ts'
-import { dateText } from '../layout/times.ts'
+import type { UsagePoint } from '../../../usage/usage-points.ts'
+import { CHART_RANGES, type ChartRange } from '../../forms/chart-range.ts'
+import { dateText } from '../../layout/times.ts'
 
 const DAY_MS = 86_400_000
 

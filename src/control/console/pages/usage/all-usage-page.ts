@@ -1,8 +1,8 @@
-import type { RequestsOf } from '../../usage/usage-queries.ts'
-import { type Html, html } from '../layout/html.ts'
-import { type Frame, page } from '../layout/layout.ts'
-import { usagePath, WORKSPACES } from '../layout/paths.ts'
-import { dateText } from '../layout/times.ts'
+import type { RequestsOf } from '../../../usage/usage-queries.ts'
+import { type Html, html } from '../../layout/html.ts'
+import { type Frame, page } from '../../layout/layout.ts'
+import { usagePath, WORKSPACES } from '../../layout/paths.ts'
+import { dateText } from '../../layout/times.ts'
 import { asOfText } from './usage-page.ts'
 import { COUNTS_OFF, countTable } from './usage-part.ts'
 

@@ -1,5 +1,5 @@
-import type { ResponseSchema } from '../domain/response-schema.ts'
-import { SCOPE_TOKEN } from '../domain/scope.ts'
+import type { ResponseSchema } from '../../domain/route/response-schema.ts'
+import { SCOPE_TOKEN } from '../../domain/scope.ts'
 import { consoleSettings } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
 import { database, keyService, keys, redis } from './key-schema.ts'

@@ -1,5 +1,5 @@
-import type { AdminCall } from './admin-call.ts'
-import { ULID, WORKSPACE_ID_EXPECTED } from './request-fields.ts'
+import type { AdminCall } from '../admin-call.ts'
+import { ULID, WORKSPACE_ID_EXPECTED } from '../request-fields.ts'
 
 const PATH_PARAMETERS: Readonly<Record<string, object>> = {
   workspaceId: { type: 'string', pattern: '^[A-Za-z0-9._~-]{1,128}$', description: WORKSPACE_ID_EXPECTED },

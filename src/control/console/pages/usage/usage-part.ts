@@ -1,6 +1,6 @@
-import type { UsagePoint } from '../../usage/usage-points.ts'
-import { CHART_RANGE_NAMES, CHART_RANGES, type ChartRange } from '../forms/chart-range.ts'
-import { type Html, html, type Piece } from '../layout/html.ts'
+import type { UsagePoint } from '../../../usage/usage-points.ts'
+import { CHART_RANGE_NAMES, CHART_RANGES, type ChartRange } from '../../forms/chart-range.ts'
+import { type Html, html, type Piece } from '../../layout/html.ts'
 import { barsOf, sumsOf, totalsBy, type UsageBar } from './usage-bars.ts'
 import { numberText, usageChart } from './usage-chart.ts'
 

@@ -1,5 +1,5 @@
-import { type Html, html } from '../layout/html.ts'
-import { ago, clockText } from '../layout/times.ts'
+import { type Html, html } from '../../layout/html.ts'
+import { ago, clockText } from '../../layout/times.ts'
 import { numberText } from './usage-chart.ts'
 
 const MINUTE_MS = 60_000

@@ -1,9 +1,9 @@
-import { KEY_FILTERS, type KeyFilter } from '../../registry/database/rows/key-filter.ts'
-import { MAX_EXPIRING, type WorkspaceCounts } from '../../registry/search/count-in-workspace.ts'
-import { select } from '../forms/form-parts.ts'
-import { KEY_ORDERS, UNUSED_FILTERS, UNUSED_NAMES } from '../forms/key-list.ts'
-import { type Html, html } from '../layout/html.ts'
-import { ALL_KEYS, keysPath } from '../layout/paths.ts'
+import { KEY_FILTERS, type KeyFilter } from '../../../registry/database/rows/key-filter.ts'
+import { MAX_EXPIRING, type WorkspaceCounts } from '../../../registry/search/count-in-workspace.ts'
+import { select } from '../../forms/form-parts.ts'
+import { KEY_ORDERS, UNUSED_FILTERS, UNUSED_NAMES } from '../../forms/key-list.ts'
+import { type Html, html } from '../../layout/html.ts'
+import { ALL_KEYS, keysPath } from '../../layout/paths.ts'
 import type { KeysView } from './keys-view.ts'
 
 const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {

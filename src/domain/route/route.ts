@@ -1,5 +1,5 @@
+import { isWorkspaceId } from '../key/key-record.ts'
 import { isAmbiguousPath } from './ambiguous-path.ts'
-import { isWorkspaceId } from './key/key-record.ts'
 
 /** A route as it is configured; `path` and `upstreamPath` are templates such as `/a/{workspaceId}/b`. */
 export interface RouteConfig {
