@@ -20,8 +20,10 @@ import type { UpstreamSettings } from '../upstream/pool/connection.ts'
 import { createCachingForward } from '../upstream/response-cache/caching-forward.ts'
 import { createUpstream } from '../upstream/upstream.ts'
 import { Admission, watchLoad } from './admission.ts'
+import { createAnswer, denyKeyInTarget } from './answer-permitted.ts'
 import { createBearerKeyScheme } from './bearer-key-scheme.ts'
 import { createDeny } from './deny.ts'
+import type { Gateway } from './handle-request.ts'
 import { limitConnections } from './limit-connections.ts'
 import { createServer, serveRequests } from './server.ts'
 
@@ -51,28 +53,29 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   const { routes } = config
   const observer = new RequestObserver({ metrics, accessLog, tracing, routes, workspaces, recordUsage })
   const app = createServer(config.gateway, observer)
-  limitConnections(
-    app.server,
-    config.gateway.maxConnections,
-    new FailureLog('connection accept', logger, deps.clock),
-  )
+  const acceptFailures = new FailureLog('connection accept', logger, deps.clock)
+  limitConnections(app.server, config.gateway.maxConnections, acceptFailures)
   const admission = admissionOf(app, deps, observer)
   const deny = createDeny(admission, observer)
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
-  const gateway = {
+  const credentials = createBearerKeyScheme(config, deps.onReload)
+  const gateway: Gateway = {
     routes: compileRoutes(routes),
-    credentials: createBearerKeyScheme(config, deps.onReload),
+    readOriginal: ({ method = '' }, target) => ({ method, target }),
+    credentials,
     admission,
     keys: deps.keys,
     trustedProxies,
     limits: deps.limits,
-    forward: createForwarding(app, deps, { deny, trustedProxies }),
+    denyPermitted: (request, permit) => denyKeyInTarget(credentials, request, permit),
+    answer: createAnswer(createForwarding(app, deps, { deny, trustedProxies })),
     deny,
     clock: deps.clock,
     observer,
     isStopping: () => deps.drainPhase() === 'closing',
   }
-  serveRequests(app, gateway, { logger, isDraining: () => deps.drainPhase() !== 'serving' })
+  const serveDeps = { logger, isDraining: () => deps.drainPhase() !== 'serving' }
+  serveRequests(app, gateway, serveDeps)
   await app.ready()
   return app
 }

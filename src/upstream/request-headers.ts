@@ -66,15 +66,22 @@ export function compileRequestHeaders(
       if (typeof value === 'string') headers[name] = value
     }
     for (const [name, value] of fixedEntries) headers[name] = value
-    headers['x-postern-workspace-id'] = grant.workspaceId
-    headers['x-postern-key-id'] = grant.id
-    headers['x-postern-scopes'] = grant.scopes.join(' ')
+    Object.assign(headers, identityHeaders(grant))
     headers['x-request-id'] = own.requestId
     headers['x-forwarded-for'] = own.forwarded.for
     headers['x-forwarded-proto'] = own.forwarded.proto
     // The gateway has removed a Host that held a key.
     if (own.forwarded.host !== '') headers['x-forwarded-host'] = own.forwarded.host
     return headers
+  }
+}
+
+/** Tells the upstream whose request it is. */
+export function identityHeaders(grant: KeyGrant): Record<string, string> {
+  return {
+    'x-postern-workspace-id': grant.workspaceId,
+    'x-postern-key-id': grant.id,
+    'x-postern-scopes': grant.scopes.join(' '),
   }
 }
 
