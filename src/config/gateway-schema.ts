@@ -8,11 +8,35 @@ import {
   list,
   mapOf,
   milliseconds,
+  oneOf,
   optional,
   port,
   section,
   text,
 } from './schema-builders.ts'
+
+const check = section({
+  host: host('0.0.0.0', 'Address of the check listener; only the proxy should reach it'),
+  port: optional(
+    integer({
+      minimum: 0,
+      maximum: 65_535,
+      description:
+        'Port of the check listener, which decides for a proxy that forwards requests itself; without it there is none, and 0 picks a free one',
+    }),
+  ),
+  proxy: optional(
+    oneOf(['nginx', 'caddy', 'traefik', 'haproxy', 'envoy'], {
+      description: 'Kind of that proxy, which decides where the original request is read',
+    }),
+  ),
+  pathPrefix: optional(
+    text({
+      pattern: '^(/[A-Za-z0-9._~-]+)+$',
+      description: '`path_prefix` of Envoy: the path that it writes before the original one',
+    }),
+  ),
+})
 
 export const gateway = section({
   host: host('0.0.0.0', 'Address of the public API'),
@@ -88,6 +112,7 @@ export const gateway = section({
     maxItems: 64,
     description: 'Response headers that are forwarded to the client; all others are dropped',
   }),
+  check,
 })
 
 const headerValue = anyOf(

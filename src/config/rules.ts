@@ -1,6 +1,6 @@
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { ConfigProblem } from './config-error.ts'
-import { findLimitProblems, findRouteProblems, findUnknownScopes } from './route-rules.ts'
+import { findLimitProblems, findRewrittenPaths, findRouteProblems, findUnknownScopes } from './route-rules.ts'
 import type { Config } from './schema.ts'
 import { isSet, valueAt } from './settings.ts'
 import { isObviouslyWeak } from './weak-secret.ts'
@@ -27,9 +27,9 @@ interface SearchRule {
   findProblems(config: Config, planes: readonly Plane[]): ConfigProblem[]
 }
 
-type Listener = Plane | 'console.internal' | 'ops'
+type Listener = Plane | 'gateway.check' | 'console.internal' | 'ops'
 
-const LISTENERS: readonly Listener[] = ['gateway', 'console', 'console.internal', 'ops']
+const LISTENERS: readonly Listener[] = ['gateway', 'gateway.check', 'console', 'console.internal', 'ops']
 const THIS_MACHINE = new Set(['localhost', '127.0.0.1', '[::1]'])
 const HTTPS_FOR_COOKIES =
   'must be https: over http a session can be stolen on the way (http only on this machine)'
@@ -66,6 +66,14 @@ const GATEWAY_RULES = onPlane('gateway', [
     isBroken: ({ keyService: { url, tls } }) =>
       url?.startsWith('http:') === true && Object.values(tls).some(file => file !== undefined),
   },
+  pairRule('gateway.check.port', 'gateway.check.proxy'),
+  {
+    reads: ['gateway.check'],
+    setting: 'gateway.check.pathPrefix',
+    problem: 'has no effect: only Envoy (gateway.check.proxy) adds a prefix to the original path',
+    isBroken: ({ gateway: { check } }) => check.pathPrefix !== undefined && check.proxy !== 'envoy',
+  },
+  { reads: ['gateway.check.port', 'routes'], findProblems: findRewrittenPaths },
   pairRule('upstream.tls.certFile', 'upstream.tls.keyFile'),
   pairRule('keyService.tls.certFile', 'keyService.tls.keyFile'),
 ])
@@ -223,16 +231,17 @@ function portRule(one: Listener, other: Listener): Rule {
     findProblems: (config, planes) => {
       const port = portOf(config, other)
       if (!listens(one, planes) || !listens(other, planes)) return []
-      if (port === 0 || port !== portOf(config, one)) return []
+      if (port === undefined || port === 0 || port !== portOf(config, one)) return []
       return [{ spelling: `${other}.port`, problem: `is ${port}, which ${one}.port already uses` }]
     },
   }
 }
 
-function portOf(config: Config, listener: Listener): number {
+function portOf(config: Config, listener: Listener): number | undefined {
+  if (listener === 'gateway.check') return config.gateway.check.port
   return listener === 'console.internal' ? config.console.internal.port : config[listener].port
 }
 
 function listens(listener: Listener, planes: readonly Plane[]): boolean {
-  return listener === 'ops' || planes.includes(listener === 'console.internal' ? 'console' : listener)
+  return listener === 'ops' || planes.some(plane => listener === plane || listener.startsWith(`${plane}.`))
 }

@@ -22,6 +22,7 @@ import { createUpstream } from '../upstream/upstream.ts'
 import { Admission, watchLoad } from './admission.ts'
 import { createAnswer, denyKeyInTarget } from './answer-permitted.ts'
 import { createBearerKeyScheme } from './bearer-key-scheme.ts'
+import { createCheckListener } from './check/create-check-listener.ts'
 import { createDeny } from './deny.ts'
 import type { Gateway } from './handle-request.ts'
 import { limitConnections } from './limit-connections.ts'
@@ -45,8 +46,15 @@ export interface GatewayDeps {
   readonly onReload: OnReload<Config>
 }
 
+/** The listeners of a gateway. */
+export interface GatewayListeners {
+  readonly app: FastifyInstance
+  /** Null unless `gateway.check.port` is set. */
+  readonly check: FastifyInstance | null
+}
+
 /** Builds the gateway. The caller makes it listen. */
-export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
+export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners> {
   const { config, metrics, logger } = deps
   const workspaces = createWorkspaceCounts(metrics, config.metrics.workspaces, deps.clock)
   const { tracing, accessLog, recordUsage } = deps
@@ -77,7 +85,12 @@ export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance>
   const serveDeps = { logger, isDraining: () => deps.drainPhase() !== 'serving' }
   serveRequests(app, gateway, serveDeps)
   await app.ready()
-  return app
+  const { proxy, port } = config.gateway.check
+  if (proxy === undefined || port === undefined) return { app, check: null }
+  const check = createCheckListener(config.gateway, proxy, gateway, admission, serveDeps)
+  limitConnections(check.server, config.gateway.maxConnections, acceptFailures)
+  await check.ready()
+  return { app, check }
 }
 
 function admissionOf(

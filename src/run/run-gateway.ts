@@ -34,7 +34,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   const tracing = await createTracing(config.tracing, version, parentTrustOf(config))
   const store = createKeyStore({ config, metrics, logger, clock: systemClock, onReload })
   const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock, onReload })
-  const app = await createGateway({
+  const { app, check } = await createGateway({
     config,
     metrics,
     logger,
@@ -52,6 +52,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   return {
     name: 'gateway',
     app,
+    check,
     invalidations: store.invalidations,
     introduced: store.introduced,
     health: async () => ({ ...store.health(), limits: rateLimits.health() }),

@@ -35,6 +35,8 @@ const HASH_LENGTH = 8
 export interface PlaneRun {
   readonly name: 'gateway' | 'console'
   readonly app: FastifyInstance
+  /** The listener of check mode, which drains with `app`; null without one. */
+  readonly check?: FastifyInstance | null
   /**
    * The listener for other parts of Postern. It closes last: gateways, also one in this process, still look keys up and
    * report here while they drain.
@@ -128,8 +130,10 @@ export async function runUntilSignal(
   reloadWhileRunning(context)
   const planes = await start()
   const addresses: Record<string, string> = {}
-  for (const { name, app, internal } of planes) {
+  for (const { name, app, check, internal } of planes) {
     addresses[name] = await listen(app, name, config[name])
+    const { host, port = 0 } = config.gateway.check
+    if (check) addresses['check'] = await listen(check, 'gateway.check', { host, port })
     if (internal === undefined) continue
     addresses['internal'] = await listen(internal, 'console.internal', config.console.internal)
   }
@@ -210,7 +214,7 @@ async function drainAndStop(
   }
   await drain.run(
     reason,
-    planes.map(plane => plane.app),
+    planes.flatMap(({ app, check }) => (check ? [app, check] : [app])),
   )
   // The internal listener closes after a gateway in this process has sent its last report.
   const withInternal = planes.filter(({ internal }) => internal !== undefined)

@@ -43,6 +43,8 @@ export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
 export const NGINX: Tool = { program: 'nginx', debianPackage: 'nginx-light' }
 
+export const CADDY: Tool = { program: 'caddy', debianPackage: 'caddy' }
+
 /** Part of every Debian. */
 export const PRLIMIT: Tool = { program: 'prlimit', debianPackage: 'util-linux' }
 export const CHROMIUM: Tool = { program: 'chromium', debianPackage: 'chromium' }
@@ -66,6 +68,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   PYTHON,
   HAPROXY,
   NGINX,
+  CADDY,
   PRLIMIT,
   CHROMIUM,
   FAKETIME,

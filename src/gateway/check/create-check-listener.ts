@@ -1,0 +1,41 @@
+import type { FastifyInstance } from 'fastify'
+import type { Config } from '../../config/schema.ts'
+import type { RequestObserver } from '../../observability/request-observer.ts'
+import type { Admission } from '../admission.ts'
+import { createDeny } from '../deny.ts'
+import type { Gateway } from '../handle-request.ts'
+import { createServer, type ServeDeps, serveRequests } from '../server.ts'
+import { answerCheck } from './answer-check.ts'
+import { denyUnforwardable } from './deny-unforwardable.ts'
+import { presentDenialTo } from './present-denial.ts'
+import { type ProxyKind, readOriginal } from './read-original.ts'
+
+/**
+ * The listener of check mode: the gateway's own decision for a proxy that forwards requests itself. It differs in where
+ * it reads a request, and in how it answers.
+ */
+export function createCheckListener(
+  config: Config['gateway'],
+  proxy: ProxyKind,
+  gateway: Gateway,
+  admission: Admission,
+  deps: ServeDeps,
+): FastifyInstance {
+  const observer: RequestObserver = gateway.observer
+  const { pathPrefix = '' } = config.check
+  const present = presentDenialTo(proxy)
+  const app = createServer(config, observer, present)
+  const checking: Gateway = {
+    ...gateway,
+    readOriginal: ({ method = '', rawHeaders }, url) =>
+      readOriginal(proxy, { method, url, rawHeaders }, pathPrefix),
+    denyPermitted: ({ message }, permit, target) => {
+      const { prefix } = gateway.credentials
+      return denyUnforwardable({ proxy, prefix }, message.rawHeaders, permit, target)
+    },
+    answer: answerCheck,
+    deny: createDeny(admission, observer, present),
+  }
+  serveRequests(app, checking, deps)
+  return app
+}
