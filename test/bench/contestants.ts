@@ -9,6 +9,8 @@ export interface Contestant {
   /** Used in the tables, the JSON and the goals. */
   readonly name: string
   readonly pid: number
+  /** A second process that serves the same requests. */
+  readonly besidePid?: number
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly expect: { readonly status: number; readonly bytes?: number }
