@@ -1,0 +1,28 @@
+import { parseAssertionKey } from '../domain/assertion-key.ts'
+import type { ConfigProblem } from './config-error.ts'
+import type { SettingFiles } from './setting-files.ts'
+
+export const ASSERTION_KEY_FILES = 'upstream.assertion.keyFiles'
+
+/**
+ * Checks the files of the keys that sign assertions. What signs reads them again, so that the settings hold no key. Two files
+ * with one key are rejected: a rotation has replaced one of them, and not yet the other.
+ */
+export function checkAssertionKeys(keyFiles: readonly string[], files: SettingFiles): ConfigProblem[] {
+  const indexOfKey = new Map<string, number>()
+  return keyFiles.flatMap((file, index) => {
+    const spelling = `${ASSERTION_KEY_FILES}, at ${index}`
+    const text = files.readText({ spelling, value: file }, file, ASSERTION_KEY_FILES)
+    if (text === null) return []
+    const key = parseAssertionKey(text)
+    const problem =
+      typeof key === 'string' ? `names a file that ${key}` : repeatedKey(key.publicKey.kid, index)
+    return problem === null ? [] : [{ spelling, problem, path: ASSERTION_KEY_FILES }]
+  })
+
+  function repeatedKey(kid: string, index: number): string | null {
+    const earlier = indexOfKey.get(kid)
+    indexOfKey.set(kid, index)
+    return earlier === undefined ? null : `holds the same key as the file at ${earlier}`
+  }
+}
