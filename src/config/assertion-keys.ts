@@ -1,5 +1,6 @@
 import { parseAssertionKey } from '../domain/assertion-key.ts'
 import type { ConfigProblem } from './config-error.ts'
+import type { Config } from './schema.ts'
 import type { SettingFiles } from './setting-files.ts'
 
 export const ASSERTION_KEY_FILES = 'upstream.assertion.keyFiles'
@@ -25,4 +26,23 @@ export function checkAssertionKeys(keyFiles: readonly string[], files: SettingFi
     indexOfKey.set(kid, index)
     return earlier === undefined ? null : `holds the same key as the file at ${earlier}`
   }
+}
+
+const TOO_SHORT =
+  'is too short: half of it must exceed upstream.queue.maxWaitMs and upstream.connectTimeoutMs together, or assertions expire while requests wait'
+
+/** Names of both parties, keys, and a life that outlasts the wait for a connection. */
+export function findAssertionProblems({ upstream }: Config): ConfigProblem[] {
+  const { keyFiles, lifetimeSeconds, ...others } = upstream.assertion
+  const isOn = keyFiles.length > 0
+  const problems = (['issuer', 'audience'] as const)
+    .filter(name => (others[name] !== undefined) !== isOn)
+    .map(name =>
+      isOn
+        ? { spelling: `upstream.assertion.${name}`, problem: `is required with ${ASSERTION_KEY_FILES}` }
+        : { spelling: ASSERTION_KEY_FILES, problem: `is required with upstream.assertion.${name}` },
+    )
+  const longestWaitMs = upstream.queue.maxWaitMs + upstream.connectTimeoutMs
+  if (!isOn || lifetimeSeconds * 500 > longestWaitMs) return problems
+  return [...problems, { spelling: 'upstream.assertion.lifetimeSeconds', problem: TOO_SHORT }]
 }

@@ -1,4 +1,5 @@
 import { redisTopologyOf } from '../domain/redis-topology.ts'
+import { findAssertionProblems } from './assertion-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { findLimitProblems, findRouteProblems, findUnknownScopes } from './route-rules.ts'
 import type { Config } from './schema.ts'
@@ -67,21 +68,9 @@ const GATEWAY_RULES = onPlane('gateway', [
       url?.startsWith('http:') === true && Object.values(tls).some(file => file !== undefined),
   },
   pairRule('upstream.tls.certFile', 'upstream.tls.keyFile'),
-  needsRule('upstream.assertion.keyFiles', 'upstream.assertion.issuer', 'the name of this gateway in `iss`'),
-  needsRule(
-    'upstream.assertion.keyFiles',
-    'upstream.assertion.audience',
-    'the name of the upstream in `aud`',
-  ),
-  needsRule('upstream.assertion.issuer', 'upstream.assertion.keyFiles', 'the keys that sign'),
-  needsRule('upstream.assertion.audience', 'upstream.assertion.keyFiles', 'the keys that sign'),
   {
     reads: ['upstream.assertion', 'upstream.queue.maxWaitMs', 'upstream.connectTimeoutMs'],
-    setting: 'upstream.assertion.lifetimeSeconds',
-    problem:
-      'is too short: half of it must exceed upstream.queue.maxWaitMs and upstream.connectTimeoutMs together, or assertions expire in the queue',
-    isBroken: ({ upstream: { assertion, queue, connectTimeoutMs } }) =>
-      assertion.keyFiles.length > 0 && assertion.lifetimeSeconds * 500 <= queue.maxWaitMs + connectTimeoutMs,
+    findProblems: findAssertionProblems,
   },
   pairRule('keyService.tls.certFile', 'keyService.tls.keyFile'),
 ])
