@@ -175,6 +175,31 @@ export const upstream = section({
         'Size of the response cache for routes with `shareAnswers`, within the upstream’s `Cache-Control`; a workspace gets at most a quarter, and 0 disables it (bytes)',
     }),
   }),
+  assertion: section({
+    keyFiles: list(text({ minLength: 1 }), {
+      default: [],
+      maxItems: 8,
+      description:
+        'Files of Ed25519 private keys (PKCS #8, PEM). The first signs `X-Postern-Assertion` on each request to the upstream; all public keys are served. Without files there is no assertion',
+    }),
+    issuer: optional(
+      text({ minLength: 1, maxLength: 256, description: '`iss` of assertions: your gateway' }),
+    ),
+    audience: optional(
+      text({ minLength: 1, maxLength: 256, description: '`aud` of assertions: your upstream' }),
+    ),
+    lifetimeSeconds: integer({
+      default: 60,
+      minimum: 5,
+      maximum: 60,
+      description: 'Time from `iat` to `exp`; one is reused for a key until half of it has passed (s)',
+    }),
+    bind: oneOf(['key', 'request'], {
+      default: 'key',
+      description:
+        'What an assertion is for: any request of the key, or one method and target (`htm`, `htu`), signed for each request',
+    }),
+  }),
   tls: section({
     caFile: optional(file('Certificate authority of the upstream (PEM)')),
     certFile: optional(file('Client certificate for the upstream (PEM)')),

@@ -14,6 +14,7 @@ import type { Metrics } from '../observability/metrics/metrics.ts'
 import { createWorkspaceCounts } from '../observability/metrics/workspace-counts.ts'
 import { type RecordUsage, RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing/tracing.ts'
+import type { Assertions } from '../upstream/assertion/assertions.ts'
 import type { Deny } from '../upstream/client-request.ts'
 import { createForward, type Forward } from '../upstream/forward.ts'
 import type { UpstreamSettings } from '../upstream/pool/connection.ts'
@@ -37,6 +38,8 @@ export interface GatewayDeps {
   readonly keys: KeyStore
   /** Null if no rate limit is configured. */
   readonly limits: RateLimits | null
+  /** Null if the upstream gets none. */
+  readonly assertions: Assertions | null
   readonly recordUsage: RecordUsage
   readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
@@ -87,7 +90,8 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   await app.ready()
   const { proxy, port } = config.gateway.check
   if (proxy === undefined || port === undefined) return { app, check: null }
-  const check = createCheckListener(config.gateway, proxy, gateway, admission, serveDeps)
+  const checkDeps = { ...serveDeps, admission, assertions: deps.assertions }
+  const check = createCheckListener(config.gateway, proxy, gateway, checkDeps)
   limitConnections(check.server, config.gateway.maxConnections, acceptFailures)
   await check.ready()
   return { app, check }
@@ -127,6 +131,7 @@ function createForwarding(
     requestHeaders,
     responseHeaders,
     trustedProxies,
+    assertions: deps.assertions,
     metrics,
     clock,
     logger,

@@ -42,6 +42,8 @@ export interface PlaneRun {
    * report here while they drain.
    */
   readonly internal?: FastifyInstance
+  /** The keys that verify its assertions, as a JWK set, if it signs any. */
+  readonly publicKeys?: () => object
   /** The state of each dependency in one word. */
   health(): Promise<Readonly<Record<string, string>>>
   /** Closes connections and timers, after the last request. */
@@ -108,6 +110,7 @@ function partsOf(planes: readonly Plane[], config: Config): Part[] {
   const hasRedis = redisTopologyOf(config.redis) !== null
   if (hasRedis) parts.push('redis')
   if (planes.includes('gateway') && (hasRedis || planes.includes('console'))) parts.push('changes')
+  if (planes.includes('gateway') && config.upstream.assertion.keyFiles.length > 0) parts.push('assertions')
   if (planes.includes('gateway') && config.metrics.workspaces.length > 0) parts.push('workspaces')
   return parts
 }
@@ -124,7 +127,12 @@ export async function runUntilSignal(
 ): Promise<Record<string, string>> {
   const { config, logger } = context
   const running: Running = { planes: null }
-  const ops = createOpsServer({ metrics: context.metrics, health: healthOf(context, running) })
+  const ops = createOpsServer({
+    metrics: context.metrics,
+    health: healthOf(context, running),
+    publicKeys: () =>
+      running.planes?.find(({ publicKeys }) => publicKeys !== undefined)?.publicKeys?.() ?? null,
+  })
   const opsAddress = await listen(ops, 'ops', config.ops)
   shutDownOnSignal(context, running, ops)
   reloadWhileRunning(context)

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { KeyGrant } from '../domain/key/key-record.ts'
 import type { Forwarded } from './forwarded.ts'
+import { ASSERTION_HEADER, setIdentity } from './identity-headers.ts'
 
 /** Values of the headers that the gateway sets itself. */
 export interface OwnRequestHeaders {
@@ -31,6 +32,7 @@ const OWN_FIELDS = [
   'x-postern-workspace-id',
   'x-postern-key-id',
   'x-postern-scopes',
+  ASSERTION_HEADER,
   'x-request-id',
   'x-forwarded-for',
   'x-forwarded-proto',
@@ -66,22 +68,13 @@ export function compileRequestHeaders(
       if (typeof value === 'string') headers[name] = value
     }
     for (const [name, value] of fixedEntries) headers[name] = value
-    Object.assign(headers, identityHeaders(grant))
+    setIdentity(headers, grant)
     headers['x-request-id'] = own.requestId
     headers['x-forwarded-for'] = own.forwarded.for
     headers['x-forwarded-proto'] = own.forwarded.proto
     // The gateway has removed a Host that held a key.
     if (own.forwarded.host !== '') headers['x-forwarded-host'] = own.forwarded.host
     return headers
-  }
-}
-
-/** Tells the upstream whose request it is. */
-export function identityHeaders(grant: KeyGrant): Record<string, string> {
-  return {
-    'x-postern-workspace-id': grant.workspaceId,
-    'x-postern-key-id': grant.id,
-    'x-postern-scopes': grant.scopes.join(' '),
   }
 }
 

@@ -1,8 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { AMBIGUOUS, headFor } from '../support/ambiguous-framing.ts'
+import { assertionKeyPem } from '../support/assertion-keys.ts'
 import { CHECK_PROXIES, RunningProxy } from '../support/check-proxies.ts'
 import { AMBIGUOUS_QUERIES, BASE, NO_ROUTE, OTHER_WORKSPACE } from '../support/hostile-targets.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
@@ -32,6 +33,12 @@ const valuesOf = (request: string, name: string) =>
     line.toLowerCase().startsWith(`${name}:`) ? [line.slice(name.length + 1).trim()] : [],
   )
 
+/** `sub` of a JWT, without verifying it. */
+function subjectOf(assertion = ''): unknown {
+  const claims = Buffer.from(assertion.split('.')[1] ?? '', 'base64url').toString()
+  return claims.startsWith('{') ? (JSON.parse(claims) as { sub?: unknown }).sub : undefined
+}
+
 /** What is wrong with a request that reached the upstream. */
 function faultsOf(request: string): string[] {
   const [method, target = '', version] = request.split('\r\n', 1)[0]?.split(' ') ?? []
@@ -48,8 +55,12 @@ function faultsOf(request: string): string[] {
   for (const [name, value] of Object.entries(identity)) {
     if (valuesOf(request, name).join() !== value) faults.push(`has not exactly one true ${name}`)
   }
+  const assertions = valuesOf(request, 'x-postern-assertion')
+  if (assertions.length !== 1 || subjectOf(assertions[0]) !== key.id)
+    faults.push('has not exactly one assertion of its key')
   const others = lines(request).filter(
-    line => /^x[-_.]postern/i.test(line) && !/^x-postern-(?:workspace-id|key-id|scopes):/i.test(line),
+    line =>
+      /^x[-_.]postern/i.test(line) && !/^x-postern-(?:workspace-id|key-id|scopes|assertion):/i.test(line),
   )
   if (others.length > 0) faults.push('has another spelling of an identity header')
   if (valuesOf(request, 'connection').some(value => /postern/i.test(value)))
@@ -64,12 +75,17 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
     let running: RunningProxy
 
     beforeAll(async () => {
+      const keyFile = join(directory, 'assertion.pem')
+      writeFileSync(keyFile, assertionKeyPem())
       gateway = await startPostern('gateway', {
         ...world.env,
         POSTERN_GATEWAY_CHECK_PORT: '0',
         POSTERN_GATEWAY_CHECK_HOST: '127.0.0.1',
         POSTERN_GATEWAY_CHECK_PROXY: proxy.kind,
         POSTERN_GATEWAY_TRUSTED_PROXIES: '127.0.0.1/32',
+        POSTERN_UPSTREAM_ASSERTION_KEY_FILES: keyFile,
+        POSTERN_UPSTREAM_ASSERTION_ISSUER: 'gateway',
+        POSTERN_UPSTREAM_ASSERTION_AUDIENCE: 'files',
       })
       const { urls } = gateway
       running = await RunningProxy.start(proxy, directory, {
@@ -180,6 +196,7 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
         [`X-Original-URI: ${PATH}`, `X-Original-URI: ${PATH}`],
         ['X-Original-Method: GET', `X-Forwarded-Uri: ${PATH}`, 'X-Forwarded-Method: GET'],
         ['Connection: X-Original-URI, X-Forwarded-Uri, X-Forwarded-Method, X-Original-Method, Authorization'],
+        ['X-Postern-Assertion: forged', 'X-Postern-Scopes: admin'],
         ['X_Postern_Workspace_Id: ws_2'],
         ['X.Postern.Key.Id: ws_2'],
         ['X-Postern_Workspace-Id: ws_2'],

@@ -1,14 +1,20 @@
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../../config/schema.ts'
-import type { RequestObserver } from '../../observability/request-observer.ts'
+import type { Assertions } from '../../upstream/assertion/assertions.ts'
 import type { Admission } from '../admission.ts'
 import { createDeny } from '../deny.ts'
 import type { Gateway } from '../handle-request.ts'
 import { createServer, type ServeDeps, serveRequests } from '../server.ts'
-import { answerCheck } from './answer-check.ts'
+import { createCheckAnswer } from './answer-check.ts'
 import { denyUnforwardable } from './deny-unforwardable.ts'
 import { presentDenialTo } from './present-denial.ts'
 import { type ProxyKind, readOriginal } from './read-original.ts'
+
+export interface CheckDeps extends ServeDeps {
+  readonly admission: Admission
+  /** Null if the upstream gets none. */
+  readonly assertions: Assertions | null
+}
 
 /**
  * The listener of check mode: the gateway's own decision for a proxy that forwards requests itself. It differs in where
@@ -18,12 +24,12 @@ export function createCheckListener(
   config: Config['gateway'],
   proxy: ProxyKind,
   gateway: Gateway,
-  admission: Admission,
-  deps: ServeDeps,
+  deps: CheckDeps,
 ): FastifyInstance {
-  const observer: RequestObserver = gateway.observer
+  const { observer } = gateway
   const { pathPrefix = '' } = config.check
   const present = presentDenialTo(proxy)
+  const deny = createDeny(deps.admission, observer, present)
   const app = createServer(config, observer, present)
   const checking: Gateway = {
     ...gateway,
@@ -33,8 +39,8 @@ export function createCheckListener(
       const { prefix } = gateway.credentials
       return denyUnforwardable({ proxy, prefix }, message.rawHeaders, permit, target)
     },
-    answer: answerCheck,
-    deny: createDeny(admission, observer, present),
+    answer: createCheckAnswer(deps.assertions, deny),
+    deny,
   }
   serveRequests(app, checking, deps)
   return app
