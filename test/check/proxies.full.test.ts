@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -234,6 +236,21 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
       expect([answer.status, JSON.parse(answer.body)]).toMatchObject([200, { keyId: key.id }])
       expect(world.upstream.requests).toEqual([])
     })
+
+    if (proxy.speaksHttp2 === true)
+      test('an HTTP/2 client gets the same decisions', async () => {
+        const statuses = [await statusOverHttp2(`${FILES}?limit=5`), await statusOverHttp2(`${PATH}/../ws_2`)]
+        expect(statuses).toEqual([200, 404])
+        expect(world.upstream.requests.flatMap(faultsOf)).toEqual([])
+      })
+
+    async function statusOverHttp2(path: string): Promise<unknown> {
+      const client = connect(running.url)
+      const request = client.request({ ':path': path, authorization: `Bearer ${key.secret}` })
+      const [headers] = (await once(request, 'response')) as [Record<string, unknown>]
+      client.destroy()
+      return headers[':status']
+    }
 
     test('without the gateway nothing is forwarded', async () => {
       await gateway.process.stop()

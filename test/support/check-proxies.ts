@@ -22,6 +22,8 @@ export interface Addresses {
 export interface CheckProxy {
   readonly kind: 'nginx' | 'caddy' | 'haproxy'
   readonly tool: Tool
+  /** Whether its page's configuration accepts HTTP/2 without TLS. */
+  readonly speaksHttp2?: true
   /** Languages of the page's blocks that are files, each with the name of its file. */
   readonly files: Readonly<Record<string, string>>
   /** Around a block that is part of a file; `@` stands for the block. */
@@ -49,6 +51,7 @@ http { access_log off; ${temporary.join(' ')}
   {
     kind: 'haproxy',
     tool: HAPROXY,
+    speaksHttp2: true,
     files: { haproxy: 'haproxy.cfg', lua: 'postern-check.lua' },
     command: directory => ['haproxy', '-db', '-q', '-f', join(directory, 'haproxy.cfg')],
   },
