@@ -4,6 +4,7 @@ import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { keptCases } from '../fuzz/kept-cases.ts'
 import { AMBIGUOUS, headFor } from '../support/ambiguous-framing.ts'
 import { assertionKeyPem } from '../support/assertion-keys.ts'
 import { CHECK_PROXIES, RunningProxy } from '../support/check-proxies.ts'
@@ -190,6 +191,13 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
 
     test('so is a request with ambiguous framing', async () => {
       expect(await sendAll(AMBIGUOUS.map(([name, bytes]) => [name, bytes(key.secret)]))).toEqual([])
+    })
+
+    test('so is each request that fuzzing has found', async () => {
+      const kept = keptCases.flatMap(([name, one]) =>
+        one.kind === 'request' ? [[name, one.bytes.replaceAll('{key}', key.secret)] as const] : [],
+      )
+      expect(await sendAll(kept)).toEqual([])
     })
 
     test('no header of a client steers the decision, or brings the key or a false identity to the upstream', async () => {
