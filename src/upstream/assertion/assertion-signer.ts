@@ -28,7 +28,7 @@ export function createSigner(
     const beganMs = reports.monotonicMs()
     try {
       const signing = new SignJWT({ ...claims }).setProtectedHeader(header).sign(privateKey)
-      const assertion = await withinDeadline(signing)
+      const assertion = await withinDeadline(signing, DEADLINE_MS)
       reports.signed.inc()
       reports.seconds.observe((reports.monotonicMs() - beganMs) / 1000)
       reports.failures.succeeded()
@@ -41,9 +41,10 @@ export function createSigner(
   }
 }
 
-async function withinDeadline(signing: Promise<string>): Promise<string> {
+/** @throws if the signature takes longer; a late one is dropped */
+export async function withinDeadline(signing: Promise<string>, deadlineMs: number): Promise<string> {
   const { promise: expired, reject } = Promise.withResolvers<string>()
-  const error = new Error(`not signed within ${DEADLINE_MS} ms`)
-  const deadline = setTimeout(() => reject(error), DEADLINE_MS)
+  const error = new Error(`not signed within ${deadlineMs} ms`)
+  const deadline = setTimeout(() => reject(error), deadlineMs)
   return Promise.race([signing, expired]).finally(() => clearTimeout(deadline))
 }
