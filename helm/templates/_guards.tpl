@@ -32,6 +32,7 @@ values.
 {{- $used := dict -}}
 {{- $listeners := list .plane "ops" -}}
 {{- if eq .plane "console" }}{{ $listeners = list "console" "console.internal" "ops" }}{{ end -}}
+{{- if and (eq .plane "gateway") (include "postern.checkPort" .root) }}{{ $listeners = list "gateway" "gateway.check" "ops" }}{{ end -}}
 {{- range $listener := $listeners -}}
 {{- $port := include "postern.port" (merge (dict "listener" $listener) $) | int -}}
 {{- if eq $port 0 -}}
@@ -132,6 +133,9 @@ values.
 {{- range .backendRefs -}}
 {{- if hasSuffix "-ops" (toString .name) -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s: probes and metrics must not be public, remove backendRefs" $.plane .name)) -}}
+{{- end -}}
+{{- if eq (toString .name) (include "postern.checkName" $.root) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s, which is only for the proxy of check mode: remove backendRefs" $.plane .name)) -}}
 {{- end -}}
 {{- if eq (toString .name) (include "postern.internalName" $.root) -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.httpRoute.rules lead to %s, which is only for gateways: remove backendRefs" $.plane .name)) -}}

@@ -19,6 +19,11 @@
 {{- printf "%s-%s" (include "postern.fullname" .root) .plane -}}
 {{- end -}}
 
+{{/* The Service of the gateway's check listener. */}}
+{{- define "postern.checkName" -}}
+{{- printf "%s-check" (include "postern.planeName" (dict "root" . "plane" "gateway")) -}}
+{{- end -}}
+
 {{/* The Service of the console's internal listener. */}}
 {{- define "postern.internalName" -}}
 {{- printf "%s-internal" (include "postern.planeName" (dict "root" . "plane" "console")) -}}

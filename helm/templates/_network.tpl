@@ -68,6 +68,10 @@ spec:
   ingress:
     {{- $from := eq .plane "gateway" | ternary $policy.gatewayFrom $policy.consoleFrom }}
     {{- include "postern.networkRule" (dict "direction" "from" "peers" $from "ports" (list $http)) | nindent 4 }}
+    {{- $check := eq .plane "gateway" | ternary (include "postern.checkPort" $root) "" }}
+    {{- if and $check $policy.checkFrom }}
+    {{- include "postern.networkRule" (dict "direction" "from" "peers" $policy.checkFrom "ports" (list $check)) | nindent 4 }}
+    {{- end }}
     {{- if eq .plane "console" }}
     {{- $internal := include "postern.port" (merge (dict "listener" "console.internal") .) | int }}
     {{- with concat ($root.Values.gateway.enabled | ternary $gateways list) $policy.internalFrom }}

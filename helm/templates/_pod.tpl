@@ -103,6 +103,11 @@ spec:
         - name: http
           containerPort: {{ include "postern.port" (merge (dict "listener" .plane) .) }}
           protocol: TCP
+        {{- if and (eq .plane "gateway") (include "postern.checkPort" $root) }}
+        - name: check
+          containerPort: {{ include "postern.checkPort" $root }}
+          protocol: TCP
+        {{- end }}
         {{- if eq .plane "console" }}
         - name: internal
           containerPort: {{ include "postern.port" (merge (dict "listener" "console.internal") .) }}
@@ -232,6 +237,26 @@ spec:
       targetPort: internal
       protocol: TCP
       appProtocol: {{ include "postern.internalTls" . | empty | ternary "http" "https" }}
+{{- end -}}
+
+{{/* The Service of the gateway's check listener: always a ClusterIP, because only a proxy may reach it. */}}
+{{- define "postern.checkService" -}}
+{{- $place := dict "root" . "plane" "gateway" -}}
+{{- $service := .Values.gateway.checkService -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.checkName" .) "annotations" $service.annotations) $place) | nindent 2 }}
+spec:
+  type: ClusterIP
+  selector:
+    {{- include "postern.selector" $place | nindent 4 }}
+  ports:
+    - name: check
+      port: {{ $service.port }}
+      targetPort: check
+      protocol: TCP
+      appProtocol: http
 {{- end -}}
 
 {{- define "postern.disruptionBudget" -}}

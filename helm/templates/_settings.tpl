@@ -186,6 +186,11 @@ because the Secret and the checksum on the pods must agree within one rendering.
 {{- include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" (printf "%s.port" .listener)) | int -}}
 {{- end -}}
 
+{{/* Port of the gateway's check listener; empty without one. */}}
+{{- define "postern.checkPort" -}}
+{{- include "postern.at" (dict "tree" (include "postern.effective" (dict "root" . "plane" "gateway") | fromYaml) "path" "gateway.check.port") -}}
+{{- end -}}
+
 {{/* Minimum grace period of a pod, in seconds: drain delay, drain timeout, and 5 s to close connections. */}}
 {{- define "postern.drainSeconds" -}}
 {{- $drain := (include "postern.effective" . | fromYaml).drain -}}

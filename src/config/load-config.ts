@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { ASSERTION_KEY_FILES, checkAssertionKeys } from './assertion-keys.ts'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import {
   layerOfDefaults,
@@ -65,12 +66,14 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
   }
   // A rule reads only what is valid: of that part the schema has accepted the candidate.
   const config = candidate as unknown as Config
+  if (sources.planes.includes('gateway') && isValid(ASSERTION_KEY_FILES)) {
+    problems.push(...checkAssertionKeys(config.upstream.assertion.keyFiles, files))
+  }
   const broken = checkRules(config, sources.planes, isValid)
   problems.push(...broken.map(problem => withSpelling(problem, given)))
   if (problems.length > 0) return { ok: false, problems }
   for (const { path } of fileSettings) {
-    const file = valueAt(config, path)
-    if (typeof file === 'string') files.watch(file)
+    for (const file of [valueAt(config, path)].flat()) if (typeof file === 'string') files.watch(file)
   }
   return { ok: true, config, files: files.fingerprints, removed: removedNames(defaults, given) }
 }

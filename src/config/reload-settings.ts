@@ -13,6 +13,7 @@ export const RELOADABLE_SETTINGS: ReadonlySet<string> = new Set([
   'console.webhook.secret',
   'console.webhook.caFile',
   'upstream.headers',
+  'upstream.assertion.keyFiles',
   'upstream.tls.caFile',
   'upstream.tls.certFile',
   'upstream.tls.keyFile',

@@ -73,6 +73,18 @@ function findForwardingProblems(route: RouteConfig, parameters: readonly string[
   return problems
 }
 
+/** In check mode the proxy forwards the path that the client sent. */
+export function findRewrittenPaths({ gateway: { check }, routes }: Config): ConfigProblem[] {
+  if (check.port === undefined) return []
+  return routes
+    .filter(({ path, upstreamPath }) => upstreamPath !== undefined && upstreamPath !== path)
+    .map(({ name }) => ({
+      spelling: `routes.${name}.upstreamPath`,
+      problem:
+        'is not possible with gateway.check.port: in check mode the proxy forwards the path of the client. Remove it',
+    }))
+}
+
 /** A limit on a route or scope that no request has would never apply. */
 export function findLimitProblems({ limits, routes, scopes }: Config): ConfigProblem[] {
   return limits.policies.flatMap(({ name, route, scope }, index) => {

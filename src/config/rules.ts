@@ -1,12 +1,13 @@
 import { redisTopologyOf } from '../domain/redis-topology.ts'
+import { findAssertionProblems } from './assertion-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
-import { findLimitProblems, findRouteProblems, findUnknownScopes } from './route-rules.ts'
+import { findSharedPort, LISTENERS, type Listener, type Plane } from './listeners.ts'
+import { findLimitProblems, findRewrittenPaths, findRouteProblems, findUnknownScopes } from './route-rules.ts'
 import type { Config } from './schema/schema.ts'
 import { isSet, valueAt } from './settings.ts'
 import { isObviouslyWeak } from './weak-secret.ts'
 
-/** What runs in a process: it decides which settings are required. */
-export type Plane = 'gateway' | 'console'
+export type { Plane }
 
 /** A rule between settings. */
 type Rule = (SingleRule | SearchRule) & {
@@ -27,9 +28,6 @@ interface SearchRule {
   findProblems(config: Config, planes: readonly Plane[]): ConfigProblem[]
 }
 
-type Listener = Plane | 'console.internal' | 'ops'
-
-const LISTENERS: readonly Listener[] = ['gateway', 'console', 'console.internal', 'ops']
 const THIS_MACHINE = new Set(['localhost', '127.0.0.1', '[::1]'])
 const HTTPS_FOR_COOKIES =
   'must be https: over http a session can be stolen on the way (http only on this machine)'
@@ -66,7 +64,19 @@ const GATEWAY_RULES = onPlane('gateway', [
     isBroken: ({ keyService: { url, tls } }) =>
       url?.startsWith('http:') === true && Object.values(tls).some(file => file !== undefined),
   },
+  pairRule('gateway.check.port', 'gateway.check.proxy'),
+  {
+    reads: ['gateway.check'],
+    setting: 'gateway.check.pathPrefix',
+    problem: 'has no effect: only Envoy (gateway.check.proxy) adds a prefix to the original path',
+    isBroken: ({ gateway: { check } }) => check.pathPrefix !== undefined && check.proxy !== 'envoy',
+  },
+  { reads: ['gateway.check.port', 'routes'], findProblems: findRewrittenPaths },
   pairRule('upstream.tls.certFile', 'upstream.tls.keyFile'),
+  {
+    reads: ['upstream.assertion', 'upstream.queue.maxWaitMs', 'upstream.connectTimeoutMs'],
+    findProblems: findAssertionProblems,
+  },
   pairRule('keyService.tls.certFile', 'keyService.tls.keyFile'),
 ])
 
@@ -216,23 +226,10 @@ function findRedisContradiction({ redis: { url, sentinel, cluster } }: Config): 
   return [{ spelling: places.join(', '), problem }]
 }
 
-/** Two listeners of one process cannot share a port; 0 is any free one. */
+/** Two listeners of one process cannot share a port. */
 function portRule(one: Listener, other: Listener): Rule {
   return {
     reads: [`${one}.port`, `${other}.port`],
-    findProblems: (config, planes) => {
-      const port = portOf(config, other)
-      if (!listens(one, planes) || !listens(other, planes)) return []
-      if (port === 0 || port !== portOf(config, one)) return []
-      return [{ spelling: `${other}.port`, problem: `is ${port}, which ${one}.port already uses` }]
-    },
+    findProblems: (config, planes) => findSharedPort([one, other], config, planes),
   }
-}
-
-function portOf(config: Config, listener: Listener): number {
-  return listener === 'console.internal' ? config.console.internal.port : config[listener].port
-}
-
-function listens(listener: Listener, planes: readonly Plane[]): boolean {
-  return listener === 'ops' || planes.includes(listener === 'console.internal' ? 'console' : listener)
 }

@@ -20,8 +20,10 @@ export const settingByPath: ReadonlyMap<string, Setting> = new Map(
   settings.map(setting => [setting.path, setting]),
 )
 
-/** Settings that name a file whose content is used, beside the files of secrets. */
-export const fileSettings: readonly Setting[] = settings.filter(({ path }) => path.endsWith('File'))
+/** Settings that name a file, or a list of files, whose content is used, beside the files of secrets. */
+export const fileSettings: readonly Setting[] = settings.filter(
+  ({ path }) => path.endsWith('File') || path.endsWith('Files'),
+)
 
 /** Names of groups, such as `keys.memory`. */
 export const sectionPaths: ReadonlySet<string> = new Set(

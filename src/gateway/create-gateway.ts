@@ -14,14 +14,18 @@ import type { Metrics } from '../observability/metrics/metrics.ts'
 import { createWorkspaceCounts } from '../observability/metrics/workspace-counts.ts'
 import { type RecordUsage, RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing/tracing.ts'
+import type { Assertions } from '../upstream/assertion/assertions.ts'
 import type { Deny } from '../upstream/client-request.ts'
 import { createForward, type Forward } from '../upstream/forward.ts'
 import type { UpstreamSettings } from '../upstream/pool/connection.ts'
 import { createCachingForward } from '../upstream/response-cache/caching-forward.ts'
 import { createUpstream } from '../upstream/upstream.ts'
 import { Admission, watchLoad } from './admission.ts'
+import { createAnswer, denyKeyInTarget } from './answer-permitted.ts'
 import { createBearerKeyScheme } from './bearer-key-scheme.ts'
+import { createCheckListener } from './check/create-check-listener.ts'
 import { createDeny } from './deny.ts'
+import type { Gateway } from './handle-request.ts'
 import { limitConnections } from './limit-connections.ts'
 import { createServer, serveRequests } from './server.ts'
 
@@ -34,6 +38,8 @@ export interface GatewayDeps {
   readonly keys: KeyStore
   /** Null if no rate limit is configured. */
   readonly limits: RateLimits | null
+  /** Null if the upstream gets none. */
+  readonly assertions: Assertions | null
   readonly recordUsage: RecordUsage
   readonly tracing: Tracing | null
   readonly drainPhase: () => 'serving' | 'leaving' | 'closing'
@@ -43,38 +49,52 @@ export interface GatewayDeps {
   readonly onReload: OnReload<Config>
 }
 
+/** The listeners of a gateway. */
+export interface GatewayListeners {
+  readonly app: FastifyInstance
+  /** Null unless `gateway.check.port` is set. */
+  readonly check: FastifyInstance | null
+}
+
 /** Builds the gateway. The caller makes it listen. */
-export async function createGateway(deps: GatewayDeps): Promise<FastifyInstance> {
+export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners> {
   const { config, metrics, logger } = deps
   const workspaces = createWorkspaceCounts(metrics, config.metrics.workspaces, deps.clock)
   const { tracing, accessLog, recordUsage } = deps
   const { routes } = config
   const observer = new RequestObserver({ metrics, accessLog, tracing, routes, workspaces, recordUsage })
   const app = createServer(config.gateway, observer)
-  limitConnections(
-    app.server,
-    config.gateway.maxConnections,
-    new FailureLog('connection accept', logger, deps.clock),
-  )
+  const acceptFailures = new FailureLog('connection accept', logger, deps.clock)
+  limitConnections(app.server, config.gateway.maxConnections, acceptFailures)
   const admission = admissionOf(app, deps, observer)
   const deny = createDeny(admission, observer)
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
-  const gateway = {
+  const credentials = createBearerKeyScheme(config, deps.onReload)
+  const gateway: Gateway = {
     routes: compileRoutes(routes),
-    credentials: createBearerKeyScheme(config, deps.onReload),
+    readOriginal: ({ method = '' }, target) => ({ method, target }),
+    credentials,
     admission,
     keys: deps.keys,
     trustedProxies,
     limits: deps.limits,
-    forward: createForwarding(app, deps, { deny, trustedProxies }),
+    denyPermitted: (request, permit) => denyKeyInTarget(credentials, request, permit),
+    answer: createAnswer(createForwarding(app, deps, { deny, trustedProxies })),
     deny,
     clock: deps.clock,
     observer,
     isStopping: () => deps.drainPhase() === 'closing',
   }
-  serveRequests(app, gateway, { logger, isDraining: () => deps.drainPhase() !== 'serving' })
+  const serveDeps = { logger, isDraining: () => deps.drainPhase() !== 'serving' }
+  serveRequests(app, gateway, serveDeps)
   await app.ready()
-  return app
+  const { proxy, port } = config.gateway.check
+  if (proxy === undefined || port === undefined) return { app, check: null }
+  const checkDeps = { ...serveDeps, admission, assertions: deps.assertions }
+  const check = createCheckListener(config.gateway, proxy, gateway, checkDeps)
+  limitConnections(check.server, config.gateway.maxConnections, acceptFailures)
+  await check.ready()
+  return { app, check }
 }
 
 function admissionOf(
@@ -111,6 +131,7 @@ function createForwarding(
     requestHeaders,
     responseHeaders,
     trustedProxies,
+    assertions: deps.assertions,
     metrics,
     clock,
     logger,

@@ -30,21 +30,26 @@ export function errorResponseOf({ reason, detail, scope, retryAfterSeconds }: De
   }
 }
 
-/** Responses to denials that hold no detail of their request, built once per reason. */
-const PREPARED = new Map<DenialReason, BufferedResponse>()
+/** How a listener words a denial. */
+export type PresentDenial = (denial: Denial) => ErrorResponse
 
-export function denialResponse(denial: Denial): BufferedResponse {
-  const { reason, detail, scope, retryAfterSeconds } = denial
-  if (detail !== undefined || scope !== undefined || retryAfterSeconds !== undefined) return build(denial)
-  let response = PREPARED.get(reason)
-  if (response === undefined) {
-    response = build(denial)
-    PREPARED.set(reason, response)
+/** @returns the responses of a listener; those that hold no detail of their request are built once per reason */
+export function prepareDenials(present: PresentDenial): (denial: Denial) => BufferedResponse {
+  const prepared = new Map<DenialReason, BufferedResponse>()
+  return denial => {
+    const { reason, detail, scope, retryAfterSeconds } = denial
+    if (detail !== undefined || scope !== undefined || retryAfterSeconds !== undefined) {
+      return build(present(denial))
+    }
+    let response = prepared.get(reason)
+    if (response === undefined) {
+      response = build(present(denial))
+      prepared.set(reason, response)
+    }
+    return response
   }
-  return response
 }
 
-function build(denial: Denial): BufferedResponse {
-  const { status, headers, body } = errorResponseOf(denial)
+function build({ status, headers, body }: ErrorResponse): BufferedResponse {
   return bufferedResponse(status, toFieldList(headers), toByteString(body))
 }

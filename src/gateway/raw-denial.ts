@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { DenialReason } from '../domain/denial.ts'
 import { denied } from '../domain/denial.ts'
 import { rawResponse } from '../http/raw-response.ts'
-import { errorResponseOf } from './denial-response.ts'
+import { errorResponseOf, type PresentDenial } from './denial-response.ts'
 
 export interface RawDenial {
   readonly requestId: string
@@ -12,8 +12,8 @@ export interface RawDenial {
 }
 
 /** The denial response as text, for a request that Node's parser rejects before there is a response object. */
-export function rawDenialOf(reason: DenialReason): RawDenial {
-  const { status, headers, body } = errorResponseOf(denied(reason))
+export function rawDenialOf(reason: DenialReason, present: PresentDenial = errorResponseOf): RawDenial {
+  const { status, headers, body } = present(denied(reason))
   const requestId = randomUUID()
   return { requestId, status, bytes: rawResponse(status, { ...headers, 'x-request-id': requestId }, body) }
 }

@@ -8,6 +8,7 @@ import { onHandedOver } from '../http/hand-over.ts'
 import { noSchemas } from '../observability/no-schemas.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
+import { errorResponseOf, type PresentDenial } from './denial-response.ts'
 import { announceClose } from './deny.ts'
 import { dropStrayKeys } from './drop-stray-keys.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
@@ -17,8 +18,12 @@ import { MAX_HEADER_FIELDS } from './request-head.ts'
 /** Node's parser rejects a longer head. Our own, lower limits tell the client which part is too large. */
 const MAX_HEAD_LENGTH = 24 * 1024
 
-/** Creates the public server with its limits. The caller makes it listen. */
-export function createServer(config: Config['gateway'], observer: RequestObserver): FastifyInstance {
+/** Creates a server for requests, with its limits. The caller makes it listen. */
+export function createServer(
+  config: Config['gateway'],
+  observer: RequestObserver,
+  present: PresentDenial = errorResponseOf,
+): FastifyInstance {
   const app = Fastify({
     logger: false,
     schemaController: noSchemas,
@@ -52,7 +57,7 @@ export function createServer(config: Config['gateway'], observer: RequestObserve
   guardConnections(server, {
     stallTimeoutMs: config.headersTimeoutMs,
     responseTo: fault => {
-      const { requestId, status, bytes } = rawDenialOf(fault)
+      const { requestId, status, bytes } = rawDenialOf(fault, present)
       observer.rejectedByParser(fault, requestId, status)
       return bytes
     },
@@ -60,19 +65,21 @@ export function createServer(config: Config['gateway'], observer: RequestObserve
   return app
 }
 
+export interface ServeDeps {
+  readonly logger: Logger
+  readonly isDraining: () => boolean
+}
+
 /** Handles every request of every method in a hook, which runs before a body would be parsed. */
-export function serveRequests(
-  app: FastifyInstance,
-  gateway: Gateway,
-  deps: { logger: Logger; isDraining: () => boolean },
-): void {
+export function serveRequests(app: FastifyInstance, gateway: Gateway, deps: ServeDeps): void {
   app.addHook('onRequest', (incoming, reply, _continue) => {
     // The documented way to respond without Fastify's serialisers and hooks, which the gateway does not use.
     reply.hijack()
     const message = incoming.raw
     const response = reply.raw
     dropStrayKeys(message, gateway.credentials.prefix)
-    const observation = gateway.observer.begin(message)
+    const original = gateway.readOriginal(message, incoming.originalUrl)
+    const observation = gateway.observer.begin(message, original?.method)
     const request = { message, response, observation }
     onHandedOver(response, () => gateway.observer.handedOver(observation))
     // `close` follows the last byte and also an abort; Fastify's onResponse does not follow an abort.
@@ -80,7 +87,7 @@ export function serveRequests(
     // The next request on this connection might get no response. If it is not read, the client can retry it elsewhere.
     if (deps.isDraining()) announceClose(request)
     try {
-      handleRequest(gateway, request, incoming.originalUrl)?.catch((error: unknown) => fail(request, error))
+      handleRequest(gateway, request, original)?.catch((error: unknown) => fail(request, error))
     } catch (error) {
       fail(request, error)
     }

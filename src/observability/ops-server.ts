@@ -11,6 +11,9 @@ const STALL_TIMEOUT_MS = 10_000
 /** Deadline of the details in `/readyz`. */
 const DETAILS_DEADLINE_MS = 500
 
+/** How long a verifier may go without a new key: rotation waits longer before the key signs. */
+const PUBLIC_KEYS_MAX_AGE_SECONDS = 300
+
 export interface Health {
   /** Whether the process accepts new requests. A started process stays ready while a dependency is down. */
   state(): 'starting' | 'ready' | 'draining'
@@ -28,7 +31,12 @@ async function withinDeadline(details: Promise<Readonly<Record<string, string>>>
 }
 
 /** The server for probes and metrics, on a port of its own in every process. */
-export function createOpsServer(deps: { metrics: Metrics; health: Health }): FastifyInstance {
+export function createOpsServer(deps: {
+  readonly metrics: Metrics
+  readonly health: Health
+  /** The JWK set of the keys that sign assertions; null if none do. */
+  readonly publicKeys: () => object | null
+}): FastifyInstance {
   const app = Fastify({
     logger: false,
     schemaController: noSchemas,
@@ -51,6 +59,11 @@ export function createOpsServer(deps: { metrics: Metrics; health: Health }): Fas
   app.get('/metrics', async (_request, reply) => {
     reply.header('content-type', deps.metrics.registry.contentType)
     return deps.metrics.registry.metrics()
+  })
+  app.get('/.well-known/jwks.json', (_request, reply) => {
+    const keys = deps.publicKeys()
+    if (keys === null) return reply.callNotFound()
+    return reply.header('cache-control', `public, max-age=${PUBLIC_KEYS_MAX_AGE_SECONDS}`).send(keys)
   })
   app.setNotFoundHandler((_request, reply) =>
     reply.code(404).send({ code: 'not_found', error: 'This port serves /livez, /readyz and /metrics' }),

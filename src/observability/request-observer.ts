@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Verdict } from '../domain/authorize.ts'
-import type { DenialReason } from '../domain/denial.ts'
+import { type DenialReason, denialRow } from '../domain/denial.ts'
 import type { Lookup } from '../domain/key/lookup.ts'
 import type { AccessLog } from './access-log.ts'
 import type { Metrics } from './metrics/metrics.ts'
@@ -48,8 +48,9 @@ export class RequestObserver {
     metrics.requestsInFlight.onCollect(gauge => gauge.set(this.inFlight))
   }
 
-  begin(request: IncomingMessage): RequestObservation {
-    const { method = '', headers } = request
+  /** @param method of the client, which in check mode is not that of the message */
+  begin(request: IncomingMessage, method = request.method ?? ''): RequestObservation {
+    const { headers } = request
     const trace = this.#tracing === null ? null : this.#tracing.begin(request)
     const observation: RequestObservation = {
       method: METHODS.has(method) ? method : '_OTHER',
@@ -128,7 +129,8 @@ export class RequestObserver {
   end(seen: RequestObservation, response: ServerResponse): void {
     this.handedOver(seen)
     const finished = response.writableFinished
-    const status = response.statusCode
+    // In check mode a proxy may get another status than its client.
+    const status = seen.reason === null ? response.statusCode : denialRow(seen.reason).status
     const durationMs = performance.now() - seen.startedAtMs
     if (seen.workspaceId !== null) this.#workspaces?.count(seen.workspaceId)
     const aborted = !finished && !seen.truncated

@@ -9,7 +9,7 @@ import { StartError } from '../domain/start-error.ts'
  */
 export async function listen(
   app: FastifyInstance,
-  setting: 'gateway' | 'console' | 'console.internal' | 'ops',
+  setting: 'gateway' | 'gateway.check' | 'console' | 'console.internal' | 'ops',
   { host, port }: { host: string; port: number },
 ): Promise<string> {
   try {

@@ -7,6 +7,7 @@ import type { InvalidationReceiver } from '../keys/invalidation/invalidation-lis
 import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { AccessLog } from '../observability/access-log.ts'
 import { createTracing } from '../observability/tracing/create-tracing.ts'
+import { openAssertions } from '../upstream/assertion/open-assertions.ts'
 import { readHeapLimit } from './heap-limit.ts'
 import type { Host } from './host.ts'
 import { connectionsThatFit, readOpenFilesLimit } from './open-files.ts'
@@ -32,9 +33,11 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   const config = limitConnections(context)
   const { onReload } = context.reloader
   const tracing = await createTracing(config.tracing, version, parentTrustOf(config))
-  const store = createKeyStore({ config, metrics, logger, clock: systemClock, onReload })
-  const rateLimits = await createRateLimits({ config, metrics, logger, clock: systemClock, onReload })
-  const app = await createGateway({
+  const parts = { config, metrics, logger, clock: systemClock, onReload }
+  const store = createKeyStore(parts)
+  const rateLimits = await createRateLimits(parts)
+  const assertions = await openAssertions({ ...parts, nowMs: () => Date.now() })
+  const { app, check } = await createGateway({
     config,
     metrics,
     logger,
@@ -42,6 +45,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
     clock: systemClock,
     keys: store.keyStore,
     limits: rateLimits.limits,
+    assertions,
     recordUsage: store.recordUsage,
     tracing,
     drainPhase: () => drain.phase,
@@ -52,8 +56,10 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   return {
     name: 'gateway',
     app,
+    check,
     invalidations: store.invalidations,
     introduced: store.introduced,
+    ...(assertions === null ? {} : { publicKeys: () => assertions.publicKeys() }),
     health: async () => ({ ...store.health(), limits: rateLimits.health() }),
     stop: async () => {
       rateLimits.stop()

@@ -35,11 +35,15 @@ const HASH_LENGTH = 8
 export interface PlaneRun {
   readonly name: 'gateway' | 'console'
   readonly app: FastifyInstance
+  /** The listener of check mode, which drains with `app`; null without one. */
+  readonly check?: FastifyInstance | null
   /**
    * The listener for other parts of Postern. It closes last: gateways, also one in this process, still look keys up and
    * report here while they drain.
    */
   readonly internal?: FastifyInstance
+  /** The keys that verify its assertions, as a JWK set, if it signs any. */
+  readonly publicKeys?: () => object
   /** The state of each dependency in one word. */
   health(): Promise<Readonly<Record<string, string>>>
   /** Closes connections and timers, after the last request. */
@@ -106,6 +110,7 @@ function partsOf(planes: readonly Plane[], config: Config): Part[] {
   const hasRedis = redisTopologyOf(config.redis) !== null
   if (hasRedis) parts.push('redis')
   if (planes.includes('gateway') && (hasRedis || planes.includes('console'))) parts.push('changes')
+  if (planes.includes('gateway') && config.upstream.assertion.keyFiles.length > 0) parts.push('assertions')
   if (planes.includes('gateway') && config.metrics.workspaces.length > 0) parts.push('workspaces')
   return parts
 }
@@ -122,14 +127,21 @@ export async function runUntilSignal(
 ): Promise<Record<string, string>> {
   const { config, logger } = context
   const running: Running = { planes: null }
-  const ops = createOpsServer({ metrics: context.metrics, health: healthOf(context, running) })
+  const ops = createOpsServer({
+    metrics: context.metrics,
+    health: healthOf(context, running),
+    publicKeys: () =>
+      running.planes?.find(({ publicKeys }) => publicKeys !== undefined)?.publicKeys?.() ?? null,
+  })
   const opsAddress = await listen(ops, 'ops', config.ops)
   shutDownOnSignal(context, running, ops)
   reloadWhileRunning(context)
   const planes = await start()
   const addresses: Record<string, string> = {}
-  for (const { name, app, internal } of planes) {
+  for (const { name, app, check, internal } of planes) {
     addresses[name] = await listen(app, name, config[name])
+    const { host, port = 0 } = config.gateway.check
+    if (check) addresses['check'] = await listen(check, 'gateway.check', { host, port })
     if (internal === undefined) continue
     addresses['internal'] = await listen(internal, 'console.internal', config.console.internal)
   }
@@ -210,7 +222,7 @@ async function drainAndStop(
   }
   await drain.run(
     reason,
-    planes.map(plane => plane.app),
+    planes.flatMap(({ app, check }) => (check ? [app, check] : [app])),
   )
   // The internal listener closes after a gateway in this process has sent its last report.
   const withInternal = planes.filter(({ internal }) => internal !== undefined)

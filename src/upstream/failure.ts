@@ -2,7 +2,8 @@ import { errors } from 'undici'
 import type { DenialReason } from '../domain/denial.ts'
 import type { UPSTREAM_ERROR_KINDS } from '../observability/metrics/metrics.ts'
 
-export type UpstreamFailureKind = (typeof UPSTREAM_ERROR_KINDS)[number]
+/** `assertion`: the gateway could not sign one, so nothing was sent. It is no failure of the upstream. */
+export type UpstreamFailureKind = (typeof UPSTREAM_ERROR_KINDS)[number] | 'assertion'
 
 /** The phase in which an exchange failed. The same error code means a different failure in each phase. */
 export type FailurePhase = 'connecting' | 'waiting' | 'streaming'
@@ -77,6 +78,8 @@ export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
       return 'workspace_overloaded'
     case 'circuit_open':
       return 'upstream_unavailable'
+    case 'assertion':
+      return 'internal_error'
     default:
       return 'upstream_error'
   }

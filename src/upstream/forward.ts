@@ -12,14 +12,14 @@ import type { Upstream } from './upstream.ts'
  */
 export type Forward = (request: ClientRequest, permit: Permit, waitedMs?: number) => void
 
-export function createForward({ pool, policy, requestFor }: Upstream, deny: Deny): Forward {
+export function createForward({ send, policy, requestFor }: Upstream, deny: Deny): Forward {
   return (request, permit, waitedMs = 0) => {
     const { response, observation } = request
     // The client disconnected during the lookup: `close` has been emitted.
     if (response.destroyed) return
     observation.phase = 'waiting'
     const handler = new ResponseHandler(request, policy, deny)
-    const exchange = pool.send(requestFor(request, permit), handler, waitedMs)
+    const exchange = send(permit, requestFor(request, permit), handler, waitedMs)
     response.on('close', () => exchange.abort())
   }
 }

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { KeyGrant } from '../domain/key/key-record.ts'
 import type { Forwarded } from './forwarded.ts'
+import { ASSERTION_HEADER, setIdentity } from './identity-headers.ts'
 
 /** Values of the headers that the gateway sets itself. */
 export interface OwnRequestHeaders {
@@ -31,6 +32,7 @@ const OWN_FIELDS = [
   'x-postern-workspace-id',
   'x-postern-key-id',
   'x-postern-scopes',
+  ASSERTION_HEADER,
   'x-request-id',
   'x-forwarded-for',
   'x-forwarded-proto',
@@ -66,9 +68,7 @@ export function compileRequestHeaders(
       if (typeof value === 'string') headers[name] = value
     }
     for (const [name, value] of fixedEntries) headers[name] = value
-    headers['x-postern-workspace-id'] = grant.workspaceId
-    headers['x-postern-key-id'] = grant.id
-    headers['x-postern-scopes'] = grant.scopes.join(' ')
+    setIdentity(headers, grant)
     headers['x-request-id'] = own.requestId
     headers['x-forwarded-for'] = own.forwarded.for
     headers['x-forwarded-proto'] = own.forwarded.proto

@@ -5,6 +5,7 @@ import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Log } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
+import type { Assertions } from './assertion/assertions.ts'
 import type { ClientRequest } from './client-request.ts'
 import { type Forwarded, forwardedOf } from './forwarded.ts'
 import type { UpstreamSettings } from './pool/connection.ts'
@@ -13,6 +14,7 @@ import type { UpstreamRequest } from './pool/exchange-parties.ts'
 import type { Resolve } from './pool/resolver.ts'
 import { compileRequestHeaders } from './request-headers.ts'
 import { compileResponsePolicy, type ResponsePolicy } from './response-policy.ts'
+import { createSend, type Send } from './send.ts'
 
 export interface UpstreamDeps {
   readonly settings: UpstreamSettings
@@ -24,6 +26,8 @@ export interface UpstreamDeps {
   readonly responseHeaders: readonly string[]
   /** Proxies whose `X-Forwarded-*` fields are used; null if there are none. */
   readonly trustedProxies: BlockList | null
+  /** Null or left out if requests carry no assertion. */
+  readonly assertions?: Assertions | null
   readonly metrics: Metrics
   readonly clock: Clock
   readonly logger: Log
@@ -35,7 +39,9 @@ export interface UpstreamDeps {
 export interface Upstream {
   readonly pool: UpstreamDispatcher
   readonly policy: ResponsePolicy
+  /** Without the assertion, which `send` adds. */
   requestFor(request: ClientRequest, permit: Permit): UpstreamRequest
+  readonly send: Send
   /** @returns values of the `X-Forwarded-*` fields for the upstream */
   forwardedFor(message: IncomingMessage): Forwarded
 }
@@ -49,8 +55,10 @@ export function createUpstream(deps: UpstreamDeps): Upstream {
   const forwardedFor = ({ socket, headers }: IncomingMessage) =>
     forwardedOf(socket.remoteAddress ?? '', trustedProxies, headers)
 
+  const pool = new UpstreamDispatcher(deps)
   return {
-    pool: new UpstreamDispatcher(deps),
+    pool,
+    send: createSend(pool, deps.assertions ?? null),
     policy: compileResponsePolicy(deps.responseHeaders),
     requestFor({ message, observation }, { grant, upstreamTarget }) {
       const { requestId, trace } = observation

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { measureBudget } from './budget.ts'
+import { measureCheck } from './check.ts'
 import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
 import { evaluateGoals, inTurns } from './goals.ts'
 import { runRounds, type Samples } from './measure.ts'
@@ -22,6 +23,8 @@ const { values: options } = parseArgs({
     budget: { type: 'boolean', default: false },
     /** Measures the time to readiness and the idle memory of a gateway instead. */
     starts: { type: 'boolean', default: false },
+    /** Measures nginx in check mode instead, beside nginx + Lua. */
+    check: { type: 'boolean', default: false },
     /** Measures the cost of the number of keys in use instead. */
     scale: { type: 'boolean', default: false },
     keys: { type: 'string', default: '100,10000,1000000' },
@@ -66,7 +69,10 @@ function runLong(): Promise<number> {
   return inWorld(async world => {
     if (options.starts) say(await measureStarts(world))
     else if (options.budget) say(await measureBudget(world))
-    else if (options.scale)
+    else if (options.check) {
+      const pace = { rounds: Number(options.rounds), seconds: Number(options.seconds) }
+      say(await measureCheck(world, pace, here.lua))
+    } else if (options.scale)
       say(await measureScale(world, options.keys.split(',').map(Number), options.against))
     else if (options.record) say(await record(await contestantsOf(world)))
     else await runAll(world)

@@ -1,4 +1,6 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { assertionKeyPem } from '../support/assertion-keys.ts'
 import { forge, OTHER_WORKSPACE, WORKSPACE, writeKeys } from './keys.ts'
 import { LARGE, SMALL } from './nginx.ts'
 import type { ServerProcess } from './server-process.ts'
@@ -9,6 +11,8 @@ export interface Contestant {
   /** Used in the tables, the JSON and the goals. */
   readonly name: string
   readonly pid: number
+  /** A second process that serves the same requests. */
+  readonly besidePid?: number
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly expect: { readonly status: number; readonly bytes?: number }
@@ -38,6 +42,7 @@ export async function startContestants(
   if (has.cold) {
     const cold = await world.startGateway('gateway-cold', { POSTERN_KEYS_MEMORY_MAX_ENTRIES: '1' })
     const keysFile = writeKeys(join(world.directory, 'keys'), keys)
+    list.push(...(await startAsserting(world, key)))
     list.push({ ...way('gateway, key from Redis', cold, '/api/v1/auth', key, { status: 200 }), keysFile })
   }
   const engine = await world.startNode('http-proxy.ts', 'http-proxy-3')
@@ -80,6 +85,25 @@ async function startSharing(world: BenchWorld, key: string): Promise<Contestant[
     POSTERN_UPSTREAM_CACHE_MAX_BYTES: '10000000',
   })
   return [...forwarding('gateway, shared', shared, key), ...forwarding('gateway, cached', cached, key)]
+}
+
+/** The same request with a signed assertion: one for all requests of the key, and one for each request. */
+async function startAsserting(world: BenchWorld, key: string): Promise<Contestant[]> {
+  const keyFile = join(world.directory, 'assertion.pem')
+  writeFileSync(keyFile, assertionKeyPem())
+  const settings = {
+    POSTERN_UPSTREAM_ASSERTION_KEY_FILES: keyFile,
+    POSTERN_UPSTREAM_ASSERTION_ISSUER: 'https://api.example.com',
+    POSTERN_UPSTREAM_ASSERTION_AUDIENCE: 'files',
+  }
+  const reusing = await world.startGateway('gateway-assertion', settings)
+  const binding = { ...settings, POSTERN_UPSTREAM_ASSERTION_BIND: 'request' }
+  const signing = await world.startGateway('gateway-assertion-bound', binding)
+  const small = { status: 200, bytes: SMALL }
+  return [
+    way('gateway, assertion, 0.4 KB', reusing, WORKSPACE_PATH, key, small),
+    way('gateway, assertion for each request, 0.4 KB', signing, WORKSPACE_PATH, key, small),
+  ]
 }
 
 function waysOfGateway(name: string, server: ServerProcess, key: string): Contestant[] {

@@ -67,10 +67,10 @@ export async function measureOnce(
   seconds: number,
   atMostPerSecond?: number,
 ): Promise<Sample> {
-  const beforeUs = processorTimeUs(contestant.pid)
+  const beforeUs = usedUs(contestant)
   const pace = atMostPerSecond === undefined ? {} : { delayMs: (CONNECTIONS / atMostPerSecond) * 1000 }
   const result = await runWrk({ ...contestant, connections: CONNECTIONS, seconds, ...pace })
-  const cpuUs = processorTimeUs(contestant.pid) - beforeUs
+  const cpuUs = usedUs(contestant) - beforeUs
   const refused = contestant.expect.status >= 400 ? result.requests - result.refused : result.refused
   if (result.requests === 0 || result.broken > 0 || refused !== 0) {
     throw new Error(`${contestant.name} returned unexpected responses: ${JSON.stringify(result)}`)
@@ -81,6 +81,10 @@ export async function measureOnce(
     p50Us: result.p50Us,
     p99Us: result.p99Us,
   }
+}
+
+function usedUs({ pid, besidePid }: Contestant): number {
+  return processorTimeUs(pid) + (besidePid === undefined ? 0 : processorTimeUs(besidePid))
 }
 
 export function medianOf(samples: Samples, name: string, figure: keyof Sample): number {

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { blocksOf } from '../support/check-proxies.ts'
 
 /** Paths of Debian's packages for modules and Lua libraries. */
 export const LUA_FILES = {
@@ -77,6 +78,40 @@ export function writeLuaGateway(
     }
   }`
   return write(directory, frame(directory, head, http))
+}
+
+const PLAIN_LOG = `
+  log_format json escape=json '{"time":"$time_iso8601","method":"$request_method","status":$status,"duration":$request_time}';`
+
+/** nginx that forwards to the public port of a gateway. @returns path of the configuration */
+export function writePlainNginx(directory: string, ports: { own: number; gateway: number }): string {
+  const http = `${PLAIN_LOG}
+  access_log ${directory}/access.log json buffer=64k flush=1s;
+  upstream gateways { server 127.0.0.1:${ports.gateway}; keepalive 128; keepalive_requests 1000000000; }
+  server {
+    listen 127.0.0.1:${ports.own} backlog=4096;
+    location / {
+      proxy_pass http://gateways; proxy_http_version 1.1;
+      proxy_set_header Connection ''; proxy_set_header Host $http_host; proxy_set_header X-Forwarded-For $remote_addr;
+    }
+  }`
+  return write(directory, frame(directory, '', http))
+}
+
+/** nginx with the block of docs/behind/check-nginx.md, and as many idle connections as the others keep. */
+export function writeCheckNginx(
+  directory: string,
+  ports: { own: number; check: number; upstream: number },
+): string {
+  const block = (blocksOf('nginx').get('nginx') ?? '')
+    .replaceAll('127.0.0.1:8083', `127.0.0.1:${ports.check}`)
+    .replaceAll('127.0.0.1:3000', `127.0.0.1:${ports.upstream}`)
+    .replaceAll('listen 8000', `listen 127.0.0.1:${ports.own} backlog=4096`)
+    .replaceAll('keepalive 32', 'keepalive_requests 1000000000; keepalive 128')
+  const http = `${PLAIN_LOG}
+  access_log ${directory}/access.log json buffer=64k flush=1s;
+  ${block}`
+  return write(directory, frame(directory, '', http))
 }
 
 function write(directory: string, text: string): string {

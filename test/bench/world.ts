@@ -119,6 +119,14 @@ export class BenchWorld {
     return this.#start('nginx', 'nginx', ['-c', writeLuaGateway(directory, ports)], port)
   }
 
+  /** @param write writes the configuration into the directory, and returns its path */
+  async startNginx(name: string, write: (directory: string, port: number) => string): Promise<ServerProcess> {
+    const port = await freePort()
+    const directory = join(this.directory, name)
+    mkdirSync(directory)
+    return this.#start(name, 'nginx', ['-c', write(directory, port)], port)
+  }
+
   /** Stops all contestants; a profile is written when its process exits. */
   async stopGateways(): Promise<void> {
     await Promise.all(this.#started.splice(0).map(started => started.stop()))

@@ -163,6 +163,7 @@ const properties: JsonSchema = {
       metrics: objects,
       behavior: map,
     }),
+    checkService: within({ port: portNumber, annotations: texts }),
   }),
   console: within({
     ...plane,
@@ -182,6 +183,7 @@ const properties: JsonSchema = {
   networkPolicy: within({
     enabled: flag,
     gatewayFrom: objects,
+    checkFrom: objects,
     consoleFrom: objects,
     internalFrom: objects,
     opsFrom: objects,

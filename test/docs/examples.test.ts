@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { settings } from '../../src/config/settings.ts'
 import { fileWith, mistakesOf, SIGNING_SECRET } from '../config/examples.ts'
+import { assertionKeyPem } from '../support/assertion-keys.ts'
 import { Certificates } from '../support/self-signed.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
@@ -35,6 +36,7 @@ function withFiles(text: string): string {
 
 function contentOf(name: string): string {
   if (name.endsWith('-key.pem')) return KEY
+  if (name.endsWith('-assertion.pem')) return assertionKeyPem()
   if (name.endsWith('.schema.json')) return '{}'
   return name.endsWith('.pem') ? CERTIFICATE : SIGNING_SECRET
 }

@@ -74,15 +74,21 @@ test('the front page is at most 9 KB', () => {
 
 /** Pages over 8 KB, each with the reason why it is not split. */
 const LONG_PAGES: readonly { page: string; most: number; reason: string }[] = [
-  { page: 'docs/admin-api.md', most: 11, reason: 'a reference: one table of calls, one of errors' },
+  { page: 'docs/admin-api.md', most: 13, reason: 'a reference: one table of calls, one of errors' },
   { page: 'docs/cli.md', most: 10, reason: 'all commands, options and exit codes' },
   { page: 'docs/concepts.md', most: 9, reason: 'the guarantees and the glossary on one page' },
+  {
+    page: 'docs/operate/sizing.md',
+    most: 12,
+    reason: 'the figures of each part of the system beside each other',
+  },
   { page: 'docs/operate/troubleshooting.md', most: 10, reason: 'one row for each denial reason' },
   {
     page: 'docs/operate/usage.md',
     most: 10,
     reason: 'how counts are made, kept, read, exported and switched off',
   },
+  { page: 'docs/upstream.md', most: 12, reason: 'how to verify an assertion, in five languages' },
   { page: 'docs/settings.md', most: 24, reason: 'generated reference' },
   { page: 'docs/performance.md', most: 14, reason: 'generated tables of the bench' },
   { page: 'docs/architecture.md', most: 15, reason: 'for maintainers, with what was measured and rejected' },

@@ -51,6 +51,44 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
     ])
   })
 
+  it('allows only named peers to reach the check listener', () => {
+    const proxy = [{ podSelector: { matchLabels: { app: 'nginx' } } }]
+    const rules = (checkFrom: object[]) => {
+      const config = { ...MINIMAL.config, gateway: { check: { port: 8083, proxy: 'nginx' } } }
+      const networkPolicy = { enabled: true, checkFrom }
+      return rulesOf(render({ ...MINIMAL, config, networkPolicy }), 'gateway', 'ingress')
+    }
+    expect(rules(proxy)).toContainEqual([[8083], proxy])
+    expect(rules([]).filter(([ports]) => String(ports).includes('8083'))).toEqual([])
+    expect(
+      rulesOf(
+        render({ ...MINIMAL, networkPolicy: { enabled: true, checkFrom: proxy } }),
+        'gateway',
+        'ingress',
+      ),
+    ).not.toContainEqual([expect.anything(), proxy])
+  })
+
+  it('has a Service of the cluster alone for the check listener, if there is one', () => {
+    const names = (rendering: Rendering) =>
+      rendering.all('Service').map(service => textAt(service, 'metadata.name'))
+    expect(names(render(MINIMAL)).filter(name => name.endsWith('-check'))).toEqual([])
+    const config = { ...MINIMAL.config, gateway: { check: { port: 8090, proxy: 'nginx' } } }
+    const service = { type: 'LoadBalancer' }
+    const rendering = render({ ...MINIMAL, config, gateway: { service, checkService: { port: 8091 } } })
+    const check = rendering.get('Service', '-check')
+    expect([textAt(check, 'spec.type'), listAt(check, 'spec.ports')]).toEqual([
+      'ClusterIP',
+      [{ name: 'check', port: 8091, targetPort: 'check', protocol: 'TCP', appProtocol: 'http' }],
+    ])
+    const [container] = listAt(rendering.get('Deployment', '-gateway'), 'spec.template.spec.containers')
+    expect(container && listAt(container, 'ports')).toContainEqual({
+      name: 'check',
+      containerPort: 8090,
+      protocol: 'TCP',
+    })
+  })
+
   it('allows the console, but no gateway, to reach the identity provider', () => {
     const to = [{ ipBlock: { cidr: '192.0.2.0/24' } }]
     const at = (issuer: string, identityProvider: object = {}) => ({

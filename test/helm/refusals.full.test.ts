@@ -146,6 +146,27 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   ],
   ['any port', config({ gateway: { port: 0 } }), 'config.gateway.port is 0, which means any free port: set'],
   [
+    'any check port',
+    config({ gateway: { check: { port: 0, proxy: 'nginx' } } }),
+    'config.gateway.check.port is 0, which means any free port: set',
+  ],
+  [
+    'the check port of another listener',
+    config({ gateway: { check: { port: 9090, proxy: 'nginx' } } }),
+    'are both 9090: set different ports',
+  ],
+  [
+    'a public check listener',
+    gateway({
+      httpRoute: {
+        enabled: true,
+        parentRefs: [{ name: 'edge' }],
+        rules: [{ backendRefs: [{ name: 'acme-postern-gateway-check', port: 8083 }] }],
+      },
+    }),
+    'which is only for the proxy of check mode: remove backendRefs',
+  ],
+  [
     'one port twice',
     config({ ops: { port: 8080 } }),
     'config.gateway.port and config.ops.port are both 8080: set',

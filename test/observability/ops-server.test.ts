@@ -3,7 +3,7 @@ import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { createOpsServer, type Health } from '../../src/observability/ops-server.ts'
 
 async function readyz(health: Health) {
-  const app = createOpsServer({ metrics: createMetrics(), health })
+  const app = createOpsServer({ metrics: createMetrics(), health, publicKeys: () => null })
   const answer = await app.inject('/readyz')
   return { status: answer.statusCode, says: answer.json() as object }
 }

@@ -112,8 +112,8 @@ export class PosternProcess {
 
 export interface Listening {
   readonly process: PosternProcess
-  /** Addresses from its `listening` log line: gateway, console, internal, ops. */
-  readonly urls: Readonly<Record<'gateway' | 'console' | 'internal' | 'ops', string>>
+  /** Addresses from its `listening` log line: gateway, check, console, internal, ops. */
+  readonly urls: Readonly<Record<'gateway' | 'check' | 'console' | 'internal' | 'ops', string>>
 }
 
 /** Starts a command that listens, and waits until it is ready. */
@@ -142,6 +142,7 @@ export async function startPostern(
     process: started,
     urls: {
       gateway: urlOf('gateway'),
+      check: urlOf('check'),
       console: urlOf('console'),
       internal: urlOf('internal'),
       ops: urlOf('ops'),

@@ -19,12 +19,14 @@ export const PROMETHEUS: Tool = { program: 'prometheus', debianPackage: 'prometh
 export const CURL: Tool = { program: 'curl', debianPackage: 'curl' }
 export const JQ: Tool = { program: 'jq', debianPackage: 'jq' }
 export const SQLITE: Tool = { program: 'sqlite3', debianPackage: 'sqlite3' }
-/** For Python packages: the Kubernetes schemas and Schemathesis. Debian splits `ensurepip` from Python. */
+/** For Python packages: the Kubernetes schemas, Schemathesis and PyJWT. Debian splits `ensurepip` from Python. */
 export const PYTHON: Tool = {
   program: 'python3',
   debianPackage: 'python3-venv',
   isHere: () => spawnSync('python3', ['-c', 'import ensurepip']).status === 0,
 }
+/** Builds the verifier of docs/upstream.md. */
+export const GO: Tool = { program: 'go', debianPackage: 'golang-go' }
 export const HELM: Tool = {
   program: 'helm',
   debianPackage: '',
@@ -42,6 +44,8 @@ export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 /** Debian keeps servers off a user's path. */
 export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
 export const NGINX: Tool = { program: 'nginx', debianPackage: 'nginx-light' }
+
+export const CADDY: Tool = { program: 'caddy', debianPackage: 'caddy' }
 
 /** Part of every Debian. */
 export const PRLIMIT: Tool = { program: 'prlimit', debianPackage: 'util-linux' }
@@ -64,8 +68,10 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   SCRIPT,
   HELM,
   PYTHON,
+  GO,
   HAPROXY,
   NGINX,
+  CADDY,
   PRLIMIT,
   CHROMIUM,
   FAKETIME,

@@ -8,11 +8,35 @@ import {
   list,
   mapOf,
   milliseconds,
+  oneOf,
   optional,
   port,
   section,
   text,
 } from './schema-builders.ts'
+
+const check = section({
+  host: host('0.0.0.0', 'Address of the check listener; only the proxy should reach it'),
+  port: optional(
+    integer({
+      minimum: 0,
+      maximum: 65_535,
+      description:
+        'Port of the check listener, which decides for a proxy that forwards requests itself; without it there is none, and 0 picks a free one',
+    }),
+  ),
+  proxy: optional(
+    oneOf(['nginx', 'caddy', 'traefik', 'haproxy', 'envoy'], {
+      description: 'Kind of that proxy, which decides where the original request is read',
+    }),
+  ),
+  pathPrefix: optional(
+    text({
+      pattern: '^(/[A-Za-z0-9._~-]+)+$',
+      description: '`path_prefix` of Envoy: the path that it writes before the original one',
+    }),
+  ),
+})
 
 export const gateway = section({
   host: host('0.0.0.0', 'Address of the public API'),
@@ -88,6 +112,7 @@ export const gateway = section({
     maxItems: 64,
     description: 'Response headers that are forwarded to the client; all others are dropped',
   }),
+  check,
 })
 
 const headerValue = anyOf(
@@ -148,6 +173,31 @@ export const upstream = section({
       maximum: 16_000_000_000,
       description:
         'Size of the response cache for routes with `shareAnswers`, within the upstream’s `Cache-Control`; a workspace gets at most a quarter, and 0 disables it (bytes)',
+    }),
+  }),
+  assertion: section({
+    keyFiles: list(text({ minLength: 1 }), {
+      default: [],
+      maxItems: 8,
+      description:
+        'Files of Ed25519 private keys (PKCS #8, PEM). The first signs `X-Postern-Assertion` on each request to the upstream; all public keys are served. Without files there is no assertion',
+    }),
+    issuer: optional(
+      text({ minLength: 1, maxLength: 256, description: '`iss` of assertions: your gateway' }),
+    ),
+    audience: optional(
+      text({ minLength: 1, maxLength: 256, description: '`aud` of assertions: your upstream' }),
+    ),
+    lifetimeSeconds: integer({
+      default: 60,
+      minimum: 5,
+      maximum: 60,
+      description: 'Time from `iat` to `exp`; one is reused for a key until half of it has passed (s)',
+    }),
+    bind: oneOf(['key', 'request'], {
+      default: 'key',
+      description:
+        'What an assertion is for: any request of the key, or one method and target (`htm`, `htu`), signed for each request',
     }),
   }),
   tls: section({

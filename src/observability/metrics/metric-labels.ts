@@ -49,6 +49,8 @@ export const UPSTREAM_ERROR_KINDS = [
   'preempted',
   'circuit_open',
 ] as const
+/** `reused`: signed for an earlier request of the key; `failed`: not signed, and the request not sent. */
+export const ASSERTION_RESULTS = ['signed', 'reused', 'failed'] as const
 /** Outcomes of sign-in attempts; `unavailable`: the identity provider did not respond as specified. */
 export const LOGIN_OUTCOMES = ['ok', 'denied', 'invalid', 'unavailable', 'limited'] as const
 /** Where rate limits are counted; `local`: in this gateway alone. */

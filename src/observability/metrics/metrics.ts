@@ -14,7 +14,7 @@ const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0
 const HEAP_SPACES = ['total', 'used', 'available'].map(kind => `nodejs_heap_space_size_${kind}_bytes`)
 
 /** Parts that a process may run. Metrics of other parts are not exposed, because their zeros would mislead. */
-export const PARTS = ['gateway', 'console', 'redis', 'changes', 'workspaces'] as const
+export const PARTS = ['gateway', 'console', 'redis', 'changes', 'workspaces', 'assertions'] as const
 export type Part = (typeof PARTS)[number]
 
 /**
@@ -34,6 +34,7 @@ export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = fals
     ...declareRequests(registersOf('gateway'), exemplars),
     ...declareDecisions(registersOf('gateway')),
     ...declareUpstream(registersOf('gateway')),
+    ...declareAssertions(registersOf('assertions')),
     ...declareUsage(metricDeclarations(registersOf('gateway'))),
     ...declareChanges(registersOf('changes')),
     ...declareRedis(registersOf('redis')),
@@ -174,6 +175,21 @@ function declareUpstream(registers: MetricRegistry[]) {
       'postern_upstream_retries_total',
       'Upstream requests retried after a reused connection was reset, by outcome',
       ['upstream', 'outcome'],
+    ),
+  }
+}
+
+function declareAssertions(registers: MetricRegistry[]) {
+  const { counter, histogram } = metricDeclarations(registers)
+  return {
+    assertions: counter('postern_upstream_assertions_total', 'Assertions for the upstream, by result', [
+      'result',
+    ]),
+    assertionSigning: histogram(
+      'postern_upstream_assertion_signing_seconds',
+      'Time to sign an assertion, in seconds',
+      [],
+      OVERHEAD_SECONDS,
     ),
   }
 }

@@ -11,7 +11,7 @@ import { StatusLineCheck } from './status-line-check.ts'
 import { type SocketConnector, socketConnector } from './upstream-socket.ts'
 
 /** Validated settings of the upstream, with its URL and the header values that were read from files. */
-export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers'> & {
+export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers' | 'assertion'> & {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }

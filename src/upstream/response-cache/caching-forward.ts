@@ -110,7 +110,7 @@ class CachingForward {
     update: CacheUpdate | null,
     stale: CachedResponse | undefined,
   ): void {
-    const { pool, requestFor } = this.#deps.upstream
+    const { send, requestFor } = this.#deps.upstream
     const upstreamRequest = requestFor(first.request, first.permit)
     if (stale !== undefined) withValidators(upstreamRequest.headers, validatorsFor(stale))
     const coalesced = new CoalescedRequest(this.#parts, update, closed => {
@@ -118,7 +118,7 @@ class CachingForward {
     })
     this.#coalesced.set(coalescingKey, coalesced)
     coalesced.join(first)
-    coalesced.attach(pool.send(upstreamRequest, coalesced))
+    coalesced.attach(send(first.permit, upstreamRequest, coalesced))
   }
 }
 

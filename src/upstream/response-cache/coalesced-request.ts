@@ -3,7 +3,6 @@ import { toByteString } from '../../http/byte-string.ts'
 import type { Deny } from '../client-request.ts'
 import type { UpstreamFailure } from '../failure.ts'
 import { abortResponse, type Forward } from '../forward.ts'
-import type { UpstreamExchange } from '../pool/exchange.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from '../pool/exchange-parties.ts'
 import {
   denyAfterFailure,
@@ -15,6 +14,7 @@ import {
   respondBuffered,
 } from '../respond.ts'
 import type { PolicyDecision, ResponsePolicy } from '../response-policy.ts'
+import type { Sending } from '../send.ts'
 import { BufferingSink, MAX_BUFFERED_BYTES } from './buffering-sink.ts'
 import { fitsKey } from './cache-key.ts'
 import type { CacheUpdate } from './cache-update.ts'
@@ -42,7 +42,7 @@ export class CoalescedRequest implements ExchangeHandler {
   readonly #update: CacheUpdate | null
   readonly #onClosed: (request: CoalescedRequest) => void
   readonly #waiters = new Set<Waiter>()
-  #exchange: UpstreamExchange | null = null
+  #exchange: Sending | null = null
   #statusCode = 0
 
   /**
@@ -65,7 +65,7 @@ export class CoalescedRequest implements ExchangeHandler {
   }
 
   /** @param exchange aborted if all waiters disconnect */
-  attach(exchange: UpstreamExchange): void {
+  attach(exchange: Sending): void {
     this.#exchange = exchange
   }
 

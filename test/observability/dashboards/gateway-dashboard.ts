@@ -462,6 +462,24 @@ const upstream: Row = {
         { expr: gauge('postern_answer_cache_capacity_bytes', '', '', 'min'), legend: 'capacity' },
       ],
     },
+    {
+      title: 'Assertions',
+      description:
+        'For requests to the upstream, if upstream.assertion is set. `reused`: signed for an earlier request of the key. `failed`: not signed, so the request got 500.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      width: 16,
+      stacked: true,
+      queries: [{ expr: rate('postern_upstream_assertions_total', 'result'), legend: '{{result}}' }],
+    },
+    {
+      title: 'Time to sign an assertion',
+      description: 'Until the signature is there, with the wait for a thread.',
+      kind: 'timeseries',
+      unit: 's',
+      width: 8,
+      queries: quantiles('postern_upstream_assertion_signing_seconds'),
+    },
   ],
 }
 

@@ -1,4 +1,7 @@
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { assertionKeyPem } from '../../support/assertion-keys.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import { KubernetesMetricsDouble } from '../../support/kubernetes-metrics-double.ts'
 import { PrometheusServer, type Series } from '../../support/prometheus-server.ts'
@@ -51,6 +54,9 @@ export interface WatchedRun {
 /** Runs gateway and console under load and one fault after another, scraped by a real Prometheus. */
 export async function runWatched(): Promise<WatchedRun> {
   const certificates = makeCertificates()
+  const directory = mkdtempSync(join(tmpdir(), 'postern-watched-'))
+  const assertionKey = join(directory, 'assertion.pem')
+  writeFileSync(assertionKey, assertionKeyPem())
   const upstream = await startScriptedUpstream(upstreamScripts.well)
   const receiver = await WebhookReceiver.start()
   // Some responses of each kind.
@@ -60,6 +66,9 @@ export async function runWatched(): Promise<WatchedRun> {
       ...SETTINGS,
       POSTERN_UPSTREAM_URL: upstream.url,
       POSTERN_UPSTREAM_TLS_CA_FILE: certificates.caFile,
+      POSTERN_UPSTREAM_ASSERTION_KEY_FILES: assertionKey,
+      POSTERN_UPSTREAM_ASSERTION_ISSUER: 'postern',
+      POSTERN_UPSTREAM_ASSERTION_AUDIENCE: 'files',
     },
     {
       POSTERN_CONSOLE_WEBHOOK_URL: receiver.url,
@@ -148,6 +157,7 @@ export async function runWatched(): Promise<WatchedRun> {
       await upstream.stop()
       await receiver.stop()
       certificates.remove()
+      rmSync(directory, { recursive: true })
     },
   }
 }

@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { freePort } from './free-port.ts'
+import { CADDY, HAPROXY, NGINX, type Tool } from './tools.ts'
+import { until } from './until.ts'
+
+/** Addresses that the pages name, and that a test replaces. */
+export interface Addresses {
+  /** `127.0.0.1:8083` on the pages */
+  readonly check: string
+  /** `127.0.0.1:8080` */
+  readonly gateway: string
+  /** `127.0.0.1:3000` */
+  readonly upstream: string
+}
+
+/** A proxy of check mode, and how it is started with its page in docs/behind. */
+export interface CheckProxy {
+  readonly kind: 'nginx' | 'caddy' | 'haproxy'
+  readonly tool: Tool
+  /** Whether its page's configuration accepts HTTP/2 without TLS. */
+  readonly speaksHttp2?: true
+  /** Languages of the page's blocks that are files, each with the name of its file. */
+  readonly files: Readonly<Record<string, string>>
+  /** Around a block that is part of a file; `@` stands for the block. */
+  readonly wrap?: (directory: string) => string
+  command(directory: string): readonly string[]
+}
+
+export const CHECK_PROXIES: readonly CheckProxy[] = [
+  {
+    kind: 'nginx',
+    tool: NGINX,
+    files: { nginx: 'nginx.conf' },
+    wrap: directory => {
+      const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+        name => `${name}_temp_path ${join(directory, name)};`,
+      )
+      return `daemon off; master_process off; pid ${join(directory, 'pid')}; error_log ${join(directory, 'errors')};
+events {}
+http { access_log off; ${temporary.join(' ')}
+@
+}`
+    },
+    command: directory => ['nginx', '-p', directory, '-c', join(directory, 'nginx.conf')],
+  },
+  {
+    kind: 'haproxy',
+    tool: HAPROXY,
+    speaksHttp2: true,
+    files: { haproxy: 'haproxy.cfg', lua: 'postern-check.lua' },
+    command: directory => ['haproxy', '-db', '-q', '-f', join(directory, 'haproxy.cfg')],
+  },
+  {
+    kind: 'caddy',
+    tool: CADDY,
+    files: { caddyfile: 'Caddyfile' },
+    command: directory => ['caddy', 'run', '--config', join(directory, 'Caddyfile')],
+  },
+]
+
+/** Blocks of a page by what stands after their fence. */
+export function blocksOf(kind: string): ReadonlyMap<string, string> {
+  const page = readFileSync(new URL(`../../docs/behind/check-${kind}.md`, import.meta.url), 'utf8')
+  return new Map(
+    [...page.matchAll(/^```(.+)\n([\s\S]*?)^```$/gm)].map(([, name = '', block = '']) => [name, block]),
+  )
+}
+
+export class RunningProxy {
+  readonly url: string
+  readonly #process: ChildProcess
+
+  private constructor(url: string, started: ChildProcess) {
+    this.url = url
+    this.#process = started
+  }
+
+  static async start(proxy: CheckProxy, directory: string, addresses: Addresses): Promise<RunningProxy> {
+    const port = await freePort()
+    const blocks = blocksOf(proxy.kind)
+    for (const [language, name] of Object.entries(proxy.files)) {
+      const block = blocks.get(language)
+      if (block === undefined) throw new Error(`docs/behind/check-${proxy.kind}.md has no block ${language}`)
+      const text = proxy.wrap === undefined ? block : proxy.wrap(directory).replace('@\n', () => block)
+      await writeFile(join(directory, name), replaceAddresses(text, port, directory, addresses))
+    }
+    const [program = '', ...words] = proxy.command(directory)
+    const started = spawn(program, words, {
+      cwd: directory,
+      env: { ...process.env, HOME: directory, XDG_DATA_HOME: directory, XDG_CONFIG_HOME: directory },
+      stdio: ['ignore', 'ignore', process.env['CHECK_LOG'] === undefined ? 'ignore' : 'inherit'],
+    })
+    await until(`${proxy.kind} listens`, () => accepts(port))
+    return new RunningProxy(`http://127.0.0.1:${port}`, started)
+  }
+
+  async stop(): Promise<void> {
+    const exited = once(this.#process, 'exit')
+    this.#process.kill('SIGKILL')
+    await exited
+  }
+}
+
+/** Replaces each address of the page, all of which it must name. */
+function replaceAddresses(text: string, port: number, directory: string, addresses: Addresses): string {
+  return text
+    .replaceAll('127.0.0.1:8083', addresses.check)
+    .replaceAll('127.0.0.1:8080', addresses.gateway)
+    .replaceAll('127.0.0.1:3000', addresses.upstream)
+    .replaceAll(':8000', `:${port}`)
+    .replaceAll('listen 8000', `listen 127.0.0.1:${port}`)
+    .replaceAll(/\/etc\/(?:haproxy|caddy)/g, directory)
+}
+
+function accepts(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  return new Promise(resolve => {
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+  }).finally(() => socket.destroy()) as Promise<boolean>
+}

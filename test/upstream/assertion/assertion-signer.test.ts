@@ -1,0 +1,50 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { parseAssertionKey } from '../../../src/domain/assertion-key.ts'
+import { FailureLog } from '../../../src/observability/failure-log.ts'
+import { createSigner, withinDeadline } from '../../../src/upstream/assertion/assertion-signer.ts'
+import { assertionKeyPem } from '../../support/assertion-keys.ts'
+import { LogSpy } from '../../support/log-spy.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+
+const CLAIMS = {
+  iss: 'postern',
+  aud: 'files',
+  sub: 'key_01',
+  workspace_id: 'ws_1',
+  scope: '',
+  iat: 1,
+  exp: 61,
+}
+
+function keyOf(pem: string) {
+  const key = parseAssertionKey(pem)
+  if (typeof key === 'string') throw new Error(key)
+  return key
+}
+
+test('a failure to sign is counted and logged, and so is the recovery', async () => {
+  const clock = new ManualClock()
+  const log = new LogSpy()
+  const counts = { signed: 0, failed: 0, observed: 0 }
+  const reports = {
+    signed: { inc: () => (counts.signed += 1) },
+    failed: { inc: () => (counts.failed += 1) },
+    seconds: { observe: () => (counts.observed += 1) },
+    failures: new FailureLog('assertion signing', log, clock),
+    monotonicMs: () => clock.monotonicMs(),
+  }
+  const key = keyOf(assertionKeyPem())
+  const unfit = { ...key, privateKey: generateKeyPairSync('x25519').privateKey }
+  await expect(createSigner(unfit, reports)(CLAIMS)).rejects.toThrow()
+  expect(counts).toEqual({ signed: 0, failed: 1, observed: 0 })
+  expect(log.lines.map(({ message }) => message)).toEqual(['assertion signing failing'])
+  expect(await createSigner(key, reports)(CLAIMS)).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/)
+  expect(counts).toEqual({ signed: 1, failed: 1, observed: 1 })
+  expect(log.lines.map(({ message }) => message)).toContain('assertion signing recovered')
+})
+
+test('a signature that never comes fails after its deadline', async () => {
+  await expect(withinDeadline(new Promise(() => {}), 1)).rejects.toThrow('not signed within 1 ms')
+  expect(await withinDeadline(Promise.resolve('signed'), 1000)).toBe('signed')
+})
