@@ -66,14 +66,15 @@ async function showKey(
     const key = id === null ? null : await registry.repository.findById(id)
     return key === null ? null : viewOf(key.record, registry)
   }
-  const [origin, key, predecessor, successor] = await Promise.all([
+  const [origin, leaks, key, predecessor, successor] = await Promise.all([
     registry.repository.findOrigin(record),
+    registry.repository.listLeaks(record.id),
     viewOf(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),
   ])
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  return sendPage(reply, keyPage(frame, { key, predecessor, successor, creator: creatorOf(origin) }))
+  return sendPage(reply, keyPage(frame, { key, predecessor, successor, creator: creatorOf(origin), leaks }))
 }
 
 async function showAudit(
