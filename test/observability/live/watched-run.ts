@@ -64,6 +64,7 @@ export async function runWatched(): Promise<WatchedRun> {
     {
       POSTERN_CONSOLE_WEBHOOK_URL: receiver.url,
       POSTERN_CONSOLE_WEBHOOK_SECRET: Buffer.alloc(32, 7).toString('base64'),
+      POSTERN_LEAKS_ENABLED: 'true',
     },
   )
   const target = (job: string, url: string) => ({
@@ -107,7 +108,7 @@ export async function runWatched(): Promise<WatchedRun> {
   clients.begin(6, 15)
   clients.beginAdmin(100)
   clients.beginSharing(100)
-  await phase('normal operation', 7)
+  await phase('normal operation', 7, () => reportLeak(world))
   await phase('the upstream fails', 4, during('failing'))
   await phase('it truncates responses', 5, during('breaking'))
   await phase('it does not respond', 4, during('silent'))
@@ -150,6 +151,13 @@ export async function runWatched(): Promise<WatchedRun> {
       certificates.remove()
     },
   }
+}
+
+/** A token that is no key. */
+async function reportLeak(world: World): Promise<void> {
+  const headers = { 'content-type': 'application/json' }
+  const sent = { method: 'POST', headers, body: '{"token":"wsk_unknown"}' }
+  await (await fetch(`${world.console.urls.console}/leaks/report`, sent)).arrayBuffer()
 }
 
 export const PANELS = DASHBOARDS.flatMap(dashboard =>
