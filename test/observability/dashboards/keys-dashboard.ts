@@ -203,6 +203,7 @@ const admin: Row = {
       kind: 'timeseries',
       unit: 'ops',
       width: 7,
+      runbook: '#posternleakreportsfailing',
       queries: [
         { expr: rate('postern_leak_reports_total', 'reporter, outcome'), legend: '{{reporter}} {{outcome}}' },
       ],
