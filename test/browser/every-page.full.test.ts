@@ -41,6 +41,7 @@ const NAMES = [
   'key-rotated',
   'key-described',
   'key-suspended',
+  'key-leaked',
   'edit',
   'edit-conflict',
   'suspend',

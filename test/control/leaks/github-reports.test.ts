@@ -1,8 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import type { PrepareReload } from '../../../src/config/reloadable.ts'
+import type { Config } from '../../../src/config/schema.ts'
 import { digestOf } from '../../../src/domain/key/secret.ts'
-import { type ConsoleOptions, startConsole } from '../../support/console.ts'
+import { type ConsoleOptions, consoleConfig, startConsole } from '../../support/console.ts'
 import { GithubDouble, type SignedReport } from '../../support/github-double.ts'
 import { metricValue } from '../../support/metric-value.ts'
 import { runPosternHere } from '../../support/postern-here.ts'
@@ -261,6 +263,29 @@ test('the public keys may come from a file, for a console that cannot reach GitH
   const { payload, headers } = github.sign('[]')
   const response = await app.inject({ method: 'POST', url: '/leaks', payload, headers })
   expect([response.statusCode, response.payload, github.requests]).toEqual([200, '[]', []])
+})
+
+test('a changed file of public keys takes effect on reload; a broken one changes nothing', async () => {
+  const github = await GithubDouble.start()
+  const keysFile = join(temporaryDirectory(), 'keys.json')
+  writeFileSync(keysFile, github.list)
+  const prepares: PrepareReload<Config>[] = []
+  const leaks = { enabled: true, github: { keysFile } }
+  const onReload = (prepare: PrepareReload<Config>) => void prepares.push(prepare)
+  const { app } = await startConsole({ leaks, parts: { onReload } })
+  const reload = () => {
+    const applies = prepares.map(prepare => prepare(consoleConfig({ leaks })))
+    for (const apply of applies) apply()
+  }
+  const statusOf = async () =>
+    (await app.inject({ method: 'POST', url: '/leaks', ...github.sign('[]') })).statusCode
+  github.rotate()
+  expect(await statusOf()).toBe(403)
+  writeFileSync(keysFile, '{')
+  expect(reload).toThrow('is not JSON')
+  writeFileSync(keysFile, github.list)
+  reload()
+  expect(await statusOf()).toBe(200)
 })
 
 test('a file without keys stops the start', async () => {
