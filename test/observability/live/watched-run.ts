@@ -108,7 +108,7 @@ export async function runWatched(): Promise<WatchedRun> {
   clients.begin(6, 15)
   clients.beginAdmin(100)
   clients.beginSharing(100)
-  await phase('normal operation', 7, () => reportLeak(world))
+  await phase('normal operation', 7)
   await phase('the upstream fails', 4, during('failing'))
   await phase('it truncates responses', 5, during('breaking'))
   await phase('it does not respond', 4, during('silent'))
@@ -124,7 +124,7 @@ export async function runWatched(): Promise<WatchedRun> {
     for (let wave = 0; wave < 4; wave++) await clients.leave(5)
   })
   upstream.script = upstreamScripts.well
-  await phase('normal operation again', 4)
+  await phase('normal operation again', 4, () => reportLeak(world))
   await phase('Redis hangs', 3, async () => world.redis.freeze())
   await phase('Redis is down', 6, () => world.redis.kill())
   await phase('Redis is back', 7, () => world.redis.revive())
@@ -153,7 +153,7 @@ export async function runWatched(): Promise<WatchedRun> {
   }
 }
 
-/** A token that is no key. */
+/** A token that is no key. Once Prometheus has the zero of the counter, since a rate needs two values. */
 async function reportLeak(world: World): Promise<void> {
   const headers = { 'content-type': 'application/json' }
   const sent = { method: 'POST', headers, body: '{"token":"wsk_unknown"}' }
