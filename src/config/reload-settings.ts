@@ -28,6 +28,8 @@ export const RELOADABLE_SETTINGS: ReadonlySet<string> = new Set([
   'keyService.tls.certFile',
   'keyService.tls.keyFile',
   'keys.signingSecrets',
+  'leaks.github.keysFile',
+  'leaks.github.caFile',
   'database.url',
   'log.level',
 ])

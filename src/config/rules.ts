@@ -115,6 +115,13 @@ const CONSOLE_RULES = onPlane('console', [
     problem: 'must be https (http only on this machine)',
     isBroken: ({ console: { oidc } }) => oidc.issuer !== undefined && !isProtected(oidc.issuer),
   },
+  {
+    reads: ['leaks.github.keysUrl'],
+    setting: 'leaks.github.keysUrl',
+    problem:
+      'must be https: with other keys on the way, any peer could sign reports (http only on this machine)',
+    isBroken: ({ leaks }) => !isProtected(leaks.github.keysUrl),
+  },
   needsRule('console.oidc.issuer', 'console.oidc.clientId', 'the name of the console there'),
   needsRule('console.oidc.clientId', 'console.oidc.issuer', 'the provider at which people sign in'),
   needsRule('console.oidc.issuer', 'console.publicUrl', 'the provider sends people back to it'),

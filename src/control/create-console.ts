@@ -5,6 +5,7 @@ import { createAdminTokens } from './access/admin-tokens.ts'
 import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './console-context.ts'
 import { createInternalServer } from './key-service/internal-server.ts'
 import { keyServiceCalls } from './key-service/key-service-calls.ts'
+import { createLeaks, type Leaks } from './leaks/create-leaks.ts'
 import { createPublicServer } from './public-server.ts'
 import type { Announcer } from './registry/announcing/announcer.ts'
 import { startHeartbeats } from './registry/announcing/heartbeats.ts'
@@ -65,7 +66,8 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   })
   const accessLog = createAccessLog({ ...context, ...open, newAuditId: open.registry.newAuditId })
   const usage = createUsage(context, open)
-  const app = createPublicServer(context, { open, deliveries, signIn, tokens, accessLog, usage })
+  const leaks = createLeaks(context, open.registry)
+  const app = createPublicServer(context, { open, deliveries, signIn, tokens, accessLog, usage, leaks })
   const internal = createKeyService(context, open, usage)
 
   const purges = [
@@ -86,7 +88,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
       open.outbox.requestDrain()
     },
     stop() {
-      stopped ??= stopInOrder({ app, internal, open, accessLog, usage, webhook, signIn, stopTasks })
+      stopped ??= stopInOrder({ app, internal, open, accessLog, usage, leaks, webhook, signIn, stopTasks })
       return stopped
     },
   }
@@ -98,19 +100,21 @@ interface RunningParts {
   readonly open: OpenRegistry
   readonly accessLog: AccessLog
   readonly usage: Usage
+  readonly leaks: Leaks | null
   readonly webhook: ReturnType<typeof createWebhook>
   readonly signIn: SignIn
   readonly stopTasks: () => void
 }
 
 async function stopInOrder(parts: RunningParts): Promise<void> {
-  const { app, internal, open, accessLog, usage, webhook, signIn, stopTasks } = parts
+  const { app, internal, open, accessLog, usage, leaks, webhook, signIn, stopTasks } = parts
   await app.close()
   await accessLog.stop()
   // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
   await internal.close()
   stopTasks()
   await usage.stop()
+  await leaks?.stop()
   await webhook?.stop()
   await open.outbox.stop()
   await open.announcer.stop()

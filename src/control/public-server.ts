@@ -12,6 +12,7 @@ import type { ConsoleContext } from './console-context.ts'
 import { createAddressLimit } from './http/address-limit.ts'
 import { mountCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
+import type { Leaks } from './leaks/create-leaks.ts'
 import type { OpenRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
 import { createOperationCounter } from './registry/operations/operation-counter.ts'
@@ -28,12 +29,14 @@ interface PublicServerParts {
   readonly tokens: AdminTokens
   readonly accessLog: AccessLog
   readonly usage: Usage
+  /** Null unless reports of leaked keys are received. */
+  readonly leaks: Leaks | null
 }
 
 /** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
 export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
   const { config, metrics, logger, secrets, version = '0.0.0' } = context
-  const { open, deliveries, signIn, tokens, accessLog, usage } = parts
+  const { open, deliveries, signIn, tokens, accessLog, usage, leaks } = parts
   const app = createConsoleServer({
     ...context,
     listener: 'console',
@@ -44,6 +47,8 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
   const document = describeAdminApi(ADMIN_CALLS, { version, publicUrl: config.console.publicUrl })
   const count = createOperationCounter(metrics)
   const calls = adminRoutes({ ...open, count, deliveries, tokens, usage, logger, document }, metrics)
+  // Beside people and programs: a report needs neither session nor token.
+  leaks?.register(app)
   void app.register(async scope => {
     await signIn.authenticate(scope)
     accessLog.watch(scope)

@@ -43,6 +43,7 @@ const NAMES = [
   'key-rotated',
   'key-described',
   'key-suspended',
+  'key-leaked',
   'edit',
   'edit-conflict',
   'suspend',

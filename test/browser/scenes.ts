@@ -83,6 +83,10 @@ export async function setStage(): Promise<Stage> {
   await ago(35 * DAY_MS, issue({ name: 'disaster recovery', scopes: all }))
   const suspended = await ago(15 * DAY_MS, issue({ name: 'on holiday', scopes: all }))
   await ago(2 * DAY_MS, () => site.suspend(suspended.id))
+  const leaked = await ago(9 * DAY_MS, issue({ name: 'workshop', scopes: ['files:read'] }))
+  await ago(3 * HOUR_MS, () =>
+    site.reportLeak(leaked.secret, `https://example.com/${'slides-'.repeat(30)}${HOSTILE}`),
+  )
   const successor = await ago(5 * HOUR_MS, () => site.rotate(build.id))
   clock.set(NOW_MS)
   await site.noteUse({
@@ -111,6 +115,7 @@ export async function setStage(): Promise<Stage> {
     successor,
     described: described.id,
     suspended: suspended.id,
+    leaked: leaked.id,
   }
   return { site, stop, scenes: scenesOf(site, clock, { ...ids, secret: described.secret }) }
 }
@@ -168,6 +173,7 @@ interface Actors {
   readonly successor: string
   readonly described: string
   readonly suspended: string
+  readonly leaked: string
   /** Of `described`. */
   readonly secret: string
 }
@@ -175,7 +181,7 @@ interface Actors {
 function scenesOf(
   site: ConsoleSite,
   clock: StageClock,
-  { importer, build, successor, described, suspended, secret }: Actors,
+  { importer, build, successor, described, suspended, leaked, secret }: Actors,
 ): Scene[] {
   let conflicts = 0
   const find = async (page: Page, key: string) => {
@@ -213,6 +219,7 @@ function scenesOf(
     { name: 'key-rotated', show: open(`${KEYS}/${successor}`) },
     { name: 'key-described', show: open(`${KEYS}/${described}`) },
     { name: 'key-suspended', show: open(`${KEYS}/${suspended}`) },
+    { name: 'key-leaked', show: open(`${KEYS}/${leaked}`) },
     { name: 'edit', show: open(`${KEYS}/${described}/edit`) },
     {
       name: 'edit-conflict',

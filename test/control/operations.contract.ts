@@ -22,7 +22,8 @@ export function describeOperations(
   const started = async (url?: string) => {
     const time = { nowMs: START_MS }
     const clock = { wallMs: () => time.nowMs, monotonicMs: () => time.nowMs }
-    const running = await startConsole({ databaseUrl: url ?? (await freshUrl()), parts: { clock } })
+    const databaseUrl = url ?? (await freshUrl())
+    const running = await startConsole({ databaseUrl, parts: { clock }, leaks: { enabled: true } })
     return { ...running, time }
   }
   const issue = async ({ send }: RunningConsole, change: object = {}) => {
@@ -335,6 +336,35 @@ export function describeOperations(
       const { status, body } = await running.send('POST', KEYS, request, { headers })
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
       expect(body.error).toMatch(/^Idempotency-Key must be 1 to 255/)
+    })
+  })
+
+  describe(`a report of a leaked key, in ${database}`, () => {
+    test('revokes it once, and is noted for a key that has ended; the newest report is first', async () => {
+      const running = await started()
+      const { key, secret } = await issue(running)
+      const ended = await issue(running)
+      await revoke(running, ended.key.id)
+      const report = (token: string, url: string) =>
+        running.app.inject({ method: 'POST', url: '/leaks/report', payload: { token, url } })
+      for (const place of ['a', 'a', 'b']) {
+        await Promise.all([report(secret, place), report(ended.secret, place)])
+        passTime(running, 1000)
+      }
+      const leaksOf = async (id: string) =>
+        (await running.send('GET', `/admin/v1/audit?keyId=${id}`)).body.entries
+          .filter(({ detail }) => detail['reason'] === 'leak')
+          .map(({ action, detail }) => [action, detail['foundAt']])
+      expect(await leaksOf(key.id)).toEqual([
+        ['key.reported', 'b'],
+        ['key.revoked', 'a'],
+      ])
+      expect(await leaksOf(ended.key.id)).toEqual([
+        ['key.reported', 'b'],
+        ['key.reported', 'a'],
+      ])
+      expect(await get(running, key.id)).toMatchObject({ state: 'revoked', version: 2 })
+      expect(await get(running, ended.key.id)).toMatchObject({ state: 'revoked', version: 2 })
     })
   })
 

@@ -9,6 +9,7 @@ export const INSTALLATION_PAGES = [
   'docs/operate/troubleshooting.md',
   'docs/operate/signing-secrets.md',
   'docs/migrate.md',
+  'docs/operate/leaks.md',
   'docs/operate/backup.md',
 ] as const
 

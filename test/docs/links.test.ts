@@ -89,7 +89,7 @@ const LONG_PAGES: readonly { page: string; most: number; reason: string }[] = [
     reason: 'how counts are made, kept, read, exported and switched off',
   },
   { page: 'docs/upstream.md', most: 12, reason: 'how to verify an assertion, in five languages' },
-  { page: 'docs/settings.md', most: 24, reason: 'generated reference' },
+  { page: 'docs/settings.md', most: 32, reason: 'generated reference' },
   { page: 'docs/performance.md', most: 14, reason: 'generated tables of the bench' },
   { page: 'docs/architecture.md', most: 15, reason: 'for maintainers, with what was measured and rejected' },
   { page: 'docs/integrators.md', most: 12, reason: 'four complete clients' },

@@ -34,6 +34,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   const config = consoleConfig({
     ...(redisUrl === undefined ? {} : { redisUrl }),
     ...(webhookUrl === undefined ? {} : { webhook: { url: webhookUrl, secret: WEBHOOK_SECRET } }),
+    leaks: { enabled: true, action: 'report' },
     signIn: {
       publicUrl: origin,
       ...(gatewayUrl === null ? {} : { gatewayUrl }),
@@ -103,6 +104,8 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
       const response = await fetch(url, { method: 'PATCH', headers, body: JSON.stringify(changes) })
       if (!response.ok) throw new Error(`An edit was answered ${response.status}: ${await response.text()}`)
     },
+    /** Reports a key as leaked, as a client does that has found it. */
+    reportLeak: (token: string, url: string) => send('', `${origin}/leaks/report`, { token, url }),
     suspend: (id: string) => send(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/suspend`, {}),
     revoke: (id: string) => send(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/revoke`, {}),
     /** Reports usage as a gateway does. @param used key ids with ms since the epoch */

@@ -29,6 +29,9 @@ export interface ConsoleOptions {
   readonly webhook?: Partial<Config['console']['webhook']>
   readonly keepsUsage?: boolean
   readonly keepsRefusals?: boolean
+  readonly leaks?: Partial<Omit<Config['leaks'], 'github'>> & {
+    readonly github?: Partial<Config['leaks']['github']>
+  }
   readonly parts?: Partial<ConsoleParts>
 }
 
@@ -99,8 +102,9 @@ export function consoleConfig({
   webhook = {},
   keepsUsage = true,
   keepsRefusals = true,
+  leaks = {},
 }: ConsoleOptions): Config {
-  const { gateway, upstream, usage, refusals } = defaultConfig()
+  const { gateway, upstream, usage, refusals, leaks: leakDefaults } = defaultConfig()
   return {
     gateway,
     console: {
@@ -151,6 +155,7 @@ export function consoleConfig({
     metrics: { workspaces: [], exemplars: false },
     usage: { ...usage, enabled: keepsUsage },
     refusals: { ...refusals, enabled: keepsRefusals },
+    leaks: { ...leakDefaults, ...leaks, github: { ...leakDefaults.github, ...leaks.github } },
     // The schema's union of levels has no static type.
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug' },

@@ -32,6 +32,11 @@ export const HELM: Tool = {
   debianPackage: '',
   otherwise: 'go install helm.sh/helm/v3/cmd/helm@v3.18.6',
 }
+export const GITLEAKS: Tool = {
+  program: 'gitleaks',
+  debianPackage: '',
+  otherwise: 'go install github.com/zricethezav/gitleaks/v8@v8.30.1',
+}
 /** Debian keeps it off the path. A configured server replaces it. */
 export const POSTGRES: Tool = {
   program: 'postgres',
@@ -67,6 +72,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   POSTGRES,
   SCRIPT,
   HELM,
+  GITLEAKS,
   PYTHON,
   GO,
   HAPROXY,

@@ -3,6 +3,7 @@ import { SCOPE_TOKEN } from '../../domain/scope.ts'
 import { consoleSettings } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
 import { database, keyService, keys, redis } from './key-schema.ts'
+import { leaks } from './leak-schema.ts'
 import { limits, type route, routes } from './route-schema.ts'
 import {
   boolean,
@@ -108,6 +109,7 @@ export const configSchema = section({
   drain,
   reload,
   metrics,
+  leaks,
   usage,
   refusals,
   tracing,

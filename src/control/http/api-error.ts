@@ -25,6 +25,8 @@ const STATUS = {
   headers_too_large: 431,
   internal_error: 500,
   database_unavailable: 503,
+  /** Only for reports of leaked keys: the signature cannot be checked, or too many reports are being handled. */
+  reports_unavailable: 503,
   redis_unavailable: 503,
 } as const
 

@@ -43,6 +43,9 @@ export type Operation =
   | 'key_usage'
   | 'workspace_usage'
   | 'refusals'
+  /** A signed report of GitHub. */
+  | 'leaks'
+  | 'leak_report'
   | 'confirmations'
   /** A page of the console. */
   | 'page'

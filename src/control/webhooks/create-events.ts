@@ -1,6 +1,6 @@
 import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
-import type { KeyAuditEntry } from '../registry/operations/audit.ts'
+import { isLeak, type KeyAuditEntry } from '../registry/operations/audit.ts'
 import type { PlannedChange } from '../registry/operations/run-operation.ts'
 import type { WebhookEvent, WebhookEventType } from './webhook-event.ts'
 
@@ -8,12 +8,11 @@ import type { WebhookEvent, WebhookEventType } from './webhook-event.ts'
 export const WARNING_DAYS = [1, 3, 14] as const
 
 /** One event for each audit entry of the change; none if it changed nothing. */
-export function createChangeEvents({ audit, issued, replaced }: PlannedChange): WebhookEvent[] {
-  const about = replaced ?? issued
-  if (about === null) return []
+export function createChangeEvents({ audit, issued, replaced, record }: PlannedChange): WebhookEvent[] {
+  const about = (replaced ?? issued)?.record ?? record
   const successor = replaced === null ? null : issued
   return audit.map(entry =>
-    createEvent(entry.action, about.record, {
+    createEvent(entry.action, about, {
       id: entry.id.replace(/^audit_/, 'msg_'),
       deduplicationKey: entry.id,
       atMs: entry.atMs,
@@ -25,6 +24,7 @@ export function createChangeEvents({ audit, issued, replaced }: PlannedChange): 
 function actionData({ action, atMs, detail }: KeyAuditEntry, successor: KeyRecord | null): object {
   if (action === 'key.rotated' && successor !== null) return { successor: keyJson(successor, atMs) }
   if (action === 'key.edited') return { changes: detail['changes'] }
+  if (isLeak({ detail })) return { reason: detail['reason'], foundAt: detail['foundAt'] }
   return action === 'key.revoked' ? { reason: detail['reason'] } : {}
 }
 

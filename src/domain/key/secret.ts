@@ -93,6 +93,11 @@ export function holdsKeyForm(text: string, prefix: string): boolean {
   return false
 }
 
+/** A regular expression for signed keys in other text, in the syntax that JavaScript, RE2 and PCRE share. */
+export function keyPattern(prefix: string): string {
+  return `\\b${prefix}[0-9A-Za-z]{${RANDOM_LENGTH + MAC_LENGTH}}\\b`
+}
+
 /** Whether one of the signing secrets made the key's MAC, if it is to have one. @param key has passed `hasKeyForm` */
 export function hasKeyMac(key: string, format: KeyFormat): boolean {
   if (format.kind === 'opaque' || isUnsignedKey(key, format)) return true

@@ -26,6 +26,11 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
       'Entries of usage reports that are not valid, by list',
       ['list'],
     ),
+    leakReports: counter(
+      'postern_leak_reports_total',
+      'Reports of leaked keys, by reporter and outcome; one for each token, or for a request that was not accepted',
+      ['reporter', 'outcome'],
+    ),
     outboxPending: gauge('postern_outbox_pending', 'Committed changes not yet announced to the gateways'),
     keyOperations: counter('postern_key_operations_total', 'Key operations, by operation and outcome', [
       'operation',

@@ -58,6 +58,20 @@ export const LIMIT_BACKENDS = ['redis', 'local'] as const
 export const LIMIT_OUTCOMES = ['allowed', 'limited'] as const
 /** Outcomes of usage reports: repeated after `failed`, dropped after `rejected`. */
 export const USAGE_REPORT_OUTCOMES = ['accepted', 'failed', 'rejected'] as const
+export const LEAK_REPORTERS = ['github', 'public'] as const
+/**
+ * Outcomes of reported tokens, and of requests: `invalid` or without a good signature, `limited`, `failed`. `known`: the same
+ * finding was reported before. `unknown`: no key of ours.
+ */
+export const LEAK_OUTCOMES = [
+  'revoked',
+  'reported',
+  'known',
+  'unknown',
+  'invalid',
+  'limited',
+  'failed',
+] as const
 export const USAGE_EXPORT_OUTCOMES = ['accepted', 'failed', 'dropped'] as const
 export const USAGE_LOSS_CAUSES = ['memory', 'refused'] as const
 export const KEY_STATES = ['active', 'expiring_30d', 'expiring', 'suspended', 'expired', 'revoked'] as const

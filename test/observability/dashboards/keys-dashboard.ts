@@ -197,6 +197,18 @@ const admin: Row = {
       ],
     },
     {
+      title: 'Reports of leaked keys',
+      description:
+        'Tokens a second, by reporter and outcome. `revoked` and `reported`: keys of yours. `unknown`: none. `invalid`, `limited` and `failed`: requests that were not handled.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 7,
+      runbook: '#posternleakreportsfailing',
+      queries: [
+        { expr: rate('postern_leak_reports_total', 'reporter, outcome'), legend: '{{reporter}} {{outcome}}' },
+      ],
+    },
+    {
       title: 'Failed audit writes',
       description: 'In the selected time range. Each is a rejected change; must stay 0.',
       kind: 'stat',

@@ -40,6 +40,7 @@ const EXPECTED = [
 const UNEXPECTED = [
   'PosternVersionSkew',
   'PosternAuditWriteFailing',
+  'PosternLeakReportsFailing',
   'PosternHeapNearLimit',
   'PosternUsageReportsLate',
   'PosternUsageLost',

@@ -5,6 +5,7 @@ import { addFind } from './find.ts'
 import { addImport } from './import.ts'
 import { addIssue } from './issue.ts'
 import { addList } from './list.ts'
+import { addPattern } from './pattern.ts'
 import { addRevoke } from './revoke.ts'
 import { addRevokeAll } from './revoke-all.ts'
 import { addRotate } from './rotate.ts'
@@ -28,6 +29,7 @@ const COMMANDS = [
   addSync,
   addImport,
   addExport,
+  addPattern,
 ]
 
 /** `postern keys …`: manages keys through the admin API. */

@@ -26,6 +26,7 @@ const TYPES: Readonly<Record<Delivery['type'], string>> = {
   'key.resumed': 'Key resumed',
   'key.edited': 'Key edited',
   'key.imported': 'Key imported',
+  'key.reported': 'Key reported as leaked',
   'key.expiring': 'Key about to expire',
   'key.expired': 'Key expired',
   test: 'Test',

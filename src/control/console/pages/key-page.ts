@@ -1,9 +1,11 @@
+import type { AuditEntry } from '../../registry/operations/audit.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { keyPath, keysPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
 import { facts, hintOf, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
+import { leakNotice } from './leak-notice.ts'
 import { type KeyStep, stepDialog } from './step-page.ts'
 import { type KeyUsage, keyUsage } from './usage/key-usage.ts'
 import { type RecentUse, recentUseText } from './usage/last-use.ts'
@@ -19,6 +21,8 @@ export interface KeyDetails {
   readonly usage: KeyUsage | null
   /** Of this key and its predecessor; null if it is not known. */
   readonly recent: { readonly key: RecentUse | null; readonly predecessor: RecentUse | null }
+  /** Reports of it as leaked, newest first. */
+  readonly leaks: readonly AuditEntry[]
 }
 
 export function keyPage(frame: Frame, details: KeyDetails): Html {
@@ -26,6 +30,7 @@ export function keyPage(frame: Frame, details: KeyDetails): Html {
   const { record } = key
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
     <div class="title"><h1>${markInvisible(record.name)}</h1>${frame.mayChange ? actions(key) : null}</div>
+    ${leakNotice(details, frame.nowMs)}
     ${warning(frame, key)}
     ${rotation(frame, details)}
     <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs, details.creator)}</section>

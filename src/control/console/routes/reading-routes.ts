@@ -70,8 +70,9 @@ async function showKey(
     const key = id === null ? null : await registry.repository.findById(id)
     return key === null ? null : viewOf(key.record, registry)
   }
-  const [origin, key, predecessor, successor, usage, recent] = await Promise.all([
+  const [origin, leaks, key, predecessor, successor, usage, recent] = await Promise.all([
     registry.repository.findOrigin(record),
+    registry.repository.listLeaks(record.id),
     viewOf(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),
@@ -83,7 +84,7 @@ async function showKey(
     predecessor?.state === 'retiring' ? predecessor.record : null,
   )
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const details = { key, predecessor, successor, creator: creatorOf(origin), usage }
+  const details = { key, predecessor, successor, creator: creatorOf(origin), leaks, usage }
   return sendPage(reply, keyPage(frame, { ...details, recent: { key: recent, predecessor: recentOfOld } }))
 }
 

@@ -177,6 +177,8 @@ export interface KeyRepository {
     key: Pick<KeyRecord, 'id' | 'workspaceId'>,
     span: { readonly sinceMs: number; readonly limit: number },
   ): Promise<AuditEntry[]>
+  /** Entries that report the key as leaked, newest first. */
+  listLeaks(keyId: string): Promise<AuditEntry[]>
   /** Newest first, across workspaces. */
   searchAudit(query: AuditQuery): Promise<AuditPage>
   /** Adds to the chain what a console that died has committed and not added. */

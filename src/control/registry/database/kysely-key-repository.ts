@@ -13,7 +13,7 @@ import type { Database } from './database.ts'
 import type { KeyRepository } from './key-repository.ts'
 import { listGatewayStatuses, purgeConfirmations, recordGateway } from './rows/gateway-rows.ts'
 import { importKeys } from './rows/import-rows.ts'
-import { findOrigin, listHistory } from './rows/key-history.ts'
+import { findOrigin, listHistory, listLeaks } from './rows/key-history.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './rows/key-rows.ts'
 import { lastUses, recordUse } from './rows/key-use-rows.ts'
 import {
@@ -54,6 +54,7 @@ export function createKeyRepository(
     findByIds: ids => findKeys(reader, 'id', ids),
     findOrigin: record => findOrigin(reader, record),
     listHistory: (key, span) => listHistory(reader, key, span),
+    listLeaks: keyId => listLeaks(reader, keyId),
     list: page => listKeys(reader, page),
     search: query => searchKeys(reader, query, context()),
     count: selector => countKeys(reader, selector, { ...context(), clock }),

@@ -7,6 +7,8 @@ const KEY_ACTIONS = {
   'key.resumed': 'Resumed',
   'key.edited': 'Edited',
   'key.imported': 'Imported',
+  /** Reported as leaked, and not revoked by the report. */
+  'key.reported': 'Reported as leaked',
 } as const
 
 /** Actions that concern no key. */

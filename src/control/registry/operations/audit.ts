@@ -5,6 +5,16 @@ import type { AccessAction, AuditAction, KeyAction } from './audit-actions.ts'
 
 /** Why a key was revoked: on request, by a rotation without overlap, or with all keys of its workspace. */
 export type RevocationReason = 'request' | 'rotation' | 'bulk'
+/** The reason in entries of `auditLeak`. */
+const LEAK = 'leak'
+
+/** Where a leaked key was found. */
+export interface LeakFinding {
+  /** An address, without anything that could be used as a key; null if the report names none. */
+  readonly foundAt: string | null
+  /** The kind of place; null if the report names none. */
+  readonly source: string | null
+}
 
 /** Who requested a change, and from where. */
 export interface Caller {
@@ -116,6 +126,20 @@ export function auditRevocation(
   context: AuditContext,
 ): KeyAuditEntry {
   return entryOf('key.revoked', record, context, { name, scopes, reason })
+}
+
+/** `key.reported`: the report did not revoke the key. */
+export function auditLeak(
+  action: 'key.revoked' | 'key.reported',
+  { name, scopes, ...record }: KeyRecord,
+  { foundAt, source }: LeakFinding,
+  context: AuditContext,
+): KeyAuditEntry {
+  return entryOf(action, record, context, { name, scopes, reason: LEAK, foundAt, source })
+}
+
+export function isLeak({ detail }: Pick<AuditEntry, 'detail'>): boolean {
+  return detail['reason'] === LEAK
 }
 
 export function auditSuspension({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {

@@ -4,7 +4,17 @@ import type { ImportOutcome } from './import.ts'
 import type { BulkOutcome } from './revoke-all.ts'
 import type { OperationRejection, OperationSuccess } from './run-operation.ts'
 
-const OPERATIONS = ['issue', 'rotate', 'revoke', 'suspend', 'resume', 'edit', 'revoke_all', 'import'] as const
+const OPERATIONS = [
+  'issue',
+  'rotate',
+  'revoke',
+  'suspend',
+  'resume',
+  'edit',
+  'revoke_all',
+  'import',
+  'leak',
+] as const
 const OUTCOMES = ['ok', 'unchanged', 'replayed', 'invalid', 'not_found', 'conflict', 'failed'] as const
 type Outcome = (typeof OUTCOMES)[number]
 

@@ -106,14 +106,15 @@ const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
   repeated: '',
 }
 
-/** A change of nothing is committed only to store the response for an Idempotency-Key. */
+/** A change of nothing is committed only for its audit entry, or to store the response for an Idempotency-Key. */
 async function save(
   { repository, createEvents }: Parts,
   attempt: PlannedChange,
   idempotency: Idempotency | null,
 ): Promise<CommitOutcome> {
   const { issued, replaced, audit, record } = attempt
-  if (issued === null && replaced === null && idempotency === null) return { kind: 'committed', pending: [] }
+  const isNothing = issued === null && replaced === null && audit.length === 0
+  if (isNothing && idempotency === null) return { kind: 'committed', pending: [] }
   const old = issued === null ? null : (replaced?.record ?? null)
   const response =
     idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { encodeTime } from 'ulid'
 import type { KeyRecord } from '../../../../domain/key/key-record.ts'
-import type { AuditEntry } from '../../operations/audit.ts'
+import { type AuditEntry, isLeak } from '../../operations/audit.ts'
 import { entryOfRow } from '../audit/audit-rows.ts'
 import type { Tables } from '../tables.ts'
 
@@ -35,6 +35,22 @@ export async function listHistory(
     .limit(limit)
     .execute()
   return rows.map(entryOfRow)
+}
+
+/** More than an operation writes for one key. */
+const MAX_LEAKS = 20
+
+/** Entries that report the key as leaked, newest first. */
+export async function listLeaks(database: Kysely<Tables>, keyId: string): Promise<AuditEntry[]> {
+  const rows = await database
+    .selectFrom('audit')
+    .selectAll()
+    .where('key_id', '=', keyId)
+    .where('action', 'in', ['key.revoked', 'key.reported'])
+    .orderBy('id', 'desc')
+    .limit(MAX_LEAKS)
+    .execute()
+  return rows.map(entryOfRow).filter(isLeak)
 }
 
 /** By id, which grows with time, so that the index of the workspace finds them. */

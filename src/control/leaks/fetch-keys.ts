@@ -1,0 +1,64 @@
+import { readFileSync } from 'node:fs'
+import { Agent } from 'undici'
+import { type OnReload, reloadable } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import { requireAuthorities } from '../../domain/pem.ts'
+
+type GithubSettings = Config['leaks']['github']
+
+/** Ten keys are 4 KiB. */
+const MAX_BYTES = 256 * 1024
+const MAX_ETAG_LENGTH = 200
+
+export interface FetchedKeys {
+  readonly text: string
+  readonly etag: string | null
+}
+
+export interface KeyFetcher {
+  /** Follows no redirect. @returns null if the list with this ETag is the current one */
+  fetchKeys(etag: string | null): Promise<FetchedKeys | null>
+  stop(): Promise<void>
+}
+
+export function createKeyFetcher(settings: GithubSettings, onReload: OnReload<GithubSettings>): KeyFetcher {
+  const { origin, pathname } = new URL(settings.keysUrl)
+  const agent = reloadable(settings, onReload, agentOf)
+  return {
+    async fetchKeys(etag) {
+      // It bounds the whole exchange, also one whose bytes trickle in.
+      const signal = AbortSignal.timeout(settings.timeoutMs)
+      const { statusCode, headers, body } = await agent.value.request({
+        origin,
+        path: pathname,
+        method: 'GET',
+        headers: {
+          accept: 'application/json',
+          'user-agent': 'postern',
+          ...(etag === null ? {} : { 'if-none-match': etag }),
+        },
+        signal,
+      })
+      if (statusCode !== 200) {
+        await body.dump({ limit: MAX_BYTES, signal })
+        if (statusCode === 304 && etag !== null) return null
+        throw new Error(`leaks.github.keysUrl: response status ${statusCode}`)
+      }
+      const fresh = headers['etag']
+      const isUsable = typeof fresh === 'string' && fresh.length <= MAX_ETAG_LENGTH
+      return { text: await body.text(), etag: isUsable ? fresh : null }
+    },
+    stop: () => agent.value.destroy(),
+  }
+}
+
+/** @throws if the file holds no certificate */
+function agentOf({ caFile, timeoutMs }: GithubSettings): Agent {
+  const ca = caFile === undefined ? undefined : readFileSync(caFile, 'utf8')
+  if (ca !== undefined) requireAuthorities(ca, 'leaks.github.caFile')
+  return new Agent({
+    connections: 1,
+    connect: { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) },
+    maxResponseSize: MAX_BYTES,
+  })
+}

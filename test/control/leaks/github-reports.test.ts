@@ -1,0 +1,325 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { PrepareReload } from '../../../src/config/reloadable.ts'
+import type { Config } from '../../../src/config/schema/schema.ts'
+import { digestOf } from '../../../src/domain/key/secret.ts'
+import { type ConsoleOptions, consoleConfig, startConsole } from '../../support/console.ts'
+import { GithubDouble, type SignedReport } from '../../support/github-double.ts'
+import { metricValue } from '../../support/metric-value.ts'
+import { runPosternHere } from '../../support/postern-here.ts'
+import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { until } from '../../support/until.ts'
+import { WebhookReceiver } from '../../support/webhook-receiver.ts'
+
+const TYPE = 'postern_api_key'
+const PLACE = 'https://github.com/octocat/hello/blob/1234/deploy.sh'
+
+async function startReceiving(leaks: NonNullable<ConsoleOptions['leaks']> = {}, more: ConsoleOptions = {}) {
+  const github = await GithubDouble.start()
+  const all = { enabled: true, ...leaks, github: { keysUrl: github.keysUrl, ...leaks.github } }
+  const running = await startConsole({ ...more, leaks: all })
+  const issue = async (fields = {}) => {
+    const body = { name: 'CI', scopes: ['files:read'], ...fields }
+    const { key, secret } = (await running.send('POST', '/admin/v1/workspaces/ws_1/keys', body)).body
+    return { id: String(key.id), secret: String(secret) }
+  }
+  const post = async ({ payload, headers }: SignedReport) => {
+    const response = await running.app.inject({ method: 'POST', url: '/leaks', payload, headers })
+    return {
+      status: response.statusCode,
+      body: response.json(),
+      text: response.payload,
+      headers: response.headers,
+    }
+  }
+  const report = (tokens: readonly object[], index = -1) => post(github.sign(JSON.stringify(tokens), index))
+  const stateOf = async (id: string) => (await running.send('GET', `/admin/v1/keys/${id}`)).body.key.state
+  const auditOf = async (id: string) =>
+    JSON.parse((await running.send('GET', `/admin/v1/audit?keyId=${id}`)).text).entries as AuditJson[]
+  return { ...running, github, issue, post, report, stateOf, auditOf }
+}
+
+interface AuditJson {
+  readonly action: string
+  readonly actor: string
+  readonly detail: Record<string, unknown>
+}
+
+const found = (token: string, url: string | undefined = PLACE) => ({
+  token,
+  type: TYPE,
+  url,
+  source: 'content',
+})
+const label = (token: string, text: string) => ({
+  token_hash: digestOf(token),
+  token_type: TYPE,
+  label: text,
+})
+
+test('a signed report revokes the keys in it, and labels each token by its hash', async () => {
+  const { issue, report, stateOf, auditOf, metrics, log } = await startReceiving()
+  const [key, other] = [await issue(), await issue()]
+  const stranger = `wsk_${'x'.repeat(54)}`
+  const { status, body, text } = await report([found(key.secret), found(stranger), found(key.secret)])
+  expect([status, body]).toEqual([
+    200,
+    [
+      label(key.secret, 'true_positive'),
+      label(stranger, 'false_positive'),
+      label(key.secret, 'true_positive'),
+    ],
+  ])
+  expect([await stateOf(key.id), await stateOf(other.id)]).toEqual(['revoked', 'active'])
+  const [entry, ...before] = await auditOf(key.id)
+  expect(entry).toMatchObject({ action: 'key.revoked', actor: 'github-secret-scanning' })
+  expect(entry?.detail).toMatchObject({ reason: 'leak', foundAt: PLACE, source: 'content' })
+  expect(before.map(({ action }) => action)).toEqual(['key.issued'])
+  const count = (outcome: string) => metricValue(metrics.leakReports, { reporter: 'github', outcome })
+  expect([await count('revoked'), await count('known'), await count('unknown')]).toEqual([1, 1, 1])
+  for (const part of [text, JSON.stringify(log)]) expect(part).not.toContain(key.secret.slice(4, 40))
+})
+
+test('keys that are suspended, rotated, expired or revoked are true positives, and those that work end', async () => {
+  const { send, issue, report, stateOf, auditOf } = await startReceiving()
+  const [suspended, retiring, revoked] = [await issue(), await issue(), await issue()]
+  await send('POST', `/admin/v1/keys/${suspended.id}/suspend`)
+  await send('POST', `/admin/v1/keys/${retiring.id}/rotate`, {})
+  await send('POST', `/admin/v1/keys/${revoked.id}/revoke`)
+  const imported = 'imported-key-of-another-system'
+  const entry = {
+    digest: digestOf(imported),
+    hint: '…tem',
+    workspaceId: 'ws_1',
+    name: 'old',
+    scopes: ['files:read'],
+    expiresAt: '2020-01-01T00:00:00Z',
+  }
+  await send('POST', '/admin/v1/import', { keys: [entry] })
+  const tokens = [suspended.secret, retiring.secret, revoked.secret, imported]
+  const { body } = await report(tokens.map(token => found(token)))
+  expect(body).toEqual(tokens.map(token => label(token, 'true_positive')))
+  expect(await Promise.all([suspended, retiring].map(({ id }) => stateOf(id)))).toEqual([
+    'revoked',
+    'revoked',
+  ])
+  expect((await auditOf(revoked.id)).map(({ action, detail }) => [action, detail['reason']])).toEqual([
+    ['key.reported', 'leak'],
+    ['key.revoked', 'request'],
+    ['key.issued', undefined],
+  ])
+})
+
+test('with leaks.action: report a key keeps working; audit log and webhook have the report', async () => {
+  const receiver = await WebhookReceiver.start()
+  const webhook = { url: receiver.url, secret: Buffer.alloc(32, 7).toString('base64') }
+  const { issue, report, stateOf, auditOf } = await startReceiving({ action: 'report' }, { webhook })
+  const key = await issue()
+  await report([found(key.secret)])
+  expect(await stateOf(key.id)).toBe('active')
+  expect((await auditOf(key.id))[0]).toMatchObject({
+    action: 'key.reported',
+    detail: { reason: 'leak', foundAt: PLACE },
+  })
+  await until('the event arrives', () => receiver.types.includes('key.reported'))
+  const event = receiver.received
+    .map(({ body }) => JSON.parse(body))
+    .find(({ type }) => type === 'key.reported')
+  expect(event.data).toMatchObject({ key: { id: key.id, state: 'active' }, reason: 'leak', foundAt: PLACE })
+  await receiver.stop()
+})
+
+test('the webhook learns of a revocation by a report, with the place of the finding', async () => {
+  const receiver = await WebhookReceiver.start()
+  const webhook = { url: receiver.url, secret: Buffer.alloc(32, 7).toString('base64') }
+  const { issue, report } = await startReceiving({}, { webhook })
+  const key = await issue()
+  await report([found(key.secret)])
+  await until('the event arrives', () => receiver.types.includes('key.revoked'))
+  const event = receiver.received
+    .map(({ body }) => JSON.parse(body))
+    .find(({ type }) => type === 'key.revoked')
+  expect(event.data).toMatchObject({ key: { id: key.id, state: 'revoked' }, reason: 'leak', foundAt: PLACE })
+  await receiver.stop()
+})
+
+test('a replayed report changes nothing, also if copies arrive at the same time', async () => {
+  const { github, issue, post, auditOf } = await startReceiving({ action: 'report' })
+  const key = await issue()
+  const signed = github.sign(JSON.stringify([found(key.secret)]))
+  const answers = await Promise.all(Array.from({ length: 8 }, () => post(signed)))
+  for (const { body } of answers) expect(body).toEqual([label(key.secret, 'true_positive')])
+  expect((await auditOf(key.id)).map(({ action }) => action)).toEqual(['key.reported', 'key.issued'])
+})
+
+test('at most ten places of one key are recorded', async () => {
+  const { issue, report, auditOf } = await startReceiving({ action: 'report' })
+  const key = await issue()
+  const { body } = await report(
+    Array.from({ length: 15 }, (_, index) => found(key.secret, `${PLACE}#L${index}`)),
+  )
+  expect(body).toHaveLength(15)
+  expect(await auditOf(key.id)).toHaveLength(11)
+})
+
+test('the audit chain stays verifiable', async () => {
+  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'a.db')}`
+  const { issue, report } = await startReceiving({}, { databaseUrl })
+  const key = await issue()
+  await report([found(key.secret), found(key.secret, `${PLACE}?again`)])
+  const { code, stdout } = await runPosternHere(['audit', 'verify', '--database-url', databaseUrl])
+  expect([code, stdout]).toEqual([0, expect.stringContaining('Entries in the chain: 3')])
+})
+
+test('a body changed by one byte is rejected, and so is every other report that GitHub did not sign', async () => {
+  const { github, issue, post, stateOf } = await startReceiving()
+  const key = await issue()
+  const signed = github.sign(JSON.stringify([found(key.secret)]))
+  const stranger = await GithubDouble.start()
+  const broken: readonly SignedReport[] = [
+    { ...signed, payload: `${signed.payload} ` },
+    { ...signed, payload: signed.payload.replace('content', 'Content') },
+    { ...signed, headers: { ...signed.headers, 'github-public-key-signature': 'AAAA' } },
+    { ...signed, headers: { ...signed.headers, 'github-public-key-signature': '' } },
+    { ...signed, headers: { ...signed.headers, 'github-public-key-identifier': '__proto__' } },
+    { ...signed, headers: { 'content-type': 'application/json' } },
+    {
+      ...signed,
+      headers: {
+        ...signed.headers,
+        'github-public-key-signature':
+          stranger.sign(signed.payload).headers['github-public-key-signature'] ?? '',
+      },
+    },
+  ]
+  for (const report of broken) {
+    const { status, body } = await post(report)
+    expect([status, body.code]).toEqual([403, 'forbidden'])
+  }
+  expect(await stateOf(key.id)).toBe('active')
+  expect((await post(signed)).status).toBe(200)
+})
+
+test('reports without a good signature are limited for each address; signed ones are not', async () => {
+  const { github, post, report } = await startReceiving({ reportsPerMinute: 3 })
+  const forged = { ...github.sign('[]'), payload: '[1]' }
+  const statuses: number[] = []
+  for (let count = 0; count < 5; count++) statuses.push((await post(forged)).status)
+  expect(statuses).toEqual([403, 403, 403, 429, 429])
+  expect(Number((await post(forged)).headers['retry-after'])).toBeGreaterThan(0)
+  expect((await report([])).status).toBe(200)
+})
+
+test.each([
+  ['no JSON', 'tokens', 400],
+  ['no array', '{"token":"x","type":"y"}', 400],
+  ['an entry without a token', '[{"type":"y"}]', 400],
+  ['an entry that is null', '[null]', 400],
+  ['a token that is a number', '[{"token":1,"type":"y"}]', 400],
+  [
+    'more than 1,000 tokens',
+    JSON.stringify(Array.from({ length: 1001 }, () => ({ token: 'x', type: 'y' }))),
+    413,
+  ],
+  ['more than 1 MiB', `["${'x'.repeat(1024 * 1024)}"]`, 413],
+])('a signed report with %s is rejected', async (_, payload, status) => {
+  const { github, post } = await startReceiving()
+  expect((await post(github.sign(payload))).status).toBe(status)
+})
+
+test('every key of a report with a thousand tokens is revoked', { timeout: 60_000 }, async () => {
+  const { send, issue, report } = await startReceiving()
+  const keys = await Promise.all(Array.from({ length: 40 }, () => issue()))
+  const strangers = Array.from({ length: 960 }, (_, index) => found(`stranger-${index}`))
+  const { body } = await report([...keys.map(({ secret }) => found(secret)), ...strangers])
+  expect(body.filter((entry: { label: string }) => entry.label === 'true_positive')).toHaveLength(40)
+  const active = await send('GET', '/admin/v1/keys?state=active')
+  expect(active.body.keys).toEqual([])
+})
+
+test('a key that GitHub starts to sign with is found, and one that it has withdrawn is not', async () => {
+  const { github, report, log } = await startReceiving()
+  expect((await report([])).status).toBe(200)
+  github.rotate()
+  // Within five minutes of the last attempt the list is not read again: this is the test of the route alone.
+  expect((await report([], -1)).status).toBe(403)
+  expect((await report([], 0)).status).toBe(200)
+  expect(log.filter(({ msg }) => msg === 'leak report from GitHub')).toHaveLength(2)
+})
+
+test('while the public keys cannot be read, a report gets 503, never a refusal', async () => {
+  const { github, report } = await startReceiving()
+  github.answer = response => response.writeHead(500).end()
+  const { status, body, headers } = await report([])
+  expect([status, body.code, headers['retry-after']]).toEqual([503, 'reports_unavailable', '60'])
+})
+
+test('the public keys may come from a file, for a console that cannot reach GitHub', async () => {
+  const github = await GithubDouble.start()
+  const keysFile = join(temporaryDirectory(), 'keys.json')
+  writeFileSync(keysFile, github.list)
+  const { app } = await startConsole({ leaks: { enabled: true, github: { keysFile } } })
+  const { payload, headers } = github.sign('[]')
+  const response = await app.inject({ method: 'POST', url: '/leaks', payload, headers })
+  expect([response.statusCode, response.payload, github.requests]).toEqual([200, '[]', []])
+})
+
+test('a changed file of public keys takes effect on reload; a broken one changes nothing', async () => {
+  const github = await GithubDouble.start()
+  const keysFile = join(temporaryDirectory(), 'keys.json')
+  writeFileSync(keysFile, github.list)
+  const prepares: PrepareReload<Config>[] = []
+  const leaks = { enabled: true, github: { keysFile } }
+  const onReload = (prepare: PrepareReload<Config>) => void prepares.push(prepare)
+  const { app } = await startConsole({ leaks, parts: { onReload } })
+  const reload = () => {
+    const applies = prepares.map(prepare => prepare(consoleConfig({ leaks })))
+    for (const apply of applies) apply()
+  }
+  const statusOf = async () =>
+    (await app.inject({ method: 'POST', url: '/leaks', ...github.sign('[]') })).statusCode
+  github.rotate()
+  expect(await statusOf()).toBe(403)
+  writeFileSync(keysFile, '{')
+  expect(reload).toThrow('is not JSON')
+  writeFileSync(keysFile, github.list)
+  reload()
+  expect(await statusOf()).toBe(200)
+})
+
+test('a file without keys stops the start', async () => {
+  const keysFile = join(temporaryDirectory(), 'keys.json')
+  writeFileSync(keysFile, '{"public_keys":[]}')
+  await expect(startConsole({ leaks: { enabled: true, github: { keysFile } } })).rejects.toThrow(
+    'holds no ECDSA P-256 key',
+  )
+})
+
+test('without leaks.enabled neither path exists', async () => {
+  const { app } = await startConsole()
+  for (const url of ['/leaks', '/leaks/report']) {
+    const response = await app.inject({
+      method: 'POST',
+      url,
+      payload: '{}',
+      headers: { 'content-type': 'application/json' },
+    })
+    const nowhere = await app.inject({
+      method: 'POST',
+      url: '/nowhere',
+      payload: '{}',
+      headers: { 'content-type': 'application/json' },
+    })
+    expect([response.statusCode, response.payload]).toEqual([nowhere.statusCode, nowhere.payload])
+    expect(response.statusCode).toBe(404)
+  }
+})
+
+test('every other method gets 405', async () => {
+  const { app } = await startReceiving()
+  for (const url of ['/leaks', '/leaks/report']) {
+    const response = await app.inject({ method: 'GET', url })
+    expect([response.statusCode, response.headers['allow']]).toEqual([405, 'POST'])
+  }
+})
