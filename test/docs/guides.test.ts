@@ -6,6 +6,7 @@ import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 const DOCS = new URL('../../docs/', import.meta.url)
 const GUIDES = [
   'admin-api',
+  'allowed-addresses',
   'bring-your-own-keys',
   'cli',
   'integrators',
