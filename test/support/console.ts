@@ -27,6 +27,7 @@ export interface ConsoleOptions {
     readonly oidc?: Partial<Config['console']['oidc']>
   }
   readonly webhook?: Partial<Config['console']['webhook']>
+  readonly workspaceWebhooks?: Partial<Config['webhooks']['workspaces']>
   readonly keepsUsage?: boolean
   readonly keepsRefusals?: boolean
   readonly parts?: Partial<ConsoleParts>
@@ -97,10 +98,11 @@ export function consoleConfig({
   internal,
   signIn,
   webhook = {},
+  workspaceWebhooks = {},
   keepsUsage = true,
   keepsRefusals = true,
 }: ConsoleOptions): Config {
-  const { gateway, upstream, usage, refusals } = defaultConfig()
+  const { gateway, upstream, usage, refusals, webhooks } = defaultConfig()
   return {
     gateway,
     console: {
@@ -151,6 +153,7 @@ export function consoleConfig({
     metrics: { workspaces: [], exemplars: false },
     usage: { ...usage, enabled: keepsUsage },
     refusals: { ...refusals, enabled: keepsRefusals },
+    webhooks: { workspaces: { ...webhooks.workspaces, ...workspaceWebhooks } },
     // The schema's union of levels has no static type.
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug' },

@@ -21,6 +21,7 @@ const MEANINGS: Readonly<Record<ApiErrorCode, string>> = {
   forbidden: 'A permission is missing, or the CSRF token of a session is wrong',
   not_found: 'No such key, token or workspace, or one that the caller may not see',
   unknown_path: 'No such path',
+  webhooks_disabled: 'Workspaces have no webhooks: a setting of the console switches them on',
   usage_disabled: 'Counts or refusals are not kept: a setting of the console switches them off',
   method_not_allowed: 'Another method is needed',
   conflict: 'The state of the key does not allow it',

@@ -69,7 +69,7 @@ function refused(): Error {
 
 /**
  * By DNS alone, without the hosts file and search domains. `dns.lookup` would occupy one of a few threads of the process for
- * as long as a name server of somebody else takes.
+ * as long as a name server of another party takes.
  */
 export function createResolver(timeoutMs: number): ResolveAddresses {
   return async hostname => {

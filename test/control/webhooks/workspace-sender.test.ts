@@ -73,7 +73,7 @@ describe('an event to the address that a workspace has set', () => {
     expect(connections).toBe(0)
   })
 
-  test('goes to the address that was checked, whatever the name’s server answers next', async () => {
+  test('goes to the address that was checked, also if the name’s server changes its answers', async () => {
     // Another loopback address stands for a public one: only it is allowed.
     const policy = { allowedCidrs: ['127.0.0.5/32'], deniedCidrs: [] }
     const asked: string[] = []
