@@ -70,7 +70,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
 
 function pageDependenciesOf(
   { config, metrics, clock, randomBytes, version = '0.0.0' }: ConsoleContext,
-  { open, deliveries, signIn }: PublicServerParts,
+  { open, deliveries, workspaceWebhooks, signIn }: PublicServerParts,
 ): PageDependencies {
   const { scopes, routes } = config
   return {
@@ -83,6 +83,7 @@ function pageDependenciesOf(
           ...createRequestedDeliveries(deliveries, clock, createIds('msg', randomBytes)),
         }
       : null,
+    workspaceWebhooks,
     count: createOperationCounter(metrics),
     scopes,
     routes,

@@ -34,6 +34,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   const config = consoleConfig({
     ...(redisUrl === undefined ? {} : { redisUrl }),
     ...(webhookUrl === undefined ? {} : { webhook: { url: webhookUrl, secret: WEBHOOK_SECRET } }),
+    workspaceWebhooks: { enabled: true, allowHttp: true, allowedCidrs: ['127.0.0.0/8'] },
     signIn: {
       publicUrl: origin,
       ...(gatewayUrl === null ? {} : { gatewayUrl }),

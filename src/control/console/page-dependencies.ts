@@ -6,6 +6,7 @@ import type { Sessions } from '../sign-in/sessions.ts'
 import type { PeopleParts } from '../sign-in/signed-in-people.ts'
 import type { RequestedDeliveries } from '../webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
+import type { WorkspaceWebhooks } from '../webhooks/workspace-webhooks.ts'
 
 /** What the routes of pages need. */
 export interface PageDependencies {
@@ -14,6 +15,8 @@ export interface PageDependencies {
   readonly people: PeopleParts
   /** Null if no webhook is configured. */
   readonly deliveries: (Pick<WebhookDeliveries, 'list'> & RequestedDeliveries) | null
+  /** Null if workspaces may not have webhooks. */
+  readonly workspaceWebhooks: WorkspaceWebhooks | null
   readonly count: ReturnType<typeof createOperationCounter>
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>

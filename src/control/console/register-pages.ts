@@ -13,6 +13,7 @@ import { readingRoutes } from './routes/reading-routes.ts'
 import { revokeAllRoutes } from './routes/revoke-all-routes.ts'
 import { rotateRoutes } from './routes/rotate-routes.ts'
 import { stepRoutes } from './routes/step-routes.ts'
+import { webhookRoutes } from './routes/webhook-routes.ts'
 
 /** The console's pages, in a scope that identifies people and parses forms. */
 export function registerPages(
@@ -26,6 +27,7 @@ export function registerPages(
   readingRoutes(scope, sources)
   listRoutes(scope, sources)
   deliveryRoutes(scope, sources)
+  webhookRoutes(scope, sources)
   issueRoutes(scope, sources)
   rotateRoutes(scope, sources)
   findKeyRoutes(scope, sources)

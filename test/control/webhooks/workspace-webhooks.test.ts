@@ -300,3 +300,32 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
 test('a receiver that fails rests for 5 s, then longer, and never for more than a minute', () => {
   expect([0, 1, 2, 3, 4, 5, 1_000].map(pauseMs)).toEqual([0, 5_000, 10_000, 20_000, 40_000, 60_000, 60_000])
 })
+
+test('the page of the webhook shows its secret once, its deliveries, and what is wrong with an address', async () => {
+  const world = await startSignIn({ workspaceWebhooks: OWN, signIn: { oidc: { viewerClaim: 'roles' } } })
+  const ada = await world.signedIn({ sub: 'ada', workspaces: ['ws_1'] })
+  const vera = await world.signedIn({ sub: 'vera', workspaces: ['ws_1'], roles: 'viewer' })
+  const path = '/workspaces/ws_1/webhook'
+  const send = (to: string, fields = {}) => ada.browser.post(to, { _csrf: ada.csrf, ...fields })
+  expect((await ada.browser.visit('/workspaces/ws_1/deliveries')).text).toContain('Webhook of this workspace')
+  expect((await ada.browser.visit(path)).text).toContain('No webhook is set')
+
+  const wrong = await send(path, { url: 'https://10.0.0.1/' })
+  expect([wrong.status, wrong.text.includes('public, or allowed by its operator')]).toEqual([422, true])
+  const done = await send(path, { url: receiver.url })
+  const [secret = 'none'] = done.text.match(/whsec_[\w+&;#/=]+/) ?? []
+  expect([done.status, secret.length > 40]).toEqual([200, true])
+  await send(`${path}/test`)
+  await until('the test arrives', () => receiver.types.length === 1)
+  await until('the page shows it', async () =>
+    (await ada.browser.visit(path)).text.includes('204, after 1 attempt'),
+  )
+  expect((await ada.browser.visit(path)).text).not.toContain('whsec_')
+
+  const seen = (await vera.browser.visit(path)).text
+  expect([seen.includes('hooks'), seen.includes('<form class="card"')]).toEqual([false, false])
+  expect((await vera.browser.post(path, { _csrf: vera.csrf, url: receiver.url })).status).toBe(403)
+  expect((await ada.browser.visit('/workspaces/ws_2/webhook')).status).toBe(404)
+  await send(`${path}/remove`)
+  expect((await ada.browser.visit(path)).text).toContain('No webhook is set')
+})
