@@ -40,6 +40,11 @@ const COMMANDS: readonly TopCommand[] = [
     load: () => import('./commands/tokens/tokens.ts'),
   },
   {
+    name: 'webhooks',
+    description: 'show, set, test and remove webhooks of workspaces',
+    load: () => import('./commands/webhooks/webhooks.ts'),
+  },
+  {
     name: 'whoami',
     description: 'show who the admin token is, and what it may do',
     load: () => import('./commands/whoami.ts'),

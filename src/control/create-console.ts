@@ -15,8 +15,12 @@ import { type OpenRegistry, openRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
 import { createSignIn, type SignIn } from './sign-in/create-sign-in.ts'
 import { createUsage, type Usage } from './usage/create-usage.ts'
-import { createWebhook } from './webhooks/create-webhook.ts'
-import { createWebhookDeliveries } from './webhooks/webhook-deliveries.ts'
+import { createWebhook, type Webhook } from './webhooks/create-webhook.ts'
+import { createOperatorDeliveries, type OperatorDeliveries } from './webhooks/webhook-deliveries.ts'
+import {
+  openWorkspaceWebhooks,
+  type RunningWorkspaceWebhooks,
+} from './webhooks/workspaces/create-workspace-webhooks.ts'
 
 export interface ConsoleHealth {
   readonly database: 'ok' | 'failed'
@@ -41,13 +45,9 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const context = createConsoleContext(parts)
   const { config, onReload, clock, randomBytes } = context
   const open = await openRegistry(context)
-  const deliveries = createWebhookDeliveries(open.database, clock)
-  const webhook = createWebhook(config.console.webhook, {
-    ...context,
-    deliveries,
-    newEventId: createIds('msg', randomBytes),
-    onReload: onReloadOf(onReload, next => next.console.webhook),
-  })
+  const deliveries = createOperatorDeliveries(open.database, clock)
+  const webhook = createOperatorWebhook(context, deliveries)
+  const workspaceWebhooks = openWorkspaceWebhooks(context, open)
   const signIn = createSignIn({
     ...context,
     config: config.console,
@@ -67,12 +67,16 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const accessLog = createAccessLog({ ...context, ...open, newAuditId: open.registry.newAuditId })
   const usage = createUsage(context, open)
   const leaks = createLeaks(context, open.registry)
-  const app = createPublicServer(context, { open, deliveries, signIn, tokens, accessLog, usage, leaks })
+  const app = createPublicServer(context, {
+    ...{ open, deliveries, signIn, tokens, accessLog, usage, leaks },
+    workspaceWebhooks: workspaceWebhooks?.webhooks ?? null,
+  })
   const internal = createKeyService(context, open, usage)
 
   const purges = [
     () => open.repository.purge(),
     () => deliveries.purge(),
+    async () => workspaceWebhooks?.purge(),
     () => signIn.sessions.purge(),
     () => usage.purge(),
   ]
@@ -85,13 +89,26 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     start() {
       stopTasks = startTasks(context, open, purges)
       webhook?.start()
+      workspaceWebhooks?.start()
       open.outbox.requestDrain()
     },
     stop() {
-      stopped ??= stopInOrder({ app, internal, open, accessLog, usage, leaks, webhook, signIn, stopTasks })
+      stopped ??= stopInOrder({
+        ...{ app, internal, open, accessLog, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks },
+      })
       return stopped
     },
   }
+}
+
+function createOperatorWebhook(context: ConsoleContext, deliveries: OperatorDeliveries): Webhook | null {
+  const { config, onReload, randomBytes } = context
+  return createWebhook(config.console.webhook, {
+    ...context,
+    deliveries,
+    newEventId: createIds('msg', randomBytes),
+    onReload: onReloadOf(onReload, next => next.console.webhook),
+  })
 }
 
 interface RunningParts {
@@ -102,12 +119,14 @@ interface RunningParts {
   readonly usage: Usage
   readonly leaks: Leaks | null
   readonly webhook: ReturnType<typeof createWebhook>
+  readonly workspaceWebhooks: RunningWorkspaceWebhooks | null
   readonly signIn: SignIn
   readonly stopTasks: () => void
 }
 
 async function stopInOrder(parts: RunningParts): Promise<void> {
-  const { app, internal, open, accessLog, usage, leaks, webhook, signIn, stopTasks } = parts
+  const { app, internal, open, accessLog, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks } =
+    parts
   await app.close()
   await accessLog.stop()
   // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
@@ -116,6 +135,7 @@ async function stopInOrder(parts: RunningParts): Promise<void> {
   await usage.stop()
   await leaks?.stop()
   await webhook?.stop()
+  await workspaceWebhooks?.stop()
   await open.outbox.stop()
   await open.announcer.stop()
   await signIn.stop()

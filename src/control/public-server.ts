@@ -21,10 +21,13 @@ import type { Usage } from './usage/create-usage.ts'
 import { isWebhookConfigured } from './webhooks/create-webhook.ts'
 import { createRequestedDeliveries } from './webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from './webhooks/webhook-deliveries.ts'
+import type { WorkspaceWebhooks } from './webhooks/workspaces/workspace-webhooks.ts'
 
 interface PublicServerParts {
   readonly open: OpenRegistry
   readonly deliveries: WebhookDeliveries
+  /** Null if workspaces may not have webhooks. */
+  readonly workspaceWebhooks: WorkspaceWebhooks | null
   readonly signIn: SignIn
   readonly tokens: AdminTokens
   readonly accessLog: AccessLog
@@ -36,7 +39,7 @@ interface PublicServerParts {
 /** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
 export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
   const { config, metrics, logger, secrets, version = '0.0.0' } = context
-  const { open, deliveries, signIn, tokens, accessLog, usage, leaks } = parts
+  const { open, deliveries, workspaceWebhooks, signIn, tokens, accessLog, usage, leaks } = parts
   const app = createConsoleServer({
     ...context,
     listener: 'console',
@@ -46,7 +49,10 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
   })
   const document = describeAdminApi(ADMIN_CALLS, { version, publicUrl: config.console.publicUrl })
   const count = createOperationCounter(metrics)
-  const calls = adminRoutes({ ...open, count, deliveries, tokens, usage, logger, document }, metrics)
+  const calls = adminRoutes(
+    { ...open, count, deliveries, workspaceWebhooks, tokens, usage, logger, document },
+    metrics,
+  )
   // Beside people and programs: a report needs neither session nor token.
   leaks?.register(app)
   void app.register(async scope => {
@@ -69,7 +75,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
 
 function pageDependenciesOf(
   { config, metrics, clock, randomBytes, version = '0.0.0' }: ConsoleContext,
-  { open, deliveries, signIn, usage }: PublicServerParts,
+  { open, deliveries, workspaceWebhooks, signIn, usage }: PublicServerParts,
 ): PageDependencies {
   const { scopes, routes } = config
   return {
@@ -83,6 +89,7 @@ function pageDependenciesOf(
         }
       : null,
     usage,
+    workspaceWebhooks,
     count: createOperationCounter(metrics),
     scopes,
     routes,

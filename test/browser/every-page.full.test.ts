@@ -70,6 +70,10 @@ const NAMES = [
   'issued-already',
   'audit',
   'deliveries',
+  'webhook-none',
+  'webhook-problem',
+  'webhook-secret',
+  'webhook',
   'revoked',
   'revoked-silent',
 ]

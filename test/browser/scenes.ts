@@ -198,6 +198,12 @@ function scenesOf(
     await page.getByRole('button', { name: 'Issue key' }).click()
     await page.locator(name === '' ? '#problems' : '#secret').waitFor()
   }
+  const setWebhook = async (page: Page, url: string) => {
+    await page.goto(`${site.origin}/workspaces/ws_1/webhook`)
+    await page.getByLabel('Address').fill(url)
+    await page.getByRole('button', { name: 'Set address' }).click()
+    await page.locator('#problems, #secret').waitFor()
+  }
   const revoke = async (page: Page, confirmedBy: readonly string[]) => {
     clock.run()
     const { id, secret } = await site.issue({ name: 'contractor, until Friday' })
@@ -288,6 +294,10 @@ function scenesOf(
     // After the changes of the scenes before it.
     { name: 'audit', show: open('/workspaces/ws_1/audit') },
     { name: 'deliveries', show: open('/workspaces/ws_1/deliveries') },
+    { name: 'webhook-none', show: open('/workspaces/ws_2/webhook') },
+    { name: 'webhook-problem', show: page => setWebhook(page, 'http://10.0.0.1/') },
+    { name: 'webhook-secret', show: page => setWebhook(page, `${site.origin}/${'long-'.repeat(30)}`) },
+    { name: 'webhook', show: open('/workspaces/ws_1/webhook') },
     { name: 'revoked', show: page => revoke(page, GATEWAYS) },
     { name: 'revoked-silent', show: page => revoke(page, GATEWAYS.slice(1)) },
   ]

@@ -50,6 +50,7 @@ describe('bash completes', () => {
       'keys',
       'workspaces',
       'tokens',
+      'webhooks',
       'whoami',
       'audit',
       'context',

@@ -64,7 +64,7 @@ describe('a TypeScript client generated from the OpenAPI document', () => {
 })
 
 async function roundTrip(databaseUrl: string): Promise<void> {
-  const { app } = await startConsole({ databaseUrl })
+  const { app } = await startConsole({ databaseUrl, workspaceWebhooks: { enabled: true } })
   const called = new Set<string>()
   app.addHook(
     'onResponse',

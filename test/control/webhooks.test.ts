@@ -11,7 +11,7 @@ import { WARNING_DAYS } from '../../src/control/webhooks/create-events.ts'
 import { expirySpans, recordExpiries } from '../../src/control/webhooks/expiry-watch.ts'
 import { retryDelayMs } from '../../src/control/webhooks/retry-delay.ts'
 import { createSender } from '../../src/control/webhooks/sender.ts'
-import { createWebhookDeliveries } from '../../src/control/webhooks/webhook-deliveries.ts'
+import { createOperatorDeliveries } from '../../src/control/webhooks/webhook-deliveries.ts'
 import { WebhookDispatcher } from '../../src/control/webhooks/webhook-dispatcher.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
@@ -59,7 +59,7 @@ async function startDispatcher(keys: readonly StoredKey[] = []) {
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
   const repository = createKeyRepository(database, clock, 'console-1')
   for (const key of keys) await insert(repository, key)
-  const webhookDeliveries = createWebhookDeliveries(database, clock)
+  const webhookDeliveries = createOperatorDeliveries(database, clock)
   const metrics = createMetrics()
   const lines: string[] = []
   const logger = pino({ level: 'debug' }, { write: line => void lines.push(line) })
@@ -176,8 +176,10 @@ describe('a webhook', () => {
     }
     expect(await log()).toMatchObject([given])
     expect(lines.join()).toContain('webhook delivery given up')
-    expect(await metricValue(metrics.webhookDeliveries, { outcome: 'given_up' })).toBe(1)
-    expect(await metricValue(metrics.webhookDeliveries, { outcome: 'failed' })).toBe(8)
+    expect(await metricValue(metrics.webhookDeliveries, { receiver: 'operator', outcome: 'given_up' })).toBe(
+      1,
+    )
+    expect(await metricValue(metrics.webhookDeliveries, { receiver: 'operator', outcome: 'failed' })).toBe(8)
   })
 
   test('counts a redirect as a failure and does not follow it', async () => {
@@ -287,7 +289,10 @@ describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere
       logger: silentLogger,
       newEventId: () => `msg_${++ids}`,
     }
-    const consoles = [createWebhookDeliveries(first, clock), createWebhookDeliveries(second, clock)] as const
+    const consoles = [
+      createOperatorDeliveries(first, clock),
+      createOperatorDeliveries(second, clock),
+    ] as const
     return { consoles, parts, pass: (ms: number) => (nowMs += ms) }
   }
 

@@ -6,6 +6,7 @@ import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 const DOCS = new URL('../../docs/', import.meta.url)
 const GUIDES = [
   'admin-api',
+  'allowed-addresses',
   'bring-your-own-keys',
   'cli',
   'integrators',
@@ -19,8 +20,10 @@ const GUIDES = [
   'sign-in',
   'upstream',
   'webhooks',
+  'workspace-webhooks',
 ]
-const SETTING = /`((?:console|gateway|upstream|redis|keyService|keys|limits|database|drain)\.[A-Za-z.]+)`/g
+const SETTING =
+  /`((?:console|gateway|upstream|redis|keyService|keys|limits|database|drain|webhooks)\.[A-Za-z.]+)`/g
 
 describe.each(GUIDES)('docs/%s.md', name => {
   const page = readFileSync(new URL(`${name}.md`, DOCS), 'utf8')

@@ -1,3 +1,4 @@
+import { BlockList } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isInCidrs, normalizeCidrs } from '../../src/domain/address/cidr.ts'
@@ -73,6 +74,23 @@ describe('an address', () => {
     expect(isInCidrs(address, cidrs)).toBe(inside)
   })
 
+  it.each([
+    { family: 'ipv4', bits: 32, textOf: textOfIpv4 },
+    { family: 'ipv6', bits: 128, textOf: textOfIpv6 },
+  ] as const)('is in the networks where Node’s block list finds it: $family', ({ family, bits, textOf }) => {
+    const value = fc.bigInt({ min: 0n, max: 2n ** BigInt(bits) - 1n })
+    // Equal to the network up to some bit: two random addresses differ in their first bits.
+    const scene = fc.record({ network: value, kept: fc.nat({ max: bits }), rest: value })
+    const property = fc.property(scene, fc.nat({ max: bits }), ({ network, kept, rest }, prefixLength) => {
+      const mask = 2n ** BigInt(bits - kept) - 1n
+      const address = textOf((network & ~mask) | (rest & mask))
+      const list = new BlockList()
+      list.addSubnet(textOf(network), prefixLength, family)
+      expect(isInCidrs(address, [`${textOf(network)}/${prefixLength}`])).toBe(list.check(address, family))
+    })
+    fc.assert(property, { numRuns: 1_000 })
+  })
+
   it('is in every network made of it, and not in one that differs within the prefix', () => {
     const property = fc.property(
       fc.oneof(
@@ -92,3 +110,12 @@ describe('an address', () => {
     fc.assert(property)
   })
 })
+
+function textOfIpv4(value: bigint): string {
+  return [24n, 16n, 8n, 0n].map(shift => (value >> shift) & 0xffn).join('.')
+}
+
+function textOfIpv6(value: bigint): string {
+  const groups = Array.from({ length: 8 }, (_, index) => (value >> BigInt(112 - 16 * index)) & 0xffffn)
+  return groups.map(group => group.toString(16)).join(':')
+}

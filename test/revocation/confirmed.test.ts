@@ -66,7 +66,7 @@ test('once the console reports that all gateways have confirmed, each rejects th
   )
 })
 
-test.each<Ending>(['suspend', 'shorten'])(
+test.each<Ending>(['suspend', 'shorten', 'narrow'])(
   'when all gateways have confirmed, each rejects the key from then on: %s',
   async ending => {
     await untilAllConfirm()

@@ -65,7 +65,7 @@ function* violationsOfSamples(
       if (lateByMs > 0) yield { kind: 'accepted_late', lateByMs, sample }
       const refused = refusedAtMs.get(pairOf(sample.key, sample.replica)) ?? Number.POSITIVE_INFINITY
       if (sample.sentAtMs > refused) yield { kind: 'accepted_again', sample }
-    } else if (sample.status !== 401) yield { kind: 'failed', sample }
+    } else if (!REFUSALS.has(sample.status)) yield { kind: 'failed', sample }
     else if (revocation === undefined || sample.answeredAtMs < revocation.askedAtMs) {
       yield { kind: 'refused_wrongly', sample }
     } else if (!isRefusal(sample, refusedAs)) yield { kind: 'refused_for_another_reason', sample }
@@ -122,8 +122,11 @@ function isAcceptance({ status }: Sample): boolean {
 }
 
 function isRefusal({ status, code }: Sample, refusedAs = 'key_revoked'): boolean {
-  return status === 401 && code === refusedAs
+  return REFUSALS.has(status) && code === refusedAs
 }
+
+/** 403: a key that may no longer be used from the client's address. */
+export const REFUSALS: ReadonlySet<number> = new Set([401, 403])
 
 function pairOf(key: string, replica: number): string {
   return `${replica} ${key}`

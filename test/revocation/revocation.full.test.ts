@@ -36,6 +36,7 @@ describe('a revoked key', () => {
     ['revoked key', 'revoke'],
     ['suspended key', 'suspend'],
     ['key whose expiry was shortened', 'shorten'],
+    ['key whose allowed networks were narrowed', 'narrow'],
   ])('every replica rejects a %s, usually within 100 ms and always within a second', async (name, ending) => {
     const before = await lags()
     const { history, boundMs } = await run(fleet, good, {

@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { Fleet, Revoked } from '../support/fleet.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
 import type { IssuedKey } from '../support/world.ts'
-import { findViolations, type History, lagsOf, quantile, type Revocation } from './history.ts'
+import { findViolations, type History, lagsOf, quantile, REFUSALS, type Revocation } from './history.ts'
 import { Load } from './load.ts'
 
 /** Request intervals of a watched key: short until its first rejection, to time it, then increasing. */
@@ -133,7 +133,7 @@ function report({ name, boundMs }: Scenario, history: History): void {
     return [0.5, 0.99, 1].map(share => quantile(lag, share)).join('/')
   })
   const { lastAcceptanceMs } = lagsOf(history)
-  const failed = history.samples.filter(({ status }) => status !== 200 && status !== 401).length
+  const failed = history.samples.filter(({ status }) => status !== 200 && !REFUSALS.has(status)).length
   process.stdout.write(
     [
       `revocation, ${name}: ${history.revocations.size} keys, ${history.samples.length} requests, ${failed} failed;`,

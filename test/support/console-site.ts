@@ -35,6 +35,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     ...(redisUrl === undefined ? {} : { redisUrl }),
     ...(webhookUrl === undefined ? {} : { webhook: { url: webhookUrl, secret: WEBHOOK_SECRET } }),
     leaks: { enabled: true, action: 'report' },
+    workspaceWebhooks: { enabled: true, allowHttp: true, allowedCidrs: ['127.0.0.0/8'] },
     signIn: {
       publicUrl: origin,
       ...(gatewayUrl === null ? {} : { gatewayUrl }),

@@ -27,6 +27,7 @@ export interface ConsoleOptions {
     readonly oidc?: Partial<Config['console']['oidc']>
   }
   readonly webhook?: Partial<Config['console']['webhook']>
+  readonly workspaceWebhooks?: Partial<Config['webhooks']['workspaces']>
   readonly keepsUsage?: boolean
   readonly keepsRefusals?: boolean
   readonly leaks?: Partial<Omit<Config['leaks'], 'github'>> & {
@@ -100,11 +101,12 @@ export function consoleConfig({
   internal,
   signIn,
   webhook = {},
+  workspaceWebhooks = {},
   keepsUsage = true,
   keepsRefusals = true,
   leaks = {},
 }: ConsoleOptions): Config {
-  const { gateway, upstream, usage, refusals, leaks: leakDefaults } = defaultConfig()
+  const { gateway, upstream, usage, refusals, webhooks, leaks: leakDefaults } = defaultConfig()
   return {
     gateway,
     console: {
@@ -156,6 +158,7 @@ export function consoleConfig({
     usage: { ...usage, enabled: keepsUsage },
     refusals: { ...refusals, enabled: keepsRefusals },
     leaks: { ...leakDefaults, ...leaks, github: { ...leakDefaults.github, ...leaks.github } },
+    webhooks: { workspaces: { ...webhooks.workspaces, ...workspaceWebhooks } },
     // The schema's union of levels has no static type.
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug' },

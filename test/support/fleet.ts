@@ -25,13 +25,15 @@ export interface Revoked {
   readonly announced: boolean
 }
 
-export type Ending = 'revoke' | 'suspend' | 'shorten'
+/** `narrow`: only a network where no client is may use the key. */
+export type Ending = 'revoke' | 'suspend' | 'shorten' | 'narrow'
 
 /** The codes with which keys are refused afterwards. */
 export const REFUSED_AS: Readonly<Record<Ending, string>> = {
   revoke: 'key_revoked',
   suspend: 'key_suspended',
   shorten: 'key_expired',
+  narrow: 'address_not_allowed',
 }
 
 export interface Ended extends Revoked {
@@ -160,11 +162,15 @@ export class Fleet {
   async end({ id }: IssuedKey, ending: Ending, mustWait = false): Promise<Ended> {
     const askedAtMs = Date.now()
     const wait = mustWait ? '?wait=1' : ''
-    const expiresAt = new Date(askedAtMs + EXPIRES_IN_MS).toISOString()
+    const edits: Partial<Record<Ending, object>> = {
+      shorten: { expiresAt: new Date(askedAtMs + EXPIRES_IN_MS).toISOString() },
+      narrow: { allowedCidrs: ['192.0.2.0/24'] },
+    }
+    const edit = edits[ending]
     const response =
-      ending === 'shorten'
-        ? await this.#edit(`/keys/${id}${wait}`, { expiresAt })
-        : await this.#post(`/keys/${id}/${ending}${wait}`, 200)
+      edit === undefined
+        ? await this.#post(`/keys/${id}/${ending}${wait}`, 200)
+        : await this.#edit(`/keys/${id}${wait}`, edit)
     const { committedAt, announced, gateways, key } = response as unknown as AdminResponse
     // A shortened key is good until its expiry, however early the change is known.
     const dueAtMs = ending === 'shorten' ? Date.parse(key.expiresAt) : 0

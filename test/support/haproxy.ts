@@ -21,10 +21,12 @@ export class Haproxy {
     this.#process = started
   }
 
-  static async start(directory: string, backends: readonly Backend[]): Promise<Haproxy> {
+  /** @param source its own address towards the replicas; it then adds the client's to `X-Forwarded-For` */
+  static async start(directory: string, backends: readonly Backend[], source?: string): Promise<Haproxy> {
     const port = await freePort()
-    const file = join(directory, 'haproxy.cfg')
-    await writeFile(file, describe(port, backends))
+    const file = join(directory, `haproxy-${port}.cfg`)
+    const naming = source === undefined ? [] : ['  option forwardfor', `  source ${source}`]
+    await writeFile(file, `${describe(port, backends)}${naming.map(line => `${line}\n`).join('')}`)
     const started = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: ['ignore', 'ignore', 'inherit'] })
     const url = `http://127.0.0.1:${port}`
     await until('HAProxy answers', () =>

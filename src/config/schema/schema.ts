@@ -22,6 +22,7 @@ import {
   type ValueOf,
 } from './schema-builders.ts'
 import { refusals, usage } from './usage-schema.ts'
+import { webhooks } from './webhooks-schema.ts'
 
 const ops = section({
   host: host('0.0.0.0', 'Address of probes and metrics'),
@@ -112,6 +113,7 @@ export const configSchema = section({
   leaks,
   usage,
   refusals,
+  webhooks,
   tracing,
   log,
   scopes: mapOf(SCOPE_TOKEN, text({ minLength: 1, maxLength: 200 }), {

@@ -10,6 +10,7 @@ import type { OperationCounter } from '../registry/operations/operation-counter.
 import type { Registry } from '../registry/registry.ts'
 import type { Usage } from '../usage/create-usage.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
+import type { WorkspaceWebhooks } from '../webhooks/workspaces/workspace-webhooks.ts'
 
 /** What the handlers of the admin API use. */
 export interface AdminParts {
@@ -17,6 +18,8 @@ export interface AdminParts {
   readonly count: OperationCounter
   readonly announcer: Announcer
   readonly deliveries: WebhookDeliveries
+  /** Null if workspaces may not have webhooks. */
+  readonly workspaceWebhooks: WorkspaceWebhooks | null
   readonly tokens: AdminTokens
   readonly usage: Usage
   readonly logger: ControlLogger

@@ -14,6 +14,7 @@ import { SYNC_CALLS } from './sync-calls.ts'
 import { TOKEN_CALLS } from './token-calls.ts'
 import { USAGE_CALLS } from './usage-calls.ts'
 import { WHOAMI_CALLS } from './whoami-calls.ts'
+import { WORKSPACE_WEBHOOK_CALLS } from './workspace-webhook-calls.ts'
 
 /** The admin API, in the order of its document. */
 export const ADMIN_CALLS: readonly AdminCall[] = [
@@ -28,6 +29,7 @@ export const ADMIN_CALLS: readonly AdminCall[] = [
   ...TOKEN_CALLS,
   ...WHOAMI_CALLS,
   ...DELIVERY_CALLS,
+  ...WORKSPACE_WEBHOOK_CALLS,
   ...SYNC_CALLS,
   ...OPENAPI_CALLS,
 ]

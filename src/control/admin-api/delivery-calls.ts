@@ -8,7 +8,7 @@ import { instantOrNull, instant as instantSchema, textOrNull } from './response-
 
 const STATES = ['delivered', 'waiting', 'given_up'] as const
 
-const delivery = Type.Object(
+export const delivery = Type.Object(
   {
     id: Type.String(),
     type: Type.String({ description: 'A newer release can add types' }),
@@ -51,7 +51,7 @@ export function deliveryState({ deliveredAtMs, nextAttemptAtMs }: Delivery): (ty
   return nextAttemptAtMs === null ? 'given_up' : 'waiting'
 }
 
-function deliveryJson(delivery: Delivery) {
+export function deliveryJson(delivery: Delivery) {
   const { id, type, keyId, atMs, attempts, deliveredAtMs, nextAttemptAtMs, lastStatus, lastError } = delivery
   return {
     id,

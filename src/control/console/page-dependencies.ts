@@ -7,6 +7,7 @@ import type { PeopleParts } from '../sign-in/signed-in-people.ts'
 import type { Usage } from '../usage/create-usage.ts'
 import type { RequestedDeliveries } from '../webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
+import type { WorkspaceWebhooks } from '../webhooks/workspaces/workspace-webhooks.ts'
 
 /** What the routes of pages need. */
 export interface PageDependencies {
@@ -16,6 +17,8 @@ export interface PageDependencies {
   /** Null if no webhook is configured. */
   readonly deliveries: (Pick<WebhookDeliveries, 'list'> & RequestedDeliveries) | null
   readonly usage: Pick<Usage, 'keeps' | 'queries'>
+  /** Null if workspaces may not have webhooks. */
+  readonly workspaceWebhooks: WorkspaceWebhooks | null
   readonly count: ReturnType<typeof createOperationCounter>
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>

@@ -14,6 +14,7 @@ import { revokeAllRoutes } from './routes/revoke-all-routes.ts'
 import { rotateRoutes } from './routes/rotate-routes.ts'
 import { stepRoutes } from './routes/step-routes.ts'
 import { usageRoutes } from './routes/usage-routes.ts'
+import { webhookRoutes } from './routes/webhook-routes.ts'
 
 /** The console's pages, in a scope that identifies people and parses forms. */
 export function registerPages(
@@ -28,6 +29,7 @@ export function registerPages(
   listRoutes(scope, sources)
   usageRoutes(scope, sources)
   deliveryRoutes(scope, sources)
+  webhookRoutes(scope, sources)
   issueRoutes(scope, sources)
   rotateRoutes(scope, sources)
   findKeyRoutes(scope, sources)

@@ -8,6 +8,8 @@ const STATUS = {
   unknown_path: 404,
   /** Counts or refusals are not kept. */
   usage_disabled: 404,
+  /** Workspaces may not have webhooks of their own. */
+  webhooks_disabled: 404,
   method_not_allowed: 405,
   conflict: 409,
   /** If-Match names another version than the present one. */

@@ -1,7 +1,7 @@
 import { onReloadOf, reloadable } from '../../config/reloadable.ts'
 import type { ConsoleContext } from '../console-context.ts'
 import { createChangeEvents } from '../webhooks/create-events.ts'
-import { isWebhookConfigured } from '../webhooks/create-webhook.ts'
+import { eventReceiversOf } from '../webhooks/create-webhook.ts'
 import type { Announcer } from './announcing/announcer.ts'
 import { createConfiguredAnnouncer } from './announcing/configured-announcer.ts'
 import { createMessageEncoder, type MessageEncoder } from './announcing/message-encoder.ts'
@@ -72,6 +72,7 @@ function createRegistry(
   repository: KeyRepository,
   outbox: Outbox,
 ): Registry {
+  const receivers = eventReceiversOf(config)
   return {
     repository,
     outbox,
@@ -85,6 +86,6 @@ function createRegistry(
       return secrets.value.signingKey
     },
     knownScopes: Object.keys(config.scopes),
-    createEvents: isWebhookConfigured(config.console.webhook) ? createChangeEvents : () => [],
+    createEvents: change => createChangeEvents(change, receivers),
   }
 }

@@ -2,16 +2,19 @@ import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
 import { isLeak, type KeyAuditEntry } from '../registry/operations/audit.ts'
 import type { PlannedChange } from '../registry/operations/run-operation.ts'
-import type { WebhookEvent, WebhookEventType } from './webhook-event.ts'
+import type { EventReceiver, WebhookEvent, WebhookEventType } from './webhook-event.ts'
 
 /** Days before expiry on which an event is sent, latest first. */
 export const WARNING_DAYS = [1, 3, 14] as const
 
-/** One event for each audit entry of the change; none if it changed nothing. */
-export function createChangeEvents({ audit, issued, replaced, record }: PlannedChange): WebhookEvent[] {
+/** For each receiver, one event for each audit entry of the change; none if it changed nothing. */
+export function createChangeEvents(
+  { audit, issued, replaced, record }: PlannedChange,
+  receivers: readonly EventReceiver[],
+): WebhookEvent[] {
   const about = (replaced ?? issued)?.record ?? record
   const successor = replaced === null ? null : issued
-  return audit.map(entry =>
+  const events = audit.map(entry =>
     createEvent(entry.action, about, {
       id: entry.id.replace(/^audit_/, 'msg_'),
       deduplicationKey: entry.id,
@@ -19,6 +22,7 @@ export function createChangeEvents({ audit, issued, replaced, record }: PlannedC
       data: { actor: entry.actor, ...actionData(entry, successor?.record ?? null) },
     }),
   )
+  return receivers.flatMap(receiver => events.map(event => ({ ...event, receiver })))
 }
 
 function actionData({ action, atMs, detail }: KeyAuditEntry, successor: KeyRecord | null): object {
@@ -32,11 +36,12 @@ function actionData({ action, atMs, detail }: KeyAuditEntry, successor: KeyRecor
 export function createExpiryEvent(
   record: KeyRecord,
   { id, days, nowMs }: { id: string; days: number; nowMs: number },
+  receiver: EventReceiver,
 ): WebhookEvent {
   const type = days === 0 ? 'key.expired' : 'key.expiring'
   const data = days === 0 ? {} : { withinDays: days }
   const deduplicationKey = expiryDeduplicationKey(record, days)
-  return createEvent(type, record, { id, deduplicationKey, atMs: nowMs, data })
+  return { ...createEvent(type, record, { id, deduplicationKey, atMs: nowMs, data }), receiver }
 }
 
 /** Holds the expiry, so that a key whose expiry moved is announced again. */
@@ -55,7 +60,7 @@ function createEvent(
   type: WebhookEventType,
   record: KeyRecord,
   { id, deduplicationKey, atMs, data }: EventDetails,
-): WebhookEvent {
+): Omit<WebhookEvent, 'receiver'> {
   const timestamp = new Date(atMs).toISOString()
   const body = JSON.stringify({ type, timestamp, data: { key: keyJson(record, atMs), ...data } })
   return { id, workspaceId: record.workspaceId, keyId: record.id, type, deduplicationKey, atMs, body }

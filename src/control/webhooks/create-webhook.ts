@@ -3,6 +3,7 @@ import type { Config } from '../../config/schema/schema.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createSender, type WebhookSettings } from './sender.ts'
 import { WebhookDispatcher, type WebhookDispatcherParts } from './webhook-dispatcher.ts'
+import type { EventReceiver } from './webhook-event.ts'
 
 export interface Webhook {
   start(): void
@@ -17,6 +18,12 @@ type Parts = Omit<WebhookDispatcherParts, 'sender' | 'timeoutMs'> & {
 
 export function isWebhookConfigured(webhook: Config['console']['webhook']): webhook is WebhookSettings {
   return webhook.url !== undefined && webhook.secret !== undefined
+}
+
+/** Who receives events of keys: the operator, workspaces with a webhook of their own, both or neither. */
+export function eventReceiversOf({ console, webhooks }: Config): readonly EventReceiver[] {
+  const toOperator: EventReceiver[] = isWebhookConfigured(console.webhook) ? ['operator'] : []
+  return webhooks.workspaces.enabled ? [...toOperator, 'workspace'] : toOperator
 }
 
 /** Dispatcher and expiry watch; null if no webhook is configured. */

@@ -4,18 +4,12 @@ import type { Dialect } from '../registry/database/database.ts'
 import type { PageOptions } from '../registry/database/key-repository.ts'
 import { keyOfRow, selectKeys } from '../registry/database/rows/key-rows.ts'
 import type { DeliveryRow, Tables } from '../registry/database/tables.ts'
-import type { WebhookEvent, WebhookEventType } from './webhook-event.ts'
+import type { DueDelivery, EventReceiver, WebhookEvent, WebhookEventType } from './webhook-event.ts'
+import { rowsForWorkspaces, withWebhook } from './workspaces/workspace-webhook-rows.ts'
 
 const KEPT_MS = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
 const KEYS_AT_ONCE = 500
-
-/** An event that is due now, with the number of attempts so far. */
-export interface DueDelivery {
-  readonly id: string
-  readonly body: string
-  readonly attempts: number
-}
 
 export type AttemptOutcome =
   | { readonly kind: 'delivered'; readonly status: number }
@@ -41,11 +35,32 @@ export interface Delivery {
   readonly lastError: string | null
 }
 
+/** Tables with the same columns. */
+export type DeliveryTable = 'notices' | 'workspace_notices'
+
+export function deliveryTableOf(receiver: EventReceiver): DeliveryTable {
+  return receiver === 'operator' ? 'notices' : 'workspace_notices'
+}
+
 export async function insertEvents(tx: Transaction<Tables>, events: readonly WebhookEvent[]): Promise<void> {
-  for (const event of events) {
+  const toOperator = events.filter(({ receiver }) => receiver === 'operator')
+  const toWorkspaces = await rowsForWorkspaces(
+    tx,
+    events.filter(({ receiver }) => receiver === 'workspace').map(rowOf),
+  )
+  await insertRows(tx, 'notices', toOperator.map(rowOf))
+  await insertRows(tx, 'workspace_notices', toWorkspaces)
+}
+
+async function insertRows(
+  tx: Transaction<Tables>,
+  table: DeliveryTable,
+  rows: readonly DeliveryRow[],
+): Promise<void> {
+  for (const row of rows) {
     await tx
-      .insertInto('notices')
-      .values(rowOf(event))
+      .insertInto(table)
+      .values(row)
       .onConflict(conflict => conflict.column('occasion').doNothing())
       .execute()
   }
@@ -67,13 +82,14 @@ export async function claimDueDeliveries(
 
 export async function recordAttempt(
   tx: Transaction<Tables>,
-  { id, attempts }: DueDelivery,
-  outcome: AttemptOutcome,
-  nowMs: number,
+  table: DeliveryTable,
+  attempt: { readonly delivery: DueDelivery; readonly outcome: AttemptOutcome; readonly nowMs: number },
 ): Promise<void> {
+  const { outcome, nowMs } = attempt
+  const { id, attempts } = attempt.delivery
   const isDelivered = outcome.kind === 'delivered'
   await tx
-    .updateTable('notices')
+    .updateTable(table)
     .set({
       attempts: attempts + 1,
       due_at_ms: isDelivered ? null : outcome.dueAtMs,
@@ -88,11 +104,12 @@ export async function recordAttempt(
 /** Attempts go on counting: one more failure gives the event up again. */
 export async function makeDue(
   tx: Transaction<Tables>,
+  table: DeliveryTable,
   { workspaceId, id }: { readonly workspaceId: string; readonly id: string },
   nowMs: number,
 ): Promise<void> {
   await tx
-    .updateTable('notices')
+    .updateTable(table)
     .set({ due_at_ms: nowMs, delivered_at_ms: null })
     .where('id', '=', id)
     .where('workspace_id', '=', workspaceId)
@@ -104,9 +121,10 @@ export async function makeDue(
 /** Newest first, by id: ids grow with time. */
 export async function listDeliveries(
   database: Kysely<Tables>,
+  table: DeliveryTable,
   { workspaceId, limit, afterId }: PageOptions,
 ): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }> {
-  let query = database.selectFrom('notices').selectAll().where('workspace_id', '=', workspaceId)
+  let query = database.selectFrom(table).selectAll().where('workspace_id', '=', workspaceId)
   if (afterId !== null) query = query.where('id', '<', afterId)
   const found = await query
     .orderBy('id', 'desc')
@@ -116,9 +134,13 @@ export async function listDeliveries(
   return { deliveries, nextAfterId: found.length > limit ? (deliveries.at(-1)?.id ?? null) : null }
 }
 
-/** Working keys that were not replaced and expire in this span and have no event for it yet. */
+/**
+ * Working keys that were not replaced and expire in this span and have no event for it yet; for workspaces' webhooks, only
+ * keys of those that have one.
+ */
 export async function findExpiringKeys(
   database: Kysely<Tables>,
+  table: DeliveryTable,
   { days, afterMs, untilMs }: { days: number; afterMs: number; untilMs: number },
 ): Promise<KeyRecord[]> {
   let query = selectKeys(database)
@@ -126,9 +148,10 @@ export async function findExpiringKeys(
     .where('expires_at_ms', '>', afterMs)
     .where('expires_at_ms', '<=', untilMs)
     .where(
-      sql<boolean>`not exists (select 1 from notices
+      sql<boolean>`not exists (select 1 from ${sql.table(table)}
         where occasion = keys.id || ':' || cast(keys.expires_at_ms as text) || ':' || cast(${days} as text))`,
     )
+  if (table === 'workspace_notices') query = query.where('workspace_id', 'in', withWebhook(database))
   if (days > 0) {
     // A key with a shorter lifetime than the warning needs no warning.
     const shortest = days * 86_400_000
@@ -141,10 +164,16 @@ export async function findExpiringKeys(
 }
 
 /** @returns whether there may be more */
-export async function purgeDeliveries(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
+export async function purgeDeliveries(
+  tx: Transaction<Tables>,
+  table: DeliveryTable,
+  nowMs: number,
+): Promise<boolean> {
+  // Of a webhook that was removed, or while the setting is off, nothing is sent any more.
+  const ended = table === 'notices' ? sql`due_at_ms is null and` : sql``
   const { rows } = await sql`
-    delete from notices where id in (
-      select id from notices where due_at_ms is null and at_ms < ${nowMs - KEPT_MS} limit ${PURGED_AT_ONCE})
+    delete from ${sql.table(table)} where id in (
+      select id from ${sql.table(table)} where ${ended} at_ms < ${nowMs - KEPT_MS} limit ${PURGED_AT_ONCE})
     returning id`.execute(tx)
   return rows.length === PURGED_AT_ONCE
 }

@@ -36,7 +36,10 @@ export async function recordExpiries({ deliveries, clock, newEventId }: ExpiryWa
   for (const span of expirySpans(nowMs)) {
     const keys = await deliveries.findExpiringKeys(span)
     await deliveries.insert(
-      keys.map(key => createExpiryEvent(key, { id: newEventId(nowMs), days: span.days, nowMs })),
+      keys.map(key => {
+        const about = { id: newEventId(nowMs), days: span.days, nowMs }
+        return createExpiryEvent(key, about, deliveries.receiver)
+      }),
     )
   }
 }

@@ -12,7 +12,7 @@ export interface RequestedDeliveries {
 }
 
 export function createRequestedDeliveries(
-  deliveries: Pick<WebhookDeliveries, 'insert' | 'makeDue'>,
+  deliveries: Pick<WebhookDeliveries, 'receiver' | 'insert' | 'makeDue'>,
   clock: Clock,
   newEventId: (nowMs: number) => string,
 ): RequestedDeliveries {
@@ -21,6 +21,7 @@ export function createRequestedDeliveries(
       const atMs = clock.wallMs()
       const timestamp = new Date(atMs).toISOString()
       const event = {
+        receiver: deliveries.receiver,
         id: newEventId(atMs),
         workspaceId,
         keyId: '',

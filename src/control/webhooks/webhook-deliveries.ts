@@ -7,7 +7,7 @@ import {
   type AttemptOutcome,
   claimDueDeliveries,
   type Delivery,
-  type DueDelivery,
+  deliveryTableOf,
   findExpiringKeys,
   insertEvents,
   listDeliveries,
@@ -15,13 +15,12 @@ import {
   purgeDeliveries,
   recordAttempt,
 } from './delivery-rows.ts'
-import type { WebhookEvent } from './webhook-event.ts'
+import type { DueDelivery, EventReceiver, WebhookEvent } from './webhook-event.ts'
 
 /** Webhook events and their delivery. Events of a change are inserted in the transaction of the change. */
 export interface WebhookDeliveries {
+  readonly receiver: EventReceiver
   insert(events: readonly WebhookEvent[]): Promise<void>
-  /** Oldest first; other consoles leave them alone for `forMs`. */
-  claim(limit: number, forMs: number): Promise<DueDelivery[]>
   recordAttempt(delivery: DueDelivery, outcome: AttemptOutcome): Promise<void>
   /** Makes an event due again that was delivered or given up. */
   makeDue(event: { readonly workspaceId: string; readonly id: string }): Promise<void>
@@ -33,22 +32,45 @@ export interface WebhookDeliveries {
   purge(): Promise<void>
 }
 
-export function createWebhookDeliveries(database: Database, clock: Clock): WebhookDeliveries {
-  const { reader, dialect } = database
+/** Of the operator's webhook. */
+export interface OperatorDeliveries extends WebhookDeliveries {
+  /** Oldest first; other consoles leave them alone for `forMs`. */
+  claim(limit: number, forMs: number): Promise<DueDelivery[]>
+}
+
+export function createOperatorDeliveries(database: Database, clock: Clock): OperatorDeliveries {
   const writer = createChangeWriter(database)
+  const { dialect } = database
+  return {
+    ...createWebhookDeliveries(database, clock, 'operator'),
+    claim: (limit, forMs) => {
+      const nowMs = clock.wallMs()
+      return writer.run(tx =>
+        claimDueDeliveries(tx, { nowMs, claimedUntilMs: nowMs + forMs, limit, dialect }),
+      )
+    },
+  }
+}
+
+export function createWebhookDeliveries(
+  database: Database,
+  clock: Clock,
+  receiver: EventReceiver,
+): WebhookDeliveries {
+  const { reader } = database
+  const writer = createChangeWriter(database)
+  const table = deliveryTableOf(receiver)
   const now = () => clock.wallMs()
   return {
+    receiver,
     insert: events => writer.run(tx => insertEvents(tx, events)),
-    claim: (limit, forMs) =>
-      writer.run(tx =>
-        claimDueDeliveries(tx, { nowMs: now(), claimedUntilMs: now() + forMs, limit, dialect }),
-      ),
-    recordAttempt: (delivery, outcome) => writer.run(tx => recordAttempt(tx, delivery, outcome, now())),
-    makeDue: event => writer.run(tx => makeDue(tx, event, now())),
-    list: page => listDeliveries(reader, page),
-    findExpiringKeys: span => findExpiringKeys(reader, span),
+    recordAttempt: (delivery, outcome) =>
+      writer.run(tx => recordAttempt(tx, table, { delivery, outcome, nowMs: now() })),
+    makeDue: event => writer.run(tx => makeDue(tx, table, event, now())),
+    list: page => listDeliveries(reader, table, page),
+    findExpiringKeys: span => findExpiringKeys(reader, table, span),
     async purge() {
-      while (await writer.run(tx => purgeDeliveries(tx, now()))) {}
+      while (await writer.run(tx => purgeDeliveries(tx, table, now()))) {}
     },
   }
 }

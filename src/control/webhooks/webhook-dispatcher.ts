@@ -2,10 +2,10 @@ import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Timers } from '../timers.ts'
-import type { DueDelivery } from './delivery-rows.ts'
 import { retryDelayMs } from './retry-delay.ts'
 import type { Sender, SendResult } from './sender.ts'
-import type { WebhookDeliveries } from './webhook-deliveries.ts'
+import type { OperatorDeliveries } from './webhook-deliveries.ts'
+import type { DueDelivery } from './webhook-event.ts'
 
 const POLL_INTERVAL_MS = 1_000
 const BATCH_SIZE = 16
@@ -13,7 +13,7 @@ const BATCH_SIZE = 16
 const CLAIM_MARGIN_MS = 10_000
 
 export interface WebhookDispatcherParts {
-  readonly deliveries: WebhookDeliveries
+  readonly deliveries: OperatorDeliveries
   readonly sender: Sender
   readonly timeoutMs: number
   readonly clock: Clock
@@ -37,7 +37,7 @@ export class WebhookDispatcher {
   constructor(parts: WebhookDispatcherParts) {
     this.#parts = parts
     for (const outcome of ['delivered', 'failed', 'given_up'] as const) {
-      parts.metrics.webhookDeliveries.inc({ outcome }, 0)
+      parts.metrics.webhookDeliveries.inc({ receiver: 'operator', outcome }, 0)
     }
   }
 
@@ -78,7 +78,7 @@ export class WebhookDispatcher {
     const result = await sender.send(delivery, clock.wallMs())
     if (result.ok) {
       await deliveries.recordAttempt(delivery, { kind: 'delivered', status: result.status })
-      metrics.webhookDeliveries.inc({ outcome: 'delivered' })
+      metrics.webhookDeliveries.inc({ receiver: 'operator', outcome: 'delivered' })
     } else await this.#recordFailure(delivery, result)
   }
 
@@ -88,7 +88,10 @@ export class WebhookDispatcher {
     const delayMs = retryDelayMs(attempts, random())
     const dueAtMs = delayMs === null ? null : clock.wallMs() + delayMs
     await deliveries.recordAttempt(delivery, { kind: 'failed', status, reason, dueAtMs })
-    metrics.webhookDeliveries.inc({ outcome: delayMs === null ? 'given_up' : 'failed' })
+    metrics.webhookDeliveries.inc({
+      receiver: 'operator',
+      outcome: delayMs === null ? 'given_up' : 'failed',
+    })
     const fields = { eventId: delivery.id, status, reason, attempts }
     if (delayMs === null) logger.error(fields, 'webhook delivery given up')
     else logger.warn({ ...fields, retryInMs: delayMs }, 'webhook delivery failed, retrying')

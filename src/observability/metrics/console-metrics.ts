@@ -44,8 +44,8 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
     ),
     webhookDeliveries: counter(
       'postern_webhook_deliveries_total',
-      'Webhook delivery attempts, by outcome; `failed` ones are retried, `given_up` ones are not',
-      ['outcome'],
+      'Webhook delivery attempts, by receiver (the operator’s webhook or those of workspaces) and outcome; `failed` ones are retried, `given_up` ones are not',
+      ['receiver', 'outcome'],
     ),
     auditWriteFailures: counter(
       'postern_audit_write_failures_total',

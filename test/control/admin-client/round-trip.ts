@@ -90,6 +90,22 @@ async function audit(): Promise<void> {
   deepEqual(dataOf(log), { deliveries: [], hasMore: false })
 }
 
+async function webhook(): Promise<void> {
+  const params = workspace
+  const body = { url: 'https://8.8.8.8/in' }
+  const set = dataOf(await client.POST('/workspaces/{workspaceId}/webhook', { params, body }))
+  equal(set.secret.startsWith('whsec_'), true)
+  const shown = dataOf(await client.GET('/workspaces/{workspaceId}/webhook', { params }))
+  deepEqual(shown.webhook, set.webhook)
+  const removed = dataOf(await client.POST('/workspaces/{workspaceId}/webhook/remove', { params }))
+  equal(removed.removed, true)
+  // Without a webhook nothing is sent.
+  const tested = await client.POST('/workspaces/{workspaceId}/webhook/test', { params })
+  equal(tested.error?.code, 'not_found')
+  const log = await client.GET('/workspaces/{workspaceId}/webhook/deliveries', { params })
+  deepEqual(dataOf(log), { deliveries: [], hasMore: false })
+}
+
 async function usage(key: Key): Promise<void> {
   const ofDay = await client.GET('/keys/{keyId}/usage', {
     params: { ...ofKey(key), query: { step: 'hour' as const } },
@@ -121,6 +137,7 @@ const { key } = await issueAndRead()
 await change(key)
 await importAndEnd()
 await audit()
+await webhook()
 await usage(key)
 await tokens()
 // Without a Redis.

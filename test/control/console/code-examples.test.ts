@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
-import { codeExamples } from '../../../src/control/console/pages/code-examples.ts'
+import { codeExamples } from '../../../src/control/console/pages/key/code-examples.ts'
 
 const KEY = `wsk_${'A'.repeat(54)}`
 

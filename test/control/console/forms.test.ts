@@ -22,13 +22,20 @@ const problemsOf = (change: object) => {
 
 describe('the form for issuing a key', () => {
   it('starts with 90 days and nothing else selected', () => {
-    expect(startIssueForm({})).toEqual({ name: '', scopes: [], expiry: '90', date: '' })
+    expect(startIssueForm({})).toEqual({
+      name: '',
+      scopes: [],
+      allowedCidrs: '',
+      expiry: '90',
+      date: '',
+    })
   })
 
   it('starts with the entries from before the session expired', () => {
     const kept = {
       name: 'importer',
       scopes: ['files:read', 'workspace:read'],
+      allowedCidrs: '192.0.2.0/24',
       expiry: 'date',
       date: '2027-01-01',
     }
@@ -36,13 +43,21 @@ describe('the form for issuing a key', () => {
   })
 
   it.each(['7', '30', '90', '180', '365'])('asks for %s days', expiry => {
-    const request = { name: 'build server', scopes: ['files:read'], expiresInDays: Number(expiry) }
+    const own = { name: 'build server', scopes: ['files:read'], allowedCidrs: [] }
+    const request = { ...own, expiresInDays: Number(expiry) }
     expect(check({ expiry })).toEqual({ ok: true, request })
   })
 
   it('asks for a day, until it ends', () => {
     expect(check({ expiry: 'date', date: '2027-01-31' })).toMatchObject({
       request: { expiresAt: '2027-01-31T23:59:59Z' },
+    })
+  })
+
+  it('takes addresses one a line, or separated by spaces or commas', () => {
+    const allowedCidrs = '192.0.2.1\r\n 2001:db8::/32, 198.51.100.0/24\r\n'
+    expect(check({ allowedCidrs })).toMatchObject({
+      request: { allowedCidrs: ['192.0.2.1', '2001:db8::/32', '198.51.100.0/24'] },
     })
   })
 

@@ -72,6 +72,17 @@ describe('a form', () => {
     expect(await names()).toEqual(['build server'])
   })
 
+  test('that issues a key takes allowed addresses, and says what is wrong with them', async () => {
+    const once = onceIn((await visit(`${KEYS}/new`)).text)
+    const wrong = await send(`${KEYS}/new`, { ...FORM, once, allowedCidrs: 'the office' })
+    expect(wrong.status).toBe(422)
+    expect(wrong.text).toContain('This must be a list of at most 32')
+    expect(wrong.text).toContain('the office')
+    await send(`${KEYS}/new`, { ...FORM, once: onceIn(wrong.text), allowedCidrs: '10.1.2.3/8\r\n::1' })
+    const [key] = (await ada.call('GET', KEYS)).body.keys
+    expect(key).toMatchObject({ name: 'build server', allowedCidrs: ['10.0.0.0/8', '::1/128'] })
+  })
+
   test('that is submitted again with other values changes nothing, and is shown again with them', async () => {
     const once = onceIn((await visit(`${KEYS}/new`)).text)
     await send(`${KEYS}/new`, { ...FORM, once })

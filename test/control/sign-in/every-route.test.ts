@@ -47,7 +47,12 @@ async function send(
   if (!url.startsWith('/admin/'))
     return browser.post(path, { _csrf: csrf, name: 'x', scopes: 'workspace:read' })
   const headers = { origin: CONSOLE, 'content-type': 'application/json', 'x-csrf-token': csrf }
-  return browser.send('POST', path, headers, JSON.stringify(url.endsWith('/keys') ? request : {}))
+  return browser.send('POST', path, headers, JSON.stringify(bodyOf(url)))
+}
+
+function bodyOf(url: string): object {
+  if (url.endsWith('/webhook')) return { url: 'https://hooks.example.com/' }
+  return url.endsWith('/keys') ? request : {}
 }
 
 /** Everything in which two responses may differ for a client, except for what differs in every response. */

@@ -22,6 +22,7 @@ const MEANINGS: Readonly<Record<ApiErrorCode, string>> = {
   not_found: 'No such key, token or workspace, or one that the caller may not see',
   unknown_path: 'No such path',
   reports_unavailable: 'Reports of leaked keys cannot be handled now; not from this API',
+  webhooks_disabled: 'Workspaces have no webhooks: a setting of the console switches them on',
   usage_disabled: 'Counts or refusals are not kept: a setting of the console switches them off',
   method_not_allowed: 'Another method is needed',
   conflict: 'The state of the key does not allow it',

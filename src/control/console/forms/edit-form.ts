@@ -2,8 +2,8 @@ import type { EditRequest } from '../../../domain/key/edit-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { type AuditEntry, type AuditValue, changesOf } from '../../registry/operations/audit.ts'
 import { dateText } from '../layout/times.ts'
-import { type FormFields, type Problems, textField } from './form-fields.ts'
-import { problemOfName } from './issue-form.ts'
+import { type FormFields, type Problems, readLines, textField } from './form-fields.ts'
+import { problemOfName, splitCidrs } from './issue-form.ts'
 
 const DAY_MS = 86_400_000
 /** A chosen day ends at 23:59:59 UTC. */
@@ -32,8 +32,7 @@ export function readEditForm(fields: FormFields): EditForm {
     name: textField(fields, 'name').trim(),
     description: textField(fields, 'description').trim(),
     date: textField(fields, 'date').trim(),
-    // Browsers send CR LF.
-    allowedCidrs: textField(fields, 'allowedCidrs').replaceAll('\r\n', '\n'),
+    allowedCidrs: readLines(fields, 'allowedCidrs'),
     version: VERSION.test(version) ? Number(version) : null,
   }
 }
@@ -77,7 +76,7 @@ export function checkEditForm(form: EditForm, key: KeyRecord, nowMs: number): Ed
   if (nameProblem !== null) problems.set('name', nameProblem)
   if (dateProblem !== null) problems.set('date', dateProblem)
   if (problems.size > 0) return { ok: false, problems }
-  const allowedCidrs = form.allowedCidrs.split(/[\s,]+/).filter(text => text !== '')
+  const allowedCidrs = splitCidrs(form.allowedCidrs)
   const expiry = date === '' ? {} : { expiresAt: `${date}T23:59:59Z` }
   return { ok: true, request: { name, description, allowedCidrs, ...expiry } }
 }

@@ -11,6 +11,11 @@ export function textField(fields: FormFields, name: string): string {
   return listField(fields, name)[0] ?? ''
 }
 
+/** Browsers send CR LF. */
+export function readLines(fields: FormFields, name: string): string {
+  return textField(fields, name).replaceAll('\r\n', '\n')
+}
+
 export function listField(fields: FormFields, name: string): readonly string[] {
   const value = fields[name]
   if (value === undefined) return []

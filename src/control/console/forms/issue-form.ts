@@ -1,17 +1,20 @@
 import type { IssueRequest } from '../../../domain/key/issue-key.ts'
 import { isKeyName, MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
 import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, readExpiryChoice } from './expiry-choice.ts'
-import { type FormFields, listField, type Problems, textField } from './form-fields.ts'
+import { type FormFields, listField, type Problems, readLines, textField } from './form-fields.ts'
 
 /** The form as received. */
 export interface IssueForm extends ExpiryChoice {
   readonly name: string
   readonly scopes: readonly string[]
+  /** Addresses and networks, one a line. */
+  readonly allowedCidrs: string
 }
 
 export function readIssueForm(fields: FormFields): IssueForm {
   const name = textField(fields, 'name').trim()
-  return { name, scopes: listField(fields, 'scopes'), ...readExpiryChoice(fields) }
+  const allowedCidrs = readLines(fields, 'allowedCidrs')
+  return { name, scopes: listField(fields, 'scopes'), allowedCidrs, ...readExpiryChoice(fields) }
 }
 
 /** A new form, prefilled from a link or from before the session expired. */
@@ -24,7 +27,7 @@ export type IssueFormResult =
   | { readonly ok: true; readonly request: IssueRequest }
   | { readonly ok: false; readonly problems: Problems }
 
-/** Reports all problems at once. The registry validates again. */
+/** Reports all problems at once. The registry validates again, and alone checks the networks. */
 export function checkIssueForm(
   form: IssueForm,
   knownScopes: readonly string[],
@@ -41,7 +44,13 @@ export function checkIssueForm(
   }
   if (!expiry.ok) for (const [field, text] of expiry.problems) problems.set(field, text)
   if (problems.size > 0 || !expiry.ok) return { ok: false, problems }
-  return { ok: true, request: { name, scopes, ...expiry.expiry } }
+  const allowedCidrs = splitCidrs(form.allowedCidrs)
+  return { ok: true, request: { name, scopes, allowedCidrs, ...expiry.expiry } }
+}
+
+/** @param text networks, separated by line breaks, spaces or commas */
+export function splitCidrs(text: string): string[] {
+  return text.split(/[\s,]+/).filter(cidr => cidr !== '')
 }
 
 export function problemOfName(name: string): string | null {

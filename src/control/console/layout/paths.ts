@@ -56,16 +56,18 @@ export function auditPath(workspaceId: string, cursor?: string): string {
   return withQuery(`${WORKSPACES}/${workspaceId}/audit`, { cursor })
 }
 
-export function deliveriesPath(workspaceId: string, cursor?: string): string {
-  return withQuery(`${WORKSPACES}/${workspaceId}/deliveries`, { cursor })
+export function deliveriesPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/deliveries`
 }
 
-export function testDeliveryPath(workspaceId: string): string {
-  return `${deliveriesPath(workspaceId)}/test`
+/** The workspace's own webhook, with its deliveries. */
+export function webhookPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/webhook`
 }
 
-export function deliverAgainPath(workspaceId: string, eventId: string): string {
-  return `${deliveriesPath(workspaceId)}/${eventId}/again`
+/** @param path of a list of deliveries */
+export function olderDeliveriesPath(path: string, cursor: string): string {
+  return withQuery(path, { cursor })
 }
 
 export function apiPath(workspaceId: string): string {

@@ -4,8 +4,8 @@ import type { RouteConfig } from '../../../domain/route/route.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { newKeyPath, openApiPath } from '../layout/paths.ts'
-import { curlExample, UNKNOWN_ADDRESS } from './code-examples.ts'
 import { errorTable, scopeMissingResponse } from './error-responses.ts'
+import { curlExample, UNKNOWN_ADDRESS } from './key/code-examples.ts'
 
 /** @property responseSchema what the upstream returns */
 type ReferencedRoute = RouteConfig & {

@@ -7,7 +7,7 @@ import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { auditPath, keyPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
-import { hintOf } from './key-parts.ts'
+import { hintOf } from './key/key-parts.ts'
 
 export interface AuditView {
   readonly workspaceId: string

@@ -4,7 +4,7 @@ import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { FIND_KEY, keyPath } from '../layout/paths.ts'
-import { facts, type KeyView } from './key-parts.ts'
+import { facts, type KeyView } from './key/key-parts.ts'
 
 /** It never shows what was sent: that may be a key. */
 export function findKeyPage(frame: Frame, problems: Problems): Html {

@@ -5,7 +5,7 @@ import { errorSummary, hidden, textInput } from '../forms/form-parts.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { keysPath, revokeAllPath } from '../layout/paths.ts'
-import { bulkSteps } from './change-steps.ts'
+import { bulkSteps } from './key/change-steps.ts'
 
 const TITLE = 'Revoke all keys'
 

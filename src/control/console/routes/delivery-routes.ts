@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { deliveriesPath, WORKSPACES } from '../layout/paths.ts'
+import { deliveriesPath, WORKSPACES, webhookPath } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { deliveriesPage, noWebhookPage } from '../pages/deliveries-page.ts'
 import { CHANGES, SHOWS } from './guards.ts'
@@ -7,7 +7,7 @@ import { cursorOf, frameOf, notFound, sendPage, workspaceOf } from './page-reque
 
 const PATH = `${WORKSPACES}/:workspaceId/deliveries`
 const PAGE_SIZE = 50
-const EVENT_ID = /^msg_[0-9A-HJKMNP-TV-Z]{26}$/
+export const EVENT_ID = /^msg_[0-9A-HJKMNP-TV-Z]{26}$/
 
 export function deliveryRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   scope.get(PATH, SHOWS, (request, reply) => showDeliveries(sources, request, reply))
@@ -33,16 +33,18 @@ export function deliveryRoutes(scope: FastifyInstance, sources: PageDependencies
 }
 
 async function showDeliveries(
-  { registry, deliveries }: PageDependencies,
+  { registry, deliveries, workspaceWebhooks }: PageDependencies,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const workspaceId = workspaceOf(request)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  if (deliveries === null) return sendPage(reply, noWebhookPage(frame))
+  const own = workspaceWebhooks === null ? null : webhookPath(workspaceId)
+  if (deliveries === null) return sendPage(reply, noWebhookPage(frame, own))
   const cursor = cursorOf(request)
   const found = await deliveries.list({ workspaceId, limit: PAGE_SIZE, afterId: cursor })
   const keys = await registry.repository.findByIds(found.deliveries.map(({ keyId }) => keyId))
   const paging = { nextCursor: found.nextAfterId, isFirstPage: cursor === null }
-  return sendPage(reply, deliveriesPage(frame, { workspaceId, ...found, keys, ...paging }))
+  const path = deliveriesPath(workspaceId)
+  return sendPage(reply, deliveriesPage(frame, { path, ...found, keys, ...paging }, own))
 }

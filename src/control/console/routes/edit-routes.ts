@@ -13,7 +13,7 @@ import {
 import { NO_PROBLEMS, type Problems } from '../forms/form-fields.ts'
 import { keyPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
-import { editPage } from '../pages/edit-page.ts'
+import { editPage } from '../pages/key/edit-page.ts'
 import { problemPage } from '../pages/problem-page.ts'
 import { CHANGE_FORMS, CHANGES } from './guards.ts'
 import { fieldOf } from './issue-routes.ts'

@@ -7,9 +7,9 @@ import { checkIssueForm, type IssueForm, readIssueForm, startIssueForm } from '.
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
-import { codeExamples } from '../pages/code-examples.ts'
-import { issuePage } from '../pages/issue-page.ts'
-import { alreadyDonePage, secretPage } from '../pages/secret-page.ts'
+import { codeExamples } from '../pages/key/code-examples.ts'
+import { issuePage } from '../pages/key/issue-page.ts'
+import { alreadyDonePage, secretPage } from '../pages/key/secret-page.ts'
 import { firstEndpoint } from './first-endpoint.ts'
 import { SHOWS } from './guards.ts'
 import {

@@ -12,7 +12,7 @@ import { localPath, signInPath } from '../../sign-in/local-path.ts'
 import { type FormFields, listField, textField } from '../forms/form-fields.ts'
 import type { Html } from '../layout/html.ts'
 import type { Frame } from '../layout/layout.ts'
-import type { KeyView } from '../pages/key-parts.ts'
+import type { KeyView } from '../pages/key/key-parts.ts'
 
 /** Query parameter of a form's page: the form is prefilled from before the session expired. */
 export const KEPT = 'kept'

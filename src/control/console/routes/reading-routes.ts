@@ -5,8 +5,8 @@ import { keysPath, WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { apiPage } from '../pages/api-page.ts'
 import { auditPage } from '../pages/audit-page.ts'
-import { keyPage } from '../pages/key-page.ts'
-import type { KeyView } from '../pages/key-parts.ts'
+import { keyPage } from '../pages/key/key-page.ts'
+import type { KeyView } from '../pages/key/key-parts.ts'
 import {
   creatorOf,
   cursorOf,

@@ -10,9 +10,9 @@ import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token
 import { checkRotateForm, type RotateForm, readRotateForm, startRotateForm } from '../forms/rotate-form.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
+import { rotateNowPage, rotatePage } from '../pages/key/rotate-page.ts'
+import { alreadyDonePage, secretPage } from '../pages/key/secret-page.ts'
 import { problemPage } from '../pages/problem-page.ts'
-import { rotateNowPage, rotatePage } from '../pages/rotate-page.ts'
-import { alreadyDonePage, secretPage } from '../pages/secret-page.ts'
 import { fieldOf, shownSecret } from './issue-routes.ts'
 import {
   fieldsOf,

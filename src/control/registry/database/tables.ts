@@ -132,7 +132,24 @@ export interface ConfirmationRow {
   readonly at_ms: number
 }
 
-/** A webhook event and its delivery, in the table `notices`. */
+/** A workspace's own webhook. */
+export interface WorkspaceWebhookRow {
+  readonly workspace_id: string
+  readonly url: string
+  /** As it is: events are signed with it. */
+  readonly secret: string
+  readonly created_at_ms: number
+  readonly created_by: string
+  /** Attempts in a row that failed. */
+  readonly failures: number
+  /** No attempt before. */
+  readonly paused_until_ms: number
+  /** The console that is sending its events has it until then. */
+  readonly claimed_until_ms: number
+  readonly attempted_at_ms: number
+}
+
+/** A webhook event and its delivery, in the tables `notices` (to the operator) and `workspace_notices`. */
 export interface DeliveryRow {
   readonly id: string
   readonly workspace_id: string
@@ -207,6 +224,8 @@ export interface Tables {
   gateways: GatewayRow
   confirmations: ConfirmationRow
   notices: DeliveryRow
+  workspace_webhooks: WorkspaceWebhookRow
+  workspace_notices: DeliveryRow
   signing_secrets: SigningSecretRow
   usage_hours: UsageRow
   usage_days: UsageRow

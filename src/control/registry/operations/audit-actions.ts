@@ -21,11 +21,18 @@ const ACCESS_ACTIONS = {
   'access.refused': 'Access refused',
 } as const
 
-const LABELS = { ...KEY_ACTIONS, ...ACCESS_ACTIONS }
+/** Actions on the webhook of a workspace. */
+const WEBHOOK_ACTIONS = {
+  'webhook.set': 'Webhook set',
+  'webhook.removed': 'Webhook removed',
+} as const
+
+const LABELS = { ...KEY_ACTIONS, ...ACCESS_ACTIONS, ...WEBHOOK_ACTIONS }
 
 export type KeyAction = keyof typeof KEY_ACTIONS
 export type AccessAction = keyof typeof ACCESS_ACTIONS
-export type AuditAction = KeyAction | AccessAction
+export type WebhookAction = keyof typeof WEBHOOK_ACTIONS
+export type AuditAction = KeyAction | AccessAction | WebhookAction
 
 export function isAuditAction(text: string): text is AuditAction {
   return Object.hasOwn(LABELS, text)

@@ -1,7 +1,7 @@
 import type { EditedField } from '../../../domain/key/edit-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Rotation } from '../../../domain/key/rotate-key.ts'
-import type { AccessAction, AuditAction, KeyAction } from './audit-actions.ts'
+import type { AccessAction, AuditAction, KeyAction, WebhookAction } from './audit-actions.ts'
 
 /** Why a key was revoked: on request, by a rotation without overlap, or with all keys of its workspace. */
 export type RevocationReason = 'request' | 'rotation' | 'bulk'
@@ -191,6 +191,17 @@ export function auditAccess(action: AccessAction, about: AuditDetail, context: A
   const { id, atMs, caller } = context
   const detail = detailOf(about, caller)
   return { id, workspaceId: null, atMs, actor: caller.actor, action, keyId: null, detail }
+}
+
+/** An entry that concerns the webhook of a workspace. @param site scheme, host and port before and after */
+export function auditWebhook(
+  action: WebhookAction,
+  workspaceId: string,
+  site: { readonly old: string | null; readonly new: string | null },
+  { id, atMs, caller }: AuditContext,
+): AuditEntry {
+  const detail = detailOf({ changes: { site } }, caller)
+  return { id, workspaceId, atMs, actor: caller.actor, action, keyId: null, detail }
 }
 
 function entryOf(

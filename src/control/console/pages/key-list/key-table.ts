@@ -2,7 +2,15 @@ import { KEY_ORDERS } from '../../forms/key-list.ts'
 import { type Html, html, type Piece } from '../../layout/html.ts'
 import { keyPath, keysPath } from '../../layout/paths.ts'
 import { dateText } from '../../layout/times.ts'
-import { expiryText, hintOf, type KeyView, keyLink, lastUsed, scopeList, stateBadge } from '../key-parts.ts'
+import {
+  expiryText,
+  hintOf,
+  type KeyView,
+  keyLink,
+  lastUsed,
+  scopeList,
+  stateBadge,
+} from '../key/key-parts.ts'
 import type { KeysView } from './keys-view.ts'
 
 export function keyTable({ workspaceId, keys, list }: KeysView, nowMs: number): Html {

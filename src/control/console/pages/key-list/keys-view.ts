@@ -1,6 +1,6 @@
 import type { WorkspaceCounts } from '../../../registry/search/count-in-workspace.ts'
 import type { KeyList } from '../../forms/key-list.ts'
-import type { KeyView } from '../key-parts.ts'
+import type { KeyView } from '../key/key-parts.ts'
 
 export interface KeysView {
   /** Null: keys of all workspaces. */

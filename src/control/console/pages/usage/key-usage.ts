@@ -1,7 +1,7 @@
 import type { ChartRange } from '../../forms/chart-range.ts'
 import { type Html, html } from '../../layout/html.ts'
 import { keyUsagePath } from '../../layout/paths.ts'
-import type { KeyView } from '../key-parts.ts'
+import type { KeyView } from '../key/key-parts.ts'
 import { lastUseAsOf } from './last-use.ts'
 import { COUNTS_OFF, type UsageView, usagePart } from './usage-part.ts'
 

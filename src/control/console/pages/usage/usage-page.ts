@@ -6,7 +6,7 @@ import { type Html, html, type Piece } from '../../layout/html.ts'
 import { type Frame, page } from '../../layout/layout.ts'
 import { keysPath, refusalsPath, usagePath } from '../../layout/paths.ts'
 import { clockText, dateText } from '../../layout/times.ts'
-import { hintOf, keyLink } from '../key-parts.ts'
+import { hintOf, keyLink } from '../key/key-parts.ts'
 import { numberText } from './usage-chart.ts'
 import { COUNTS_OFF, countTable, type UsageView, usagePart } from './usage-part.ts'
 

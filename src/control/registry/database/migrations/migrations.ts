@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { createUsage } from '../../../usage/usage-migration.ts'
+import { createWorkspaceWebhooks } from '../../../webhooks/workspaces/workspace-webhooks-migration.ts'
 import type { Dialect } from '../database.ts'
 import type { Tables } from '../tables.ts'
 import { createAccess, createAuditQueue } from './access-migration.ts'
@@ -31,6 +32,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0009_search': { up: database => addSearch(database, dialect) },
     '0010_usage': { up: database => createUsage(database, dialect) },
     '0011_audit_queue': { up: database => createAuditQueue(database, text) },
+    '0012_workspace_webhooks': { up: database => createWorkspaceWebhooks(database, text) },
   }
 }
 

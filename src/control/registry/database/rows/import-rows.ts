@@ -45,7 +45,10 @@ async function write(
   }
   const imported = keys.filter(({ digest }) => inserted.has(digest))
   const records = imported.map(recordOf)
-  for (const { events } of records) await insertEvents(tx, events)
+  await insertEvents(
+    tx,
+    records.flatMap(({ events }) => events),
+  )
   const pending = await enqueueChanges(tx, imported, nowMs)
   const audit = records.map(record => record.audit)
   await appendAudit(tx, audit, dialect)

@@ -71,7 +71,10 @@ async function write(
     .execute()
   const keys = rows.map(keyOfRow).sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
   const records = keys.map(recordOf)
-  for (const { events } of records) await insertEvents(tx, events)
+  await insertEvents(
+    tx,
+    records.flatMap(({ events }) => events),
+  )
   const pending = await enqueueChanges(tx, keys, nowMs)
   const audit = records.map(record => record.audit)
   await appendAudit(tx, audit, dialect)

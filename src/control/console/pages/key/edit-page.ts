@@ -1,13 +1,13 @@
-import { MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
-import type { AuditEntry } from '../../registry/operations/audit.ts'
-import { type EditForm, earlierDays } from '../forms/edit-form.ts'
-import type { Problems } from '../forms/form-fields.ts'
-import { errorSummary, hidden, textArea, textInput } from '../forms/form-parts.ts'
-import { type Html, html } from '../layout/html.ts'
-import { type Frame, page } from '../layout/layout.ts'
-import { markInvisible } from '../layout/mark-invisible.ts'
-import { keyPath } from '../layout/paths.ts'
-import { instant } from '../layout/times.ts'
+import { MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH } from '../../../../domain/key/key-fields.ts'
+import type { AuditEntry } from '../../../registry/operations/audit.ts'
+import { type EditForm, earlierDays } from '../../forms/edit-form.ts'
+import type { Problems } from '../../forms/form-fields.ts'
+import { allowedAddresses, errorSummary, hidden, textInput } from '../../forms/form-parts.ts'
+import { type Html, html } from '../../layout/html.ts'
+import { type Frame, page } from '../../layout/layout.ts'
+import { markInvisible } from '../../layout/mark-invisible.ts'
+import { keyPath } from '../../layout/paths.ts'
+import { instant } from '../../layout/times.ts'
 import { changeList } from './change-list.ts'
 import { hintOf, type KeyView } from './key-parts.ts'
 
@@ -34,7 +34,7 @@ export function editPage(frame: Frame, view: EditView): Html {
       ${textInput({ name: 'name', label: 'Name', hint: 'The program that uses the key', problems }, form.name, html`type="text" maxlength="${MAX_NAME_LENGTH * 2}" required`)}
       ${textInput({ name: 'description', label: 'Description', hint: 'Optional, such as the owner or a ticket. Clients of the API never see it', problems }, form.description, html`type="text" maxlength="${MAX_DESCRIPTION_LENGTH * 2}"`)}
       ${expiryField(view, frame.nowMs)}
-      ${textArea({ name: 'allowedCidrs', label: 'Allowed addresses', hint: html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`, problems }, form.allowedCidrs)}
+      ${allowedAddresses(form.allowedCidrs, problems)}
       <div class="actions"><button class="primary">${meanwhile === null ? 'Save' : 'Save my entries'}</button> <a href="${back}">Cancel</a></div>
     </form>`
   const failed = problems.size > 0 || meanwhile !== null

@@ -1,8 +1,8 @@
-import { isFinal } from '../../../domain/key/key-record.ts'
-import type { AuditEntry } from '../../registry/operations/audit.ts'
-import { type Html, html } from '../layout/html.ts'
-import { markInvisible } from '../layout/mark-invisible.ts'
-import { ago, instant } from '../layout/times.ts'
+import { isFinal } from '../../../../domain/key/key-record.ts'
+import type { AuditEntry } from '../../../registry/operations/audit.ts'
+import { type Html, html } from '../../layout/html.ts'
+import { markInvisible } from '../../layout/mark-invisible.ts'
+import { ago, instant } from '../../layout/times.ts'
 import type { KeyView } from './key-parts.ts'
 
 /** Null for a key that was never reported as leaked. */

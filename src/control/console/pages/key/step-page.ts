@@ -1,13 +1,13 @@
-import type { ChangeProgress } from '../../registry/operations/change-progress.ts'
-import { confirmForm } from '../forms/confirm-form.ts'
-import { type Html, html, type Piece } from '../layout/html.ts'
-import { type Frame, page } from '../layout/layout.ts'
-import { markInvisible } from '../layout/mark-invisible.ts'
-import { keyPath, keysPath } from '../layout/paths.ts'
-import { ago } from '../layout/times.ts'
+import type { ChangeProgress } from '../../../registry/operations/change-progress.ts'
+import { confirmForm } from '../../forms/confirm-form.ts'
+import { type Html, html, type Piece } from '../../layout/html.ts'
+import { type Frame, page } from '../../layout/layout.ts'
+import { markInvisible } from '../../layout/mark-invisible.ts'
+import { keyPath, keysPath } from '../../layout/paths.ts'
+import { ago } from '../../layout/times.ts'
+import type { RecentUse } from '../usage/last-use.ts'
 import { changeSteps } from './change-steps.ts'
 import { hintOf, type KeyView, lastUseWarning } from './key-parts.ts'
-import type { RecentUse } from './usage/last-use.ts'
 
 /** Changes of a key's state. `finish` revokes the old key of a rotation. */
 export const KEY_STEPS = ['revoke', 'finish', 'suspend', 'resume'] as const

@@ -1,11 +1,11 @@
-import { MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
-import { expiryQuestion } from '../forms/expiry-question.ts'
-import type { Problems } from '../forms/form-fields.ts'
-import { errorSummary, group, hidden, option, textInput } from '../forms/form-parts.ts'
-import type { IssueForm } from '../forms/issue-form.ts'
-import { type Html, html } from '../layout/html.ts'
-import { type Frame, page } from '../layout/layout.ts'
-import { keysPath, newKeyPath } from '../layout/paths.ts'
+import { MAX_NAME_LENGTH } from '../../../../domain/key/key-fields.ts'
+import { expiryQuestion } from '../../forms/expiry-question.ts'
+import type { Problems } from '../../forms/form-fields.ts'
+import { allowedAddresses, errorSummary, group, hidden, option, textInput } from '../../forms/form-parts.ts'
+import type { IssueForm } from '../../forms/issue-form.ts'
+import { type Html, html } from '../../layout/html.ts'
+import { type Frame, page } from '../../layout/layout.ts'
+import { keysPath, newKeyPath } from '../../layout/paths.ts'
 
 export interface IssueView {
   readonly workspaceId: string
@@ -40,6 +40,7 @@ export function issuePage(frame: Frame, view: IssueView): Html {
       )}
       ${scopeQuestion(view)}
       ${expiryQuestion('Expiry', form, problems, frame.nowMs)}
+      ${allowedAddresses(form.allowedCidrs, problems)}
       <div class="actions"><button class="primary">Issue key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`
   return page(frame, {

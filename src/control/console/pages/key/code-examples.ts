@@ -1,4 +1,4 @@
-import { type Html, html } from '../layout/html.ts'
+import { type Html, html } from '../../layout/html.ts'
 
 /** A placeholder for an unknown URL. */
 export const UNKNOWN_ADDRESS = '$API'

@@ -3,11 +3,11 @@ import {
   type AuditEntry,
   type AuditValue,
   changesOf,
-} from '../../registry/operations/audit.ts'
-import { actionLabel } from '../../registry/operations/audit-actions.ts'
-import { type Html, html, type Piece } from '../layout/html.ts'
-import { markInvisible } from '../layout/mark-invisible.ts'
-import { ago, instantText } from '../layout/times.ts'
+} from '../../../registry/operations/audit.ts'
+import { actionLabel } from '../../../registry/operations/audit-actions.ts'
+import { type Html, html, type Piece } from '../../layout/html.ts'
+import { markInvisible } from '../../layout/mark-invisible.ts'
+import { ago, instantText } from '../../layout/times.ts'
 import { actorName } from './key-parts.ts'
 
 const FIELDS: Readonly<Record<string, string>> = {

@@ -1,14 +1,14 @@
-import type { AuditEntry } from '../../registry/operations/audit.ts'
-import { type Html, html } from '../layout/html.ts'
-import { type Frame, page } from '../layout/layout.ts'
-import { markInvisible } from '../layout/mark-invisible.ts'
-import { keyPath, keysPath } from '../layout/paths.ts'
-import { ago, instant } from '../layout/times.ts'
+import type { AuditEntry } from '../../../registry/operations/audit.ts'
+import { type Html, html } from '../../layout/html.ts'
+import { type Frame, page } from '../../layout/layout.ts'
+import { markInvisible } from '../../layout/mark-invisible.ts'
+import { keyPath, keysPath } from '../../layout/paths.ts'
+import { ago, instant } from '../../layout/times.ts'
+import { type KeyUsage, keyUsage } from '../usage/key-usage.ts'
+import { type RecentUse, recentUseText } from '../usage/last-use.ts'
 import { facts, hintOf, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
 import { leakNotice } from './leak-notice.ts'
 import { type KeyStep, stepDialog } from './step-page.ts'
-import { type KeyUsage, keyUsage } from './usage/key-usage.ts'
-import { type RecentUse, recentUseText } from './usage/last-use.ts'
 
 export interface KeyDetails {
   readonly key: KeyView

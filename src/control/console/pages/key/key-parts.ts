@@ -1,9 +1,9 @@
-import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
-import { type Html, html } from '../layout/html.ts'
-import { markInvisible } from '../layout/mark-invisible.ts'
-import { keyPath } from '../layout/paths.ts'
-import { ago, instant, instantAndAgo } from '../layout/times.ts'
-import { type RecentUse, recentUseText } from './usage/last-use.ts'
+import type { KeyRecord, KeyState } from '../../../../domain/key/key-record.ts'
+import { type Html, html } from '../../layout/html.ts'
+import { markInvisible } from '../../layout/mark-invisible.ts'
+import { keyPath } from '../../layout/paths.ts'
+import { ago, instant, instantAndAgo } from '../../layout/times.ts'
+import { type RecentUse, recentUseText } from '../usage/last-use.ts'
 
 /** A key as pages show it. */
 export interface KeyView {

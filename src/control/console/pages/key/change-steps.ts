@@ -1,8 +1,8 @@
-import type { Confirmations } from '../../registry/announcing/confirmations.ts'
-import type { ChangeProgress } from '../../registry/operations/change-progress.ts'
-import type { BulkOutcome } from '../../registry/operations/revoke-all.ts'
-import { type Html, html, type Piece } from '../layout/html.ts'
-import { exactText } from '../layout/times.ts'
+import type { Confirmations } from '../../../registry/announcing/confirmations.ts'
+import type { ChangeProgress } from '../../../registry/operations/change-progress.ts'
+import type { BulkOutcome } from '../../../registry/operations/revoke-all.ts'
+import { type Html, html, type Piece } from '../../layout/html.ts'
+import { exactText } from '../../layout/times.ts'
 
 /** The progress of a change to a key: saved, announced, confirmed by the gateways. */
 export function changeSteps({ committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress): Html {

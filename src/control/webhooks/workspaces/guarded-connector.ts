@@ -1,0 +1,82 @@
+import { Resolver } from 'node:dns/promises'
+import { isIP, isIPv6, type LookupFunction } from 'node:net'
+import { buildConnector } from 'undici'
+
+/** @returns the addresses of a name; rejects if there are none */
+export type ResolveAddresses = (hostname: string) => Promise<readonly string[]>
+
+export interface Guard {
+  readonly mayConnectTo: (address: string) => boolean
+  readonly resolve: ResolveAddresses
+  readonly timeoutMs: number
+  /** Certificate authorities; default: those of Node. */
+  readonly ca?: string
+}
+
+/** Connections are tried one after the other. */
+const MAX_ADDRESSES = 8
+
+/**
+ * Connects to addresses that the guard allows. The socket itself asks for them here, once, so that a name cannot have
+ * another address between the check and the connection. An address in place of a name never comes to `lookup`.
+ */
+export function createGuardedConnector(guard: Guard): buildConnector.connector {
+  const { timeoutMs, mayConnectTo, ca } = guard
+  const trusted = ca === undefined ? {} : { ca }
+  const connect = buildConnector({
+    ...trusted,
+    timeout: timeoutMs,
+    lookup: guardedLookup(guard),
+    // No session is resumed: the connector serves one connection.
+    maxCachedSessions: 0,
+  })
+  return (options, callback) => {
+    const host = options.hostname.replace(/^\[|\]$/g, '')
+    if (isIP(host) !== 0 && !mayConnectTo(host)) return callback(refused(), null)
+    connect(options, (...result) => {
+      const [error, socket] = result
+      if (error !== null) return callback(error, null)
+      // The lookup has checked it. A change in a library that bypasses the lookup must not open the network.
+      if (mayConnectTo(socket.remoteAddress ?? '')) return callback(null, socket)
+      socket.destroy()
+      callback(refused(), null)
+    })
+  }
+}
+
+/** One address that is not allowed refuses the name: no choice of addresses leads to it. */
+function guardedLookup({ resolve, mayConnectTo }: Guard): LookupFunction {
+  return (hostname, options, callback) => {
+    const find = async () => {
+      const addresses = await resolve(hostname)
+      if (addresses.length === 0 || !addresses.every(mayConnectTo)) throw refused()
+      return addresses.slice(0, MAX_ADDRESSES).map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
+    }
+    find().then(
+      found => {
+        const [first] = found
+        if (options.all === true || first === undefined) callback(null, found)
+        else callback(null, first.address, first.family)
+      },
+      (error: Error) => callback(error, ''),
+    )
+  }
+}
+
+function refused(): Error {
+  return Object.assign(new Error('The address is not allowed'), { code: 'ADDRESS_NOT_ALLOWED' })
+}
+
+/**
+ * By DNS alone, without the hosts file and search domains. `dns.lookup` would occupy one of a few threads of the process for
+ * as long as a name server of another party takes.
+ */
+export function createResolver(timeoutMs: number): ResolveAddresses {
+  return async hostname => {
+    const resolver = new Resolver({ timeout: timeoutMs, tries: 1 })
+    const found = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
+    const addresses = found.flatMap(family => (family.status === 'fulfilled' ? family.value : []))
+    if (addresses.length > 0) return addresses
+    throw Object.assign(new Error('The name has no address'), { code: 'NO_ADDRESS' })
+  }
+}

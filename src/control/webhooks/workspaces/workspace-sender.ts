@@ -1,0 +1,49 @@
+import { Agent } from 'undici'
+import { isAccepted, postEvent, type SentEvent } from '../post-event.ts'
+import { createGuardedConnector, type Guard } from './guarded-connector.ts'
+
+export type WorkspaceSendResult =
+  | { readonly ok: true; readonly status: number }
+  /**
+   * @property reason for the workspace's people
+   * @property cause for the operator's log
+   */
+  | { readonly ok: false; readonly status: number | null; readonly reason: string; readonly cause: string }
+
+export interface WorkspaceReceiver {
+  readonly url: string
+  readonly secret: string
+}
+
+export interface WorkspaceSender {
+  /** Never rejects. */
+  send(receiver: WorkspaceReceiver, event: SentEvent, nowMs: number): Promise<WorkspaceSendResult>
+}
+
+/** One text for every failure without a status: a different one for each would tell which addresses and ports are in use. */
+const NO_RESPONSE = 'No response: the address is unreachable, not allowed or without a valid certificate'
+
+/** Makes a connection for each event: workspaces share none, and each is checked when it is made. */
+export function createWorkspaceSender(guard: Guard): WorkspaceSender {
+  return {
+    async send({ url, secret }, event, nowMs) {
+      const signal = AbortSignal.timeout(guard.timeoutMs)
+      const agent = new Agent({ connections: 1, connect: createGuardedConnector(guard) })
+      try {
+        const status = await postEvent(agent, { url: new URL(url), secret }, event, { nowMs, signal })
+        if (isAccepted(status)) return { ok: true, status }
+        return { ok: false, status, reason: `Response status ${status}`, cause: 'status' }
+      } catch (error) {
+        return { ok: false, status: null, reason: NO_RESPONSE, cause: causeOf(error) }
+      } finally {
+        await agent.destroy()
+      }
+    },
+  }
+}
+
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown'
+  if (error.name === 'TimeoutError') return 'timeout'
+  return 'code' in error ? String(error.code) : error.name
+}

@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest'
+import { startConsoleWithCommands } from '../support/console-commands.ts'
+
+const ADDRESS = 'https://8.8.8.8/in'
+
+test('webhooks set prints the secret alone on standard output; show, test and remove work on the workspace', async () => {
+  const site = await startConsoleWithCommands({ workspaceWebhooks: { enabled: true } })
+  const run = (name: string, ...words: string[]) =>
+    site.postern('webhooks', name, ...words, '--workspace', 'ws_1')
+  expect(await run('show')).toMatchObject({ code: 0, stdout: 'Workspace ws_1 has no webhook.' })
+  const set = await run('set', ADDRESS)
+  expect([set.code, set.stdout]).toEqual([0, expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/)])
+  expect(set.stderr).toContain('shown only once')
+  expect((await run('show')).stdout).toMatch(/^https:\/\/8\.8\.8\.8\/in, set .* UTC by admin-token$/)
+  expect(JSON.parse((await run('show', '--json')).stdout).webhook.url).toBe(ADDRESS)
+  expect((await run('remove')).stdout).toBe('Removed the webhook of workspace ws_1.')
+  expect((await run('remove')).stdout).toBe('Nothing to remove.')
+  expect(await run('test')).toMatchObject({ stdout: '', stderr: expect.stringContaining('has no webhook') })
+  const refused = await run('set', 'https://10.0.0.1/')
+  expect([refused.code === 0, refused.stderr.includes('url must be')]).toEqual([false, true])
+})

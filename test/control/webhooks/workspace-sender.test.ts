@@ -1,0 +1,155 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer as createHttps } from 'node:https'
+import { type AddressInfo, createServer } from 'node:net'
+import { Webhook } from 'standardwebhooks'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import type { ResolveAddresses } from '../../../src/control/webhooks/workspaces/guarded-connector.ts'
+import { createWorkspaceSender } from '../../../src/control/webhooks/workspaces/workspace-sender.ts'
+import { type AddressPolicy, mayConnectTo } from '../../../src/domain/address/public-address.ts'
+import { makeCertificates } from '../../support/certificates.ts'
+import { WebhookReceiver } from '../../support/webhook-receiver.ts'
+
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
+const EVENT = { id: 'msg_1', body: '{"type":"test"}' }
+const NO_RESPONSE = 'No response: the address is unreachable, not allowed or without a valid certificate'
+const NOTHING = { allowedCidrs: [], deniedCidrs: [] }
+const LOOPBACK = { allowedCidrs: ['127.0.0.0/8'], deniedCidrs: [] }
+
+let receiver: WebhookReceiver
+let port: string
+beforeEach(async () => {
+  receiver = await WebhookReceiver.start()
+  port = new URL(receiver.url).port
+  onTestFinished(() => receiver.stop())
+})
+
+interface Scene {
+  readonly policy?: AddressPolicy
+  readonly resolve?: ResolveAddresses
+  readonly timeoutMs?: number
+  readonly ca?: string
+}
+
+function send(url: string, { policy = LOOPBACK, resolve, timeoutMs = 2_000, ca }: Scene = {}) {
+  const sender = createWorkspaceSender({
+    mayConnectTo: address => mayConnectTo(address, policy),
+    resolve: resolve ?? (async () => ['127.0.0.1']),
+    timeoutMs,
+    ...(ca === undefined ? {} : { ca }),
+  })
+  return sender.send({ url, secret: SECRET }, EVENT, Date.now())
+}
+
+describe('an event to the address that a workspace has set', () => {
+  test('arrives with its path and query and a signature that the Standard Webhooks library verifies', async () => {
+    expect(await send(`http://hooks.test:${port}/in?of=ws_1`)).toEqual({ ok: true, status: 204 })
+    const [message] = receiver.received
+    expect(message?.url).toBe('/in?of=ws_1')
+    const headers = message?.headers as Record<string, string>
+    expect(new Webhook(SECRET).verify(message?.body ?? '', headers)).toEqual({ type: 'test' })
+  })
+
+  test.each([
+    ['the address itself', '127.0.0.1'],
+    ['its name', 'hooks.test'],
+    ['its IPv4-mapped form', '[::ffff:127.0.0.1]'],
+    ['another spelling', '2130706433'],
+  ])('is not sent into the operator’s network, and makes no connection: %s', async (_, host) => {
+    let connections = 0
+    const server = createServer(socket => {
+      connections++
+      socket.destroy()
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void server.close())
+    const { port: own } = server.address() as AddressInfo
+    expect(await send(`http://${host}:${own}/`, { policy: NOTHING })).toMatchObject({
+      ok: false,
+      status: null,
+      reason: NO_RESPONSE,
+      cause: 'ADDRESS_NOT_ALLOWED',
+    })
+    expect(connections).toBe(0)
+  })
+
+  test('goes to the address that was checked, also if the name’s server changes its answers', async () => {
+    // Another loopback address stands for a public one: only it is allowed.
+    const policy = { allowedCidrs: ['127.0.0.5/32'], deniedCidrs: [] }
+    const asked: string[] = []
+    const answers = [['127.0.0.1'], ['127.0.0.5', '127.0.0.1'], ['127.0.0.5'], ['127.0.0.1']]
+    const resolve = async (name: string) => {
+      asked.push(name)
+      return answers[asked.length - 1] ?? []
+    }
+    const server = createServer(socket => {
+      expect(socket.localAddress).toBe('127.0.0.5')
+      socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+    })
+    await once(server.listen(0, '127.0.0.5'), 'listening')
+    onTestFinished(() => void server.close())
+    const url = `http://rebinds.test:${(server.address() as AddressInfo).port}/`
+    for (const sent of [false, false, true, false]) {
+      expect(await send(url, { policy, resolve })).toMatchObject({ ok: sent })
+    }
+    // Once for each connection.
+    expect(asked).toEqual(Array.from({ length: 4 }, () => 'rebinds.test'))
+  })
+
+  test('is not redirected', async () => {
+    receiver.answer = response => response.writeHead(307, { location: '/elsewhere' }).end()
+    const answer = { ok: false, status: 307, reason: 'Response status 307' }
+    expect(await send(`http://hooks.test:${port}/`)).toMatchObject(answer)
+    expect(receiver.received.map(({ url }) => url)).toEqual(['/'])
+  })
+
+  test('may be answered without end: only the beginning is read', async () => {
+    receiver.answer = response => {
+      response.writeHead(200)
+      const flood = () => {
+        while (!response.destroyed && response.write(Buffer.alloc(64 * 1024))) {}
+      }
+      response.on('drain', flood)
+      flood()
+    }
+    expect((await send(`http://hooks.test:${port}/`)).status ?? 0).toBeLessThanOrEqual(200)
+    expect(receiver.received).toHaveLength(1)
+  })
+
+  test('fails with one text, so that its people cannot tell which names, addresses and ports are in use', async () => {
+    receiver.answer = () => {}
+    const free = createServer()
+    await once(free.listen(0, '127.0.0.1'), 'listening')
+    const { port: closed } = free.address() as AddressInfo
+    free.close()
+    const unknown = () => Promise.reject(Object.assign(new Error('no such name'), { code: 'NO_ADDRESS' }))
+    const failures = [
+      await send(`http://hooks.test:${port}/`, { timeoutMs: 150 }),
+      await send(`http://hooks.test:${closed}/`),
+      await send(`http://hooks.test:${closed}/`, { policy: NOTHING }),
+      await send('http://nowhere.test:8080/', { resolve: unknown }),
+      await send(`https://hooks.test:${port}/`),
+    ]
+    expect(new Set(failures.map(failure => (failure.ok ? '' : failure.reason)))).toEqual(
+      new Set([NO_RESPONSE]),
+    )
+    const causes = failures.map(failure => (failure.ok ? '' : failure.cause))
+    expect(causes.slice(0, 4)).toEqual(['timeout', 'ECONNREFUSED', 'ADDRESS_NOT_ALLOWED', 'NO_ADDRESS'])
+  })
+
+  test('is sent over TLS only to the holder of a certificate for its name', async () => {
+    const certificates = makeCertificates()
+    const ca = readFileSync(certificates.caFile, 'utf8')
+    const server = createHttps(certificates.server, (_, response) => response.writeHead(204).end())
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => {
+      server.close()
+      certificates.remove()
+    })
+    const { port: secure } = server.address() as AddressInfo
+    expect(await send(`https://localhost:${secure}/`, { ca })).toEqual({ ok: true, status: 204 })
+    expect(await send(`https://127.0.0.1:${secure}/`, { ca })).toEqual({ ok: true, status: 204 })
+    expect(await send(`https://other.test:${secure}/`, { ca })).toMatchObject({ ok: false })
+    expect(await send(`https://localhost:${secure}/`)).toMatchObject({ ok: false, reason: NO_RESPONSE })
+  })
+})
