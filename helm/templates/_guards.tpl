@@ -156,6 +156,11 @@ values.
 {{- if and $keyService (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "keyService.token") .))) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "config.keyService.url names a key service of your own, which requires a token: set secrets.keyService.token.existingSecret") -}}
 {{- end -}}
+{{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "keys.format") -}}
+{{- $own := and (ne $format "opaque") (not (include "postern.has" (merge (dict "path" "keys.signingSecrets") .))) -}}
+{{- if and $own (not .root.Values.console.enabled) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "this release has no console, so a signing secret of its own would reject every key: set secrets.keys.signingSecrets.existingSecret to the Secret of the console that issues the keys (this namespace's %s if an earlier version of the chart generated it)" (include "postern.generatedName" .root))) -}}
+{{- end -}}
 {{- include "postern.guardPair" (merge (dict "section" "upstream.tls") .) -}}
 {{- include "postern.guardPair" (merge (dict "section" "keyService.tls") .) -}}
 {{- $wanted := and .root.Values.console.enabled (not $keyService) (include "postern.hasFile" (dict "root" .root "plane" "console" "path" "console.internal.tls.clientCaFile")) -}}

@@ -50,7 +50,6 @@ describe.skipIf(!has(HELM))('a gateway with only the required values', () => {
       'Deployment',
       'Pod',
       'PodDisruptionBudget',
-      'Secret',
       'Service',
       'ServiceAccount',
     ])

@@ -145,7 +145,8 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
 
   it('uses the port of Redis if its address is no secret', () => {
     const config = { ...MINIMAL.config, redis: { url: 'rediss://redis:6380' } }
-    expect(egressOf({ config })[0]).toEqual([[6380], 'any peer'])
+    const { keys } = MINIMAL.secrets
+    expect(egressOf({ config, secrets: { keys } })[0]).toEqual([[6380], 'any peer'])
   })
 
   it('allows the gateway to reach a configured key service', () => {

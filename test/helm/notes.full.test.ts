@@ -1,6 +1,6 @@
 import { basename } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { MINIMAL, mountedSecrets, NAME, render, type Values } from '../support/chart.ts'
+import { MINIMAL, mountedSecrets, NAME, render, type Values, WITH_CONSOLE } from '../support/chart.ts'
 import { textAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
@@ -109,7 +109,7 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
       { monitoring: { prometheusRule: { enabled: true } } },
       'set monitoring.prometheusRule.runbookUrl',
     ],
-    ['generated secrets', { secrets: MINIMAL.secrets }, 'Back it up'],
+    ['generated secrets', { secrets: WITH_CONSOLE.secrets }, 'Back it up'],
   ])('warn of %s', (_, values, sentence) => {
     expect(notesOf({ ...QUIET, ...values })).toContain(sentence)
   })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { MINIMAL, render, type Values } from '../support/chart.ts'
+import { MINIMAL, render, type Values, WITH_CONSOLE } from '../support/chart.ts'
 import { HELM, has } from '../support/tools.ts'
 
 const config = (more: object) => ({ ...MINIMAL, config: { ...MINIMAL.config, ...more } })
@@ -118,8 +118,13 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   ],
   [
     'no signing secret, and none to be made',
-    { ...MINIMAL, generatedSecret: { enabled: false } },
+    { ...WITH_CONSOLE, generatedSecret: { enabled: false } },
     'set secrets.keys.signingSecrets.existingSecret',
+  ],
+  [
+    'a gateway without the console whose keys it verifies, and without that console’s signing secret',
+    { ...MINIMAL, secrets: { redis: MINIMAL.secrets.redis } },
+    'set secrets.keys.signingSecrets.existingSecret to the Secret of the console that issues the keys',
   ],
   [
     'a key service without its token',

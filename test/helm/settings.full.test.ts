@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { MINIMAL, mountedSecrets, NAME, podOf, render, settingsOf, type Values } from '../support/chart.ts'
+import {
+  MINIMAL,
+  mountedSecrets,
+  NAME,
+  podOf,
+  render,
+  settingsOf,
+  type Values,
+  WITH_CONSOLE,
+} from '../support/chart.ts'
 import { at, textAt, valueAt } from '../support/manifests.ts'
 import { SEMI_SPACE_MIB } from '../support/start-arguments.ts'
 import { HELM, has } from '../support/tools.ts'
@@ -112,7 +121,9 @@ describe.skipIf(!has(HELM))('the settings file', () => {
 
   it('can name a file that is mounted by other means', () => {
     const values = withConfig({ redis: { urlFile: '/vault/redis' } })
-    expect(settingsOf(render({ ...values, secrets: {} }), 'gateway')['redis']).toEqual({
+    expect(
+      settingsOf(render({ ...values, secrets: { keys: MINIMAL.secrets.keys } }), 'gateway')['redis'],
+    ).toEqual({
       urlFile: '/vault/redis',
     })
   })
@@ -127,19 +138,16 @@ describe.skipIf(!has(HELM))('pods are replaced', () => {
   })
 
   it('when a generated secret changes; the chart does not know the others', () => {
-    expect(checksums(MINIMAL).secret).toMatch(/^[0-9a-f]{64}$/)
-    const secrets = { ...MINIMAL.secrets, keys: { signingSecrets: { existingSecret: 'own' } } }
-    expect(checksums({ ...MINIMAL, secrets }).secret).toBeUndefined()
+    expect(checksums(WITH_CONSOLE).secret).toMatch(/^[0-9a-f]{64}$/)
+    expect(checksums(MINIMAL).secret).toBeUndefined()
   })
 })
 
 describe.skipIf(!has(HELM))('secrets without a reference', () => {
   const kept = { 'helm.sh/resource-policy': 'keep' }
 
-  it('are generated once: a signing secret of 32 random bytes and, with a console, the two tokens', () => {
-    const alone = render(MINIMAL).get('Secret')
-    expect(Object.keys(at(alone, 'data'))).toEqual(['keys-signing-secrets'])
-    const both = render({ ...MINIMAL, console: { enabled: true } }).get('Secret')
+  it('are generated once, with the console: a signing secret of 32 random bytes and the two tokens', () => {
+    const both = render(WITH_CONSOLE).get('Secret')
     expect(Object.keys(at(both, 'data')).sort()).toEqual([
       'console-admin-token',
       'key-service-token',
@@ -152,11 +160,11 @@ describe.skipIf(!has(HELM))('secrets without a reference', () => {
   })
 
   it('are kept on upgrade and uninstall', () => {
-    expect(at(render(MINIMAL).get('Secret'), 'metadata')['annotations']).toMatchObject(kept)
+    expect(at(render(WITH_CONSOLE).get('Secret'), 'metadata')['annotations']).toMatchObject(kept)
   })
 
   it('are the same for both planes', () => {
-    const rendering = render({ ...MINIMAL, console: { enabled: true } })
+    const rendering = render(WITH_CONSOLE)
     for (const file of ['keyService.token', 'keys.signingSecrets']) {
       expect(mountedSecrets(rendering, 'gateway')[file]).toBe(mountedSecrets(rendering, 'console')[file])
     }

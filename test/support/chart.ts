@@ -17,7 +17,17 @@ const SECRETS = '/etc/postern/secrets'
 /** The smallest valid values, to which a test adds its own. */
 export const MINIMAL = {
   config: { upstream: { url: 'http://workspaces:8080' } },
-  secrets: { redis: { url: { existingSecret: 'postern-redis' } } },
+  secrets: {
+    redis: { url: { existingSecret: 'postern-redis' } },
+    keys: { signingSecrets: { existingSecret: 'postern-keys' } },
+  },
+}
+
+/** Gateway and console with SQLite. The chart generates the signing secret and both tokens. */
+export const WITH_CONSOLE = {
+  config: MINIMAL.config,
+  secrets: { redis: MINIMAL.secrets.redis },
+  console: { enabled: true },
 }
 
 /** The example values in `ci/`. */
