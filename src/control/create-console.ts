@@ -136,6 +136,9 @@ function createKeyService(
       get recordKeys() {
         return secrets.value.recordKeys
       },
+      get fingerprints() {
+        return secrets.value.fingerprints
+      },
       refill: createRefill(announcer, logger),
       logger,
     }),

@@ -54,7 +54,12 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
     app,
     invalidations: store.invalidations,
     introduced: store.introduced,
-    health: async () => ({ ...store.health(), limits: rateLimits.health() }),
+    health: async () => ({
+      ...store.health(),
+      limits: rateLimits.health(),
+      signingSecrets: store.secretsMatch(),
+    }),
+    isMisconfigured: () => store.secretsMatch() === 'mismatch',
     stop: async () => {
       rateLimits.stop()
       await store.stop()

@@ -42,6 +42,8 @@ export interface PlaneRun {
   readonly internal?: FastifyInstance
   /** The state of each dependency in one word. */
   health(): Promise<Readonly<Record<string, string>>>
+  /** True while it could serve no request correctly: it is not ready, so that a rollout stops before it replaces others. */
+  isMisconfigured?(): boolean
   /** Closes connections and timers, after the last request. */
   stop(): Promise<void>
 }
@@ -152,7 +154,8 @@ function healthOf({ drain, waitingFor }: ProcessContext, running: Running): Heal
   return {
     state: () => {
       if (drain.phase !== 'serving') return 'draining'
-      return running.planes === null ? 'starting' : 'ready'
+      if (running.planes === null) return 'starting'
+      return running.planes.some(plane => plane.isMisconfigured?.()) ? 'misconfigured' : 'ready'
     },
     details: async () => {
       if (running.planes === null) return Object.fromEntries(waitingFor)

@@ -19,6 +19,8 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 export interface KeyServiceParts {
   readonly repository: KeyRepository
   readonly recordKeys: RecordKeys
+  /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
+  readonly fingerprints: readonly string[]
   readonly logger: ControlLogger
   readonly usageCall: Call
   /** Writes records that Redis lacks, without delaying the response. */
@@ -103,12 +105,12 @@ function answerOf(
 }
 
 async function recordConfirmations(
-  { repository }: KeyServiceParts,
+  { repository, fingerprints }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   // The route's schema has validated the body.
   const { gateway, hearing, leaving, confirmed } = request.body as ConfirmationsBody
   await repository.recordGateway({ ...gateway, isConnected: hearing, isLeaving: leaving, confirmed })
-  return reply.code(204).send()
+  return reply.send({ signingSecrets: fingerprints })
 }

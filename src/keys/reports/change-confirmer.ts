@@ -28,6 +28,8 @@ export interface ConfirmerParts {
   /** For one call. */
   readonly timeoutMs: number
   readonly maxWaiting?: number
+  /** Receives the text of each response to an accepted report. */
+  readonly onAccepted?: (text: string) => void
 }
 
 /**
@@ -141,7 +143,10 @@ export class ChangeConfirmer {
     const { status } = response
     // The call is optional for key services of other makers.
     if (isNotOffered(response)) return 'not_offered'
-    if (status >= 200 && status <= 299) return 'accepted'
+    if (status >= 200 && status <= 299) {
+      this.#parts.onAccepted?.(response.text)
+      return 'accepted'
+    }
     const message = `The key service responded with status ${status}`
     if (status < 400 || status > 499 || RETRYABLE_STATUSES.has(status)) throw new Error(message)
     throw new RejectedReport(`${message}; ${confirmed.length} confirmations dropped`)
