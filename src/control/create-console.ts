@@ -123,7 +123,7 @@ function createKeyService(
   { repository, announcer }: OpenRegistry,
   usage: Usage,
 ): FastifyInstance {
-  const { config, onReload, logger, secrets } = context
+  const { config, onReload, logger, metrics, secrets } = context
   return createInternalServer({
     ...context,
     keyPrefix: config.keys.prefix,
@@ -133,6 +133,7 @@ function createKeyService(
     calls: keyServiceCalls({
       repository,
       usageCall: usage.call,
+      metrics,
       get recordKeys() {
         return secrets.value.recordKeys
       },

@@ -12,7 +12,7 @@ import { LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/met
 import { InvalidationListener, type InvalidationReceiver } from './invalidation/invalidation-listener.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { LookupChain } from './lookup-chain.ts'
-import { ChangeConfirmer } from './reports/change-confirmer.ts'
+import { ChangeConfirmer, type DrainOutcome } from './reports/change-confirmer.ts'
 import { type SecretsMatch, SigningSecretsCheck } from './reports/signing-secrets-check.ts'
 import { KeyServiceClient } from './tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from './tiers/key-service/key-service-store.ts'
@@ -57,7 +57,7 @@ export interface RunningKeyStore {
   /** Starts connecting. Never waits or fails, also if a dependency is down. */
   start(): void
   /** Sends the last reports, within `keyService.timeoutMs`. */
-  stop(): Promise<void>
+  stop(drain?: DrainOutcome): Promise<void>
   health(): KeyStoreHealth
 }
 
@@ -114,10 +114,10 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
       keyService?.usage?.reporter.start()
       watch ??= setInterval(watchConnections, REVOCATION_TIMING.watchIntervalMs).unref()
     },
-    async stop() {
+    async stop(drain) {
       clearInterval(watch)
       redis?.stop()
-      if (keyService !== null) await signOff(keyService)
+      if (keyService !== null) await signOff(keyService, drain)
     },
     health: () => ({
       redis: redis === null ? 'off' : redis.isUp && redisTier?.isOpen === false ? 'ok' : 'down',
@@ -194,8 +194,8 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
 }
 
 /** Sends the last reports, then closes the connections. */
-async function signOff({ client, usage, confirmer }: KeyServiceSide): Promise<void> {
-  await Promise.all([usage?.reporter.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS))])
+async function signOff({ client, usage, confirmer }: KeyServiceSide, drain?: DrainOutcome): Promise<void> {
+  await Promise.all([usage?.reporter.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS), drain)])
   await client.stop()
 }
 

@@ -62,7 +62,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
     isMisconfigured: () => store.secretsMatch() === 'mismatch',
     stop: async () => {
       rateLimits.stop()
-      await store.stop()
+      await store.stop(drain.hasTimedOut ? 'timed_out' : 'completed')
       await tracing?.stop()
     },
   }
