@@ -7,6 +7,9 @@ values.
 {{- if not (or .Values.gateway.enabled .Values.console.enabled) -}}
 {{- include "postern.wrong" (dict "into" $wrong "say" "gateway.enabled and console.enabled are both false: set one of them to true") -}}
 {{- end -}}
+{{- if not .Values.image.repository -}}
+{{- include "postern.wrong" (dict "into" $wrong "say" "image.repository is missing, and no image is published yet: build one from the Dockerfile, push it, and set image.repository to its name, such as registry.example.com/postern") -}}
+{{- end -}}
 {{- range $plane := include "postern.planes" . | splitList " " | compact -}}
 {{- $place := dict "root" $ "plane" $plane "into" $wrong -}}
 {{- include "postern.guardSettings" $place -}}

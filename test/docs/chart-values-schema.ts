@@ -143,7 +143,7 @@ const properties: JsonSchema = {
   commonAnnotations: texts,
   image: within({
     registry: text,
-    repository: { type: 'string', minLength: 1 },
+    repository: text,
     tag: { type: 'string', not: { const: 'latest' } },
     digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
     pullPolicy: oneOf('Always', 'IfNotPresent', 'Never'),

@@ -5,6 +5,7 @@ import { HELM, has } from '../support/tools.ts'
 
 const with_ = (gateway: object, more: Values = {}) => ({ ...MINIMAL, ...more, gateway })
 const POSTGRES = {
+  image: MINIMAL.image,
   config: MINIMAL.config,
   secrets: { ...MINIMAL.secrets, database: { url: { existingSecret: 'db' } } },
 }
@@ -98,7 +99,10 @@ describe.skipIf(!has(HELM))('autoscaling', () => {
   })
 
   it('uses CPU utilisation and configured metrics', () => {
-    const spec = at(render({}, { files: ['everything-on.yaml'] }).get('HorizontalPodAutoscaler'), 'spec')
+    const spec = at(
+      render({}, { files: ['everything-on-values.yaml'] }).get('HorizontalPodAutoscaler'),
+      'spec',
+    )
     expect(listAt(spec, 'metrics').map(({ type }) => type)).toEqual(['Resource', 'Pods'])
   })
 

@@ -156,7 +156,7 @@ describe.skipIf(!has(HELM))('no secret leaves its Secret', () => {
   })
 
   it('the gateway gets no database credential and no admin token', () => {
-    const rendering = render({}, { files: ['console-postgres.yaml'] })
+    const rendering = render({}, { files: ['console-postgres-values.yaml'] })
     expect(Object.keys(mountedSecrets(rendering, 'gateway')).sort()).toEqual([
       'keyService.token',
       'keys.signingSecrets',

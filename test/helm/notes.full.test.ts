@@ -35,7 +35,7 @@ const QUIET = {
     console: { adminToken: { existingSecret: 'admin' } },
     database: { url: { existingSecret: 'database' } },
   },
-  image: { digest: `sha256:${'0'.repeat(64)}` },
+  image: { ...MINIMAL.image, digest: `sha256:${'0'.repeat(64)}` },
   networkPolicy: { enabled: true },
   console: { enabled: true },
   gateway: { ingress: { enabled: true, hosts: [{ host: 'api.example.com' }] } },
@@ -92,7 +92,7 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
       'set config.console.trustedProxies',
     ],
     ['no NetworkPolicy', { networkPolicy: { enabled: false } }, 'set networkPolicy.enabled'],
-    ['a tag', { image: {} }, 'set image.digest'],
+    ['a tag', { image: MINIMAL.image }, 'set image.digest'],
     [
       'no memory limit',
       { gateway: { ...QUIET.gateway, resources: { limits: null } } },

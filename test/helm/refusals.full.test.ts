@@ -11,10 +11,11 @@ const OF_TLS = { existingSecret: 'internal-tls' }
 
 /** A contradiction, the values, and part of the error, which names what to set. */
 const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
+  ['no image', { ...MINIMAL, image: {} }, 'set image.repository to its name'],
   ['no values', {}, 'config.upstream.url is missing: set it to the address'],
   [
     'no key service and no Redis',
-    { config: MINIMAL.config },
+    { image: MINIMAL.image, config: MINIMAL.config },
     'set secrets.redis.url.existingSecret or config.redis.url',
   ],
   ['no plane', gateway({ enabled: false }), 'set one of them to true'],
@@ -267,8 +268,8 @@ const UNKNOWN: readonly (readonly [string, Values, string])[] = [
   ['a password in the upstream’s address', config({ upstream: { url: 'http://a:b@workspaces' } }), 'url'],
   ['an invalid header name', config({ gateway: { requestHeaders: ['X Y'] } }), 'requestHeaders'],
   ['an unknown log level', config({ log: { level: 'loud' } }), 'level'],
-  ['the tag latest', { ...MINIMAL, image: { tag: 'latest' } }, 'tag'],
-  ['an invalid digest', { ...MINIMAL, image: { digest: 'abc' } }, 'digest'],
+  ['the tag latest', { ...MINIMAL, image: { ...MINIMAL.image, tag: 'latest' } }, 'tag'],
+  ['an invalid digest', { ...MINIMAL, image: { ...MINIMAL.image, digest: 'abc' } }, 'digest'],
   ['a path for a probe', pod({ probes: { liveness: { path: '/' } } }), 'path'],
   ['no replicas', gateway({ replicas: 0 }), 'replicas'],
 ]

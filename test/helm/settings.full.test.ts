@@ -79,7 +79,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
   })
 
   it('contains an https address if the console’s internal listener has a certificate', () => {
-    const rendering = render({}, { files: ['everything-on.yaml'] })
+    const rendering = render({}, { files: ['everything-on-values.yaml'] })
     const directory = '/etc/postern/secrets'
     expect(settingsOf(rendering, 'gateway')['keyService']).toEqual({
       url: `https://${NAME}-console-internal:8082`,
@@ -99,7 +99,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
   })
 
   it('names the mounted file of every reference: secrets, certificates, headers', () => {
-    const rendering = render({}, { files: ['upstream-own-ca.yaml'] })
+    const rendering = render({}, { files: ['upstream-own-ca-values.yaml'] })
     const directory = '/etc/postern/secrets'
     expect(settingsOf(rendering, 'gateway')['upstream']).toEqual({
       url: 'https://workspaces.internal.example:8443/base',
@@ -171,8 +171,8 @@ describe.skipIf(!has(HELM))('secrets without a reference', () => {
   })
 
   it('are not generated if all are referenced, nor is a signing secret for opaque keys', () => {
-    expect(render({}, { files: ['console-postgres.yaml'] }).all('Secret')).toEqual([])
-    expect(render({}, { files: ['bring-your-own-keys.yaml'] }).all('Secret')).toEqual([])
+    expect(render({}, { files: ['console-postgres-values.yaml'] }).all('Secret')).toEqual([])
+    expect(render({}, { files: ['bring-your-own-keys-values.yaml'] }).all('Secret')).toEqual([])
   })
 })
 
@@ -180,7 +180,7 @@ describe.skipIf(!has(HELM))(
   'names of Secrets, environment, volumes and further objects are templates',
   () => {
     it('that are rendered', () => {
-      const rendering = render({}, { files: ['everything-on.yaml'] })
+      const rendering = render({}, { files: ['everything-on-values.yaml'] })
       const { spec } = podOf(rendering, 'gateway')
       expect(mountedSecrets(rendering, 'gateway')['redis.url']).toBe('acme-redis/redis-url')
       expect(valueAt(spec, 'containers', '0', 'env')).toContainEqual({ name: 'RELEASE', value: 'acme' })

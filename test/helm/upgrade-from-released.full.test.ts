@@ -18,7 +18,7 @@ const examples = versions.flatMap(version =>
 
 /**
  * What docs/operate/upgrade.md says to add to values of a release, without which the chart would refuse them. Before 0.2.0, a
- * release without the console generated a signing secret.
+ * release without the console generated a signing secret, and the image had a name that no registry has.
  */
 const ADDED: Readonly<Record<string, readonly string[]>> = {
   '0.1.0/minimal': ['secrets.keys.signingSecrets.existingSecret=acme-postern-generated'],
@@ -85,7 +85,11 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
   describe.each(examples)('%s: %s', (version, example) => {
     const values = parse(readFileSync(`${RELEASED}${version}/${example}.yaml`, 'utf8')) as Values
     const now = () => {
-      const args = (ADDED[`${version}/${example}`] ?? []).flatMap(setting => ['--set', setting])
+      const added = [
+        ...(ADDED[`${version}/${example}`] ?? []),
+        'image.repository=registry.example.com/postern',
+      ]
+      const args = added.flatMap(setting => ['--set', setting])
       const rendering = render(values, { args })
       expect(rendering.ok, rendering.stderr).toBe(true)
       return new Map(rendering.objects.map(object => [identityOf(object), object]))

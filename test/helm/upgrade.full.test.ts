@@ -27,7 +27,7 @@ async function upgrade(...flags: string[]): Promise<Manifest[]> {
     '--kube-version',
     '1.31.0',
     '-f',
-    `${CHART}ci/console-sqlite.yaml`,
+    `${CHART}ci/console-sqlite-values.yaml`,
   ]
   const env = { ...process.env, KUBECONFIG: cluster.kubeconfig }
   execFile('helm', [...args, ...flags], { env, maxBuffer: 64 * 1024 * 1024 }, (error, stdout) =>

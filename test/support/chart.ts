@@ -16,6 +16,7 @@ const SECRETS = '/etc/postern/secrets'
 
 /** The smallest valid values, to which a test adds its own. */
 export const MINIMAL = {
+  image: { repository: 'registry.example.com/postern' },
   config: { upstream: { url: 'http://workspaces:8080' } },
   secrets: {
     redis: { url: { existingSecret: 'postern-redis' } },
@@ -25,6 +26,7 @@ export const MINIMAL = {
 
 /** Gateway and console with SQLite. The chart generates the signing secret and both tokens. */
 export const WITH_CONSOLE = {
+  image: MINIMAL.image,
   config: MINIMAL.config,
   secrets: { redis: MINIMAL.secrets.redis },
   console: { enabled: true },
