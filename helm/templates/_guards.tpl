@@ -81,9 +81,13 @@ values.
 {{- end -}}
 {{- end -}}
 {{- $wanting := include "postern.wanting" . | splitList " " | compact -}}
-{{- if not .root.Values.generatedSecret.enabled -}}
+{{- $generated := .root.Values.generatedSecret -}}
+{{- $blind := not (or $generated.withoutCluster (include "postern.hasCluster" .root)) -}}
 {{- range $wanting -}}
+{{- if not $generated.enabled -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "the %s needs %s and generatedSecret.enabled is false: set secrets.%s.existingSecret" $.plane . .)) -}}
+{{- else if and $blind $.root.Values.console.enabled -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "the chart would generate %s, but cannot see the cluster (helm template, Argo CD), so each rendering would replace it and reject every key: set secrets.%s.existingSecret, render with --dry-run=server, or set generatedSecret.withoutCluster for a trial" . .)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -204,6 +208,13 @@ values.
 {{- end -}}
 {{- $url := include "postern.at" (dict "tree" $given "path" "database.url") -}}
 {{- if eq (include "postern.database" .root) "sqlite" -}}
+{{- $name := include "postern.planeName" . -}}
+{{- $existing := lookup "apps/v1" "StatefulSet" .root.Release.Namespace $name -}}
+{{- if $existing -}}
+{{- if ne ($existing.spec.podManagementPolicy | default "OrderedReady") "Parallel" -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "the StatefulSet %s was made by an earlier version of the chart, and Kubernetes cannot change its podManagementPolicy: run kubectl -n %s delete statefulset %s --cascade=orphan, which leaves pod and volume running, and upgrade again" $name .root.Release.Namespace $name)) -}}
+{{- end -}}
+{{- end -}}
 {{- if gt (int .root.Values.console.replicas) 1 -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "console.replicas is %d, but SQLite allows one pod: set console.replicas to 1, or secrets.database.url.existingSecret for PostgreSQL" (int .root.Values.console.replicas))) -}}
 {{- end -}}

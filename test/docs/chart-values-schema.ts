@@ -151,10 +151,11 @@ const properties: JsonSchema = {
   imagePullSecrets,
   config,
   secrets,
-  generatedSecret: within({ enabled: flag, annotations: texts }),
+  generatedSecret: within({ enabled: flag, withoutCluster: flag, annotations: texts }),
   pod,
   gateway: within({
     ...plane,
+    replicas: orNull(whole(0, 1000)),
     autoscaling: within({
       enabled: flag,
       minReplicas: whole(1, 1000),

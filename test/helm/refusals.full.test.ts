@@ -271,7 +271,7 @@ const UNKNOWN: readonly (readonly [string, Values, string])[] = [
   ['the tag latest', { ...MINIMAL, image: { ...MINIMAL.image, tag: 'latest' } }, 'tag'],
   ['an invalid digest', { ...MINIMAL, image: { ...MINIMAL.image, digest: 'abc' } }, 'digest'],
   ['a path for a probe', pod({ probes: { liveness: { path: '/' } } }), 'path'],
-  ['no replicas', gateway({ replicas: 0 }), 'replicas'],
+  ['a negative number of pods', gateway({ replicas: -1 }), 'replicas'],
 ]
 
 describe.skipIf(!has(HELM))('unknown and invalid values are rejected by name', () => {

@@ -5,6 +5,7 @@ import {
   NAME,
   podOf,
   render,
+  settingsNameOf,
   settingsOf,
   type Values,
   WITH_CONSOLE,
@@ -15,7 +16,7 @@ import { HELM, has } from '../support/tools.ts'
 
 function checksums(values: Values): { config: string; secret: unknown } {
   const annotations = at(podOf(render(values), 'gateway').metadata, 'annotations')
-  return { config: textAt(annotations, 'checksum/config'), secret: annotations['checksum/secret'] }
+  return { config: settingsNameOf(render(values), 'gateway'), secret: annotations['checksum/secret'] }
 }
 
 const withConfig = (config: object) => ({
@@ -137,6 +138,12 @@ describe.skipIf(!has(HELM))('pods are replaced', () => {
     expect(checksums({ ...MINIMAL, console: { config: { log: { level: 'warn' } } } }).config).toBe(before)
   })
 
+  it('by pods with a ConfigMap of their own, so that a revision of a workload carries its settings', () => {
+    const name = settingsNameOf(render(MINIMAL), 'gateway')
+    expect(name).toMatch(/^acme-postern-gateway-[0-9a-f]{10}$/)
+    expect(render(MINIMAL).get('ConfigMap', name)).toMatchObject({ immutable: true })
+  })
+
   it('when a generated secret changes; the chart does not know the others', () => {
     expect(checksums(WITH_CONSOLE).secret).toMatch(/^[0-9a-f]{64}$/)
     expect(checksums(MINIMAL).secret).toBeUndefined()
@@ -168,6 +175,13 @@ describe.skipIf(!has(HELM))('secrets without a reference', () => {
     for (const file of ['keyService.token', 'keys.signingSecrets']) {
       expect(mountedSecrets(rendering, 'gateway')[file]).toBe(mountedSecrets(rendering, 'console')[file])
     }
+  })
+
+  it('are not generated where Helm cannot see those of the last rendering, unless it is told to', () => {
+    const { ok, stderr } = render(WITH_CONSOLE, { refusesToGenerate: true })
+    expect(ok).toBe(false)
+    expect(stderr.replace(/\s+/g, ' ')).toContain('would replace it and reject every key: set secrets.keys')
+    expect(render({}, { files: ['console-postgres-values.yaml'], refusesToGenerate: true }).ok).toBe(true)
   })
 
   it('are not generated if all are referenced, nor is a signing secret for opaque keys', () => {

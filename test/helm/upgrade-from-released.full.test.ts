@@ -40,6 +40,9 @@ const IMMUTABLE: Readonly<Record<string, readonly string[]>> = {
   Secret: ['type', 'immutable'],
 }
 
+/** docs/operate/upgrade.md says what to do; with a cluster, the chart refuses to render before. */
+const CHANGED_ON_PURPOSE = ['0.1.0 StatefulSet spec.podManagementPolicy']
+
 /** Fields that others depend on: selectors and ports of Services, names of keys in a Secret. */
 type AtLeast = (names: unknown[]) => unknown
 const exactly: AtLeast = names => names
@@ -94,9 +97,8 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
       expect(rendering.ok, rendering.stderr).toBe(true)
       return new Map(rendering.objects.map(object => [identityOf(object), object]))
     }
-    const before = releasedObjects(version, example).filter(
-      ({ kind }) => kind !== 'ConfigMap' || example !== 'everything-on',
-    )
+    // A ConfigMap is named after its content. With a cluster, the chart renders those of earlier revisions again.
+    const before = releasedObjects(version, example).filter(({ kind }) => kind !== 'ConfigMap')
 
     it('they are accepted, and no object is removed but a Secret, which Helm keeps', () => {
       const objects = now()
@@ -111,6 +113,7 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
         const same = objects.get(identityOf(old))
         if (same === undefined) continue
         for (const path of IMMUTABLE[kind] ?? []) {
+          if (CHANGED_ON_PURPOSE.includes(`${version} ${kind} ${path}`)) continue
           expect([identityOf(old), path, valueAt(same, path)]).toEqual([
             identityOf(old),
             path,

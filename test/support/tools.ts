@@ -30,6 +30,8 @@ export const HELM: Tool = {
   debianPackage: '',
   otherwise: 'go install helm.sh/helm/v3/cmd/helm@v3.18.6',
 }
+/** Builds the programs of a Kubernetes control plane, for `test/kubernetes`. */
+export const GO: Tool = { program: 'go', debianPackage: 'golang-go' }
 /** Debian keeps it off the path. A configured server replaces it. */
 export const POSTGRES: Tool = {
   program: 'postgres',
@@ -63,6 +65,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   POSTGRES,
   SCRIPT,
   HELM,
+  GO,
   PYTHON,
   HAPROXY,
   NGINX,
