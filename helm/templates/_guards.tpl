@@ -7,6 +7,12 @@ values.
 {{- if not (or .Values.gateway.enabled .Values.console.enabled) -}}
 {{- include "postern.wrong" (dict "into" $wrong "say" "gateway.enabled and console.enabled are both false: set one of them to true") -}}
 {{- end -}}
+{{- $former := include "postern.formerName" . -}}
+{{- range $plane := list "gateway" "console" -}}
+{{- if and $former (lookup "v1" "Service" $.Release.Namespace (printf "%s-%s" $former $plane)) -}}
+{{- include "postern.wrong" (dict "into" $wrong "say" (printf "the objects of this release are named %s-…, and its long name would now be cut to %s, which would leave Secret and volume behind: set fullnameOverride to %s" $former (include "postern.fullname" $) $former)) -}}
+{{- end -}}
+{{- end -}}
 {{- if not .Values.image.repository -}}
 {{- include "postern.wrong" (dict "into" $wrong "say" "image.repository is missing, and no image is published yet: build one from the Dockerfile, push it, and set image.repository to its name, such as registry.example.com/postern") -}}
 {{- end -}}

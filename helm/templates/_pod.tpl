@@ -239,7 +239,7 @@ Rendered again, because Helm deletes what it no longer renders, while old pods a
 apiVersion: v1
 kind: Service
 metadata:
-  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "annotations" $service.annotations) .) | nindent 2 }}
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "labels" $service.labels "annotations" $service.annotations) .) | nindent 2 }}
 spec:
   type: {{ $service.type }}
   {{- with $service.spec }}
@@ -251,6 +251,9 @@ spec:
     - name: http
       port: {{ $service.port }}
       targetPort: http
+      {{- with $service.nodePort }}
+      nodePort: {{ . }}
+      {{- end }}
       protocol: TCP
       appProtocol: http
 {{- end -}}

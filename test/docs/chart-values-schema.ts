@@ -88,8 +88,11 @@ const plane = {
   service: within({
     type: oneOf('ClusterIP', 'NodePort', 'LoadBalancer'),
     port: portNumber,
+    nodePort: orNull(whole(1, 65_535)),
+    labels: texts,
     annotations: texts,
-    spec: map,
+    // Kubernetes validates the others; these have values of their own, and a second key would silently win or lose.
+    spec: { type: 'object', propertyNames: { not: { enum: ['type', 'ports', 'selector'] } } },
   }),
   httpRoute: within({
     enabled: flag,

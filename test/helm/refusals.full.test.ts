@@ -268,6 +268,7 @@ const UNKNOWN: readonly (readonly [string, Values, string])[] = [
   ['a password in the upstream’s address', config({ upstream: { url: 'http://a:b@workspaces' } }), 'url'],
   ['an invalid header name', config({ gateway: { requestHeaders: ['X Y'] } }), 'requestHeaders'],
   ['an unknown log level', config({ log: { level: 'loud' } }), 'level'],
+  ['ports of a Service, which the chart sets', gateway({ service: { spec: { ports: [] } } }), 'ports'],
   ['the tag latest', { ...MINIMAL, image: { ...MINIMAL.image, tag: 'latest' } }, 'tag'],
   ['an invalid digest', { ...MINIMAL, image: { ...MINIMAL.image, digest: 'abc' } }, 'digest'],
   ['a path for a probe', pod({ probes: { liveness: { path: '/' } } }), 'path'],
