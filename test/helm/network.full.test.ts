@@ -37,8 +37,19 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
   })
 
   it('governs both directions', () => {
-    const policy = render({ ...MINIMAL, ...ON }).get('NetworkPolicy')
-    expect(valueAt(policy, 'spec.policyTypes')).toEqual(['Ingress', 'Egress'])
+    for (const policy of render({ ...MINIMAL, ...ON }).all('NetworkPolicy')) {
+      expect(valueAt(policy, 'spec.policyTypes')).toEqual(['Ingress', 'Egress'])
+    }
+  })
+
+  it('has one beside it for the pod of the test, which reaches the planes, and which nothing reaches', () => {
+    const policy = render({ ...MINIMAL, ...ON }).get('NetworkPolicy', '-test')
+    expect(at(policy, 'spec')).toMatchObject({ podSelector: TEST.podSelector, ingress: [] })
+    const ports = listAt(policy, 'spec.egress').map(rule => listAt(rule, 'ports').map(({ port }) => port))
+    expect(ports).toEqual([
+      [53, 53],
+      [8080, 9090],
+    ])
   })
 
   it('allows clients to http, Prometheus to ops, and the release’s test to both', () => {
@@ -206,7 +217,8 @@ describe.skipIf(!has(HELM))('access from outside', () => {
 
   it('the Service of a plane has one port, not that of probes and metrics', () => {
     for (const service of rendering().all('Service')) {
-      if (valueAt(service, 'metadata.annotations', 'helm.sh/hook') === 'test') continue
+      // For the release's test, inside the cluster.
+      if (textAt(service, 'metadata.name').endsWith('-test-ops')) continue
       const port = textAt(service, 'metadata.name').endsWith('-internal') ? 'internal' : 'http'
       expect(listAt(service, 'spec.ports').map(({ targetPort }) => targetPort)).toEqual([port])
     }
