@@ -177,7 +177,7 @@ describe.skipIf(!has(HELM))('secrets without a reference', () => {
     }
   })
 
-  it('are not generated where Helm cannot see those of the last rendering, unless it is told to', () => {
+  it('are not generated where Helm cannot see those of the last rendering, unless the values allow it', () => {
     const { ok, stderr } = render(WITH_CONSOLE, { refusesToGenerate: true })
     expect(ok).toBe(false)
     expect(stderr.replace(/\s+/g, ' ')).toContain('would replace it and reject every key: set secrets.keys')

@@ -9,6 +9,11 @@ import { buildControlPlane } from './control-plane-programs.ts'
 
 /** An operator's own entry, and a second signing secret. */
 const EDIT = JSON.stringify({ stringData: { 'keys-signing-secrets': 'one,two', more: 'x' } })
+/** A pod is removed once its grace period has passed. */
+const SHORT_DRAIN = {
+  ...WITH_CONSOLE,
+  config: { ...WITH_CONSOLE.config, drain: { delayMs: 0, timeoutMs: 0 } },
+}
 const BUILD_MS = 30 * 60_000
 const ROLLOUT_MS = 60_000
 
@@ -54,11 +59,11 @@ describe.skipIf(![GO, HELM, PYTHON].every(has))('on a real Kubernetes API', () =
 
   it('a console whose pod cannot start is healed by a rollback', async () => {
     const namespace = await makeNamespace('rollback')
-    await install(namespace, WITH_CONSOLE)
+    await install(namespace, SHORT_DRAIN)
     await until('the console is ready', () => isRolledOut(namespace), ROLLOUT_MS)
     // No node has this label, so the new pod stays pending.
     await install(namespace, {
-      ...WITH_CONSOLE,
+      ...SHORT_DRAIN,
       console: { enabled: true, pod: { nodeSelector: { no: 'node' } } },
     })
     await until('the new pod is pending', async () => (await phaseOf(namespace)) === 'Pending', ROLLOUT_MS)
