@@ -7,6 +7,15 @@ values.
 {{- if not (or .Values.gateway.enabled .Values.console.enabled) -}}
 {{- include "postern.wrong" (dict "into" $wrong "say" "gateway.enabled and console.enabled are both false: set one of them to true") -}}
 {{- end -}}
+{{- $former := include "postern.formerName" . -}}
+{{- range $plane := list "gateway" "console" -}}
+{{- if and $former (lookup "v1" "Service" $.Release.Namespace (printf "%s-%s" $former $plane)) -}}
+{{- include "postern.wrong" (dict "into" $wrong "say" (printf "the objects of this release are named %s-…, and its long name would now be cut to %s, which would leave Secret and volume behind: set fullnameOverride to %s" $former (include "postern.fullname" $) $former)) -}}
+{{- end -}}
+{{- end -}}
+{{- if not .Values.image.repository -}}
+{{- include "postern.wrong" (dict "into" $wrong "say" "image.repository is missing, and no image is published yet: build one from the Dockerfile, push it, and set image.repository to its name, such as registry.example.com/postern") -}}
+{{- end -}}
 {{- range $plane := include "postern.planes" . | splitList " " | compact -}}
 {{- $place := dict "root" $ "plane" $plane "into" $wrong -}}
 {{- include "postern.guardSettings" $place -}}
@@ -79,9 +88,13 @@ values.
 {{- end -}}
 {{- end -}}
 {{- $wanting := include "postern.wanting" . | splitList " " | compact -}}
-{{- if not .root.Values.generatedSecret.enabled -}}
+{{- $generated := .root.Values.generatedSecret -}}
+{{- $blind := not (or $generated.withoutCluster (include "postern.hasCluster" .root)) -}}
 {{- range $wanting -}}
+{{- if not $generated.enabled -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "the %s needs %s and generatedSecret.enabled is false: set secrets.%s.existingSecret" $.plane . .)) -}}
+{{- else if and $blind $.root.Values.console.enabled -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "the chart would generate %s, but cannot see the cluster (helm template, Argo CD), so each rendering would replace it and reject every key: set secrets.%s.existingSecret, render with --dry-run=server, or set generatedSecret.withoutCluster for a trial" . .)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -160,6 +173,11 @@ values.
 {{- if and $keyService (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "keyService.token") .))) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "config.keyService.url names a key service of your own, which requires a token: set secrets.keyService.token.existingSecret") -}}
 {{- end -}}
+{{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "keys.format") -}}
+{{- $own := and (ne $format "opaque") (not (include "postern.has" (merge (dict "path" "keys.signingSecrets") .))) -}}
+{{- if and $own (not .root.Values.console.enabled) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "this release has no console, so a signing secret of its own would reject every key: set secrets.keys.signingSecrets.existingSecret to the Secret of the console that issues the keys (this namespace's %s if an earlier version of the chart generated it)" (include "postern.generatedName" .root))) -}}
+{{- end -}}
 {{- include "postern.guardPair" (merge (dict "section" "upstream.tls") .) -}}
 {{- include "postern.guardPair" (merge (dict "section" "keyService.tls") .) -}}
 {{- $wanted := and .root.Values.console.enabled (not $keyService) (include "postern.hasFile" (dict "root" .root "plane" "console" "path" "console.internal.tls.clientCaFile")) -}}
@@ -200,6 +218,13 @@ values.
 {{- end -}}
 {{- $url := include "postern.at" (dict "tree" $given "path" "database.url") -}}
 {{- if eq (include "postern.database" .root) "sqlite" -}}
+{{- $name := include "postern.planeName" . -}}
+{{- $existing := lookup "apps/v1" "StatefulSet" .root.Release.Namespace $name -}}
+{{- if $existing -}}
+{{- if ne ($existing.spec.podManagementPolicy | default "OrderedReady") "Parallel" -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "the StatefulSet %s was made by an earlier version of the chart, and Kubernetes cannot change its podManagementPolicy: run kubectl -n %s delete statefulset %s --cascade=orphan, which leaves pod and volume running, and upgrade again" $name .root.Release.Namespace $name)) -}}
+{{- end -}}
+{{- end -}}
 {{- if gt (int .root.Values.console.replicas) 1 -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "console.replicas is %d, but SQLite allows one pod: set console.replicas to 1, or secrets.database.url.existingSecret for PostgreSQL" (int .root.Values.console.replicas))) -}}
 {{- end -}}

@@ -7,12 +7,28 @@
 {{- define "postern.fullname" -}}
 {{- $name := include "postern.name" . -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- include "postern.cut" .Values.fullnameOverride -}}
 {{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- include "postern.cut" .Release.Name -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- include "postern.cut" (printf "%s-%s" .Release.Name $name) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* At most 40 characters. A longer name ends in a hash, so that two releases with the same beginning have different names. */}}
+{{- define "postern.cut" -}}
+{{- if gt (len .) 40 -}}
+{{- printf "%s-%s" (. | trunc 31 | trimSuffix "-") (. | sha256sum | trunc 8) -}}
+{{- else -}}
+{{- . | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a long name was cut to before it ended in a hash; empty for a short one. */}}
+{{- define "postern.formerName" -}}
+{{- $name := include "postern.name" . -}}
+{{- $whole := .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) -}}
+{{- if gt (len $whole) 40 }}{{ $whole | trunc 40 | trimSuffix "-" }}{{ end -}}
 {{- end -}}
 
 {{- define "postern.planeName" -}}

@@ -126,6 +126,30 @@ spec:
     {{- end }}
 {{- end -}}
 
+{{/* The NetworkPolicy of the test pod: the listeners that the test asks, and DNS. */}}
+{{- define "postern.testNetworkPolicy" -}}
+{{- $root := .root -}}
+{{- $dns := .root.Values.networkPolicy.dns -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "postern.selector" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress: []
+  egress:
+    {{- include "postern.networkRule" (dict "direction" "to" "peers" $dns.to "ports" $dns.ports "protocols" (list "UDP" "TCP")) | nindent 4 }}
+    {{- range $plane := include "postern.planes" .root | splitList " " | compact }}
+    {{- $place := dict "root" $root "plane" $plane }}
+    {{- $peers := list (dict "podSelector" (dict "matchLabels" (include "postern.selector" $place | fromYaml))) }}
+    {{- $ports := list (include "postern.port" (merge (dict "listener" $plane) $place) | int) (include "postern.port" (merge (dict "listener" "ops") $place) | int) }}
+    {{- include "postern.networkRule" (dict "direction" "to" "peers" $peers "ports" $ports) | nindent 4 }}
+    {{- end }}
+{{- end -}}
+
 {{/* Whether a plane uses Redis: an address of it is set, directly or by reference. */}}
 {{- define "postern.usesRedis" -}}
 {{- $redis := (include "postern.settingsFile" . | fromYaml).redis | default dict -}}

@@ -57,7 +57,8 @@ Warnings:
 {{- if $values.gateway.enabled -}}
 {{- $place := dict "root" .root "plane" "gateway" -}}
 {{- $settings := include "postern.settingsFile" $place | fromYaml -}}
-{{- $pods := $values.gateway.autoscaling.enabled | ternary $values.gateway.autoscaling.minReplicas $values.gateway.replicas | int -}}
+{{- $own := kindIs "invalid" $values.gateway.replicas | ternary 2 $values.gateway.replicas -}}
+{{- $pods := $values.gateway.autoscaling.enabled | ternary $values.gateway.autoscaling.minReplicas $own | int -}}
 {{- if lt $pods 2 }}{{ $say = append $say "Only one gateway runs: requests are lost when it is replaced. Set gateway.replicas to 2 or more." }}{{ end -}}
 {{- if and (gt $pods 1) (not $values.gateway.podDisruptionBudget.enabled) }}{{ $say = append $say "No disruption budget: draining nodes may stop all gateways at once. Set gateway.podDisruptionBudget.enabled." }}{{ end -}}
 {{- if not (include "postern.usesRedis" $place) }}{{ $say = append $say "No Redis: gateways receive no invalidations and verify each key at the key service every second. Set secrets.redis.url.existingSecret." }}{{ end -}}

@@ -21,7 +21,6 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    checksum/config: {{ include "postern.settingsFile" . | sha256sum }}
     {{- if $generated }}
     checksum/secret: {{ include "postern.generatedData" $root | sha256sum }}
     {{- end }}
@@ -153,7 +152,7 @@ spec:
   volumes:
     - name: config
       configMap:
-        name: {{ include "postern.planeName" . }}
+        name: {{ include "postern.configMapName" . }}
     {{- if $references }}
     - name: secrets
       projected:
@@ -187,15 +186,57 @@ securityContext:
   {{- toYaml $kept | nindent 2 }}
 {{- end -}}
 
+{{/* Named after its content, so that each revision of a workload has its own settings, and kubectl rollout undo restores them. */}}
+{{- define "postern.configMapName" -}}
+{{- printf "%s-%s" (include "postern.planeName" .) (include "postern.settingsFile" . | sha256sum | trunc 10) -}}
+{{- end -}}
+
 {{- define "postern.configMap" -}}
+{{- $name := include "postern.configMapName" . -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:
-  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
+  {{- include "postern.metadata" (merge (dict "name" $name) .) | nindent 2 }}
+immutable: true
 data:
   postern.yaml: |
     # Rendered from the chart's values. Settings not listed here have the defaults of config/default.yaml.
     {{- include "postern.settingsFile" . | nindent 4 }}
+{{- $place := omit . "data" }}
+{{- range include "postern.earlierConfigMaps" (merge (dict "name" $name) $place) | fromYamlArray }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" .metadata.name) $place) | nindent 2 }}
+{{- if .immutable }}
+immutable: true
+{{- end }}
+data:
+  {{- toYaml .data | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/*
+The ConfigMaps of earlier revisions that the cluster has, newest first, as a YAML list: dict root, plane, name (the current one).
+Rendered again, because Helm deletes what it no longer renders, while old pods and revisions still name them.
+*/}}
+{{- define "postern.earlierConfigMaps" -}}
+{{- $wanted := include "postern.selector" . | fromYaml -}}
+{{- $found := dict -}}
+{{- range (lookup "v1" "ConfigMap" .root.Release.Namespace "").items -}}
+{{- $labels := .metadata.labels | default dict -}}
+{{- $isOurs := eq (get (.metadata.annotations | default dict) "meta.helm.sh/release-name") $.root.Release.Name -}}
+{{- range $label, $value := $wanted }}{{ if ne (get $labels $label) $value }}{{ $isOurs = false }}{{ end }}{{ end -}}
+{{- if and $isOurs (hasKey (.data | default dict) "postern.yaml") (ne .metadata.name $.name) -}}
+{{- $_ := set $found (printf "%s %s" .metadata.creationTimestamp .metadata.name) . -}}
+{{- end -}}
+{{- end -}}
+{{- $kept := list -}}
+{{- range keys $found | sortAlpha | reverse -}}
+{{- if lt (len $kept) (int (index $.root.Values $.plane).revisionHistoryLimit) }}{{ $kept = append $kept (get $found .) }}{{ end -}}
+{{- end -}}
+{{- toYaml $kept -}}
 {{- end -}}
 
 {{- define "postern.service" -}}
@@ -203,7 +244,7 @@ data:
 apiVersion: v1
 kind: Service
 metadata:
-  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "annotations" $service.annotations) .) | nindent 2 }}
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "labels" $service.labels "annotations" $service.annotations) .) | nindent 2 }}
 spec:
   type: {{ $service.type }}
   {{- with $service.spec }}
@@ -215,6 +256,9 @@ spec:
     - name: http
       port: {{ $service.port }}
       targetPort: http
+      {{- with $service.nodePort }}
+      nodePort: {{ . }}
+      {{- end }}
       protocol: TCP
       appProtocol: http
 {{- end -}}
@@ -273,6 +317,21 @@ spec:
       {{- include "postern.selector" . | nindent 6 }}
 {{- end -}}
 
+{{/*
+Number of pods; empty if another controller sets it and Helm cannot see it. The live number is rendered, because a field that
+leaves the manifest is reset to 1.
+*/}}
+{{- define "postern.replicas" -}}
+{{- $values := index .root.Values .plane -}}
+{{- $scaled := and (eq .plane "gateway") $values.autoscaling.enabled -}}
+{{- if and (not $scaled) (not (kindIs "invalid" $values.replicas)) -}}
+{{- $values.replicas -}}
+{{- else if include "postern.hasCluster" .root -}}
+{{- $live := lookup "apps/v1" "Deployment" .root.Release.Namespace (include "postern.planeName" .) -}}
+{{- if $live }}{{ $live.spec.replicas }}{{ else if $scaled }}{{ $values.autoscaling.minReplicas }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "postern.deployment" -}}
 {{- $values := index .root.Values .plane -}}
 apiVersion: apps/v1
@@ -280,8 +339,8 @@ kind: Deployment
 metadata:
   {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
 spec:
-  {{- if not (and (eq .plane "gateway") $values.autoscaling.enabled) }}
-  replicas: {{ $values.replicas }}
+  {{- with include "postern.replicas" . }}
+  replicas: {{ . }}
   {{- end }}
   revisionHistoryLimit: {{ $values.revisionHistoryLimit }}
   minReadySeconds: {{ $values.minReadySeconds }}

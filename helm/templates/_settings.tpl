@@ -97,6 +97,14 @@ templates name only settings that the chart itself sets or checks.
 {{- $wanting | join " " -}}
 {{- end -}}
 
+{{/*
+Non-empty if Helm talks to a cluster while it renders. Any namespace has a list of Secrets, even an empty or missing one, and
+Helm itself keeps its releases there.
+*/}}
+{{- define "postern.hasCluster" -}}
+{{- if lookup "v1" "Secret" .Release.Namespace "" }}yes{{ end -}}
+{{- end -}}
+
 {{- define "postern.generatedName" -}}
 {{- printf "%s-generated" (include "postern.fullname" .) -}}
 {{- end -}}
@@ -152,6 +160,13 @@ because the Secret and the checksum on the pods must agree within one rendering.
 {{- $scheme := include "postern.internalTls" .root | empty | ternary "http" "https" -}}
 {{- $url := printf "%s://%s:%d" $scheme (include "postern.internalName" .root) (int .root.Values.console.internalService.port) -}}
 {{- include "postern.put" (dict "tree" $tree "path" "keyService.url" "value" $url) -}}
+{{- end -}}
+{{- if and (eq .plane "gateway") (not (include "postern.at" (dict "tree" $tree "path" "limits.replicas"))) -}}
+{{- $values := .root.Values.gateway -}}
+{{- $pods := $values.autoscaling.enabled | ternary $values.autoscaling.maxReplicas ($values.replicas | default 0) | int -}}
+{{- if and ($tree.limits | default dict).policies (gt $pods 0) -}}
+{{- include "postern.put" (dict "tree" $tree "path" "limits.replicas" "value" $pods) -}}
+{{- end -}}
 {{- end -}}
 {{- if eq .plane "console" -}}
 {{- if $tree.keyService }}{{ $_ := set $tree "keyService" (pick $tree.keyService "tokenFile") }}{{ end -}}

@@ -147,7 +147,7 @@ function createKeyService(
   { repository, announcer }: OpenRegistry,
   usage: Usage,
 ): FastifyInstance {
-  const { config, onReload, logger, secrets } = context
+  const { config, onReload, logger, metrics, secrets } = context
   return createInternalServer({
     ...context,
     keyPrefix: config.keys.prefix,
@@ -157,8 +157,12 @@ function createKeyService(
     calls: keyServiceCalls({
       repository,
       usageCall: usage.call,
+      metrics,
       get recordKeys() {
         return secrets.value.recordKeys
+      },
+      get fingerprints() {
+        return secrets.value.fingerprints
       },
       refill: createRefill(announcer, logger),
       logger,

@@ -12,7 +12,8 @@ import { LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/met
 import { InvalidationListener, type InvalidationReceiver } from './invalidation/invalidation-listener.ts'
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { LookupChain } from './lookup-chain.ts'
-import { ChangeConfirmer } from './reports/change-confirmer.ts'
+import { ChangeConfirmer, type DrainOutcome } from './reports/change-confirmer.ts'
+import { type SecretsMatch, SigningSecretsCheck } from './reports/signing-secrets-check.ts'
 import { KeyServiceClient } from './tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from './tiers/key-service/key-service-store.ts'
 import { MemoryStore } from './tiers/memory/memory-store.ts'
@@ -51,10 +52,12 @@ export interface RunningKeyStore {
   readonly introduced: Promise<void> | null
   /** Counts a request that has ended, for the next report. */
   recordUsage(request: UsageRequest, status: number, aborted: boolean): void
+  /** Whether this gateway verifies the keys that the key service signs; `off` without one. */
+  secretsMatch(): SecretsMatch
   /** Starts connecting. Never waits or fails, also if a dependency is down. */
   start(): void
   /** Sends the last reports, within `keyService.timeoutMs`. */
-  stop(): Promise<void>
+  stop(drain?: DrainOutcome): Promise<void>
   health(): KeyStoreHealth
 }
 
@@ -104,16 +107,17 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     keyStore,
     invalidations,
     introduced: keyService?.confirmer.introduced ?? null,
+    secretsMatch: () => keyService?.secretsCheck.state ?? 'off',
     recordUsage: (request, status, aborted) => keyService?.usage?.counts.record(request, status, aborted),
     start() {
       redis?.start()
       keyService?.usage?.reporter.start()
       watch ??= setInterval(watchConnections, REVOCATION_TIMING.watchIntervalMs).unref()
     },
-    async stop() {
+    async stop(drain) {
       clearInterval(watch)
       redis?.stop()
-      if (keyService !== null) await signOff(keyService)
+      if (keyService !== null) await signOff(keyService, drain)
     },
     health: () => ({
       redis: redis === null ? 'off' : redis.isUp && redisTier?.isOpen === false ? 'ok' : 'down',
@@ -162,10 +166,11 @@ interface KeyServiceSide {
   /** Null if usage is not reported. */
   readonly usage: Usage | null
   readonly confirmer: ChangeConfirmer
+  readonly secretsCheck: SigningSecretsCheck
 }
 
 function createKeyService(deps: Deps): KeyServiceSide | null {
-  const { config, logger, clock, onReload } = deps
+  const { config, logger, metrics, clock, onReload } = deps
   const { keyService } = config
   const { url, timeoutMs } = keyService
   if (url === undefined) return null
@@ -175,19 +180,22 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
   )
   const gateway = { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) }
   const usage = createUsage(deps, client, `${gateway.name}:${gateway.id}`)
+  const onKeysReload = onReloadOf(onReload, ({ keys }) => keys)
+  const secretsCheck = new SigningSecretsCheck(config.keys, { log: logger, metrics }, onKeysReload)
   const confirmer = new ChangeConfirmer({
     client,
     clock,
     failures: new FailureLog('change confirmation', logger, clock),
     gateway,
     timeoutMs,
+    onAccepted: text => secretsCheck.observe(text),
   })
-  return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer }
+  return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer, secretsCheck }
 }
 
 /** Sends the last reports, then closes the connections. */
-async function signOff({ client, usage, confirmer }: KeyServiceSide): Promise<void> {
-  await Promise.all([usage?.reporter.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS))])
+async function signOff({ client, usage, confirmer }: KeyServiceSide, drain?: DrainOutcome): Promise<void> {
+  await Promise.all([usage?.reporter.stop(), confirmer.stop(AbortSignal.timeout(SIGN_OFF_MS), drain)])
   await client.stop()
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from '../domain/clock.ts'
 export interface Log {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
+  error(fields: object, message: string): void
 }
 
 /** Minimum time between two warnings, so that an intermittent failure does not flood the log. */

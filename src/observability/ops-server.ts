@@ -16,7 +16,7 @@ const PUBLIC_KEYS_MAX_AGE_SECONDS = 300
 
 export interface Health {
   /** Whether the process accepts new requests. A started process stays ready while a dependency is down. */
-  state(): 'starting' | 'ready' | 'draining'
+  state(): 'starting' | 'ready' | 'misconfigured' | 'draining'
   /** The state of each dependency in one word, for operators. */
   details(): Promise<Readonly<Record<string, string>>>
 }

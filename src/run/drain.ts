@@ -15,6 +15,8 @@ export type DrainPhase = 'serving' | 'leaving' | 'closing'
 /** Shuts down without losing a request: reports not ready, waits, closes listeners, completes requests, closes connections. */
 export class Drain {
   phase: DrainPhase = 'serving'
+  /** Whether requests in flight were cut off. */
+  hasTimedOut = false
   readonly #config: Config['drain']
   readonly #logger: Logger
   readonly #onLeaving: () => void
@@ -50,6 +52,7 @@ export class Drain {
     const { server } = app
     const sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), SWEEP_MS)
     const closeAll = () => {
+      this.hasTimedOut = true
       this.#logger.warn({ timeoutMs: this.#config.timeoutMs }, 'drain timed out, closing connections')
       server.closeAllConnections()
     }

@@ -60,10 +60,15 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
     invalidations: store.invalidations,
     introduced: store.introduced,
     ...(assertions === null ? {} : { publicKeys: () => assertions.publicKeys() }),
-    health: async () => ({ ...store.health(), limits: rateLimits.health() }),
+    health: async () => ({
+      ...store.health(),
+      limits: rateLimits.health(),
+      signingSecrets: store.secretsMatch(),
+    }),
+    isMisconfigured: () => store.secretsMatch() === 'mismatch',
     stop: async () => {
       rateLimits.stop()
-      await store.stop()
+      await store.stop(drain.hasTimedOut ? 'timed_out' : 'completed')
       await tracing?.stop()
     },
   }

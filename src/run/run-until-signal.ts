@@ -46,6 +46,8 @@ export interface PlaneRun {
   readonly publicKeys?: () => object
   /** The state of each dependency in one word. */
   health(): Promise<Readonly<Record<string, string>>>
+  /** True while it could serve no request correctly: it is not ready, so that a rollout stops before it replaces others. */
+  isMisconfigured?(): boolean
   /** Closes connections and timers, after the last request. */
   stop(): Promise<void>
 }
@@ -164,7 +166,8 @@ function healthOf({ drain, waitingFor }: ProcessContext, running: Running): Heal
   return {
     state: () => {
       if (drain.phase !== 'serving') return 'draining'
-      return running.planes === null ? 'starting' : 'ready'
+      if (running.planes === null) return 'starting'
+      return running.planes.some(plane => plane.isMisconfigured?.()) ? 'misconfigured' : 'ready'
     },
     details: async () => {
       if (running.planes === null) return Object.fromEntries(waitingFor)

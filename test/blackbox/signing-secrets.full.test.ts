@@ -118,6 +118,32 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
   process.stdout.write(`Signing secret replaced under load: ${load.answered} responses, none of them wrong\n`)
 })
 
+test('a gateway with a signing secret of its own is not ready and says so, until it is given the right one', {
+  timeout: 60_000,
+}, async () => {
+  const stranger = await startPostern('gateway', {
+    ...env,
+    POSTERN_KEYS_SIGNING_SECRETS: list(randomBytes(32)),
+  })
+  const readiness = async () => {
+    const response = await fetch(`${stranger.urls.ops}/readyz`)
+    return { code: response.status, ...((await response.json()) as object) }
+  }
+  try {
+    await until('it compared its secrets', async () => (await readiness()).code === 503)
+    expect(await readiness()).toMatchObject({ status: 'misconfigured', signingSecrets: 'mismatch' })
+    const text = await (await fetch(`${stranger.urls.ops}/metrics`)).text()
+    expect(text).toContain('\npostern_signing_secrets_mismatch 1\n')
+  } finally {
+    await stranger.process.stop()
+  }
+  const matching = await fetch(`${gateways[0]?.process.urls.ops}/readyz`)
+  expect([matching.status, await matching.json()]).toEqual([
+    200,
+    expect.objectContaining({ status: 'ready', signingSecrets: 'match' }),
+  ])
+})
+
 function hold(name: string, secret: string, expected = '200'): void {
   load.holders.push({ name, secret, expected })
 }

@@ -55,7 +55,7 @@ describe('the response to a revocation', () => {
       confirmed: [],
       ...more,
     }
-    expect((await running.send('POST', '/internal/v1/confirmations', body)).status).toBe(204)
+    expect((await running.send('POST', '/internal/v1/confirmations', body)).status).toBe(200)
   }
 
   async function startWithKey(

@@ -88,8 +88,11 @@ const plane = {
   service: within({
     type: oneOf('ClusterIP', 'NodePort', 'LoadBalancer'),
     port: portNumber,
+    nodePort: orNull(whole(1, 65_535)),
+    labels: texts,
     annotations: texts,
-    spec: map,
+    // Kubernetes validates the others; these have values of their own, and a second key would silently win or lose.
+    spec: { type: 'object', propertyNames: { not: { enum: ['type', 'ports', 'selector'] } } },
   }),
   httpRoute: within({
     enabled: flag,
@@ -143,7 +146,7 @@ const properties: JsonSchema = {
   commonAnnotations: texts,
   image: within({
     registry: text,
-    repository: { type: 'string', minLength: 1 },
+    repository: text,
     tag: { type: 'string', not: { const: 'latest' } },
     digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
     pullPolicy: oneOf('Always', 'IfNotPresent', 'Never'),
@@ -151,10 +154,11 @@ const properties: JsonSchema = {
   imagePullSecrets,
   config,
   secrets,
-  generatedSecret: within({ enabled: flag, annotations: texts }),
+  generatedSecret: within({ enabled: flag, withoutCluster: flag, annotations: texts }),
   pod,
   gateway: within({
     ...plane,
+    replicas: orNull(whole(0, 1000)),
     autoscaling: within({
       enabled: flag,
       minReplicas: whole(1, 1000),

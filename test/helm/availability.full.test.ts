@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { MINIMAL, NAME, podOf, render, type Values } from '../support/chart.ts'
+import { MINIMAL, NAME, podOf, render, settingsOf, type Values } from '../support/chart.ts'
 import { at, listAt, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
 const with_ = (gateway: object, more: Values = {}) => ({ ...MINIMAL, ...more, gateway })
 const POSTGRES = {
+  image: MINIMAL.image,
   config: MINIMAL.config,
   secrets: { ...MINIMAL.secrets, database: { url: { existingSecret: 'db' } } },
 }
@@ -50,7 +51,6 @@ describe.skipIf(!has(HELM))('a gateway with only the required values', () => {
       'Deployment',
       'Pod',
       'PodDisruptionBudget',
-      'Secret',
       'Service',
       'ServiceAccount',
     ])
@@ -99,7 +99,10 @@ describe.skipIf(!has(HELM))('autoscaling', () => {
   })
 
   it('uses CPU utilisation and configured metrics', () => {
-    const spec = at(render({}, { files: ['everything-on.yaml'] }).get('HorizontalPodAutoscaler'), 'spec')
+    const spec = at(
+      render({}, { files: ['everything-on-values.yaml'] }).get('HorizontalPodAutoscaler'),
+      'spec',
+    )
     expect(listAt(spec, 'metrics').map(({ type }) => type)).toEqual(['Resource', 'Pods'])
   })
 
@@ -107,6 +110,28 @@ describe.skipIf(!has(HELM))('autoscaling', () => {
     expect(render(with_({ replicas: 1, autoscaling })).all('PodDisruptionBudget')).toHaveLength(1)
     const fromOne = { ...autoscaling, minReplicas: 1 }
     expect(render(with_({ autoscaling: fromOne })).all('PodDisruptionBudget')).toEqual([])
+  })
+})
+
+describe.skipIf(!has(HELM))('the number of gateways', () => {
+  const specOf = (gateway: object) => at(render(with_(gateway)).get('Deployment'), 'spec')
+
+  it('is left to another autoscaler with null, and may be 0', () => {
+    expect(specOf({ replicas: null })).not.toHaveProperty('replicas')
+    expect(render(with_({ replicas: null })).all('PodDisruptionBudget')).toHaveLength(1)
+    expect(specOf({ replicas: 0 })['replicas']).toBe(0)
+  })
+
+  it('divides rate limits while Redis is down, unless limits.replicas is set', () => {
+    const policies = [{ name: 'minute', per: 'key', requests: 60, windowSeconds: 60 }]
+    const replicasOf = (gateway: object, limits: object = { policies }) => {
+      const values = { ...with_(gateway), config: { ...MINIMAL.config, limits } }
+      return valueAt(settingsOf(render(values), 'gateway'), 'limits.replicas')
+    }
+    expect(replicasOf({ replicas: 4 })).toBe(4)
+    expect(replicasOf({ autoscaling: { enabled: true, maxReplicas: 7 } })).toBe(7)
+    expect(replicasOf({ replicas: 4 }, { policies, replicas: 9 })).toBe(9)
+    expect(replicasOf({ replicas: 4 }, {})).toBeUndefined()
   })
 })
 

@@ -10,22 +10,23 @@ const SIGNING_SECRET = randomBytes(32).toString('base64')
 
 /** Contents of the Secrets that the examples reference. */
 function contentsOf(file: string): string {
-  if (file === 'keys.signingSecrets') return SIGNING_SECRET
-  if (file === 'redis.url') return 'rediss://:pass@redis:6380'
-  if (file === 'database.url') return 'postgres://postern:pass@postgres:5432/postern'
+  if (file === 'keys.signingSecrets' || file === 'signing-secrets') return SIGNING_SECRET
+  if (file === 'redis.url' || file === 'redis-url') return 'rediss://:pass@redis:6380'
+  if (file === 'database.url' || file === 'database-url')
+    return 'postgres://postern:pass@postgres:5432/postern'
   return 'a-secret-of-more-than-16-characters\n'
 }
 
 function planesOf(file: string): Plane[] {
   const names = render({}, { files: [file] })
-    .all('ConfigMap')
+    .all('Service')
     .map(object => textAt(object, 'metadata.name'))
   return (['gateway', 'console'] as const).filter(plane => names.some(name => name.endsWith(`-${plane}`)))
 }
 
 describe.skipIf(!has(HELM))('each example of values', () => {
   it('begins with a description', () => {
-    expect(CI_FILES).toHaveLength(8)
+    expect(CI_FILES).toHaveLength(10)
     for (const file of CI_FILES) expect(readCi(file)).toMatch(/^# .+\.$/m)
   })
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CI_FILES, MINIMAL, mountedSecrets, podOf, podsOf, render } from '../support/chart.ts'
+import { CI_FILES, MINIMAL, mountedSecrets, podOf, podsOf, render, WITH_CONSOLE } from '../support/chart.ts'
 import { at, listAt, textAt, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
@@ -145,7 +145,7 @@ describe.skipIf(!has(HELM))('no secret leaves its Secret', () => {
   })
 
   it('generated secrets are only in the Secret', () => {
-    const rendering = render({ ...MINIMAL, console: { enabled: true } })
+    const rendering = render(WITH_CONSOLE)
     const made = Object.values(at(rendering.get('Secret'), 'data')).flatMap(value => [
       String(value),
       Buffer.from(String(value), 'base64').toString(),
@@ -156,7 +156,7 @@ describe.skipIf(!has(HELM))('no secret leaves its Secret', () => {
   })
 
   it('the gateway gets no database credential and no admin token', () => {
-    const rendering = render({}, { files: ['console-postgres.yaml'] })
+    const rendering = render({}, { files: ['console-postgres-values.yaml'] })
     expect(Object.keys(mountedSecrets(rendering, 'gateway')).sort()).toEqual([
       'keyService.token',
       'keys.signingSecrets',

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CHART, MINIMAL, NAME, render } from '../support/chart.ts'
-import { listAt, textAt } from '../support/manifests.ts'
+import { listAt, textAt, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 import { startWorld, type World } from '../support/world.ts'
 
@@ -82,5 +82,8 @@ describe('helm test', () => {
       expect(services).toContain(new URL(String(value)).hostname)
     }
     expect(services).toContain(`${NAME}-gateway-test-ops`)
+    // helm test --logs fails on a hook that is no pod.
+    const hooks = rendering.objects.filter(object => valueAt(object, 'metadata.annotations', 'helm.sh/hook'))
+    expect(hooks.map(({ kind }) => kind)).toEqual(['Pod'])
   })
 })

@@ -145,7 +145,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
       { record: 'job:postern:ratio', expr: 'vector(1)' },
       { alert: 'PosternOne', annotations: { description: 'It is {{ $value }} on {{ $labels.pod }}.' } },
       { alert: 'PosternTwo' },
-      { alert: 'PosternSlowDrain', for: '35s' },
+      { alert: 'PosternSlowDrain' },
     ])
   })
 
@@ -211,12 +211,6 @@ describe.skipIf(!has(HELM))('the rules', () => {
     })
     expect(rules[0]).not.toHaveProperty('labels')
     expect(groupsOf(prometheusRule).at(-1)).toEqual(extra)
-  })
-
-  it('use the configured drain times', () => {
-    const config = { ...MINIMAL.config, drain: { delayMs: 10_000, timeoutMs: 50_000 } }
-    const rendering = on({ prometheusRule: { enabled: true } }, { ...MINIMAL, config })
-    expect(JSON.stringify(rendering.get('PrometheusRule'))).toContain('"for":"60s"')
   })
 
   it('cannot be configured under an unknown name', () => {

@@ -37,8 +37,19 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
   })
 
   it('governs both directions', () => {
-    const policy = render({ ...MINIMAL, ...ON }).get('NetworkPolicy')
-    expect(valueAt(policy, 'spec.policyTypes')).toEqual(['Ingress', 'Egress'])
+    for (const policy of render({ ...MINIMAL, ...ON }).all('NetworkPolicy')) {
+      expect(valueAt(policy, 'spec.policyTypes')).toEqual(['Ingress', 'Egress'])
+    }
+  })
+
+  it('has one beside it for the pod of the test, which reaches the planes, and which nothing reaches', () => {
+    const policy = render({ ...MINIMAL, ...ON }).get('NetworkPolicy', '-test')
+    expect(at(policy, 'spec')).toMatchObject({ podSelector: TEST.podSelector, ingress: [] })
+    const ports = listAt(policy, 'spec.egress').map(rule => listAt(rule, 'ports').map(({ port }) => port))
+    expect(ports).toEqual([
+      [53, 53],
+      [8080, 9090],
+    ])
   })
 
   it('allows clients to http, Prometheus to ops, and the release’s test to both', () => {
@@ -183,18 +194,18 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
 
   it('uses the port of Redis if its address is no secret', () => {
     const config = { ...MINIMAL.config, redis: { url: 'rediss://redis:6380' } }
-    expect(egressOf({ config })[0]).toEqual([[6380], 'any peer'])
+    const { keys } = MINIMAL.secrets
+    expect(egressOf({ ...MINIMAL, config, secrets: { keys } })[0]).toEqual([[6380], 'any peer'])
   })
 
   it('allows the gateway to reach a configured key service', () => {
-    expect(rulesOf(render({}, { files: ['bring-your-own-keys.yaml'] }), 'gateway', 'egress').at(-1)).toEqual([
-      [443],
-      'any peer',
-    ])
+    expect(
+      rulesOf(render({}, { files: ['bring-your-own-keys-values.yaml'] }), 'gateway', 'egress').at(-1),
+    ).toEqual([[443], 'any peer'])
   })
 
   it('allows the console to reach Redis and PostgreSQL, but not the upstream', () => {
-    expect(rulesOf(render({}, { files: ['console-postgres.yaml'] }), 'console', 'egress')).toEqual([
+    expect(rulesOf(render({}, { files: ['console-postgres-values.yaml'] }), 'console', 'egress')).toEqual([
       [['53/udp', 53], [KUBE_SYSTEM]],
       [[6379], 'any peer'],
       [[6432], [{ ipBlock: { cidr: '10.20.0.0/16' } }]],
@@ -222,29 +233,30 @@ describe.skipIf(!has(HELM))('the NetworkPolicy of a plane', () => {
   })
 
   it('allows egress to Sentinels and the servers they name', () => {
-    const egress = rulesOf(render({}, { files: ['redis-sentinel.yaml'] }), 'gateway', 'egress')
+    const egress = rulesOf(render({}, { files: ['redis-sentinel-values.yaml'] }), 'gateway', 'egress')
     expect(egress).toContainEqual([[6379], 'any peer'])
     expect(egress).toContainEqual([[26_379], 'any peer'])
   })
 
   it('allows egress to the nodes of a cluster', () => {
-    const egress = rulesOf(render({}, { files: ['redis-cluster-tls.yaml'] }), 'gateway', 'egress')
+    const egress = rulesOf(render({}, { files: ['redis-cluster-tls-values.yaml'] }), 'gateway', 'egress')
     expect(egress).toContainEqual([[6380], 'any peer'])
   })
 
   it('has configured peers of the identity provider and extra rules', () => {
-    const egress = rulesOf(render({}, { files: ['everything-on.yaml'] }), 'console', 'egress')
+    const egress = rulesOf(render({}, { files: ['everything-on-values.yaml'] }), 'console', 'egress')
     expect(egress).toContainEqual([[443], [{ ipBlock: { cidr: '192.0.2.0/24' } }]])
     expect(egress).toContainEqual([[4318], [{ podSelector: { matchLabels: { app: 'collector' } } }]])
   })
 })
 
 describe.skipIf(!has(HELM))('access from outside', () => {
-  const rendering = () => render({}, { files: ['everything-on.yaml'] })
+  const rendering = () => render({}, { files: ['everything-on-values.yaml'] })
 
   it('the Service of a plane has one port, not that of probes and metrics', () => {
     for (const service of rendering().all('Service')) {
-      if (valueAt(service, 'metadata.annotations', 'helm.sh/hook') === 'test') continue
+      // For the release's test, inside the cluster.
+      if (textAt(service, 'metadata.name').endsWith('-test-ops')) continue
       const port = textAt(service, 'metadata.name').endsWith('-internal') ? 'internal' : 'http'
       expect(listAt(service, 'spec.ports').map(({ targetPort }) => targetPort)).toEqual([port])
     }

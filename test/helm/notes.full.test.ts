@@ -1,6 +1,6 @@
 import { basename } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { MINIMAL, mountedSecrets, NAME, render, type Values } from '../support/chart.ts'
+import { MINIMAL, mountedSecrets, NAME, render, type Values, WITH_CONSOLE } from '../support/chart.ts'
 import { textAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
@@ -35,7 +35,7 @@ const QUIET = {
     console: { adminToken: { existingSecret: 'admin' } },
     database: { url: { existingSecret: 'database' } },
   },
-  image: { digest: `sha256:${'0'.repeat(64)}` },
+  image: { ...MINIMAL.image, digest: `sha256:${'0'.repeat(64)}` },
   networkPolicy: { enabled: true },
   console: { enabled: true },
   gateway: { ingress: { enabled: true, hosts: [{ host: 'api.example.com' }] } },
@@ -92,7 +92,7 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
       'set config.console.trustedProxies',
     ],
     ['no NetworkPolicy', { networkPolicy: { enabled: false } }, 'set networkPolicy.enabled'],
-    ['a tag', { image: {} }, 'set image.digest'],
+    ['a tag', { image: MINIMAL.image }, 'set image.digest'],
     [
       'no memory limit',
       { gateway: { ...QUIET.gateway, resources: { limits: null } } },
@@ -109,7 +109,7 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
       { monitoring: { prometheusRule: { enabled: true } } },
       'set monitoring.prometheusRule.runbookUrl',
     ],
-    ['generated secrets', { secrets: MINIMAL.secrets }, 'Back it up'],
+    ['generated secrets', { secrets: WITH_CONSOLE.secrets }, 'Back it up'],
   ])('warn of %s', (_, values, sentence) => {
     expect(notesOf({ ...QUIET, ...values })).toContain(sentence)
   })

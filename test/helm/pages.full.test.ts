@@ -44,7 +44,9 @@ function objectsOf(page: string, { isUpgrade, flags }: PageCommand): Manifest[] 
   const own = flags.filter(flag => flag !== '--reuse-values')
   const [values = ''] = blocksOf(page, 'yaml')
   const withValues = own.map((flag, index) => (own[index - 1] === '--values' ? '-' : flag))
-  const args = ['template', 'postern', CHART, '--kube-version', '1.31.0']
+  // Installed with a cluster, the chart sees whether it has generated secrets before.
+  const allowed = ['--set', 'generatedSecret.withoutCluster=true']
+  const args = ['template', 'postern', CHART, '--kube-version', '1.31.0', ...allowed]
   const { ok, stdout, stderr } = runHelm([...args, ...(isUpgrade ? INSTALLED : []), ...withValues], values)
   if (!ok) throw new Error(stderr)
   return parseAllDocuments(stdout)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { MINIMAL, render, type Values } from '../support/chart.ts'
+import { MINIMAL, render, type Values, WITH_CONSOLE } from '../support/chart.ts'
 import { HELM, has } from '../support/tools.ts'
 
 const config = (more: object) => ({ ...MINIMAL, config: { ...MINIMAL.config, ...more } })
@@ -11,10 +11,11 @@ const OF_TLS = { existingSecret: 'internal-tls' }
 
 /** A contradiction, the values, and part of the error, which names what to set. */
 const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
+  ['no image', { ...MINIMAL, image: {} }, 'set image.repository to its name'],
   ['no values', {}, 'config.upstream.url is missing: set it to the address'],
   [
     'no key service and no Redis',
-    { config: MINIMAL.config },
+    { image: MINIMAL.image, config: MINIMAL.config },
     'set secrets.redis.url.existingSecret or config.redis.url',
   ],
   ['no plane', gateway({ enabled: false }), 'set one of them to true'],
@@ -118,8 +119,13 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   ],
   [
     'no signing secret, and none to be made',
-    { ...MINIMAL, generatedSecret: { enabled: false } },
+    { ...WITH_CONSOLE, generatedSecret: { enabled: false } },
     'set secrets.keys.signingSecrets.existingSecret',
+  ],
+  [
+    'a gateway without the console whose keys it verifies, and without that console’s signing secret',
+    { ...MINIMAL, secrets: { redis: MINIMAL.secrets.redis } },
+    'set secrets.keys.signingSecrets.existingSecret to the Secret of the console that issues the keys',
   ],
   [
     'a key service without its token',
@@ -283,10 +289,11 @@ const UNKNOWN: readonly (readonly [string, Values, string])[] = [
   ['a password in the upstream’s address', config({ upstream: { url: 'http://a:b@workspaces' } }), 'url'],
   ['an invalid header name', config({ gateway: { requestHeaders: ['X Y'] } }), 'requestHeaders'],
   ['an unknown log level', config({ log: { level: 'loud' } }), 'level'],
-  ['the tag latest', { ...MINIMAL, image: { tag: 'latest' } }, 'tag'],
-  ['an invalid digest', { ...MINIMAL, image: { digest: 'abc' } }, 'digest'],
+  ['ports of a Service, which the chart sets', gateway({ service: { spec: { ports: [] } } }), 'ports'],
+  ['the tag latest', { ...MINIMAL, image: { ...MINIMAL.image, tag: 'latest' } }, 'tag'],
+  ['an invalid digest', { ...MINIMAL, image: { ...MINIMAL.image, digest: 'abc' } }, 'digest'],
   ['a path for a probe', pod({ probes: { liveness: { path: '/' } } }), 'path'],
-  ['no replicas', gateway({ replicas: 0 }), 'replicas'],
+  ['a negative number of pods', gateway({ replicas: -1 }), 'replicas'],
 ]
 
 describe.skipIf(!has(HELM))('unknown and invalid values are rejected by name', () => {

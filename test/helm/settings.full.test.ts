@@ -1,12 +1,22 @@
 import { describe, expect, it } from 'vitest'
-import { MINIMAL, mountedSecrets, NAME, podOf, render, settingsOf, type Values } from '../support/chart.ts'
+import {
+  MINIMAL,
+  mountedSecrets,
+  NAME,
+  podOf,
+  render,
+  settingsNameOf,
+  settingsOf,
+  type Values,
+  WITH_CONSOLE,
+} from '../support/chart.ts'
 import { at, textAt, valueAt } from '../support/manifests.ts'
 import { SEMI_SPACE_MIB } from '../support/start-arguments.ts'
 import { HELM, has } from '../support/tools.ts'
 
 function checksums(values: Values): { config: string; secret: unknown } {
   const annotations = at(podOf(render(values), 'gateway').metadata, 'annotations')
-  return { config: textAt(annotations, 'checksum/config'), secret: annotations['checksum/secret'] }
+  return { config: settingsNameOf(render(values), 'gateway'), secret: annotations['checksum/secret'] }
 }
 
 const withConfig = (config: object) => ({
@@ -70,7 +80,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
   })
 
   it('contains an https address if the console’s internal listener has a certificate', () => {
-    const rendering = render({}, { files: ['everything-on.yaml'] })
+    const rendering = render({}, { files: ['everything-on-values.yaml'] })
     const directory = '/etc/postern/secrets'
     expect(settingsOf(rendering, 'gateway')['keyService']).toEqual({
       url: `https://${NAME}-console-internal:8082`,
@@ -90,7 +100,7 @@ describe.skipIf(!has(HELM))('the settings file', () => {
   })
 
   it('names the mounted file of every reference: secrets, certificates, headers', () => {
-    const rendering = render({}, { files: ['upstream-own-ca.yaml'] })
+    const rendering = render({}, { files: ['upstream-own-ca-values.yaml'] })
     const directory = '/etc/postern/secrets'
     expect(settingsOf(rendering, 'gateway')['upstream']).toEqual({
       url: 'https://workspaces.internal.example:8443/base',
@@ -112,7 +122,9 @@ describe.skipIf(!has(HELM))('the settings file', () => {
 
   it('can name a file that is mounted by other means', () => {
     const values = withConfig({ redis: { urlFile: '/vault/redis' } })
-    expect(settingsOf(render({ ...values, secrets: {} }), 'gateway')['redis']).toEqual({
+    expect(
+      settingsOf(render({ ...values, secrets: { keys: MINIMAL.secrets.keys } }), 'gateway')['redis'],
+    ).toEqual({
       urlFile: '/vault/redis',
     })
   })
@@ -126,20 +138,23 @@ describe.skipIf(!has(HELM))('pods are replaced', () => {
     expect(checksums({ ...MINIMAL, console: { config: { log: { level: 'warn' } } } }).config).toBe(before)
   })
 
+  it('by pods with a ConfigMap of their own, so that a revision of a workload carries its settings', () => {
+    const name = settingsNameOf(render(MINIMAL), 'gateway')
+    expect(name).toMatch(/^acme-postern-gateway-[0-9a-f]{10}$/)
+    expect(render(MINIMAL).get('ConfigMap', name)).toMatchObject({ immutable: true })
+  })
+
   it('when a generated secret changes; the chart does not know the others', () => {
-    expect(checksums(MINIMAL).secret).toMatch(/^[0-9a-f]{64}$/)
-    const secrets = { ...MINIMAL.secrets, keys: { signingSecrets: { existingSecret: 'own' } } }
-    expect(checksums({ ...MINIMAL, secrets }).secret).toBeUndefined()
+    expect(checksums(WITH_CONSOLE).secret).toMatch(/^[0-9a-f]{64}$/)
+    expect(checksums(MINIMAL).secret).toBeUndefined()
   })
 })
 
 describe.skipIf(!has(HELM))('secrets without a reference', () => {
   const kept = { 'helm.sh/resource-policy': 'keep' }
 
-  it('are generated once: a signing secret of 32 random bytes and, with a console, the two tokens', () => {
-    const alone = render(MINIMAL).get('Secret')
-    expect(Object.keys(at(alone, 'data'))).toEqual(['keys-signing-secrets'])
-    const both = render({ ...MINIMAL, console: { enabled: true } }).get('Secret')
+  it('are generated once, with the console: a signing secret of 32 random bytes and the two tokens', () => {
+    const both = render(WITH_CONSOLE).get('Secret')
     expect(Object.keys(at(both, 'data')).sort()).toEqual([
       'console-admin-token',
       'key-service-token',
@@ -152,19 +167,26 @@ describe.skipIf(!has(HELM))('secrets without a reference', () => {
   })
 
   it('are kept on upgrade and uninstall', () => {
-    expect(at(render(MINIMAL).get('Secret'), 'metadata')['annotations']).toMatchObject(kept)
+    expect(at(render(WITH_CONSOLE).get('Secret'), 'metadata')['annotations']).toMatchObject(kept)
   })
 
   it('are the same for both planes', () => {
-    const rendering = render({ ...MINIMAL, console: { enabled: true } })
+    const rendering = render(WITH_CONSOLE)
     for (const file of ['keyService.token', 'keys.signingSecrets']) {
       expect(mountedSecrets(rendering, 'gateway')[file]).toBe(mountedSecrets(rendering, 'console')[file])
     }
   })
 
+  it('are not generated where Helm cannot see those of the last rendering, unless the values allow it', () => {
+    const { ok, stderr } = render(WITH_CONSOLE, { refusesToGenerate: true })
+    expect(ok).toBe(false)
+    expect(stderr.replace(/\s+/g, ' ')).toContain('would replace it and reject every key: set secrets.keys')
+    expect(render({}, { files: ['console-postgres-values.yaml'], refusesToGenerate: true }).ok).toBe(true)
+  })
+
   it('are not generated if all are referenced, nor is a signing secret for opaque keys', () => {
-    expect(render({}, { files: ['console-postgres.yaml'] }).all('Secret')).toEqual([])
-    expect(render({}, { files: ['bring-your-own-keys.yaml'] }).all('Secret')).toEqual([])
+    expect(render({}, { files: ['console-postgres-values.yaml'] }).all('Secret')).toEqual([])
+    expect(render({}, { files: ['bring-your-own-keys-values.yaml'] }).all('Secret')).toEqual([])
   })
 })
 
@@ -172,7 +194,7 @@ describe.skipIf(!has(HELM))(
   'names of Secrets, environment, volumes and further objects are templates',
   () => {
     it('that are rendered', () => {
-      const rendering = render({}, { files: ['everything-on.yaml'] })
+      const rendering = render({}, { files: ['everything-on-values.yaml'] })
       const { spec } = podOf(rendering, 'gateway')
       expect(mountedSecrets(rendering, 'gateway')['redis.url']).toBe('acme-redis/redis-url')
       expect(valueAt(spec, 'containers', '0', 'env')).toContainEqual({ name: 'RELEASE', value: 'acme' })

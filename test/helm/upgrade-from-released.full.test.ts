@@ -16,6 +16,16 @@ const examples = versions.flatMap(version =>
     .map(file => [version, file.replace('.yaml', '')] as const),
 )
 
+/**
+ * What docs/operate/upgrade.md says to add to values of a release, without which the chart would refuse them. Before 0.2.0, a
+ * release without the console generated a signing secret, and the image had a name that no registry has.
+ */
+const ADDED: Readonly<Record<string, readonly string[]>> = {
+  '0.1.0/minimal': ['secrets.keys.signingSecrets.existingSecret=acme-postern-generated'],
+  '0.1.0/redis-sentinel': ['secrets.keys.signingSecrets.existingSecret=acme-postern-generated'],
+  '0.1.0/upstream-own-ca': ['secrets.keys.signingSecrets.existingSecret=acme-postern-generated'],
+}
+
 /** Immutable fields, by kind: an upgrade that changes them fails half-way. */
 const IMMUTABLE: Readonly<Record<string, readonly string[]>> = {
   Deployment: ['spec.selector'],
@@ -29,6 +39,9 @@ const IMMUTABLE: Readonly<Record<string, readonly string[]>> = {
   ],
   Secret: ['type', 'immutable'],
 }
+
+/** docs/operate/upgrade.md says what to do; with a cluster, the chart refuses to render before. */
+const CHANGED_ON_PURPOSE = ['0.1.0 StatefulSet spec.podManagementPolicy']
 
 /** Fields that others depend on: selectors and ports of Services, names of keys in a Secret. */
 type AtLeast = (names: unknown[]) => unknown
@@ -75,17 +88,22 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
   describe.each(examples)('%s: %s', (version, example) => {
     const values = parse(readFileSync(`${RELEASED}${version}/${example}.yaml`, 'utf8')) as Values
     const now = () => {
-      const rendering = render(values)
+      const added = [
+        ...(ADDED[`${version}/${example}`] ?? []),
+        'image.repository=registry.example.com/postern',
+      ]
+      const args = added.flatMap(setting => ['--set', setting])
+      const rendering = render(values, { args })
       expect(rendering.ok, rendering.stderr).toBe(true)
       return new Map(rendering.objects.map(object => [identityOf(object), object]))
     }
-    const before = releasedObjects(version, example).filter(
-      ({ kind }) => kind !== 'ConfigMap' || example !== 'everything-on',
-    )
+    // A ConfigMap is named after its content. With a cluster, the chart renders those of earlier revisions again.
+    const before = releasedObjects(version, example).filter(({ kind }) => kind !== 'ConfigMap')
 
-    it('they are accepted, and no object is removed', () => {
+    it('they are accepted, and no object is removed but a Secret, which Helm keeps', () => {
       const objects = now()
-      expect(before.map(identityOf).filter(identity => !objects.has(identity))).toEqual([])
+      const removed = before.filter(({ kind }) => kind !== 'Secret').map(identityOf)
+      expect(removed.filter(identity => !objects.has(identity))).toEqual([])
     })
 
     it('no immutable field changes, and none that others depend on', () => {
@@ -93,7 +111,9 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
       for (const old of before) {
         const kind = textAt(old, 'kind')
         const same = objects.get(identityOf(old))
+        if (same === undefined) continue
         for (const path of IMMUTABLE[kind] ?? []) {
+          if (CHANGED_ON_PURPOSE.includes(`${version} ${kind} ${path}`)) continue
           expect([identityOf(old), path, valueAt(same, path)]).toEqual([
             identityOf(old),
             path,
@@ -101,7 +121,7 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
           ])
         }
         const relied = RELIED_UPON[kind]
-        if (relied !== undefined && same !== undefined) {
+        if (relied !== undefined) {
           // A further port of a container does not change the existing ones.
           const expected = relied(old, names => expect.arrayContaining(names))
           expect([identityOf(old), relied(same, exactly)]).toEqual([identityOf(old), expected])
@@ -112,7 +132,12 @@ describe.skipIf(!has(HELM))('values of a released version can be kept on upgrade
     it('generated secrets are kept, under the same names', () => {
       const objects = now()
       for (const old of before.filter(({ kind }) => kind === 'Secret')) {
+        expect(valueAt(old, 'metadata.annotations', 'helm.sh/resource-policy')).toBe('keep')
         const same = objects.get(identityOf(old))
+        if (same === undefined) {
+          expect(JSON.stringify([...objects.values()])).toContain(`"name":"${textAt(old, 'metadata.name')}"`)
+          continue
+        }
         expect(valueAt(same, 'metadata.annotations', 'helm.sh/resource-policy')).toBe('keep')
         const keys = Object.keys((valueAt(old, 'data') ?? {}) as object)
         expect(Object.keys((valueAt(same, 'data') ?? {}) as object)).toEqual(expect.arrayContaining(keys))

@@ -8,7 +8,7 @@ async function readyz(health: Health) {
   return { status: answer.statusCode, says: answer.json() as object }
 }
 
-test.each(['starting', 'draining'] as const)('a %s process is not ready', async state => {
+test.each(['starting', 'misconfigured', 'draining'] as const)('a %s process is not ready', async state => {
   const health = { state: () => state, details: async () => ({ database: 'failed' }) }
   expect(await readyz(health)).toEqual({ status: 503, says: { status: state, database: 'failed' } })
 })

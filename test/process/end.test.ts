@@ -66,6 +66,9 @@ test('on SIGTERM a long response that ends in time is complete, one that does no
   const exit = await gateway.process.exited
   expect([exit.code, exit.stderr]).toEqual([0, ''])
   expect(gateway.process.log.map(line => line['msg'])).toContain('drain timed out, closing connections')
+  // Prometheus may not scrape a gateway again before its exit, so the console counts.
+  const metrics = await (await fetch(`${world.console.urls.ops}/metrics`)).text()
+  expect(metrics).toContain('\npostern_gateway_drains_total{outcome="timed_out"} 1\n')
 })
 
 test('requests pipelined after the last response of a connection are not started, so that they can be retried elsewhere', async () => {

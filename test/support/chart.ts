@@ -16,8 +16,20 @@ const SECRETS = '/etc/postern/secrets'
 
 /** The smallest valid values, to which a test adds its own. */
 export const MINIMAL = {
+  image: { repository: 'registry.example.com/postern' },
   config: { upstream: { url: 'http://workspaces:8080' } },
-  secrets: { redis: { url: { existingSecret: 'postern-redis' } } },
+  secrets: {
+    redis: { url: { existingSecret: 'postern-redis' } },
+    keys: { signingSecrets: { existingSecret: 'postern-keys' } },
+  },
+}
+
+/** Gateway and console with SQLite. The chart generates the signing secret and both tokens. */
+export const WITH_CONSOLE = {
+  image: MINIMAL.image,
+  config: MINIMAL.config,
+  secrets: { redis: MINIMAL.secrets.redis },
+  console: { enabled: true },
 }
 
 /** The example values in `ci/`. */
@@ -40,6 +52,8 @@ export interface RenderOptions {
   readonly args?: readonly string[]
   readonly chart?: string
   readonly helm?: string
+  /** Renders as given; otherwise the chart may generate secrets, although no test has a cluster. */
+  readonly refusesToGenerate?: boolean
 }
 
 const rendered = new Map<string, Rendering>()
@@ -54,11 +68,12 @@ export function render(values: Values = {}, options: RenderOptions = {}): Render
 
 function renderAnew(
   values: Values,
-  { files = [], args = [], chart = CHART, helm }: RenderOptions,
+  { files = [], args = [], chart = CHART, helm, refusesToGenerate = false }: RenderOptions,
 ): Rendering {
   const named = files.flatMap(file => ['-f', join(CHART, 'ci', file)])
+  const allowed = refusesToGenerate ? [] : ['--set', 'generatedSecret.withoutCluster=true']
   const { ok, stdout, stderr } = runHelm(
-    ['template', RELEASE, chart, '--kube-version', '1.31.0', ...named, '-f', '-', ...args],
+    ['template', RELEASE, chart, '--kube-version', '1.31.0', ...named, '-f', '-', ...allowed, ...args],
     stringify(values),
     helm,
   )
@@ -111,8 +126,15 @@ export function podOf(rendering: Rendering, plane: Plane): { metadata: Manifest;
   return pod
 }
 
+/** Name of the ConfigMap that a plane's pod mounts. */
+export function settingsNameOf(rendering: Rendering, plane: Plane): string {
+  const volume = listAt(podOf(rendering, plane).spec, 'volumes').find(({ name }) => name === 'config')
+  return textAt(volume, 'configMap.name')
+}
+
 export function settingsText(rendering: Rendering, plane: Plane): string {
-  return textAt(rendering.get('ConfigMap', `${NAME}-${plane}`), 'data', 'postern.yaml')
+  const name = settingsNameOf(rendering, plane)
+  return textAt(rendering.get('ConfigMap', name), 'data', 'postern.yaml')
 }
 
 export function settingsOf(rendering: Rendering, plane: Plane): Manifest {
@@ -149,7 +171,13 @@ export function loadRendered(
       writeFileSync(join(directory, file), contents(file))
     }
     const configFile = join(directory, 'postern.yaml')
-    writeFileSync(configFile, settingsText(rendering, plane).replaceAll(SECRETS, directory))
+    const text = settingsText(rendering, plane)
+    // Files that another program than Kubernetes writes.
+    for (const [, file = ''] of text.matchAll(/\/vault\/secrets\/(\S+)/g)) {
+      writeFileSync(join(directory, file), contents(file))
+    }
+    const inDirectory = text.replaceAll(SECRETS, directory).replaceAll('/vault/secrets', directory)
+    writeFileSync(configFile, inDirectory)
     return loadConfig({ environment: {}, configFile, planes: [plane] })
   } finally {
     rmSync(directory, { recursive: true, force: true })

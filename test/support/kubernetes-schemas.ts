@@ -13,6 +13,7 @@ export const FOREIGN_KINDS = [
   'PrometheusRule',
   'HTTPRoute',
   'GrafanaDashboard',
+  'ExternalSecret',
 ]
 
 const PROGRAM = `

@@ -1,7 +1,7 @@
 import type { Log } from '../../src/observability/failure-log.ts'
 
 export interface LogLine {
-  readonly level: 'info' | 'warn'
+  readonly level: 'info' | 'warn' | 'error'
   readonly fields: object
   readonly message: string
 }
@@ -16,6 +16,10 @@ export class LogSpy implements Log {
 
   warn(fields: object, message: string): void {
     this.lines.push({ level: 'warn', fields, message })
+  }
+
+  error(fields: object, message: string): void {
+    this.lines.push({ level: 'error', fields, message })
   }
 
   get text(): string {

@@ -25,7 +25,7 @@ export const PYTHON: Tool = {
   debianPackage: 'python3-venv',
   isHere: () => spawnSync('python3', ['-c', 'import ensurepip']).status === 0,
 }
-/** Builds the verifier of docs/upstream.md. */
+/** Builds the verifier of docs/upstream.md and the programs of `test/kubernetes`. */
 export const GO: Tool = { program: 'go', debianPackage: 'golang-go' }
 export const HELM: Tool = {
   program: 'helm',

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { encodeRecord, isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import type { Call } from '../http/calls.ts'
 import type { RecordKeys } from '../registry/announcing/write-record.ts'
@@ -19,14 +20,18 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 export interface KeyServiceParts {
   readonly repository: KeyRepository
   readonly recordKeys: RecordKeys
+  /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
+  readonly fingerprints: readonly string[]
   readonly logger: ControlLogger
   readonly usageCall: Call
+  readonly metrics: Pick<Metrics, 'gatewayDrains'>
   /** Writes records that Redis lacks, without delaying the response. */
   readonly refill: (keys: readonly StoredKey[]) => void
 }
 
 /** The calls of gateways, without their prefix: lookups that Redis cannot answer, and reports. */
 export function keyServiceCalls(parts: KeyServiceParts): Call[] {
+  for (const outcome of ['completed', 'timed_out']) parts.metrics.gatewayDrains.inc({ outcome }, 0)
   return [
     {
       method: 'GET',
@@ -103,12 +108,14 @@ function answerOf(
 }
 
 async function recordConfirmations(
-  { repository }: KeyServiceParts,
+  { repository, fingerprints, metrics }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   // The route's schema has validated the body.
-  const { gateway, hearing, leaving, confirmed } = request.body as ConfirmationsBody
+  const { gateway, hearing, leaving, confirmed, drain } = request.body as ConfirmationsBody
+  // Here, because Prometheus may never scrape the gateway between the end of its drain and its exit.
+  if (leaving && drain !== undefined) metrics.gatewayDrains.inc({ outcome: drain })
   await repository.recordGateway({ ...gateway, isConnected: hearing, isLeaving: leaving, confirmed })
-  return reply.code(204).send()
+  return reply.send({ signingSecrets: fingerprints })
 }

@@ -31,6 +31,11 @@ export const confirmationsBody = Type.Object(
     ),
     hearing: Type.Boolean({ description: 'true or false' }),
     leaving: Type.Boolean({ description: 'true or false' }),
+    drain: Type.Optional(
+      Type.Union([Type.Literal('completed'), Type.Literal('timed_out')], {
+        description: 'completed or timed_out',
+      }),
+    ),
     confirmed: Type.Array(
       Type.Object(
         {

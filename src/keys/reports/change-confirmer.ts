@@ -19,6 +19,9 @@ const FIRST_VERSION = 1
 /** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it may be repeated. */
 const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
+/** `timed_out`: requests in flight were cut off at `drain.timeoutMs`. */
+export type DrainOutcome = 'completed' | 'timed_out'
+
 export interface ConfirmerParts {
   readonly client: Pick<KeyServiceClient, 'request'>
   readonly clock: Clock
@@ -28,6 +31,8 @@ export interface ConfirmerParts {
   /** For one call. */
   readonly timeoutMs: number
   readonly maxWaiting?: number
+  /** Receives the text of each response to an accepted report. */
+  readonly onAccepted?: (text: string) => void
 }
 
 /**
@@ -76,13 +81,13 @@ export class ChangeConfirmer {
     if (hasFlipped || isDue || this.#waiting.size > 0) this.#send()
   }
 
-  /** Signs off, so that the console does not wait for this gateway. */
-  async stop(deadline: AbortSignal): Promise<void> {
+  /** Signs off, so that the console does not wait for this gateway, and counts its drain. */
+  async stop(deadline: AbortSignal, drain?: DrainOutcome): Promise<void> {
     this.#stopped = true
     clearTimeout(this.#gather)
     await this.#sending
     if (this.#isResting()) return
-    await this.#post({ isConnected: false, confirmed: [], isLeaving: true }, deadline).catch(() => {
+    await this.#post({ isConnected: false, confirmed: [], isLeaving: true, drain }, deadline).catch(() => {
       // The console forgets a gateway that could not sign off after a minute.
     })
   }
@@ -133,15 +138,18 @@ export class ChangeConfirmer {
 
   /** @throws `RejectedReport` if the same report would be rejected again, another error if it may be repeated */
   async #post(report: Report, deadline: AbortSignal): Promise<'accepted' | 'not_offered'> {
-    const { isConnected, isLeaving, confirmed } = report
+    const { isConnected, isLeaving, confirmed, drain } = report
     // The field names of the key service contract, which key services of other makers implement.
-    const body = { gateway: this.#parts.gateway, hearing: isConnected, leaving: isLeaving, confirmed }
+    const body = { gateway: this.#parts.gateway, hearing: isConnected, leaving: isLeaving, confirmed, drain }
     const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_RESPONSE_BYTES } as const
     const response = await this.#parts.client.request(request, deadline)
     const { status } = response
     // The call is optional for key services of other makers.
     if (isNotOffered(response)) return 'not_offered'
-    if (status >= 200 && status <= 299) return 'accepted'
+    if (status >= 200 && status <= 299) {
+      this.#parts.onAccepted?.(response.text)
+      return 'accepted'
+    }
     const message = `The key service responded with status ${status}`
     if (status < 400 || status > 499 || RETRYABLE_STATUSES.has(status)) throw new Error(message)
     throw new RejectedReport(`${message}; ${confirmed.length} confirmations dropped`)
@@ -181,4 +189,5 @@ interface Report {
   readonly isConnected: boolean
   readonly confirmed: readonly Applied[]
   readonly isLeaving: boolean
+  readonly drain?: DrainOutcome | undefined
 }

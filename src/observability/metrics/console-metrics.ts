@@ -16,6 +16,11 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
       'postern_internal_tls_failures_total',
       'Failed TLS handshakes at the internal listener',
     ),
+    gatewayDrains: counter(
+      'postern_gateway_drains_total',
+      'Drains of gateways that signed off, by outcome; `timed_out` ones cut requests off',
+      ['outcome'],
+    ),
     usageReports: counter(
       'postern_usage_reports_received_total',
       'Usage reports of gateways, by outcome; `repeated` ones were stored before, `failed` and `overloaded` ones are sent again',

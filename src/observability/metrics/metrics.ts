@@ -106,6 +106,10 @@ function declareDecisions(registers: MetricRegistry[]) {
       ['tier'],
       OVERHEAD_SECONDS,
     ),
+    signingSecretsMismatch: gauge(
+      'postern_signing_secrets_mismatch',
+      '1 while the gateway lacks the signing secret with which the key service signs keys, else 0',
+    ),
     lookups: counter('postern_key_cache_lookups_total', 'Key lookups, by tier and result', [
       'tier',
       'result',

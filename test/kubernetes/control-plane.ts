@@ -1,0 +1,197 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { freePort } from '../support/free-port.ts'
+import { at, type Manifest } from '../support/manifests.ts'
+import { until } from '../support/until.ts'
+import { kwokSources, programOf } from './control-plane-programs.ts'
+
+const START_DEADLINE_MS = 90_000
+const VOLUMES = 8
+const COMMAND_DEADLINE_MS = 120_000
+/** What a pod passes through without a machine: it becomes ready, and is removed when it is deleted. */
+const STAGES = [
+  'node/fast/node-initialize',
+  'node/heartbeat/node-heartbeat',
+  'pod/fast/pod-ready',
+  'pod/fast/pod-delete',
+]
+
+export interface CommandResult {
+  readonly ok: boolean
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/**
+ * A real API server with etcd, controllers and scheduler, and two nodes without machines: pods run nothing and become ready.
+ * It shows what Kubernetes does with objects; not containers, networks, volumes and grace periods.
+ */
+export class ControlPlane {
+  readonly #directory = mkdtempSync(join(tmpdir(), 'postern-kubernetes-'))
+  readonly #processes: ChildProcess[] = []
+  readonly #token = randomBytes(16).toString('hex')
+
+  static async start(): Promise<ControlPlane> {
+    const plane = new ControlPlane()
+    try {
+      await plane.#startServers()
+      await plane.#addNodes()
+      return plane
+    } catch (error) {
+      await plane.stop()
+      throw error
+    }
+  }
+
+  get kubeconfig(): string {
+    return join(this.#directory, 'kubeconfig')
+  }
+
+  /** @throws if it fails */
+  async kubectl(...args: string[]): Promise<string> {
+    return await this.#succeed(await this.#run(programOf('kubectl'), args), args)
+  }
+
+  helm(args: readonly string[], input = ''): Promise<CommandResult> {
+    return this.#run('helm', args, input)
+  }
+
+  async apply(...objects: readonly object[]): Promise<void> {
+    const args = ['apply', '-f', '-']
+    const input = objects.map(object => stringify(object)).join('---\n')
+    await this.#succeed(await this.#run(programOf('kubectl'), args, input), args)
+  }
+
+  async get(kind: string, name: string, namespace: string): Promise<Manifest> {
+    return JSON.parse(await this.kubectl('-n', namespace, 'get', kind, name, '-o', 'json')) as Manifest
+  }
+
+  async list(kind: string, namespace: string): Promise<readonly Manifest[]> {
+    const text = await this.kubectl('-n', namespace, 'get', kind, '-o', 'json')
+    return at(JSON.parse(text), 'items') as unknown as Manifest[]
+  }
+
+  async stop(): Promise<void> {
+    for (const child of this.#processes.toReversed()) {
+      if (child.exitCode !== null || child.signalCode !== null) continue
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  async #startServers(): Promise<void> {
+    const [store, peers, api] = [await freePort(), await freePort(), await freePort()]
+    const local = (port: number) => `http://127.0.0.1:${port}`
+    this.#writeFiles(api)
+    const config = `--kubeconfig=${this.kubeconfig}`
+    this.#spawn('etcd', [
+      `--data-dir=${join(this.#directory, 'etcd')}`,
+      `--listen-client-urls=${local(store)}`,
+      `--advertise-client-urls=${local(store)}`,
+      `--listen-peer-urls=${local(peers)}`,
+      `--initial-advertise-peer-urls=${local(peers)}`,
+      `--initial-cluster=default=${local(peers)}`,
+      '--unsafe-no-fsync',
+    ])
+    this.#spawn('kube-apiserver', [
+      `--etcd-servers=${local(store)}`,
+      `--secure-port=${api}`,
+      '--bind-address=127.0.0.1',
+      '--advertise-address=127.0.0.1',
+      `--cert-dir=${join(this.#directory, 'certificates')}`,
+      '--service-account-issuer=https://kubernetes.default.svc',
+      `--service-account-key-file=${join(this.#directory, 'accounts.pub')}`,
+      `--service-account-signing-key-file=${join(this.#directory, 'accounts.key')}`,
+      `--token-auth-file=${join(this.#directory, 'tokens.csv')}`,
+      '--authorization-mode=RBAC',
+      '--service-cluster-ip-range=10.96.0.0/16',
+      '--endpoint-reconciler-type=none',
+      '--enable-admission-plugins=NodeRestriction,PodSecurity',
+    ])
+    await until('the API server is ready', () => this.#isReady(), START_DEADLINE_MS)
+    const common = [config, '--bind-address=127.0.0.1', '--leader-elect=false', '--secure-port=0']
+    const accounts = `--service-account-private-key-file=${join(this.#directory, 'accounts.key')}`
+    this.#spawn('kube-controller-manager', [...common, accounts])
+    this.#spawn('kube-scheduler', common)
+  }
+
+  #writeFiles(port: number): void {
+    const write = (name: string, text: string) => writeFileSync(join(this.#directory, name), text)
+    const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    write('accounts.pub', publicKey.export({ type: 'spki', format: 'pem' }).toString())
+    write('accounts.key', privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
+    write('tokens.csv', `${this.#token},admin,admin,system:masters\n`)
+    const cluster = { server: `https://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true }
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'test', cluster }],
+      users: [{ name: 'test', user: { token: this.#token } }],
+      contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
+      'current-context': 'test',
+    }
+    write('kubeconfig', stringify(config))
+  }
+
+  async #addNodes(): Promise<void> {
+    const stages = STAGES.map(stage =>
+      readFileSync(join(kwokSources(), `kustomize/stage/${stage}.yaml`), 'utf8'),
+    )
+    const file = join(this.#directory, 'stages.yaml')
+    writeFileSync(file, stages.join('\n---\n'))
+    const flags = ['--manage-all-nodes=true', `--config=${file}`, '--server-address=']
+    this.#spawn('kwok', [`--kubeconfig=${this.kubeconfig}`, ...flags])
+    const room = { cpu: '16', memory: '64Gi', pods: '110' }
+    await this.apply(
+      ...['a', 'b'].map(name => ({
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name, labels: { 'kubernetes.io/hostname': name, 'topology.kubernetes.io/zone': name } },
+        status: { allocatable: room, capacity: room },
+      })),
+      // Nothing provisions volumes here; a claim takes one of these.
+      ...Array.from({ length: VOLUMES }, (_, number) => ({
+        apiVersion: 'v1',
+        kind: 'PersistentVolume',
+        metadata: { name: `volume-${number}` },
+        spec: {
+          capacity: { storage: '8Gi' },
+          accessModes: ['ReadWriteOnce'],
+          hostPath: { path: '/nowhere' },
+        },
+      })),
+    )
+  }
+
+  async #isReady(): Promise<boolean> {
+    return (await this.#run(programOf('kubectl'), ['get', '--raw', '/readyz'])).ok
+  }
+
+  #spawn(name: string, args: readonly string[]): void {
+    const log = openSync(join(this.#directory, `${name}.log`), 'w')
+    this.#processes.push(spawn(programOf(name), args, { cwd: this.#directory, stdio: ['ignore', log, log] }))
+  }
+
+  async #succeed({ ok, stdout, stderr }: CommandResult, args: readonly string[]): Promise<string> {
+    if (!ok) throw new Error(`kubectl ${args.join(' ')}: ${stderr}`)
+    return stdout
+  }
+
+  #run(program: string, args: readonly string[], input = ''): Promise<CommandResult> {
+    const { promise, resolve } = Promise.withResolvers<CommandResult>()
+    const home = join(this.#directory, 'helm')
+    const env = { ...process.env, KUBECONFIG: this.kubeconfig, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home }
+    const options = { env, maxBuffer: 64 * 1024 * 1024, timeout: COMMAND_DEADLINE_MS }
+    const child = execFile(program, args, options, (error, stdout, stderr) =>
+      resolve({ ok: error === null, stdout, stderr }),
+    )
+    child.stdin?.end(input)
+    return promise
+  }
+}

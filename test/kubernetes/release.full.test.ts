@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { stringify } from 'yaml'
+import { CHART, NAME, RELEASE, type Values, WITH_CONSOLE } from '../support/chart.ts'
+import { at, listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
+import { GO, HELM, has, PYTHON } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+import { ControlPlane } from './control-plane.ts'
+import { buildControlPlane } from './control-plane-programs.ts'
+
+/** An operator's own entry, and a second signing secret. */
+const EDIT = JSON.stringify({ stringData: { 'keys-signing-secrets': 'one,two', more: 'x' } })
+/** A pod is removed once its grace period has passed. */
+const SHORT_DRAIN = {
+  ...WITH_CONSOLE,
+  config: { ...WITH_CONSOLE.config, drain: { delayMs: 0, timeoutMs: 0 } },
+}
+const BUILD_MS = 30 * 60_000
+const ROLLOUT_MS = 60_000
+
+let cluster: ControlPlane
+
+/** Installs or upgrades in the namespace, without waiting. @throws with Helm's error */
+async function install(namespace: string, values: Values, ...flags: string[]): Promise<void> {
+  const { ok, stderr } = await tryInstall(namespace, values, ...flags)
+  if (!ok) throw new Error(stderr)
+}
+
+function tryInstall(namespace: string, values: Values, ...flags: string[]) {
+  const args = ['upgrade', '--install', RELEASE, CHART, '-n', namespace, '-f', '-', ...flags]
+  return cluster.helm(args, stringify(values))
+}
+
+/** A namespace that accepts only restricted pods, which a test has to itself. */
+async function makeNamespace(name: string): Promise<string> {
+  const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+  await cluster.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } })
+  return name
+}
+
+describe.skipIf(![GO, HELM, PYTHON].every(has))('on a real Kubernetes API', () => {
+  beforeAll(async () => {
+    buildControlPlane()
+    cluster = await ControlPlane.start()
+  }, BUILD_MS)
+  afterAll(() => cluster?.stop(), 30_000)
+
+  it('gateway and console become ready in a restricted namespace, and keep their secrets on upgrade', async () => {
+    const namespace = await makeNamespace('whole')
+    await install(namespace, WITH_CONSOLE)
+    await until('both are ready', () => isRolledOut(namespace), ROLLOUT_MS)
+    await cluster.kubectl('-n', namespace, 'patch', 'secret', `${NAME}-generated`, '-p', EDIT)
+    const secret = await cluster.get('secret', `${NAME}-generated`, namespace)
+    await install(namespace, { ...WITH_CONSOLE, gateway: { replicas: 3 } })
+    expect(at(await cluster.get('secret', `${NAME}-generated`, namespace), 'data')).toEqual(
+      at(secret, 'data'),
+    )
+    await until('the third gateway is ready', () => isRolledOut(namespace, 3), ROLLOUT_MS)
+  }, 180_000)
+
+  it('a console whose pod cannot start is healed by a rollback', async () => {
+    const namespace = await makeNamespace('rollback')
+    await install(namespace, SHORT_DRAIN)
+    await until('the console is ready', () => isRolledOut(namespace), ROLLOUT_MS)
+    // No node has this label, so the new pod stays pending.
+    await install(namespace, {
+      ...SHORT_DRAIN,
+      console: { enabled: true, pod: { nodeSelector: { no: 'node' } } },
+    })
+    await until('the new pod is pending', async () => (await phaseOf(namespace)) === 'Pending', ROLLOUT_MS)
+    expect((await cluster.helm(['rollback', RELEASE, '1', '-n', namespace])).ok).toBe(true)
+    await until(
+      'the console is ready again',
+      async () => (await phaseOf(namespace)) === 'Running',
+      ROLLOUT_MS,
+    )
+  }, 180_000)
+
+  it('kubectl rollout undo restores the settings of the revision before', async () => {
+    const namespace = await makeNamespace('undo')
+    const mounted = async () =>
+      settingsMountedBy(await cluster.get('deployment', `${NAME}-gateway`, namespace))
+    await install(namespace, WITH_CONSOLE)
+    const before = await mounted()
+    const changed = { ...WITH_CONSOLE.config, log: { level: 'warn' } }
+    await install(namespace, { ...WITH_CONSOLE, config: changed })
+    expect(await mounted()).not.toBe(before)
+    await cluster.kubectl('-n', namespace, 'rollout', 'undo', `deployment/${NAME}-gateway`)
+    expect(await mounted()).toBe(before)
+    const settings = await cluster.get('configmap', before, namespace)
+    expect(textAt(settings, 'data', 'postern.yaml')).not.toContain('warn')
+    // Two more changes, with one revision to keep.
+    for (const level of ['error', 'debug']) {
+      const gateway = { revisionHistoryLimit: 1 }
+      await install(namespace, {
+        ...WITH_CONSOLE,
+        gateway,
+        config: { ...WITH_CONSOLE.config, log: { level } },
+      })
+    }
+    const names = (await cluster.list('configmaps', namespace)).map(object => textAt(object, 'metadata.name'))
+    expect(names.filter(name => name.startsWith(`${NAME}-gateway-`))).toHaveLength(2)
+  }, 120_000)
+
+  it('the number of gateways stays when autoscaling is turned on', async () => {
+    const namespace = await makeNamespace('scaled')
+    const replicas = async () =>
+      valueAt(await cluster.get('deployment', `${NAME}-gateway`, namespace), 'spec.replicas')
+    await install(namespace, { ...WITH_CONSOLE, gateway: { replicas: 4 } })
+    await install(namespace, { ...WITH_CONSOLE, gateway: { autoscaling: { enabled: true, minReplicas: 3 } } })
+    expect(await replicas()).toBe(4)
+    await install(namespace, { ...WITH_CONSOLE, gateway: { replicas: null } })
+    expect(await replicas()).toBe(4)
+    const fresh = await makeNamespace('scaled-from-start')
+    await install(fresh, { ...WITH_CONSOLE, gateway: { autoscaling: { enabled: true, minReplicas: 3 } } })
+    expect(valueAt(await cluster.get('deployment', `${NAME}-gateway`, fresh), 'spec.replicas')).toBe(3)
+  }, 120_000)
+
+  it('a StatefulSet of an earlier chart is named with the command to run, before anything changes', async () => {
+    const namespace = await makeNamespace('earlier')
+    const labels = { app: 'earlier' }
+    await cluster.apply({
+      apiVersion: 'apps/v1',
+      kind: 'StatefulSet',
+      metadata: { name: `${NAME}-console`, namespace },
+      spec: { serviceName: 'x', replicas: 0, selector: { matchLabels: labels }, template: emptyPod(labels) },
+    })
+    const { ok, stderr } = await tryInstall(namespace, WITH_CONSOLE)
+    expect(ok).toBe(false)
+    expect(stderr).toContain(`kubectl -n ${namespace} delete statefulset ${NAME}-console --cascade=orphan`)
+  }, 120_000)
+})
+
+const emptyPod = (labels: object) => ({
+  metadata: { labels },
+  spec: { containers: [{ name: 'x', image: 'registry.example.com/x' }] },
+})
+
+function settingsMountedBy(workload: Manifest): string {
+  const volume = listAt(workload, 'spec.template.spec.volumes').find(({ name }) => name === 'config')
+  return textAt(volume, 'configMap.name')
+}
+
+async function isRolledOut(namespace: string, gateways = 2): Promise<boolean> {
+  const gateway = await cluster.get('deployment', `${NAME}-gateway`, namespace)
+  const console = await cluster.get('statefulset', `${NAME}-console`, namespace)
+  return (
+    valueAt(gateway, 'status.readyReplicas') === gateways && valueAt(console, 'status.readyReplicas') === 1
+  )
+}
+
+async function phaseOf(namespace: string): Promise<string> {
+  const pods = await cluster.list('pods', namespace)
+  const pod = pods.find(object => textAt(object, 'metadata.name').startsWith(`${NAME}-console`))
+  return pod === undefined ? 'none' : textAt(pod, 'status.phase')
+}
