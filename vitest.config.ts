@@ -11,9 +11,8 @@ const SHARED = ['test/**/!(*.full).test.ts']
 const BUILT = ['start-postgres', 'idle-memory', 'keys-whole-life', 'demo']
 
 /**
- * `npm test` is to take under three minutes on two cores. It took 436 s of processor time on an idle machine when most files
- * loaded the sources for themselves, and takes about 340 s now, which is three minutes with three workers. What needs clusters, browsers,
- * Prometheus or minutes is `npm run test:full`.
+ * `npm test` is to take under three minutes on two cores, so most files share a worker that has loaded the sources.
+ * What needs clusters, browsers, Prometheus or minutes is `npm run test:full`.
  */
 const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
   full: [],
