@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { confirm } from '../../src/cli/output/confirm.ts'
 import type { HostStreams } from '../../src/run/host.ts'
 
-/** Answers a question with these keys. `keys-terminal.test.ts` does so at a real terminal. */
+/** Answers a question with these keys. `keys-terminal.full.test.ts` does so at a real terminal. */
 async function answered(keys: string): Promise<boolean> {
   const [input, output, errors] = [new PassThrough(), new PassThrough(), new PassThrough()]
   // Streams without what a terminal has beyond a stream.

@@ -93,16 +93,6 @@ test('a session that has ended by itself is not listed', async () => {
   expect((await root.browser.visit(PEOPLE)).text).not.toContain('Ada Lovelace')
 })
 
-test('people are listed fifty at a time', async () => {
-  for (let number = 10; number < 61; number++)
-    await world.signedIn({ sub: `a${number}`, workspaces: ['ws_1'] })
-  const first = (await root.browser.visit(PEOPLE)).text
-  expect(first.match(/<th scope="row">/g)).toHaveLength(50)
-  expect(first).toContain('More people')
-  const last = (await root.browser.visit(`${PEOPLE}?cursor=a59`)).text
-  expect(last.match(/<th scope="row">/g)).toHaveLength(2)
-})
-
 test('signing in and out is audited, with the address and the role', async () => {
   const person = await ada()
   await person.browser.post('/sign-out', { _csrf: person.csrf })

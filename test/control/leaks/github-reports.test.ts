@@ -211,21 +211,17 @@ test('reports without a good signature are limited for each address; signed ones
   expect((await report([])).status).toBe(200)
 })
 
-test.each([
-  ['no JSON', 'tokens', 400],
-  ['no array', '{"token":"x","type":"y"}', 400],
-  ['an entry without a token', '[{"type":"y"}]', 400],
-  ['an entry that is null', '[null]', 400],
-  ['a token that is a number', '[{"token":1,"type":"y"}]', 400],
-  [
-    'more than 1,000 tokens',
-    JSON.stringify(Array.from({ length: 1001 }, () => ({ token: 'x', type: 'y' }))),
-    413,
-  ],
-  ['more than 1 MiB', `["${'x'.repeat(1024 * 1024)}"]`, 413],
-])('a signed report with %s is rejected', async (_, payload, status) => {
+test('a signed report that is malformed or too large is rejected', async () => {
   const { github, post } = await startReceiving()
-  expect((await post(github.sign(payload))).status).toBe(status)
+  const statusOf = async (payload: string) => (await post(github.sign(payload))).status
+  expect(await statusOf('tokens'), 'no JSON').toBe(400)
+  expect(await statusOf('{"token":"x","type":"y"}'), 'no array').toBe(400)
+  expect(await statusOf('[{"type":"y"}]'), 'an entry without a token').toBe(400)
+  expect(await statusOf('[null]'), 'an entry that is null').toBe(400)
+  expect(await statusOf('[{"token":1,"type":"y"}]'), 'a token that is a number').toBe(400)
+  const tooMany = Array.from({ length: 1001 }, () => ({ token: 'x', type: 'y' }))
+  expect(await statusOf(JSON.stringify(tooMany)), 'more than 1,000 tokens').toBe(413)
+  expect(await statusOf(`["${'x'.repeat(1024 * 1024)}"]`), 'more than 1 MiB').toBe(413)
 })
 
 test('every key of a report with a thousand tokens is revoked', { timeout: 60_000 }, async () => {

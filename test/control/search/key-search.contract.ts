@@ -13,6 +13,7 @@ import { SEARCH_BOUNDS } from '../../../src/control/registry/search/ordered-keys
 import { KEY_STATES, keyState } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { insert } from '../../support/repository.ts'
+import { runs } from '../../support/runs.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
 const DAY_MS = 86_400_000
@@ -111,7 +112,7 @@ export function describeKeySearch(name: string, newDatabase: () => Promise<strin
           expect(found).toEqual(expectedIds(stored, query))
           expect(await repository.count(query)).toBe(found.length)
         }),
-        { numRuns: 80 },
+        { numRuns: runs(25, 80) },
       )
     })
 

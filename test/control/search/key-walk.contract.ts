@@ -6,6 +6,7 @@ import { KEY_SORTS, type KeyQuery } from '../../../src/control/registry/search/k
 import { parseKeyQuery } from '../../../src/control/registry/search/parse-key-query.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { insert, openRepository, replace } from '../../support/repository.ts'
+import { runs } from '../../support/runs.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
 const DAY_MS = 86_400_000
@@ -50,7 +51,7 @@ export function describeKeyWalks(name: string, newDatabase: () => Promise<string
             if (sort === 'expiresAt' || sort === '-lastUsedAt') expect(twice).toEqual([])
             if (sort === '-expiresAt' || sort === 'lastUsedAt') expect(skipped).toEqual([])
           }),
-          { numRuns: 15 },
+          { numRuns: runs(4, 15) },
         )
       },
     )
