@@ -95,7 +95,7 @@ describe.skipIf(!has(HELM))('the image of a plane', () => {
 })
 
 describe.skipIf(!has(HELM))('a disruption budget', () => {
-  it('counts the pods that stay instead, if it is told so', () => {
+  it('counts the pods that stay instead, if maxUnavailable is null', () => {
     const budget = { maxUnavailable: null, minAvailable: '50%' }
     const spec = at(render(gateway({ podDisruptionBudget: budget })).get('PodDisruptionBudget'), 'spec')
     expect(spec['minAvailable']).toBe('50%')
