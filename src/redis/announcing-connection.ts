@@ -4,11 +4,11 @@ import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import {
   createClusterClient,
-  createServerClient,
-  findServer,
   nodesOf,
   type OnRedisReload,
+  REDIS_NETWORK,
   type RedisClient,
+  type RedisNetwork,
 } from './clients.ts'
 import { isSameServer } from './endpoint.ts'
 import { type RedisSettings, topologyOf } from './options.ts'
@@ -19,6 +19,7 @@ export interface RedisConnectionParts {
   readonly metrics: Metrics
   readonly logger: ControlLogger
   readonly onReload?: OnRedisReload
+  readonly network?: RedisNetwork
 }
 
 /** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */
@@ -69,9 +70,9 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
 }
 
 function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents): Connections {
-  const { config, onReload } = parts
+  const { config, onReload, network = REDIS_NETWORK } = parts
   if (topologyOf(config).kind === 'cluster') return connectToCluster(parts, events)
-  const client = createServerClient(config, findServer(config, undefined, onReload), onReload)
+  const client = network.createServerClient(config, network.findServer(config, undefined, onReload), onReload)
   // A primary that became a replica may keep its connections open but rejects writes: find the new primary.
   client.options.reconnectOnError = error => error.message.startsWith('READONLY ')
   const connection = new RedisConnection(client, events)
@@ -82,11 +83,14 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
  * Publishes changes and heartbeats through the same node while it belongs to the cluster: a heartbeat shows that changes
  * arrive only if both take the same path.
  */
-function connectToCluster({ config, onReload }: RedisConnectionParts, events: ConnectionEvents): Connections {
+function connectToCluster(
+  { config, onReload, network = REDIS_NETWORK }: RedisConnectionParts,
+  events: ConnectionEvents,
+): Connections {
   const cluster = createClusterClient(config, onReload)
-  const find = findServer(config, () => nodesOf(cluster))
+  const find = network.findServer(config, () => nodesOf(cluster))
   const records = new RedisConnection(cluster, events)
-  const publisher = new RedisConnection(createServerClient(config, find, onReload), events)
+  const publisher = new RedisConnection(network.createServerClient(config, find, onReload), events)
   // A message published at a node that left the cluster reaches no gateway.
   cluster.on('-node', (node: Redis) => {
     const { host = '', port = 0 } = node.options

@@ -1,4 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
+import { systemTimers, type TurnTimers } from '../../domain/timers.ts'
 import { CHANGES_CHANNEL } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { ConnectionEvents, ServerConnection } from '../../redis/redis-connection.ts'
@@ -16,16 +17,23 @@ export class RedisSubscription implements ConnectionEvents {
   readonly #listener: InvalidationListener
   readonly #clock: Clock
   readonly #failures: FailureLog
+  readonly #timers: TurnTimers
   #connection: ServerConnection | null = null
   #subscription = 0
   #disconnectedSinceMs: number
   #reconnectAfterMs = RECONNECT_AFTER_MS
   #messagesInTurn = 0
 
-  constructor(deps: { listener: InvalidationListener; clock: Clock; failures: FailureLog }) {
+  constructor(deps: {
+    listener: InvalidationListener
+    clock: Clock
+    failures: FailureLog
+    timers?: TurnTimers
+  }) {
     this.#listener = deps.listener
     this.#clock = deps.clock
     this.#failures = deps.failures
+    this.#timers = deps.timers ?? systemTimers
     this.#disconnectedSinceMs = deps.clock.monotonicMs()
   }
 
@@ -64,7 +72,7 @@ export class RedisSubscription implements ConnectionEvents {
   #receive(text: string, connection: ServerConnection): void {
     this.#listener.receive(text)
     this.#messagesInTurn++
-    if (this.#messagesInTurn === 1) setImmediate(() => this.#beginTurn(connection))
+    if (this.#messagesInTurn === 1) this.#timers.nextTurn(() => this.#beginTurn(connection))
     if (this.#messagesInTurn === MAX_MESSAGES_IN_TURN) connection.pauseReading()
   }
 
