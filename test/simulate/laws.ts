@@ -1,4 +1,5 @@
 import type { GatewayReport, StoredKey } from '../../src/control/registry/database/key-repository.ts'
+import { decodeMessage } from '../../src/domain/invalidation-message.ts'
 import type { Lookup } from '../../src/domain/key/lookup.ts'
 import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
 import { type GatewayRun, type Verdict, verdictOf } from './world/gateway-process.ts'
@@ -9,7 +10,7 @@ export type Law =
   | 'a change takes effect within its bound'
   | 'unknown is never no'
   | 'a confirmed gateway never goes back'
-  | 'a usable key is refused only when nobody can vouch for it'
+  | 'a usable key is refused only when no store can vouch for it'
   | 'everything agrees five seconds after the last fault'
 
 export interface Violation {
@@ -43,7 +44,7 @@ export class Laws implements DatabaseWatcher {
   readonly #nowMs: () => number
   readonly #versions = new Map<string, InForce[]>()
   readonly #confirmed = new Map<string, number>()
-  readonly #heard = new Map<Process, string[]>()
+  readonly #received = new Map<Process, { readonly text: string; readonly atMs: number }[]>()
   readonly #senders = new Map<string, Process>()
   readonly #troubleUntilMs = new Map<string, number>()
   #allTroubleUntilMs = 0
@@ -75,10 +76,11 @@ export class Laws implements DatabaseWatcher {
     this.#senders.set(sender, console)
   }
 
-  heard(process: Process, text: string): void {
-    const texts = this.#heard.get(process)
-    if (texts === undefined) this.#heard.set(process, [`${this.#nowMs()} ${text}`])
-    else texts.push(`${this.#nowMs()} ${text}`)
+  received(process: Process, text: string): void {
+    const message = { text, atMs: this.#nowMs() }
+    const messages = this.#received.get(process)
+    if (messages === undefined) this.#received.set(process, [message])
+    else messages.push(message)
   }
 
   /** The way from this gateway to an answer of the key service may fail until then. */
@@ -99,7 +101,7 @@ export class Laws implements DatabaseWatcher {
         this.#isUsable(digest, beganMs, wallMs) &&
         this.#answeredSince(gateway) < beganMs - NOTICED_AFTER_MS
       ) {
-        this.#violated('a usable key is refused only when nobody can vouch for it', gateway, 'unknown')
+        this.#violated('a usable key is refused only when no store can vouch for it', gateway, 'unknown')
       }
       return
     }
@@ -111,7 +113,7 @@ export class Laws implements DatabaseWatcher {
       const law =
         verdict === 'permitted'
           ? 'a change takes effect within its bound'
-          : 'a usable key is refused only when nobody can vouch for it'
+          : 'a usable key is refused only when no store can vouch for it'
       const version = lookup.kind === 'found' ? lookup.grant.version : 0
       const tier = lookup.kind === 'found' ? lookup.tier : ''
       this.#violated(law, gateway, `${digest.slice(0, 8)} version ${version} from ${tier}: ${verdict}`)
@@ -160,13 +162,12 @@ export class Laws implements DatabaseWatcher {
   /** A channel that is slow from the first heartbeat of a sender on looks like a clock that is behind. */
   #leastDelayMs(process: Process): number {
     const least = new Map<string, number>()
-    for (const heard of this.#heard.get(process) ?? []) {
-      const space = heard.indexOf(' ')
-      const { beat, monotonic } = JSON.parse(heard.slice(space + 1))
-      const sender = this.#senders.get(beat)
-      if (sender === undefined) continue
-      const delayMs = Number(heard.slice(0, space)) - sender.trueTimeOf(monotonic)
-      least.set(beat, Math.min(delayMs, least.get(beat) ?? Number.POSITIVE_INFINITY))
+    for (const { text, atMs } of this.#received.get(process) ?? []) {
+      const message = decodeMessage(text, null)
+      const sender = message === null ? undefined : this.#senders.get(message.sender)
+      if (message?.kind !== 'heartbeat' || sender === undefined) continue
+      const delayMs = atMs - sender.trueTimeOf(message.monotonicMs ?? 0)
+      least.set(message.sender, Math.min(delayMs, least.get(message.sender) ?? Number.POSITIVE_INFINITY))
     }
     return Math.max(0, ...least.values())
   }

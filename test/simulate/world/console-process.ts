@@ -4,14 +4,13 @@ import { createMessageEncoder } from '../../../src/control/registry/announcing/m
 import { Outbox } from '../../../src/control/registry/announcing/outbox.ts'
 import { createRedisAnnouncer } from '../../../src/control/registry/announcing/redis-announcer.ts'
 import { createRefill } from '../../../src/control/registry/announcing/refill.ts'
-import type { KeyRepository, StoredKey } from '../../../src/control/registry/database/key-repository.ts'
 import type { Registry } from '../../../src/control/registry/registry.ts'
-import { encodeRecord } from '../../../src/domain/wire.ts'
 import type {
   KeyServiceRequest,
   KeyServiceResponse,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
 import { createRedisConnection } from '../../../src/redis/announcing-connection.ts'
+import { answer } from './key-service-calls.ts'
 import { Process } from './process.ts'
 import { createSimulatedRepository } from './repository.ts'
 import { MESSAGE_KEY, NO_LOG, NO_METRICS, RECORD_KEY, redisSettings } from './settings.ts'
@@ -34,7 +33,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   const repository = createSimulatedRepository(world.database, process, world.laws)
   const network = world.redis.networkOf(process)
   const config = redisSettings(world.redis.servers.length > 1)
-  const connection = createRedisConnection({ config, metrics: NO_METRICS, logger: NO_LOG, network })
+  const connection = createRedisConnection({ config, metrics: NO_METRICS, logger: NO_LOG, network, timers })
   const announcer = createRedisAnnouncer({
     connection,
     commandTimeoutMs: config.commandTimeoutMs,
@@ -68,44 +67,4 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       stopHeartbeats()
     },
   }
-}
-
-interface Answering {
-  readonly repository: KeyRepository
-  readonly refill: (keys: readonly StoredKey[]) => void
-}
-
-interface Body {
-  readonly digests: readonly string[]
-  readonly gateway: { readonly id: string; readonly name: string }
-  readonly hearing: boolean
-  readonly leaving: boolean
-  readonly confirmed: readonly { readonly digest: string; readonly version: number }[]
-}
-
-/** What `key-service-calls.ts` does, without HTTP. */
-async function answer(
-  { repository, refill }: Answering,
-  { path, body }: KeyServiceRequest,
-): Promise<KeyServiceResponse> {
-  if (path.startsWith('/keys/')) {
-    const key = await repository.findByDigest(path.slice('/keys/'.length))
-    if (key === null) return { status: 404, text: '{"code":"not_found"}' }
-    refill([key])
-    return { status: 200, text: encodeRecord(key.record, key.digest, RECORD_KEY) }
-  }
-  // Made by `KeyServiceStore` and `ChangeConfirmer`; another path has no body that fits.
-  const { digests = [], gateway, hearing, leaving, confirmed } = body as Body
-  if (path === '/lookups') {
-    const keys = await repository.findByDigests(digests)
-    refill([...keys.values()])
-    const texts = digests.map(digest => `"${digest}":${textOf(keys.get(digest))}`)
-    return { status: 200, text: `{"records":{${texts.join(',')}}}` }
-  }
-  await repository.recordGateway({ ...gateway, isConnected: hearing, isLeaving: leaving, confirmed })
-  return { status: 200, text: '{}' }
-}
-
-function textOf(key: StoredKey | undefined): string {
-  return key === undefined ? 'null' : encodeRecord(key.record, key.digest, RECORD_KEY)
 }

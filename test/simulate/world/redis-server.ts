@@ -110,7 +110,7 @@ export class RedisServer {
     })
   }
 
-  /** @param isNoticed false if the machine vanishes, so that no client hears of it */
+  /** @param isNoticed false if the machine vanishes, so that no client notices */
   crash(isNoticed: boolean): void {
     this.isUp = false
     this.#delayed.length = 0

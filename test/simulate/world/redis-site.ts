@@ -97,6 +97,8 @@ export class RedisSite {
     scheduler.at(this.nowMs + Math.min(durationMs, random.between(...FAILOVER_MS)), () => {
       this.#primary = replica
       replica.promote()
+      // Some find the new primary at once; those that keep their connections stay with the old one.
+      if (kind === 'is_cut_off') old.dropLinks(true, () => random.chance(0.5))
     })
     scheduler.at(this.nowMs + durationMs + random.between(...DEMOTION_MS), () => {
       if (kind === 'dies') old.restart(this.nowMs)

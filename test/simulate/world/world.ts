@@ -43,7 +43,7 @@ export class World {
     this.keyService = new KeyServiceNetwork({ ...parts, consoles: () => this.consoles })
     this.digests = DIGESTS.slice(0, settings.keys)
     this.laws = new Laws(() => scheduler.nowMs)
-    this.redis.onMessage = (process, text) => this.laws.heard(process, text)
+    this.redis.onMessage = (process, text) => this.laws.received(process, text)
     this.limits = { ttlMs: settings.ttlMs, absentTtlMs: 5_000, staleMs: settings.staleMs }
     this.consoles = []
     this.gateways = []
