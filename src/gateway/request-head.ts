@@ -16,10 +16,12 @@ export type ReadHead =
   | { readonly ok: true; readonly head: RequestHead }
   | { readonly ok: false; readonly reason: DenialReason }
 
-/** uri-host and port (RFC 9110, section 7.2): a registered name or an address literal (RFC 3986, section 3.2.2). */
+/**
+ * uri-host and port (RFC 9110, section 7.2): a registered name or an address literal (RFC 3986, section 3.2.2), and a port
+ * of at most 65535.
+ */
 const HOST =
-  /^(?:(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2}){1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{0,5}))?$/
-const MAX_PORT = 65_535
+  /^(?:(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2}){1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?:\d{0,4}|[0-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5]))?$/
 
 /**
  * Check 1: the request is well formed and within limits.
@@ -41,18 +43,13 @@ export function readHead(request: {
     (version === '1.1' || version === '1.0') &&
     fields.hosts.length === 1 &&
     host !== undefined &&
-    isValidHost(host) &&
+    HOST.test(host) &&
     !fields.expects &&
     isValidCoding(fields.codings, version)
   if (!isValid) return { ok: false, reason: 'malformed_request' }
   const { authorization } = fields
   const hasBody = fields.codings.length > 0 || fields.hasLength
   return { ok: true, head: { host, authorization, hasBody } }
-}
-
-function isValidHost(host: string): boolean {
-  const match = HOST.exec(host)
-  return match !== null && Number(match.groups?.['port'] ?? 0) <= MAX_PORT
 }
 
 /** Shared, because most requests have no field of a kind. */

@@ -20,6 +20,9 @@ const INFO = 30
 export class AccessLog {
   readonly #logger: Logger
   readonly #output: DestinationStream
+  /** The time of the last line and its text: many requests end in the same millisecond. */
+  #timeMs = 0
+  #time = ''
 
   /** @param logger its level, which may change while the process runs, decides whether lines are written */
   constructor(logger: Logger, output: DestinationStream) {
@@ -29,7 +32,16 @@ export class AccessLog {
 
   write(seen: RequestObservation, end: RequestEnd): void {
     if (!this.#logger.isLevelEnabled('info')) return
-    this.#output.write(`${JSON.stringify(fieldsOf(new Date(), seen, end))}\n`)
+    this.#output.write(`${JSON.stringify(fieldsOf(this.#now(), seen, end))}\n`)
+  }
+
+  #now(): string {
+    const nowMs = Date.now()
+    if (nowMs !== this.#timeMs) {
+      this.#timeMs = nowMs
+      this.#time = new Date(nowMs).toISOString()
+    }
+    return this.#time
   }
 
   /** For a request that Node's parser rejected: it has no response to observe. */
@@ -39,10 +51,10 @@ export class AccessLog {
 }
 
 /** The fields of a line. `JSON.stringify` omits those that are undefined. */
-function fieldsOf(now: Date, seen: RequestObservation, { status, durationMs, aborted }: RequestEnd) {
+function fieldsOf(time: string, seen: RequestObservation, { status, durationMs, aborted }: RequestEnd) {
   return {
     level: INFO,
-    time: now.toISOString(),
+    time,
     requestId: seen.requestId,
     method: seen.method,
     route: seen.route,

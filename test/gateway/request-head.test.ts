@@ -52,6 +52,14 @@ describe('a request has exactly one Host', () => {
   })
 })
 
+it('a port of the Host is valid up to 65535, with or without leading zeros', () => {
+  const valid = Array.from({ length: 100_000 }, (_, port) => port).filter(
+    port => reasonOf([['Host', `gw:${port}`]]) === 'valid',
+  )
+  expect(valid).toEqual(Array.from({ length: 65_536 }, (_, port) => port))
+  expect(reasonOf([['Host', 'gw:00080']])).toBe('valid')
+})
+
 describe('a request is HTTP/1.0 or 1.1', () => {
   it.each([
     ['1.0', 'valid'],

@@ -5,6 +5,7 @@ import { systemTimers, type Timers } from '../../domain/timers.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
 import { isNotOffered } from '../tiers/key-service/key-service-responses.ts'
+import { type ReportResponse, readReportResponse } from './report-response.ts'
 
 const { confirmationGatherMs, presenceIntervalMs, disconnectedPresenceIntervalMs } = REVOCATION_TIMING
 /** Pause after a failure. */
@@ -33,8 +34,8 @@ export interface ConfirmerParts {
   /** For one call. */
   readonly timeoutMs: number
   readonly maxWaiting?: number
-  /** Receives the text of each response to an accepted report. */
-  readonly onAccepted?: (text: string) => void
+  /** Receives each response to an accepted report. */
+  readonly onAccepted?: (response: ReportResponse) => void
 }
 
 /**
@@ -164,7 +165,7 @@ export class ChangeConfirmer {
     // The call is optional for key services of other makers.
     if (isNotOffered(response)) return 'not_offered'
     if (status >= 200 && status <= 299) {
-      this.#parts.onAccepted?.(response.text)
+      this.#parts.onAccepted?.(readReportResponse(response.text))
       return 'accepted'
     }
     const message = `The key service responded with status ${status}`
