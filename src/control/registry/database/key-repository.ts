@@ -121,7 +121,7 @@ export interface KeyPage {
 export type KeyCounts = Readonly<Record<(typeof KEY_STATE_LABELS)[number], number>>
 
 /** In ms since the epoch: a working key that expires before `weekMs` is `expiring`, before `monthMs` `expiring_30d`. */
-export interface Census {
+export interface ExpiryBounds {
   readonly nowMs: number
   readonly weekMs: number
   readonly monthMs: number
@@ -209,7 +209,7 @@ export interface KeyRepository {
   countPending(): Promise<number>
   /** Once they are announced. */
   deletePendingChanges(changes: readonly PendingChange[]): Promise<void>
-  countByState(census: Census): Promise<KeyCounts>
+  countByState(census: ExpiryBounds): Promise<KeyCounts>
   /** Puts every change since then, other than issuing, into the outbox again. */
   requeueChangesSince(sinceMs: number): Promise<void>
 
