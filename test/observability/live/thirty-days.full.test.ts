@@ -84,6 +84,27 @@ describe.skipIf(!has(PROMETHEUS))('thirty days of three gateways and a console, 
   }, 60_000)
   afterAll(() => prometheus?.stop())
 
+  test('the storage holds every sample of them', async () => {
+    const [counted, summed] = await Promise.all(
+      ['count_over_time', 'sum_over_time'].map(of =>
+        prometheus.range(`${of}(postern_build_info[30d])`, days.toSeconds, days.toSeconds),
+      ),
+    )
+    const samples = (30 * 86_400) / STEP_SECONDS
+    // A window contains one end of the two.
+    for (const found of [counted, summed]) {
+      expect(found?.map(({ points }) => samples - (points[0]?.[1] ?? 0))).toEqual(
+        Array.from({ length: GATEWAYS + 1 }, () => expect.toBeOneOf([0, 1])),
+      )
+    }
+    const [grown] = await prometheus.range(
+      'sum(increase(postern_http_requests_total[1d]))',
+      days.toSeconds,
+      days.toSeconds,
+    )
+    expect(grown?.points[0]?.[1]).toBeGreaterThan(samples / 30)
+  })
+
   test(`each panel takes less than ${SECONDS_PER_PANEL} s of processor time`, async () => {
     const costs: [seconds: number, name: string][] = []
     let answered = 0

@@ -7,7 +7,7 @@ import { xorChunk } from './xor-chunk.ts'
 const CHUNK_SAMPLES = 120
 const XOR = 1
 
-export type Labels = readonly (readonly [name: string, value: string])[]
+type Labels = readonly (readonly [name: string, value: string])[]
 
 export interface StoredSeries {
   readonly labels: Readonly<Record<string, string>>
