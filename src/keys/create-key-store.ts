@@ -26,7 +26,7 @@ import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
 import { createUsage, type Usage } from './usage/create-usage.ts'
 import type { UsageRequest } from './usage/usage-counts.ts'
 
-type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys' | 'usage' | 'refusals'>
+type KeyStoreConfig = Pick<Config, 'redis' | 'region' | 'keyService' | 'keys' | 'usage' | 'refusals'>
 
 export interface KeyStoreSettings {
   readonly config: KeyStoreConfig
@@ -178,7 +178,11 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
     { ...keyService, url },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
-  const gateway = { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) }
+  const gateway = {
+    id: randomUUID(),
+    name: hostname().slice(0, MAX_NAME_LENGTH),
+    ...(config.region === undefined ? {} : { region: config.region }),
+  }
   const usage = createUsage(deps, client, `${gateway.name}:${gateway.id}`)
   const onKeysReload = onReloadOf(onReload, ({ keys }) => keys)
   const secretsCheck = new SigningSecretsCheck(config.keys, { log: logger, metrics }, onKeysReload)

@@ -19,6 +19,8 @@ export interface RedisConnectionParts {
   readonly metrics: Metrics
   readonly logger: ControlLogger
   readonly onReload?: OnRedisReload
+  /** Called whenever the connection is ready or lost. */
+  readonly onUp: (isUp: boolean) => void
 }
 
 /** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */
@@ -96,19 +98,19 @@ function connectToCluster({ config, onReload }: RedisConnectionParts, events: Co
 }
 
 /** Logs one line for each change of state, so that a Redis outage of an hour does not fill the log. */
-function reportState({ metrics, logger }: RedisConnectionParts) {
+function reportState({ metrics, logger, onUp }: RedisConnectionParts) {
   let state: 'unknown' | 'up' | 'down' = 'unknown'
   return {
     onTrouble(error: Error) {
       if (state === 'down') return
       state = 'down'
-      metrics.redisUp.set(0)
+      onUp(false)
       logger.warn({ cause: causeOf(error) }, 'redis connection failed, changes wait in the database')
     },
     onReady() {
       if (state === 'down') metrics.redisReconnects.inc()
       state = 'up'
-      metrics.redisUp.set(1)
+      onUp(true)
       logger.info('redis connected')
     },
   }

@@ -6,7 +6,7 @@ import { requireAuthorities } from '../domain/pem.ts'
 import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
 import { isEncrypted } from './endpoint.ts'
 
-export type RedisSettings = Omit<Config['redis'], 'circuit'>
+export type RedisSettings = Omit<Config['redis'], 'circuit' | 'beats'>
 
 /** Without the mapping of RESP3 replies: the connections use RESP2. */
 export type RedisOptions = Omit<IoredisOptions, 'replyMapping'>

@@ -26,8 +26,8 @@ export interface ConfirmerParts {
   readonly client: Pick<KeyServiceClient, 'request'>
   readonly clock: Clock
   readonly failures: FailureLog
-  /** This process. */
-  readonly gateway: { readonly id: string; readonly name: string }
+  /** This process, and its region if the settings name one. */
+  readonly gateway: { readonly id: string; readonly name: string; readonly region?: string }
   /** For one call. */
   readonly timeoutMs: number
   readonly maxWaiting?: number
