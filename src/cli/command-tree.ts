@@ -35,6 +35,11 @@ const COMMANDS: readonly TopCommand[] = [
     load: () => import('./commands/workspaces/workspaces.ts'),
   },
   {
+    name: 'refusals',
+    description: 'list rejected requests of a workspace and their reasons',
+    load: () => import('./commands/refusals/refusals.ts'),
+  },
+  {
     name: 'tokens',
     description: 'issue, list and revoke admin tokens of programs',
     load: () => import('./commands/tokens/tokens.ts'),

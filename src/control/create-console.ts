@@ -5,6 +5,7 @@ import { createAdminTokens } from './access/admin-tokens.ts'
 import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './console-context.ts'
 import { createInternalServer } from './key-service/internal-server.ts'
 import { keyServiceCalls } from './key-service/key-service-calls.ts'
+import { LiveGateways } from './key-service/live-gateways.ts'
 import { createLeaks, type Leaks } from './leaks/create-leaks.ts'
 import { createPublicServer } from './public-server.ts'
 import type { Announcer } from './registry/announcing/announcer.ts'
@@ -157,6 +158,7 @@ function createKeyService(
     token: () => secrets.value.keyServiceToken,
     calls: keyServiceCalls({
       repository,
+      liveGateways: new LiveGateways(repository, context.clock),
       usageCall: usage.call,
       metrics,
       get recordKeys() {

@@ -34,6 +34,8 @@ export interface KeyStoreSettings {
   readonly logger: Log
   readonly clock?: Clock
   readonly onReload?: OnReload<KeyStoreConfig>
+  /** Receives the number of gateways that the key service knows, with each report. */
+  readonly onGatewayCount?: (count: number) => void
 }
 
 export interface KeyStoreHealth {
@@ -192,7 +194,10 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
     failures: new FailureLog('change confirmation', logger, clock),
     gateway,
     timeoutMs,
-    onAccepted: text => secretsCheck.observe(text),
+    onAccepted: ({ fingerprints, gateways }) => {
+      secretsCheck.observe(fingerprints)
+      if (gateways !== null) deps.onGatewayCount?.(gateways)
+    },
   })
   return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer, secretsCheck }
 }

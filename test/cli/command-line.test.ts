@@ -51,6 +51,8 @@ const COMMANDS = [
   ].map(name => `keys ${name}`),
   'workspaces',
   'workspaces list',
+  'refusals',
+  'refusals list',
   'tokens',
   ...['issue', 'list', 'revoke'].map(name => `tokens ${name}`),
   'whoami',

@@ -12,10 +12,10 @@ test('the parts, the request lifecycle and regions have a picture, light and dar
   expect(PICTURES.map(({ name }) => name)).toEqual([
     'parts-light.svg',
     'parts-dark.svg',
-    'request-light.svg',
-    'request-dark.svg',
     'regions-light.svg',
     'regions-dark.svg',
+    'request-light.svg',
+    'request-dark.svg',
   ])
 })
 

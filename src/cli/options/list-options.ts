@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 
 const FORMATS = ['table', 'wide', 'json', 'ndjson'] as const
 export type OutputFormat = (typeof FORMATS)[number] | 'ids'
@@ -28,4 +28,12 @@ export function outputFormatOf(command: Command): OutputFormat {
   const { output, json, quiet } = command.opts<ListOptions>()
   if (quiet === true) return 'ids'
   return json === true ? 'json' : (output ?? 'table')
+}
+
+/** `--limit`, for lists that have no end. */
+export function limitOption(description: string): Option {
+  return new Option('--limit <count>', description).argParser(text => {
+    if (/^[1-9]\d{0,5}$/.test(text)) return Number(text)
+    throw new InvalidArgumentError('It must be a whole number from 1 to 999999.')
+  })
 }

@@ -14,6 +14,7 @@ import {
   secretText,
   section,
   text,
+  type ValueOf,
 } from './schema-builders.ts'
 
 /** Short: the revocation guarantee counts from the key service's recovery, not from when a gateway notices it. */
@@ -62,6 +63,9 @@ export const redis = section({
   commandTimeoutMs: milliseconds({ default: 100, description: 'Time after which a command fails' }),
   connectTimeoutMs: milliseconds({ default: 1000, description: 'Time to establish a connection' }),
 })
+
+/** The Redis of a region as its console uses it. */
+export type RegionRedis = Omit<ValueOf<typeof redis>, 'circuit' | 'beats'>
 
 /** Commands of the console to a region cross the distance between them. */
 export const REGION_REDIS_DEFAULTS = { commandTimeoutMs: 1000, connectTimeoutMs: 2000 }

@@ -2,7 +2,15 @@ import type { ResponseSchema } from '../../domain/route/response-schema.ts'
 import { SCOPE_TOKEN } from '../../domain/scope.ts'
 import { consoleSettings } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
-import { database, keyService, keys, redis, regionOfGateway, regions } from './key-schema.ts'
+import {
+  database,
+  keyService,
+  keys,
+  type RegionRedis,
+  redis,
+  regionOfGateway,
+  regions,
+} from './key-schema.ts'
 import { leaks } from './leak-schema.ts'
 import { limits, type route, routes } from './route-schema.ts'
 import {
@@ -134,7 +142,7 @@ type Declared = ValueOf<typeof configSchema>
 /** A region of the console, with its secrets read and its defaults filled in. */
 export interface RegionSettings {
   readonly name: string
-  readonly redis: Omit<Declared['redis'], 'circuit' | 'beats'>
+  readonly redis: RegionRedis
 }
 
 /** The effective settings, validated. Values that stand in files are read, and routes know their names. */

@@ -13,6 +13,7 @@ import {
   type LookupsBody,
   lookupsBody,
 } from './key-service-schemas.ts'
+import type { LiveGateways } from './live-gateways.ts'
 
 /** 1,000 changes. */
 const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
@@ -23,6 +24,7 @@ export interface KeyServiceParts {
   readonly recordKeys: RecordKeys
   /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
   readonly fingerprints: readonly string[]
+  readonly liveGateways: Pick<LiveGateways, 'count'>
   readonly logger: ControlLogger
   readonly usageCall: Call
   readonly metrics: Pick<Metrics, 'gatewayDrains'>
@@ -109,7 +111,7 @@ function answerOf(
 }
 
 async function recordConfirmations(
-  { repository, fingerprints, metrics }: KeyServiceParts,
+  { repository, fingerprints, liveGateways, metrics }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -124,5 +126,6 @@ async function recordConfirmations(
     isLeaving: leaving,
     confirmed,
   })
-  return reply.send({ signingSecrets: fingerprints })
+  // Gateways share the rate limits that they cannot count together.
+  return reply.send({ signingSecrets: fingerprints, gateways: await liveGateways.count() })
 }

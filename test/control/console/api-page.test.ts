@@ -38,7 +38,7 @@ test.each([
   const ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
   const { text } = await ada.browser.visit('/workspaces/ws_1/api')
   expect(text.includes('data-tries')).toBe(canTry)
-  if (canTry) expect(text.replaceAll('&#x2F;', '/')).toContain(`data-tries="${gatewayUrl}/api/v1/auth"`)
+  if (canTry) expect(text).toContain(`data-tries="${gatewayUrl}/api/v1/auth"`)
 })
 
 test('the JSON Schema of a route’s response is shown with the route, its text escaped', () => {

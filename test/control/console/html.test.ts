@@ -1,8 +1,25 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { html } from '../../../src/control/console/layout/html.ts'
 import { markInvisible } from '../../../src/control/console/layout/mark-invisible.ts'
 
+const CONSOLE = fileURLToPath(new URL('../../../src/control/console', import.meta.url))
+/** Without quotes, a value with a space could add an attribute. */
+const UNQUOTED_VALUE = /<[a-z][^<>`]*\s[a-z-]+=\$\{/
+
 describe('a page', () => {
+  it('quotes the value of every attribute', () => {
+    expect(`<a class="b" href=\${link}>`).toMatch(UNQUOTED_VALUE)
+    const files = readdirSync(CONSOLE, { recursive: true, encoding: 'utf8' }).filter(file =>
+      file.endsWith('.ts'),
+    )
+    expect(files.length).toBeGreaterThan(30)
+    const unquoted = files.filter(file => UNQUOTED_VALUE.test(readFileSync(join(CONSOLE, file), 'utf8')))
+    expect(unquoted).toEqual([])
+  })
+
   it('escapes text from people, in content and in attributes', () => {
     const name = `"><img src=x onerror='alert(1)'>&\``
     const page = html`<a title="${name}">${name}</a>`.toString()

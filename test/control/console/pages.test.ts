@@ -29,9 +29,7 @@ const names = async () => (await ada.call('GET', KEYS)).body.keys.map(key => key
 describe('what a page loads', () => {
   test('comes from the console, has a digest in its name, and may be cached forever', async () => {
     const { text } = await visit(KEYS)
-    const links = [...text.matchAll(/(?:src|href)="([^"]*assets[^"]*)"/g)].map(([, link = '']) =>
-      link.replaceAll('&#x2F;', '/'),
-    )
+    const links = [...text.matchAll(/(?:src|href)="([^"]*assets[^"]*)"/g)].map(([, link = '']) => link)
     const paths = [...new Set(links)]
     expect(paths.length).toBe(3)
     for (const path of paths) {
@@ -161,7 +159,7 @@ describe('keys of a workspace', () => {
     const first = (await visit(`${KEYS}?state=active`)).text
     expect(first.match(/<tr><th scope="row">|<th scope="row">/g)).toHaveLength(50)
     const [, older = ''] = /rel="next" href="([^"]*)"/.exec(first) ?? []
-    const path = older.replaceAll('&#x2F;', '/').replaceAll('&#x3D;', '=').replaceAll('&amp;', '&')
+    const path = older.replaceAll('&amp;', '&')
     expect(path).toMatch(/^\/workspaces\/ws_1\/keys\?state=active&cursor=/)
     const last = (await visit(path)).text
     expect(last).toContain('number 0<')

@@ -91,7 +91,7 @@ test('an integrator finds by the request id why a request was rejected', async (
   expect(found).toContain('1 rejection with this request id')
   expect(found).toContain('The path names another workspace than the one of the key other_workspace')
   expect(found).toMatch(
-    /Code and reason not_found .* Route files Key build .* wsk_…\w{4} Request id r-1 Client 192\.0\.2\.0&#x2F;24/,
+    /Code and reason not_found .* Route files Key build .* wsk_…\w{4} Request id r-1 Client 192\.0\.2\.0\/24/,
   )
   expect(found).not.toContain('r-2')
   expect(await page(`${WORKSPACE}/refusals`)).toMatch(/r-1.*r-2|r-2.*r-1/)

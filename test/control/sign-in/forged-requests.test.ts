@@ -90,9 +90,7 @@ describe('a foreign host name that resolves to this address', () => {
       for (const path of ['/', '/sign-in', '/sign-in/start', `/admin/v1${KEYS}`]) {
         const { status, text, headers } = await ada.browser.send('GET', path, { host })
         expect([path, status]).toEqual([path, 421])
-        expect(text.replaceAll('&#x2F;', '/')).toContain(
-          'This console is available only at https://console.test',
-        )
+        expect(text).toContain('This console is available only at https://console.test')
         expect(text).not.toContain('ws_1')
         expect(headers['set-cookie']).toBeUndefined()
       }

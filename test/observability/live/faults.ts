@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { Pool } from 'undici'
 import { get, RawClient } from '../../support/raw-client.ts'
 import { json, type Script, type ScriptedRequest } from '../../support/scripted-upstream.ts'
@@ -32,6 +33,12 @@ export const upstreamScripts = {
   slow: request => void setTimeout(() => request.send(OK), 250),
   endless: request =>
     request.send('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n[1,'),
+  /** Sends a byte often enough for the idle timeout, for longer than a drain may take. */
+  trickling: request => {
+    upstreamScripts.endless(request)
+    const sending = setInterval(() => request.send(' '), 100)
+    request.socket.once('close', () => clearInterval(sending))
+  },
 } satisfies Record<string, Script>
 
 function cut(request: ScriptedRequest, bytes: string): void {
@@ -111,6 +118,13 @@ export class Clients {
     })
     await pause(150)
     for (const client of clients) client.socket.resetAndDestroy()
+  }
+
+  /** Begins a request that ends only with its connection. @returns once its response has begun */
+  async beginEndless(): Promise<void> {
+    const client = new RawClient(this.#world.gateway.urls.gateway)
+    client.send(get(WORKSPACE, anyOf(this.keys).secret))
+    await once(client.socket, 'data')
   }
 
   async stop(): Promise<void> {

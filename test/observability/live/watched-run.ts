@@ -33,6 +33,7 @@ const SETTINGS = {
   POSTERN_METRICS_WORKSPACES: 'ws_1',
   POSTERN_LOG_LEVEL: 'warn',
   POSTERN_DRAIN_DELAY_MS: '2500',
+  POSTERN_DRAIN_TIMEOUT_MS: '500',
 }
 const KEYS = 16
 
@@ -137,7 +138,12 @@ export async function runWatched(): Promise<WatchedRun> {
   await phase('Redis hangs', 3, async () => world.redis.freeze())
   await phase('Redis is down', 6, () => world.redis.kill())
   await phase('Redis is back', 7, () => world.redis.revive())
-  await phase('the gateway receives SIGTERM', 6, () => world.gateway.process.stop('SIGTERM'))
+  await phase('the gateway receives SIGTERM with a request that does not end', 7, async () => {
+    upstream.script = upstreamScripts.trickling
+    await clients.beginEndless()
+    upstream.script = upstreamScripts.well
+    await world.gateway.process.stop('SIGTERM')
+  })
   await clients.stop()
   const toSeconds = Date.now() / 1000
 

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { EXIT } from '../../../run/host.ts'
 import { entriesResponse, type ShownEntry } from '../../admin/audit-responses.ts'
 import { readPages } from '../../admin/pages.ts'
@@ -6,7 +6,7 @@ import { type AdminSession, addAccessOptions, openSession } from '../../admin/se
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { checkKeyId, instantText } from '../../options/key-options.ts'
-import { addListOptions, type OutputFormat, outputFormatOf } from '../../options/list-options.ts'
+import { addListOptions, limitOption, type OutputFormat, outputFormatOf } from '../../options/list-options.ts'
 import { AUDIT_COLUMNS, entryLine } from '../../output/audit-columns.ts'
 import { type ListView, printList } from '../../output/print-list.ts'
 import { plainText } from '../../output/text.ts'
@@ -43,7 +43,7 @@ export function addList(audit: Command, cli: Cli): void {
     .option('--action <action>', 'entries with this action, such as key.revoked')
     .option('--from <time>', 'entries at or after this instant', instantText)
     .option('--to <time>', 'entries before this instant', instantText)
-    .option('--limit <count>', `number of entries, at most (default: ${DEFAULT_LIMIT})`, parseLimit)
+    .addOption(limitOption(`number of entries, at most (default: ${DEFAULT_LIMIT})`))
     .addOption(
       new Option('--follow', 'print the newest entries oldest first, then new ones as they come').conflicts(
         'to',
@@ -112,9 +112,4 @@ function lineOf(format: OutputFormat, entry: ShownEntry): string {
   if (format === 'ndjson') return JSON.stringify(entry)
   const line = entryLine(entry)
   return format === 'wide' ? `${line}  ${plainText(JSON.stringify(entry.detail))}` : line
-}
-
-function parseLimit(text: string): number {
-  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('It must be a whole number from 1 to 999999.')
 }

@@ -1,17 +1,21 @@
-import { HtmlSafeString } from 'escape-html-template-tag'
+import { html as htmlTag, type SafeHtml } from '@remix-run/html-template'
 
-export type Html = HtmlSafeString
+export type Html = SafeHtml
 /** Content of a page: text, which is escaped, or HTML made by `html`. */
 export type Piece = string | number | Html | null | readonly Piece[]
+type Interpolation = Parameters<typeof htmlTag>[1]
 
-/** A template tag that escapes every value but HTML made by itself. Null renders nothing, a list its items. */
+/**
+ * A template tag that escapes every value but HTML made by itself. Null renders nothing, a list its items.
+ * An attribute's value is always quoted: only `&`, `<`, `>` and quotes are escaped.
+ */
 export function html(parts: TemplateStringsArray, ...values: readonly Piece[]): Html {
-  return new HtmlSafeString(parts, values.map(withoutNull))
+  return htmlTag(parts, ...values.map(toInterpolation))
 }
 
-function withoutNull(piece: Piece): Piece {
-  if (piece === null) return ''
-  return isList(piece) ? piece.map(withoutNull) : piece
+/** The library's type takes no readonly list. */
+function toInterpolation(piece: Piece): Interpolation {
+  return isList(piece) ? piece.map(toInterpolation) : piece
 }
 
 /** Array.isArray does not narrow readonly arrays. */

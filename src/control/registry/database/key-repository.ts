@@ -193,6 +193,8 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   lastUses(ids: readonly string[]): Promise<ReadonlyMap<string, number>>
 
   recordGateway(report: GatewayReport): Promise<void>
+  /** Gateways that reported since then and did not sign off. */
+  countGateways(sinceMs: number): Promise<number>
   /** Gateways that reported in the last hour. */
   listGatewayStatuses(change: { readonly digest: string; readonly version: number }): Promise<GatewayStatus[]>
 
