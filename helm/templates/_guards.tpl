@@ -13,7 +13,11 @@ values.
 {{- include "postern.wrong" (dict "into" $wrong "say" (printf "the objects of this release are named %s-…, and its long name would now be cut to %s, which would leave Secret and volume behind: set fullnameOverride to %s" $former (include "postern.fullname" $) $former)) -}}
 {{- end -}}
 {{- end -}}
-{{- if not .Values.image.repository -}}
+{{- $unnamed := false -}}
+{{- range $plane := include "postern.planes" . | splitList " " | compact -}}
+{{- if not (include "postern.planeImage" (dict "root" $ "plane" $plane) | fromYaml).repository }}{{ $unnamed = true }}{{ end -}}
+{{- end -}}
+{{- if $unnamed -}}
 {{- include "postern.wrong" (dict "into" $wrong "say" "image.repository is missing, and no image is published yet: build one from the Dockerfile, push it, and set image.repository to its name, such as registry.example.com/postern") -}}
 {{- end -}}
 {{- range $plane := include "postern.planes" . | splitList " " | compact -}}
@@ -22,6 +26,7 @@ values.
 {{- include "postern.guardSecrets" $place -}}
 {{- include "postern.guardRedis" $place -}}
 {{- include "postern.guardPod" $place -}}
+{{- include "postern.guardWorkload" $place -}}
 {{- include "postern.guardRoutes" $place -}}
 {{- end -}}
 {{- if .Values.gateway.enabled }}{{ include "postern.guardGateway" (dict "root" . "plane" "gateway" "into" $wrong) }}{{ end -}}
@@ -137,6 +142,33 @@ values.
 {{- end -}}
 {{- end -}}
 
+{{- define "postern.guardWorkload" -}}
+{{- $values := index .root.Values .plane -}}
+{{- $pod := include "postern.podSettings" . | fromYaml -}}
+{{- $dns := $pod.dnsConfig | default dict -}}
+{{- if and (eq ($pod.dnsPolicy | default "") "None") (not $dns.nameservers) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "pod.dnsPolicy is None, and the pods would have no DNS server: set pod.dnsConfig.nameservers") -}}
+{{- end -}}
+{{- with $values.progressDeadlineSeconds -}}
+{{- if le (int .) (int $values.minReadySeconds) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "%s.progressDeadlineSeconds is %d, and a pod is available only after minReadySeconds, %d: set a longer deadline" $.plane (int .) (int $values.minReadySeconds))) -}}
+{{- end -}}
+{{- end -}}
+{{- $budget := $values.podDisruptionBudget -}}
+{{- if $budget.enabled -}}
+{{- $pods := include "postern.fewestPods" . | int -}}
+{{- $least := $budget.minAvailable -}}
+{{- $most := $budget.maxUnavailable -}}
+{{- if and (not (kindIs "invalid" $least)) (not (kindIs "invalid" $most)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.podDisruptionBudget has minAvailable and maxUnavailable, and Kubernetes takes one: set maxUnavailable to null" .plane)) -}}
+{{- else if and (kindIs "invalid" $least) (kindIs "invalid" $most) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.podDisruptionBudget limits nothing: set maxUnavailable or minAvailable, or enabled to false" .plane)) -}}
+{{- else if and (gt $pods 1) (or (eq (toString $least) "100%") (and (not (kindIs "string" $least)) (ge (int $least) $pods))) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.podDisruptionBudget.minAvailable is %v of %d pods, so no node could be drained: set a lower number" .plane $least $pods)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "postern.guardRoutes" -}}
 {{- $values := index .root.Values .plane -}}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
@@ -216,6 +248,12 @@ values.
 {{- if and (include "postern.hasFile" (merge (dict "path" "console.internal.tls.clientCaFile") .)) (not (include "postern.internalTls" .root)) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile requires TLS: set certFile and keyFile below secrets.console.internal.tls as well") -}}
 {{- end -}}
+{{- $volume := .root.Values.console.persistence -}}
+{{- range $name := list "labels" "selector" "dataSource" "storageClassName" -}}
+{{- if and $volume.existingClaim (get $volume $name) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "console.persistence.%s has no effect on the claim %s, which already exists: remove one of them" $name $volume.existingClaim)) -}}
+{{- end -}}
+{{- end -}}
 {{- $url := include "postern.at" (dict "tree" $given "path" "database.url") -}}
 {{- if eq (include "postern.database" .root) "sqlite" -}}
 {{- $name := include "postern.planeName" . -}}
@@ -259,6 +297,13 @@ values.
 {{- range $name := concat (list) $monitoring.prometheusRule.disabled (keys $monitoring.prometheusRule.overrides) -}}
 {{- if not (has $name $names) -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule names the alert %s, which does not exist: use one of %s" $name ($names | uniq | sortAlpha | join ", "))) -}}
+{{- end -}}
+{{- end -}}
+{{- range $group := $monitoring.prometheusRule.extraGroups -}}
+{{- range $rule := $group.rules -}}
+{{- if has ($rule.alert | default "") $names -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule.extraGroups has an alert %s, as the chart does: use overrides, or another name" $rule.alert)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

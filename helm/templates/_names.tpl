@@ -67,10 +67,10 @@ app.kubernetes.io/part-of: postern
 {{- end }}
 {{- end -}}
 
-{{/* Metadata of an object: dict root, plane, name, and optionally labels and annotations. */}}
+{{/* Metadata of an object: dict root, plane, name, and optionally namespace, labels and annotations. */}}
 {{- define "postern.metadata" -}}
 name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .namespace | default .root.Release.Namespace }}
 labels:
   {{- include "postern.labels" . | nindent 2 }}
   {{- with .labels }}
@@ -91,10 +91,21 @@ annotations:
 {{- end -}}
 
 {{- define "postern.image" -}}
-{{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
-{{- with $registry }}{{ . }}/{{ end -}}
-{{- .Values.image.repository -}}
-{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- include "postern.imageOf" (dict "root" . "image" .Values.image) -}}
+{{- end -}}
+
+{{/* The image values of a plane, as YAML: `image`, overridden by `gateway.image` or `console.image`. Its tag replaces a common digest. */}}
+{{- define "postern.planeImage" -}}
+{{- $own := deepCopy (index .root.Values .plane).image -}}
+{{- if and $own.tag (not $own.digest) }}{{ $_ := set $own "digest" "" }}{{ end -}}
+{{- mergeOverwrite (deepCopy .root.Values.image) $own | toYaml -}}
+{{- end -}}
+
+{{/* Name of an image: dict root, image. */}}
+{{- define "postern.imageOf" -}}
+{{- with .root.Values.global.imageRegistry | default .image.registry }}{{ . }}/{{ end -}}
+{{- .image.repository -}}
+{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
 {{- end -}}
 
 {{- define "postern.planes" -}}

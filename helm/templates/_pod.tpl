@@ -9,6 +9,7 @@
 {{- $pod := include "postern.podSettings" . | fromYaml -}}
 {{- $references := (include "postern.references" . | fromYaml).found -}}
 {{- $generated := include "postern.wanting" . -}}
+{{- $image := include "postern.planeImage" . | fromYaml -}}
 metadata:
   labels:
     {{- include "postern.selector" . | nindent 4 }}
@@ -30,7 +31,7 @@ metadata:
     {{- end }}
 spec:
   serviceAccountName: {{ include "postern.serviceAccountName" $root }}
-  automountServiceAccountToken: false
+  automountServiceAccountToken: {{ $root.Values.serviceAccount.automount }}
   # Kubernetes would set POSTERN_… variables for Services of this namespace, which Postern would read as settings.
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ kindIs "invalid" $pod.terminationGracePeriodSeconds | ternary (include "postern.drainSeconds" . | int) ($pod.terminationGracePeriodSeconds | default 0 | int) }}
@@ -42,8 +43,13 @@ spec:
   {{- with $pod.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
-  {{- with $pod.runtimeClassName }}
-  runtimeClassName: {{ . }}
+  {{- range $name := list "runtimeClassName" "schedulerName" "dnsPolicy" }}
+  {{- with index $pod $name }}
+  {{ $name }}: {{ . }}
+  {{- end }}
+  {{- end }}
+  {{- if not (kindIs "invalid" $pod.hostUsers) }}
+  hostUsers: {{ $pod.hostUsers }}
   {{- end }}
   {{- range $name := list "nodeSelector" "tolerations" "affinity" "hostAliases" "dnsConfig" }}
   {{- with index $pod $name }}
@@ -72,8 +78,8 @@ spec:
   {{- end }}
   containers:
     - name: {{ .plane }}
-      image: {{ include "postern.image" $root }}
-      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      image: {{ include "postern.imageOf" (dict "root" $root "image" $image) }}
+      imagePullPolicy: {{ $image.pullPolicy }}
       args: [{{ .plane }}]
       {{- include "postern.securityContext" (dict "value" $pod.containerSecurityContext) | nindent 6 }}
       env:
@@ -124,6 +130,10 @@ spec:
       readinessProbe:
         httpGet: { path: /readyz, port: ops }
         {{- toYaml $pod.probes.readiness | nindent 8 }}
+      {{- with $pod.lifecycle }}
+      lifecycle:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       {{- with $values.resources }}
       resources:
         {{- toYaml . | nindent 8 }}
@@ -309,7 +319,12 @@ kind: PodDisruptionBudget
 metadata:
   {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
 spec:
-  maxUnavailable: {{ (index .root.Values .plane).podDisruptionBudget.maxUnavailable }}
+  {{- $budget := (index .root.Values .plane).podDisruptionBudget }}
+  {{- range $name := list "maxUnavailable" "minAvailable" }}
+  {{- if not (kindIs "invalid" (index $budget $name)) }}
+  {{ $name }}: {{ index $budget $name }}
+  {{- end }}
+  {{- end }}
   # A pod that is not ready must not block the drain of its node.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
@@ -332,20 +347,33 @@ leaves the manifest is reset to 1.
 {{- end -}}
 {{- end -}}
 
+{{/* The fewest pods that a plane has in operation. Another autoscaler is expected to keep at least two. */}}
+{{- define "postern.fewestPods" -}}
+{{- $values := index .root.Values .plane -}}
+{{- if and (eq .plane "gateway") $values.autoscaling.enabled -}}
+{{- $values.autoscaling.minReplicas -}}
+{{- else -}}
+{{- kindIs "invalid" $values.replicas | ternary 2 $values.replicas -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "postern.deployment" -}}
 {{- $values := index .root.Values .plane -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
-  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "labels" $values.labels "annotations" $values.annotations) .) | nindent 2 }}
 spec:
   {{- with include "postern.replicas" . }}
   replicas: {{ . }}
   {{- end }}
   revisionHistoryLimit: {{ $values.revisionHistoryLimit }}
   minReadySeconds: {{ $values.minReadySeconds }}
+  {{- with $values.progressDeadlineSeconds }}
+  progressDeadlineSeconds: {{ . }}
+  {{- end }}
   strategy:
-    {{- toYaml $values.strategy | nindent 4 }}
+    {{- eq $values.strategy.type "Recreate" | ternary (omit $values.strategy "rollingUpdate") $values.strategy | toYaml | nindent 4 }}
   selector:
     matchLabels:
       {{- include "postern.selector" . | nindent 6 }}

@@ -206,8 +206,9 @@ because the Secret and the checksum on the pods must agree within one rendering.
 {{- include "postern.at" (dict "tree" (include "postern.effective" (dict "root" . "plane" "gateway") | fromYaml) "path" "gateway.check.port") -}}
 {{- end -}}
 
-{{/* Minimum grace period of a pod, in seconds: drain delay, drain timeout, and 5 s to close connections. */}}
+{{/* Minimum grace period of a pod, in seconds: a sleep before SIGTERM, drain delay, drain timeout, and 5 s to close connections. */}}
 {{- define "postern.drainSeconds" -}}
 {{- $drain := (include "postern.effective" . | fromYaml).drain -}}
-{{- add (div (add (int64 $drain.delayMs) (int64 $drain.timeoutMs) 999) 1000) 5 -}}
+{{- $sleep := include "postern.at" (dict "tree" (include "postern.podSettings" . | fromYaml) "path" "lifecycle.preStop.sleep.seconds") | int64 -}}
+{{- add (div (add (int64 $drain.delayMs) (int64 $drain.timeoutMs) 999) 1000) 5 $sleep -}}
 {{- end -}}

@@ -1,20 +1,4 @@
-/** Timers as a value, so that tests control time. Each call returns its cancellation. */
-export interface Timers {
-  after(delayMs: number, run: () => void): () => void
-  every(periodMs: number, run: () => void): () => void
-}
-
-/** These timers do not keep the process alive. */
-export const systemTimers: Timers = {
-  after(delayMs, run) {
-    const timer = setTimeout(run, delayMs).unref()
-    return () => clearTimeout(timer)
-  },
-  every(periodMs, run) {
-    const timer = setInterval(run, periodMs).unref()
-    return () => clearInterval(timer)
-  },
-}
+export { systemTimers, type Timers } from '../domain/timers.ts'
 
 const FIRST_BACKOFF_MS = 50
 const MAX_BACKOFF_MS = 1000

@@ -64,7 +64,7 @@ export function secondsUntil(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000))
 }
 
-/** Requests that each of `replicas` gateways allows while they cannot count together; at least 1. */
-export function localLimitOf(requests: number, replicas: number): number {
-  return Math.max(1, Math.floor(requests / replicas))
+/** Requests that each of so many gateways allows while they cannot count together; at least 1. */
+export function localLimitOf(requests: number, gateways: number): number {
+  return Math.max(1, Math.floor(requests / gateways))
 }

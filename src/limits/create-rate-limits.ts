@@ -7,6 +7,7 @@ import { FailureLog, type Log } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { createCommandClient, type RedisClient } from '../redis/clients.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
+import type { GatewayCount } from './gateway-count.ts'
 import { LocalCounters } from './local-counters.ts'
 import { RateLimiter, type RateLimits } from './rate-limiter.ts'
 import { RedisCounters } from './redis-counters.ts'
@@ -16,6 +17,7 @@ const MERGE_FAILURES_MS = 20
 
 export interface RateLimitSettings {
   readonly config: Pick<Config, 'limits' | 'redis'>
+  readonly gateways: GatewayCount
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock: Clock
@@ -35,13 +37,13 @@ const OFF: RunningRateLimits = { limits: null, health: () => 'off', stop: () => 
 
 /** Starts to connect to Redis if one is configured, and does not wait for the connection. */
 export async function createRateLimits(settings: RateLimitSettings): Promise<RunningRateLimits> {
-  const { config, clock, metrics } = settings
-  const { policies, replicas } = config.limits
+  const { config, clock, metrics, gateways } = settings
+  const { policies } = config.limits
   if (policies.length === 0) return OFF
   const redis = redisTopologyOf(config.redis) === null ? null : await connect(settings)
   const shared = redis?.counters ?? null
   return {
-    limits: new RateLimiter({ policies, replicas, shared, local: new LocalCounters(), clock, metrics }),
+    limits: new RateLimiter({ policies, gateways, shared, local: new LocalCounters(), clock, metrics }),
     health: () => (redis?.isShared() === true ? 'shared' : 'local'),
     stop: () => redis?.connection.stop(),
   }

@@ -15,6 +15,7 @@ import {
   LIMIT_OUTCOMES,
   type Metrics,
 } from '../observability/metrics/metrics.ts'
+import type { GatewayCount } from './gateway-count.ts'
 import type { LocalCounters, RateCounter } from './local-counters.ts'
 
 /** The gateway's view of rate limits. */
@@ -36,7 +37,7 @@ export interface SharedCounters {
 
 export interface RateLimiterParts {
   readonly policies: readonly RatePolicy[]
-  readonly replicas: number
+  readonly gateways: Pick<GatewayCount, 'value'>
   readonly shared: SharedCounters | null
   readonly local: LocalCounters
   readonly clock: Clock
@@ -68,7 +69,7 @@ export class RateLimiter implements RateLimits {
   }
 
   async count({ route, grant }: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]> {
-    const { shared, local, clock, replicas } = this.#parts
+    const { shared, local, clock, gateways } = this.#parts
     const nowMs = clock.monotonicMs()
     const counters = this.#policiesOf(route).map(policy => ({
       policy,
@@ -79,7 +80,7 @@ export class RateLimiter implements RateLimits {
     if (sharedCounts !== null) return this.#record(sharedCounts, 'redis')
     const localCounters = counters.map(counter => ({
       ...counter,
-      requests: localLimitOf(counter.requests, replicas),
+      requests: localLimitOf(counter.requests, gateways.value),
     }))
     return this.#record(local.count(localCounters, clock.monotonicMs()), 'local')
   }

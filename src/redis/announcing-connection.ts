@@ -1,16 +1,17 @@
 import { EventEmitter } from 'node:events'
 import type { Redis } from 'ioredis'
+import { systemTimers, type Timers } from '../domain/timers.ts'
 import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import {
   createClusterClient,
-  createServerClient,
-  findServer,
   nodesOf,
   type OnRedisReload,
+  REDIS_NETWORK,
   type RedisClient,
+  type RedisNetwork,
 } from './clients.ts'
-import { isSameServer } from './endpoint.ts'
+import { type Endpoint, type FindServer, isSameServer } from './endpoint.ts'
 import { type RedisSettings, topologyOf } from './options.ts'
 import { type ConnectionEvents, RedisConnection } from './redis-connection.ts'
 
@@ -19,7 +20,12 @@ export interface RedisConnectionParts {
   readonly metrics: Metrics
   readonly logger: ControlLogger
   readonly onReload?: OnRedisReload
+  readonly network?: RedisNetwork
+  readonly timers?: Timers
 }
+
+/** A primary that was replaced may keep its connections: until it is noticed, changes are announced to the wrong server. */
+const PRIMARY_CHECK_MS = 500
 
 /** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */
 export interface AnnouncingRedis extends Pick<Redis, 'getrangeBuffer' | 'eval' | 'publish'> {
@@ -33,6 +39,7 @@ export interface AnnouncingRedis extends Pick<Redis, 'getrangeBuffer' | 'eval' |
 interface Connections {
   readonly records: RedisConnection
   readonly publisher: RedisConnection<Redis>
+  readonly stopChecks: () => void
 }
 
 /**
@@ -43,7 +50,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   const state = reportState(parts)
   const emitter = new EventEmitter()
   const status = () => (records.isReady && publisher.isReady ? 'ready' : 'down')
-  const { records, publisher } = makeConnections(parts, {
+  const { records, publisher, stopChecks } = makeConnections(parts, {
     onTrouble: state.onTrouble,
     onReady() {
       if (status() === 'down') return
@@ -59,6 +66,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
     },
     connect: () => Promise.all(all.map(connection => connection.client.connect())),
     disconnect() {
+      stopChecks()
       for (const connection of all) connection.stop()
     },
     on: (event, listener) => emitter.on(event, listener),
@@ -69,30 +77,63 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
 }
 
 function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents): Connections {
-  const { config, onReload } = parts
+  const { config, onReload, network = REDIS_NETWORK, timers = systemTimers } = parts
   if (topologyOf(config).kind === 'cluster') return connectToCluster(parts, events)
-  const client = createServerClient(config, findServer(config, undefined, onReload), onReload)
+  const find = network.findServer(config, undefined, onReload)
+  let named: Endpoint | null = null
+  const findAndNote = async () => {
+    named = await find()
+    return named
+  }
+  const client = network.createServerClient(config, findAndNote, onReload)
   // A primary that became a replica may keep its connections open but rejects writes: find the new primary.
   client.options.reconnectOnError = error => error.message.startsWith('READONLY ')
   const connection = new RedisConnection(client, events)
-  return { records: connection, publisher: connection }
+  const stopChecks =
+    topologyOf(config).kind === 'sentinel'
+      ? timers.every(
+          PRIMARY_CHECK_MS,
+          checkPrimary(connection, find, () => named),
+        )
+      : () => {}
+  return { records: connection, publisher: connection, stopChecks }
+}
+
+/** Reconnects once the Sentinels name another server than when the connection was opened. */
+function checkPrimary(connection: RedisConnection, find: FindServer, named: () => Endpoint | null) {
+  let isAsking = false
+  return async () => {
+    if (isAsking || !connection.isReady) return
+    isAsking = true
+    try {
+      const primary = await find()
+      if (!isSameServer(primary, named())) connection.reconnect()
+    } catch {
+      // No Sentinel answers: nothing says that there is another primary.
+    } finally {
+      isAsking = false
+    }
+  }
 }
 
 /**
  * Publishes changes and heartbeats through the same node while it belongs to the cluster: a heartbeat shows that changes
  * arrive only if both take the same path.
  */
-function connectToCluster({ config, onReload }: RedisConnectionParts, events: ConnectionEvents): Connections {
+function connectToCluster(
+  { config, onReload, network = REDIS_NETWORK }: RedisConnectionParts,
+  events: ConnectionEvents,
+): Connections {
   const cluster = createClusterClient(config, onReload)
-  const find = findServer(config, () => nodesOf(cluster))
+  const find = network.findServer(config, () => nodesOf(cluster))
   const records = new RedisConnection(cluster, events)
-  const publisher = new RedisConnection(createServerClient(config, find, onReload), events)
+  const publisher = new RedisConnection(network.createServerClient(config, find, onReload), events)
   // A message published at a node that left the cluster reaches no gateway.
   cluster.on('-node', (node: Redis) => {
     const { host = '', port = 0 } = node.options
     if (isSameServer({ host, port }, publisher.server)) publisher.reconnect()
   })
-  return { records, publisher }
+  return { records, publisher, stopChecks: () => {} }
 }
 
 /** Logs one line for each change of state, so that a Redis outage of an hour does not fill the log. */

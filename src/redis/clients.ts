@@ -6,7 +6,7 @@ import { type Endpoint, type FindServer, parseEndpoint, REDIS_PORT } from './end
 import {
   type Access,
   type RedisSettings,
-  retryDelayMs,
+  reconnectDelayMs,
   safeOptions,
   sentinelAccess,
   serverAccess,
@@ -71,6 +71,10 @@ export function socketOf(client: Redis): Socket | null {
   return sockets.get(client) ?? null
 }
 
+export function rememberSocket(client: Redis, socket: Socket): void {
+  sockets.set(client, socket)
+}
+
 /** A connection to one server. Not connected yet. */
 export function createServerClient(
   settings: RedisSettings,
@@ -82,7 +86,7 @@ export function createServerClient(
     find,
     () => client.options.tls ?? null,
     settings.commandTimeoutMs,
-    socket => sockets.set(client, socket),
+    socket => rememberSocket(client, socket),
   )
   const client: Redis = new Redis({ ...safeOptions(settings, access), Connector })
   onReload(next => {
@@ -91,6 +95,14 @@ export function createServerClient(
   })
   return client
 }
+
+/** How one server is found, and how a connection to it is opened. */
+export interface RedisNetwork {
+  readonly findServer: typeof findServer
+  readonly createServerClient: typeof createServerClient
+}
+
+export const REDIS_NETWORK: RedisNetwork = { findServer, createServerClient }
 
 /** Changes the credentials of the next connection; the current one stays open. */
 function renew({ options }: Redis, { username, password, tls }: Access): void {
@@ -118,7 +130,7 @@ export function createClusterClient(
       enableReadyCheck: false,
       // Each node finds its own address, so that a certificate is checked against the name it was configured by.
       dnsLookup: (host, callback) => callback(null, host),
-      clusterRetryStrategy: attempt => retryDelayMs(attempt),
+      clusterRetryStrategy: attempt => reconnectDelayMs(attempt),
       slotsRefreshInterval: TOPOLOGY_INTERVAL_MS,
       slotsRefreshTimeout: settings.connectTimeoutMs,
       maxRedirections: MAX_REDIRECTIONS,

@@ -5,6 +5,7 @@ import { parentTrustOf } from '../gateway/parent-trust.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
 import type { InvalidationReceiver } from '../keys/invalidation/invalidation-listener.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
+import { GatewayCount } from '../limits/gateway-count.ts'
 import { AccessLog } from '../observability/access-log.ts'
 import { createTracing } from '../observability/tracing/create-tracing.ts'
 import { openAssertions } from '../upstream/assertion/open-assertions.ts'
@@ -34,8 +35,9 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   const { onReload } = context.reloader
   const tracing = await createTracing(config.tracing, version, parentTrustOf(config))
   const parts = { config, metrics, logger, clock: systemClock, onReload }
-  const store = createKeyStore(parts)
-  const rateLimits = await createRateLimits(parts)
+  const gateways = new GatewayCount(config.limits.replicas, systemClock)
+  const store = createKeyStore({ ...parts, onGatewayCount: count => gateways.report(count) })
+  const rateLimits = await createRateLimits({ ...parts, gateways })
   const assertions = await openAssertions({ ...parts, nowMs: () => Date.now() })
   const { app, check } = await createGateway({
     config,

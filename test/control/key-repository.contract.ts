@@ -103,6 +103,10 @@ export function describeKeyRepository(
         { confirmed: false },
       ])
       nowMs += 3_600_001
+      expect([
+        await repository.countGateways(known.seenAtMs),
+        await repository.countGateways(known.seenAtMs + 1),
+      ]).toEqual([1, 0])
       await repository.recordGateway({ ...report, id: 'g2', isConnected: false, confirmed: [] })
       await repository.purge()
       expect(await repository.listGatewayStatuses(change)).toMatchObject([

@@ -22,6 +22,7 @@ const quantity = { type: ['string', 'integer'], pattern: '^[0-9]+(\\.[0-9]+)?(m|
 const portNumber = { type: 'integer', minimum: 1, maximum: 65_535 }
 const whole = (minimum: number, maximum = 1_000_000) => ({ type: 'integer', minimum, maximum })
 const countOrShare = { anyOf: [whole(0), { type: 'string', pattern: '^[0-9]{1,3}%$' }] }
+const countShareOrNull = { anyOf: [...countOrShare.anyOf, { type: 'null' }] }
 const oneOf = (...values: string[]) => ({ enum: values })
 const orNull = (schema: JsonSchema) => ({ ...schema, type: [schema['type'], 'null'] })
 const within = (properties: JsonSchema) => closed('', properties)
@@ -59,7 +60,11 @@ const podSchema = within({
   priorityClassName: text,
   runtimeClassName: text,
   hostAliases: objects,
+  dnsPolicy: oneOf('', 'ClusterFirst', 'ClusterFirstWithHostNet', 'Default', 'None'),
   dnsConfig: map,
+  schedulerName: text,
+  hostUsers: orNull(flag),
+  lifecycle: within({ preStop: map, postStart: map }),
   extraEnv: environment,
   extraEnvFrom: objects,
   extraVolumes: objects,
@@ -67,6 +72,14 @@ const podSchema = within({
   initContainers: objects,
   extraContainers: objects,
 })
+
+const image = {
+  registry: text,
+  repository: text,
+  tag: { type: 'string', not: { const: 'latest' } },
+  digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
+  pullPolicy: oneOf('Always', 'IfNotPresent', 'Never'),
+}
 
 const resources = within({ requests: map, limits: map, claims: list })
 const strategy = within({
@@ -80,11 +93,19 @@ const plane = {
   config,
   secrets,
   pod,
+  image: within(image),
+  labels: texts,
+  annotations: texts,
   resources,
   strategy,
   minReadySeconds: whole(0),
   revisionHistoryLimit: whole(0),
-  podDisruptionBudget: within({ enabled: flag, maxUnavailable: countOrShare }),
+  progressDeadlineSeconds: orNull(whole(1)),
+  podDisruptionBudget: within({
+    enabled: flag,
+    maxUnavailable: countShareOrNull,
+    minAvailable: countShareOrNull,
+  }),
   service: within({
     type: oneOf('ClusterIP', 'NodePort', 'LoadBalancer'),
     port: portNumber,
@@ -128,9 +149,11 @@ const plane = {
 
 const monitor = within({
   enabled: flag,
+  namespace: text,
   labels: texts,
   interval: duration,
   scrapeTimeout: duration,
+  sampleLimit: orNull(whole(1)),
   relabelings: objects,
   metricRelabelings: objects,
 })
@@ -144,13 +167,7 @@ const properties: JsonSchema = {
   fullnameOverride: text,
   commonLabels: texts,
   commonAnnotations: texts,
-  image: within({
-    registry: text,
-    repository: text,
-    tag: { type: 'string', not: { const: 'latest' } },
-    digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
-    pullPolicy: oneOf('Always', 'IfNotPresent', 'Never'),
-  }),
+  image: within(image),
   imagePullSecrets,
   config,
   secrets,
@@ -175,12 +192,15 @@ const properties: JsonSchema = {
     persistence: within({
       existingClaim: text,
       storageClassName: text,
+      selector: within({ matchLabels: texts, matchExpressions: objects }),
+      dataSource: within({ apiGroup: text, kind: text, name: text }),
       accessModes: {
         type: 'array',
         minItems: 1,
         items: oneOf('ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany'),
       },
       size: quantity,
+      labels: texts,
       annotations: texts,
     }),
   }),
@@ -211,6 +231,7 @@ const properties: JsonSchema = {
       enabled: flag,
       labels: texts,
       alertLabels: texts,
+      selector: text,
       disabled: { type: 'array', items: text },
       thresholds: within({
         PosternRevocationLagHigh: threshold,
@@ -225,7 +246,13 @@ const properties: JsonSchema = {
       }),
       overrides: {
         type: 'object',
-        additionalProperties: within({ for: duration, expr: text, labels: texts, annotations: texts }),
+        additionalProperties: within({
+          for: duration,
+          keep_firing_for: duration,
+          expr: text,
+          labels: texts,
+          annotations: texts,
+        }),
       },
       runbookUrl: text,
       dashboardUrl: text,
@@ -233,6 +260,7 @@ const properties: JsonSchema = {
     }),
     dashboards: within({
       enabled: flag,
+      namespace: text,
       labels: texts,
       annotations: texts,
       runbookUrl: text,
@@ -241,7 +269,7 @@ const properties: JsonSchema = {
       grafanaOperator: within({ enabled: flag, instanceSelector: map }),
     }),
   }),
-  serviceAccount: within({ create: flag, name: text, annotations: texts }),
+  serviceAccount: within({ create: flag, name: text, labels: texts, annotations: texts, automount: flag }),
   tests: within({ enabled: flag, resources }),
   extraObjects: { type: 'array', items: { type: ['object', 'string'] } },
 }

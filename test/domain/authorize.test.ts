@@ -79,6 +79,12 @@ describe('the decision', () => {
     expect(reasonOf(failing([reason]))).toBe(reason)
   })
 
+  it('says which parameter of a query is wrong', () => {
+    expect(authorize(failing(['invalid_query']))).toMatchObject({
+      detail: 'limit must be a whole number from 1 to 1000',
+    })
+  })
+
   const pairs = FAILURES.flatMap(({ reason: earlier }, index) =>
     FAILURES.slice(index + 1).map(({ reason: later }) => [earlier, later] as const),
   )

@@ -120,6 +120,24 @@ describe('a record on the wire', () => {
   })
 })
 
+describe('the networks of a record without a MAC', () => {
+  const restrictedTo = (allowedCidrs: unknown) =>
+    decodeRecord(tampered({ mac: undefined, allowedCidrs }), DIGEST, null)
+  const networks = Array.from({ length: 33 }, (_, index) => `10.${index}.0.0/16`)
+
+  it('are none if the record names none', () => {
+    for (const none of [undefined, null, []]) {
+      expect(restrictedTo(none)).toMatchObject({ ok: true, grant: { allowedCidrs: [] } })
+    }
+  })
+
+  it('are at most 32', () => {
+    const most = networks.slice(1)
+    expect(restrictedTo(most)).toMatchObject({ ok: true, grant: { allowedCidrs: most } })
+    expect(restrictedTo(networks)).toMatchObject({ ok: false })
+  })
+})
+
 describe('a release that knows only the first schema', () => {
   const schemaOf = (changes: Partial<KeyRecord>) =>
     (JSON.parse(encodeRecord(exampleRecord(changes), DIGEST, RECORD_KEY)) as Json)['v']

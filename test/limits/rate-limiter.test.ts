@@ -89,7 +89,7 @@ function world({ policies = [MINUTE, BURST], replicas = 1, redis = true } = {}) 
   })
   const limiter = new RateLimiter({
     policies,
-    replicas,
+    gateways: { value: replicas },
     shared: redis ? shared : null,
     local: new LocalCounters(),
     clock,

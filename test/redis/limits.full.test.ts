@@ -3,6 +3,7 @@ import type { Config } from '../../src/config/schema/schema.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { redisKeyOf } from '../../src/domain/wire.ts'
 import { createRateLimits } from '../../src/limits/create-rate-limits.ts'
+import { GatewayCount } from '../../src/limits/gateway-count.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { exampleRecord, grantOf, routeNamed } from '../domain/examples.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
@@ -33,7 +34,8 @@ async function startGateway(group: RedisGroup) {
   const metrics = createMetrics()
   const log = new LogSpy()
   const config = { redis, limits: { replicas: 1, policies: POLICIES } }
-  const running = await createRateLimits({ config, metrics, logger: log, clock: systemClock })
+  const gateways = new GatewayCount(1, systemClock)
+  const running = await createRateLimits({ config, gateways, metrics, logger: log, clock: systemClock })
   onTestFinished(() => running.stop())
   const { limits } = running
   if (limits === null) throw new Error('There are policies')

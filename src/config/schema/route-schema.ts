@@ -51,7 +51,7 @@ export const limits = section({
     minimum: 1,
     maximum: 10_000,
     description:
-      'Number of gateways; each enforces its share of a limit if Redis, where they count together, is unavailable',
+      'Number of gateways until the console has said it; each enforces its share of a limit if Redis, where they count together, is unavailable',
   }),
 })
 

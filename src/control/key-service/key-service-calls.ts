@@ -12,6 +12,7 @@ import {
   type LookupsBody,
   lookupsBody,
 } from './key-service-schemas.ts'
+import type { LiveGateways } from './live-gateways.ts'
 
 /** 1,000 changes. */
 const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
@@ -22,6 +23,7 @@ export interface KeyServiceParts {
   readonly recordKeys: RecordKeys
   /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
   readonly fingerprints: readonly string[]
+  readonly liveGateways: Pick<LiveGateways, 'count'>
   readonly logger: ControlLogger
   readonly usageCall: Call
   readonly metrics: Pick<Metrics, 'gatewayDrains'>
@@ -83,17 +85,17 @@ async function lookUpKeys(
   // The route's schema has validated the body.
   const digests = [...new Set((request.body as LookupsBody).digests)]
   const keys = await parts.repository.findByDigests(digests)
-  const answers = digests.flatMap(digest => {
-    const text = answerOf(parts, digest, keys.get(digest))
+  const records = digests.flatMap(digest => {
+    const text = recordTextOf(parts, digest, keys.get(digest))
     return text === null ? [] : `"${digest}":${text}`
   })
   parts.refill([...keys.values()])
   // Each record is already JSON text, the same as in a single lookup.
-  return reply.type(JSON_TYPE).send(`{"records":{${answers.join(',')}}}`)
+  return reply.type(JSON_TYPE).send(`{"records":{${records.join(',')}}}`)
 }
 
 /** @returns null for a broken row: it is left out, which is neither a record nor proof of absence */
-function answerOf(
+function recordTextOf(
   { recordKeys, logger }: KeyServiceParts,
   digest: string,
   key: StoredKey | undefined,
@@ -108,7 +110,7 @@ function answerOf(
 }
 
 async function recordConfirmations(
-  { repository, fingerprints, metrics }: KeyServiceParts,
+  { repository, fingerprints, liveGateways, metrics }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -117,5 +119,6 @@ async function recordConfirmations(
   // Here, because Prometheus may never scrape the gateway between the end of its drain and its exit.
   if (leaving && drain !== undefined) metrics.gatewayDrains.inc({ outcome: drain })
   await repository.recordGateway({ ...gateway, isConnected: hearing, isLeaving: leaving, confirmed })
-  return reply.send({ signingSecrets: fingerprints })
+  // Gateways share the rate limits that they cannot count together.
+  return reply.send({ signingSecrets: fingerprints, gateways: await liveGateways.count() })
 }

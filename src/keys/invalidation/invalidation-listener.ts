@@ -57,7 +57,7 @@ export class InvalidationListener implements InvalidationReceiver {
   readonly #lag: HistogramHandle
   readonly #needsHeartbeats: boolean
   readonly #messageKeys: () => readonly KeyObject[] | null
-  readonly #announced = new LRUCache<string, KnownVersion>({ max: MAX_ANNOUNCED })
+  readonly #announced: LRUCache<string, KnownVersion>
   readonly #senders = new HeartbeatSenders()
   readonly #rechecks = new TokenBucket(RECHECKS)
   #onChange: OnChange = () => 'unknown_key'
@@ -77,6 +77,7 @@ export class InvalidationListener implements InvalidationReceiver {
     metrics: Metrics
     needsHeartbeats: boolean
     messageKeys: () => readonly KeyObject[] | null
+    maxAnnounced?: number
   }) {
     this.#clock = deps.clock
     this.#metrics = deps.metrics
@@ -84,6 +85,7 @@ export class InvalidationListener implements InvalidationReceiver {
     this.#lag = deps.metrics.invalidationLag.handle({})
     this.#needsHeartbeats = deps.needsHeartbeats
     this.#messageKeys = deps.messageKeys
+    this.#announced = new LRUCache({ max: deps.maxAnnounced ?? MAX_ANNOUNCED })
     this.#metrics.invalidationConnected.set(0)
   }
 

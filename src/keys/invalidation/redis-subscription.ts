@@ -1,12 +1,16 @@
 import type { Clock } from '../../domain/clock.ts'
+import { systemTimers, type TurnTimers } from '../../domain/timers.ts'
 import { CHANGES_CHANNEL } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { ConnectionEvents, ServerConnection } from '../../redis/redis-connection.ts'
+import { isReplyError } from '../../redis/reply-error.ts'
 import type { InvalidationListener } from './invalidation-listener.ts'
 
 /** If no heartbeat arrives for this long, the open connection is replaced; each time, the interval doubles. */
 const RECONNECT_AFTER_MS = 2_000
 const MAX_RECONNECT_AFTER_MS = 30_000
+/** A subscription without a reply in time is of no use, and nothing says that the next one fails as well. */
+const RESUBSCRIBE_AFTER_MS = 500
 
 /** After this many messages (about 2 ms), the event loop handles requests before further messages. */
 const MAX_MESSAGES_IN_TURN = 250
@@ -16,16 +20,25 @@ export class RedisSubscription implements ConnectionEvents {
   readonly #listener: InvalidationListener
   readonly #clock: Clock
   readonly #failures: FailureLog
+  readonly #timers: TurnTimers
   #connection: ServerConnection | null = null
   #subscription = 0
   #disconnectedSinceMs: number
   #reconnectAfterMs = RECONNECT_AFTER_MS
+  /** The last subscription got no reply. */
+  #isUnanswered = false
   #messagesInTurn = 0
 
-  constructor(deps: { listener: InvalidationListener; clock: Clock; failures: FailureLog }) {
+  constructor(deps: {
+    listener: InvalidationListener
+    clock: Clock
+    failures: FailureLog
+    timers?: TurnTimers
+  }) {
     this.#listener = deps.listener
     this.#clock = deps.clock
     this.#failures = deps.failures
+    this.#timers = deps.timers ?? systemTimers
     this.#disconnectedSinceMs = deps.clock.monotonicMs()
   }
 
@@ -54,7 +67,7 @@ export class RedisSubscription implements ConnectionEvents {
       this.#failures.succeeded()
     } else if (
       this.#connection?.isReady === true &&
-      nowMs - this.#disconnectedSinceMs > this.#reconnectAfterMs
+      nowMs - this.#disconnectedSinceMs > (this.#isUnanswered ? RESUBSCRIBE_AFTER_MS : this.#reconnectAfterMs)
     ) {
       this.#reconnect(this.#connection, nowMs)
     }
@@ -64,7 +77,7 @@ export class RedisSubscription implements ConnectionEvents {
   #receive(text: string, connection: ServerConnection): void {
     this.#listener.receive(text)
     this.#messagesInTurn++
-    if (this.#messagesInTurn === 1) setImmediate(() => this.#beginTurn(connection))
+    if (this.#messagesInTurn === 1) this.#timers.nextTurn(() => this.#beginTurn(connection))
     if (this.#messagesInTurn === MAX_MESSAGES_IN_TURN) connection.pauseReading()
   }
 
@@ -76,24 +89,30 @@ export class RedisSubscription implements ConnectionEvents {
   /** Only `watch` retries a rejected subscription: an ACL that forbids it would cause an endless loop. */
   async #subscribe(): Promise<void> {
     const subscription = ++this.#subscription
+    this.#isUnanswered = false
     try {
       await this.#connection?.client.subscribe(CHANGES_CHANNEL)
       if (subscription !== this.#subscription) return // The reply belongs to an earlier connection.
       this.#listener.subscribed()
     } catch (error) {
+      if (subscription === this.#subscription) this.#isUnanswered = !isReplyError(error)
       this.#failures.failed(asError(error))
     }
   }
 
   #reconnect(connection: ServerConnection, nowMs: number): void {
     this.#disconnectedSinceMs = nowMs
+    if (!this.#isUnanswered) this.#giveUpOnHeartbeats()
+    this.onLost()
+    connection.reconnect()
+  }
+
+  #giveUpOnHeartbeats(): void {
     this.#reconnectAfterMs = Math.min(MAX_RECONNECT_AFTER_MS, this.#reconnectAfterMs * 2)
     this.#failures.failed(
       new Error(
         'Redis is connected, but no valid heartbeat arrives: check that the console runs with the same signing secrets',
       ),
     )
-    this.onLost()
-    connection.reconnect()
   }
 }

@@ -1,9 +1,11 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
+import { systemTimers, type Timers } from '../../domain/timers.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { KeyServiceClient } from '../tiers/key-service/key-service-client.ts'
 import { isNotOffered } from '../tiers/key-service/key-service-responses.ts'
+import { type ReportResponse, readReportResponse } from './report-response.ts'
 
 const { confirmationGatherMs, presenceIntervalMs, disconnectedPresenceIntervalMs } = REVOCATION_TIMING
 /** Pause after a failure. */
@@ -25,14 +27,15 @@ export type DrainOutcome = 'completed' | 'timed_out'
 export interface ConfirmerParts {
   readonly client: Pick<KeyServiceClient, 'request'>
   readonly clock: Clock
+  readonly timers?: Timers
   readonly failures: FailureLog
   /** This process. */
   readonly gateway: { readonly id: string; readonly name: string }
   /** For one call. */
   readonly timeoutMs: number
   readonly maxWaiting?: number
-  /** Receives the text of each response to an accepted report. */
-  readonly onAccepted?: (text: string) => void
+  /** Receives each response to an accepted report. */
+  readonly onAccepted?: (response: ReportResponse) => void
 }
 
 /**
@@ -49,7 +52,8 @@ export class ChangeConfirmer {
   #isConnected = false
   #presenceDueMs = Number.NEGATIVE_INFINITY
   #restUntilMs = Number.NEGATIVE_INFINITY
-  #gather: NodeJS.Timeout | undefined
+  readonly #timers: Timers
+  #cancelGather: (() => void) | null = null
   #sending: Promise<void> | null = null
   #stopped = false
   readonly #introduce: () => void
@@ -59,6 +63,7 @@ export class ChangeConfirmer {
     this.introduced = promise
     this.#introduce = resolve
     this.#parts = parts
+    this.#timers = parts.timers ?? systemTimers
     this.#maxWaiting = parts.maxWaiting ?? MAX_WAITING
     this.#waiting = new LRUCache({ max: this.#maxWaiting })
   }
@@ -67,10 +72,10 @@ export class ChangeConfirmer {
   applied(digest: string, version: number): void {
     if (version <= FIRST_VERSION || this.#stopped) return
     this.#waiting.set(digest, version)
-    this.#gather ??= setTimeout(() => {
-      this.#gather = undefined
+    this.#cancelGather ??= this.#timers.after(confirmationGatherMs, () => {
+      this.#cancelGather = null
       this.#send()
-    }, confirmationGatherMs).unref()
+    })
   }
 
   /** Sends a report when one is due. Must be called a few times a second. */
@@ -84,7 +89,7 @@ export class ChangeConfirmer {
   /** Signs off, so that the console does not wait for this gateway, and counts its drain. */
   async stop(deadline: AbortSignal, drain?: DrainOutcome): Promise<void> {
     this.#stopped = true
-    clearTimeout(this.#gather)
+    this.#cancelGather?.()
     await this.#sending
     if (this.#isResting()) return
     await this.#post({ isConnected: false, confirmed: [], isLeaving: true, drain }, deadline).catch(() => {
@@ -105,12 +110,12 @@ export class ChangeConfirmer {
   }
 
   async #sendAll(): Promise<void> {
-    const { clock, failures, timeoutMs } = this.#parts
+    const { clock, failures } = this.#parts
     let rejection: RejectedReport | null = null
     try {
       do {
         const report = { isConnected: this.#isConnected, confirmed: this.#take(), isLeaving: false }
-        const outcome = await this.#sendReport(report, AbortSignal.timeout(timeoutMs))
+        const outcome = await this.#sendInTime(report)
         this.#presenceDueMs =
           clock.monotonicMs() + (report.isConnected ? presenceIntervalMs : disconnectedPresenceIntervalMs)
         if (outcome === 'not_offered') this.#restUntilMs = clock.monotonicMs() + HOUR_MS
@@ -122,6 +127,19 @@ export class ChangeConfirmer {
     } catch (error) {
       this.#restUntilMs = clock.monotonicMs() + RETRY_MS
       failures.failed(asError(error))
+    }
+  }
+
+  async #sendInTime(report: Report): Promise<ReportOutcome> {
+    const { timeoutMs } = this.#parts
+    const deadline = new AbortController()
+    const cancel = this.#timers.after(timeoutMs, () =>
+      deadline.abort(new Error(`The key service did not respond within ${timeoutMs} ms`)),
+    )
+    try {
+      return await this.#sendReport(report, deadline.signal)
+    } finally {
+      cancel()
     }
   }
 
@@ -147,7 +165,7 @@ export class ChangeConfirmer {
     // The call is optional for key services of other makers.
     if (isNotOffered(response)) return 'not_offered'
     if (status >= 200 && status <= 299) {
-      this.#parts.onAccepted?.(response.text)
+      this.#parts.onAccepted?.(readReportResponse(response.text))
       return 'accepted'
     }
     const message = `The key service responded with status ${status}`

@@ -18,17 +18,6 @@ export function compareFingerprints(own: readonly string[], theirs: readonly str
   return theirs.some(fingerprint => own.includes(fingerprint)) ? 'partial' : 'mismatch'
 }
 
-/** The fingerprints in a response to a report. Empty if there are none: the field is optional for other key services. */
-export function readFingerprints(text: string): readonly string[] {
-  try {
-    const { signingSecrets } = JSON.parse(text) as { readonly signingSecrets?: unknown }
-    if (!Array.isArray(signingSecrets)) return []
-    return signingSecrets.filter((fingerprint): fingerprint is string => typeof fingerprint === 'string')
-  } catch {
-    return [] // No body, or that of another server.
-  }
-}
-
 /** Compares fingerprints of the signing secrets with the key service's: with other secrets, each of its keys is rejected. */
 export class SigningSecretsCheck {
   readonly #own: { readonly value: readonly string[] }
@@ -53,9 +42,9 @@ export class SigningSecretsCheck {
     return this.#state
   }
 
-  /** Takes the response to a report. One without fingerprints changes nothing. */
-  observe(text: string): void {
-    const found = compareFingerprints(this.#own.value, readFingerprints(text))
+  /** @param fingerprints of the key service's secrets; none change nothing */
+  observe(fingerprints: readonly string[]): void {
+    const found = compareFingerprints(this.#own.value, fingerprints)
     if (this.#state === 'off' || found === 'unknown' || found === this.#state) return
     const before = this.#state
     this.#state = found

@@ -11,7 +11,7 @@ import { createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
 import type { KeyRepository } from './key-repository.ts'
-import { listGatewayStatuses, purgeConfirmations, recordGateway } from './rows/gateway-rows.ts'
+import { countGateways, listGatewayStatuses, purgeConfirmations, recordGateway } from './rows/gateway-rows.ts'
 import { importKeys } from './rows/import-rows.ts'
 import { findOrigin, listHistory, listLeaks } from './rows/key-history.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './rows/key-rows.ts'
@@ -72,6 +72,7 @@ export function createKeyRepository(
     recordUse: lastUsedMs => writer.run(tx => recordUse(tx, lastUsedMs, dialect)),
     lastUses: ids => lastUses(reader, ids),
     recordGateway: report => writer.run(tx => recordGateway(tx, report, { nowMs: now(), dialect })),
+    countGateways: sinceMs => countGateways(reader, sinceMs),
     listGatewayStatuses: change => listGatewayStatuses(reader, change),
     claimChanges: limit => writer.run(tx => claimChanges(tx, { consoleId, nowMs: now(), limit, dialect })),
     pendingChangesOf: digest => pendingChangesOf(reader, digest),

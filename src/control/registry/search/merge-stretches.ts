@@ -1,11 +1,11 @@
 import type { KeyPosition } from './key-query.ts'
-import type { PlacedKey, Stretch } from './ordered-keys.ts'
+import type { PlacedKey, SearchedRange } from './ordered-keys.ts'
 
 /**
  * Joins stretches of several workspaces that begin at the same position. What lies after the nearest end is left out: keys
  * of the stretch that ends there may belong before it.
  */
-export function mergeStretches(stretches: readonly Stretch[], descending: boolean): Stretch {
+export function mergeSearchedRanges(stretches: readonly SearchedRange[], descending: boolean): SearchedRange {
   const order = (a: KeyPosition, b: KeyPosition) =>
     descending ? comparePositions(b, a) : comparePositions(a, b)
   const ends = stretches.flatMap(({ end }) => (end === null ? [] : [end]))

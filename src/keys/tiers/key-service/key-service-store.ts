@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../../domain/clock.ts'
+import { systemTimers, type TurnTimers } from '../../../domain/timers.ts'
 import { asError } from '../../../observability/failure-log.ts'
 import type { KeyTier, TierResult } from '../../key-store.ts'
 import { KEY_SERVICE_CONNECTIONS, type KeyServiceClient, OversizedResponse } from './key-service-client.ts'
@@ -31,15 +32,20 @@ export class KeyServiceStore implements KeyTier {
   readonly #client: Pick<KeyServiceClient, 'request'>
   readonly #timeoutMs: number
   readonly #clock: Clock
+  readonly #timers: TurnTimers
   #waiting = new Set<PendingLookup>()
   #calls = 0
   #scheduled = false
   #singlyUntilMs = Number.NEGATIVE_INFINITY
 
-  constructor(client: Pick<KeyServiceClient, 'request'>, settings: { timeoutMs: number; clock?: Clock }) {
+  constructor(
+    client: Pick<KeyServiceClient, 'request'>,
+    settings: { timeoutMs: number; clock?: Clock; timers?: TurnTimers },
+  ) {
     this.#client = client
     this.#timeoutMs = settings.timeoutMs
     this.#clock = settings.clock ?? systemClock
+    this.#timers = settings.timers ?? systemTimers
   }
 
   /** The deadline, `timeoutMs`, includes the time that the lookup waits for a call. */
@@ -50,11 +56,11 @@ export class KeyServiceStore implements KeyTier {
       digest,
       deadlineMs,
       settle: result => {
-        clearTimeout(timer)
+        cancel()
         resolve(result)
       },
     }
-    const timer = setTimeout(() => this.#timeOut(lookup), this.#timeoutMs)
+    const cancel = this.#timers.after(this.#timeoutMs, () => this.#timeOut(lookup))
     this.#waiting.add(lookup)
     this.#schedule()
     return promise
@@ -73,7 +79,7 @@ export class KeyServiceStore implements KeyTier {
   #schedule(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    setImmediate(() => {
+    this.#timers.nextTurn(() => {
       this.#scheduled = false
       this.#send()
     })
@@ -110,7 +116,9 @@ export class KeyServiceStore implements KeyTier {
     const remainingMs = (more.at(-1) ?? first).deadlineMs - this.#clock.monotonicMs()
     const deadline = new AbortController()
     // The timer of `AbortSignal.timeout` would outlive the response.
-    const timer = setTimeout(() => deadline.abort(this.#timeoutError()), Math.max(1, Math.ceil(remainingMs)))
+    const cancel = this.#timers.after(Math.max(1, Math.ceil(remainingMs)), () =>
+      deadline.abort(this.#timeoutError()),
+    )
     try {
       if (more.length === 0) await this.#fetchOne(first, deadline.signal)
       else await this.#fetchMany(lookups, deadline.signal)
@@ -119,7 +127,7 @@ export class KeyServiceStore implements KeyTier {
       const result: TierResult = { kind: 'failed', error: asError(error), why }
       for (const lookup of lookups) lookup.settle(result)
     } finally {
-      clearTimeout(timer)
+      cancel()
     }
   }
 

@@ -29,12 +29,13 @@ export class MemoryStore {
   readonly #removals: Readonly<Record<(typeof REMOVAL_CAUSES)[number], CounterHandle>>
   readonly #records: ShardedCache<HeldRecord>
   /** Separate, so that digests without a key evict no record. */
-  readonly #absent = new LRUCache<string, MemoryEntry>({ max: MAX_ABSENT })
+  readonly #absent: LRUCache<string, MemoryEntry>
   readonly #scopeLists = new Map<string, readonly string[]>()
 
-  constructor(maxEntries: number, deps: { metrics: Metrics; random?: () => number }) {
-    const { metrics, random = Math.random } = deps
+  constructor(maxEntries: number, deps: { metrics: Metrics; random?: () => number; maxAbsent?: number }) {
+    const { metrics, random = Math.random, maxAbsent = MAX_ABSENT } = deps
     this.#random = random
+    this.#absent = new LRUCache({ max: maxAbsent })
     this.#removals = handlesBy(REMOVAL_CAUSES, cause => metrics.cacheRemovals.handle({ cause }))
     this.#records = new ShardedCache(maxEntries, () => this.#removals.size.inc())
     metrics.cacheCapacity.set(maxEntries)

@@ -1,13 +1,14 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../../domain/clock.ts'
+import { systemTimers, type TurnTimers } from '../../../domain/timers.ts'
 import { FailureLog, type Log } from '../../../observability/failure-log.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import {
   createClusterClient,
-  createServerClient,
-  findServer,
   nodesOf,
   type OnRedisReload,
+  REDIS_NETWORK,
+  type RedisNetwork,
 } from '../../../redis/clients.ts'
 import { type Endpoint, type FindServer, isSameServer } from '../../../redis/endpoint.ts'
 import { type RedisSettings, topologyOf } from '../../../redis/options.ts'
@@ -28,6 +29,8 @@ export interface RedisAccessParts {
   readonly onReload: OnRedisReload
   readonly invalidations: InvalidationListener
   readonly clock: Clock
+  readonly timers?: TurnTimers
+  readonly network?: RedisNetwork
   readonly metrics: Metrics
   readonly logger: Log
 }
@@ -36,6 +39,7 @@ export interface RedisAccessParts {
 export class RedisAccess {
   readonly tier: KeyTier
   readonly #parts: RedisAccessParts
+  readonly #network: RedisNetwork
   readonly #subscriber: ServerConnection
   readonly #reader: RedisConnection
   readonly #commands: MeasuredReader
@@ -45,8 +49,9 @@ export class RedisAccess {
   #subscribedAt: Endpoint | null = null
 
   constructor(parts: RedisAccessParts) {
-    const { settings, invalidations, clock, recordKeys } = parts
+    const { settings, invalidations, clock, recordKeys, timers = systemTimers } = parts
     this.#parts = parts
+    this.#network = parts.network ?? REDIS_NETWORK
     this.#isCluster = topologyOf(settings).kind === 'cluster'
     const { find, reader } = this.#isCluster ? this.#readNodes() : this.#readOneServer()
     this.#reader = reader
@@ -54,9 +59,10 @@ export class RedisAccess {
     this.#subscription = new RedisSubscription({
       listener: invalidations,
       clock,
+      timers,
       failures: this.#failuresOf('invalidation'),
     })
-    const subscriber = createServerClient(
+    const subscriber = this.#network.createServerClient(
       settings,
       async () => {
         this.#subscribedAt = await find()
@@ -93,7 +99,7 @@ export class RedisAccess {
   #readNodes(): { find: FindServer; reader: RedisConnection } {
     const cluster = createClusterClient(this.#parts.settings, this.#parts.onReload)
     return {
-      find: findServer(this.#parts.settings, () => nodesOf(cluster)),
+      find: this.#network.findServer(this.#parts.settings, () => nodesOf(cluster)),
       reader: new RedisConnection(cluster, this.#eventsOf('redis reader')),
     }
   }
@@ -101,8 +107,12 @@ export class RedisAccess {
   /** Records are read from the server to which the gateway is subscribed. */
   #readOneServer(): { find: FindServer; reader: RedisConnection } {
     const { settings, onReload } = this.#parts
-    const find = findServer(settings, undefined, onReload)
-    const client = createServerClient(settings, () => this.#subscribedServer() ?? find(), onReload)
+    const find = this.#network.findServer(settings, undefined, onReload)
+    const client = this.#network.createServerClient(
+      settings,
+      () => this.#subscribedServer() ?? find(),
+      onReload,
+    )
     return { find, reader: new RedisConnection(client, this.#eventsOf('redis reader')) }
   }
 

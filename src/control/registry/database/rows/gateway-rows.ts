@@ -42,6 +42,15 @@ export async function recordGateway(
   }
 }
 
+export async function countGateways(database: Kysely<Tables>, sinceMs: number): Promise<number> {
+  const { count } = await database
+    .selectFrom('gateways')
+    .where('seen_at_ms', '>=', sinceMs)
+    .select(({ fn }) => fn.countAll().as('count'))
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
 /** A gateway that confirmed a later version has applied this one. */
 export async function listGatewayStatuses(
   database: Kysely<Tables>,

@@ -1,0 +1,25 @@
+/** What the key service says to a report. Each field is optional: other key services may leave it out. */
+export interface ReportResponse {
+  /** Fingerprints of its signing secrets; the first signs. Empty if it does not say. */
+  readonly fingerprints: readonly string[]
+  /** Number of gateways that reported within the last minute; null if it does not say. */
+  readonly gateways: number | null
+}
+
+const NOTHING: ReportResponse = { fingerprints: [], gateways: null }
+
+/** @param text the body, which may be missing or that of another server */
+export function readReportResponse(text: string): ReportResponse {
+  try {
+    const body: unknown = JSON.parse(text)
+    if (typeof body !== 'object' || body === null) return NOTHING
+    const { signingSecrets, gateways } = body as { signingSecrets?: unknown; gateways?: unknown }
+    const listed = Array.isArray(signingSecrets) ? signingSecrets : []
+    return {
+      fingerprints: listed.filter((fingerprint): fingerprint is string => typeof fingerprint === 'string'),
+      gateways: typeof gateways === 'number' ? gateways : null,
+    }
+  } catch {
+    return NOTHING
+  }
+}

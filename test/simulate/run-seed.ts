@@ -1,0 +1,102 @@
+import { redisKeyOf } from '../../src/domain/wire.ts'
+import { breakSomething } from './faults.ts'
+import type { Violation } from './laws.ts'
+import { operate } from './operations.ts'
+import { AGREEMENT_MS, OPERATIONS, type Plan, planOf, type StepKind } from './plan.ts'
+import { type GatewayRun, verdictOf } from './world/gateway-process.ts'
+import { World } from './world/world.ts'
+
+export interface Outcome {
+  readonly violation: Violation | null
+  readonly virtualMs: number
+  readonly events: number
+  readonly decisions: number
+}
+
+/** The last lookups take no longer than this. */
+const LAST_LOOKUPS_MS = 500
+
+const isOperation = (kind: StepKind): kind is (typeof OPERATIONS)[number] =>
+  OPERATIONS.some(operation => operation === kind)
+
+export function runSeed(seed: number): Promise<Outcome> {
+  return runPlan(planOf(seed))
+}
+
+export async function runPlan({ seed, settings, steps, calmAtMs }: Plan): Promise<Outcome> {
+  const world = new World(seed, settings)
+  const { scheduler, laws } = world
+  issueFirstKeys(world)
+  for (let index = 0; index < settings.gateways; index++) request(world, index, settings.requestEveryMs)
+  for (const step of steps) {
+    scheduler.at(step.atMs, () => {
+      const { kind } = step
+      if (isOperation(kind)) operate(world, kind, step)
+      else breakSomething(world, kind, step)
+    })
+  }
+  await scheduler.run(calmAtMs + AGREEMENT_MS)
+  if (laws.violation === null) await checkAgreement(world)
+  const { nowMs, count } = scheduler
+  for (const console of world.consoles) console.end()
+  for (const gateway of world.gateways) gateway.end()
+  return { violation: laws.violation, virtualMs: nowMs, events: count, decisions: laws.decisions }
+}
+
+/** Every other key exists from the start; the others are issued by operations, or never. */
+function issueFirstKeys(world: World): void {
+  for (const [index, digest] of world.digests.entries()) {
+    if (index % 2 === 1) continue
+    const key = { digest, record: world.newRecord(index) }
+    world.database.keys.set(digest, { key, changedAtMs: key.record.createdAtMs })
+    world.database.digestById.set(key.record.id, digest)
+    world.laws.committed(key)
+  }
+}
+
+/** Requests of clients at one gateway, whichever process runs there. */
+function request(world: World, index: number, everyMs: number): void {
+  const { scheduler, random } = world
+  scheduler.at(scheduler.nowMs + random.between(0, 2 * everyMs), () => {
+    request(world, index, everyMs)
+    const gateway = world.gateways[index]
+    if (gateway === undefined) return
+    const digest = random.pick(world.digests)
+    gateway.process.at(scheduler.nowMs, () => decide(world, gateway, digest))
+  })
+}
+
+function decide(world: World, gateway: GatewayRun, digest: string): void {
+  const beganMs = world.nowMs
+  const lookup = gateway.chain.get(digest)
+  if (!(lookup instanceof Promise)) world.laws.decided({ gateway, digest, beganMs, lookup })
+  else void lookup.then(found => world.laws.decided({ gateway, digest, beganMs, lookup: found }))
+}
+
+async function checkAgreement(world: World): Promise<void> {
+  const { laws, scheduler, database } = world
+  const law = 'everything agrees five seconds after the last fault'
+  if (database.outbox.size > 0) laws.fail(law, `${database.outbox.size} changes are not announced`)
+  for (const gateway of world.gateways) {
+    if (!gateway.isConnected()) laws.fail(law, `${gateway.process.name} is disconnected`)
+    for (const digest of world.digests) {
+      const newest = laws.newest(digest)
+      const result = gateway.chain.get(digest)
+      void Promise.resolve(result).then(lookup => {
+        const wallMs = gateway.process.clock.wallMs()
+        const version = lookup.kind === 'found' ? lookup.grant.version : 0
+        if (version === (newest?.record.version ?? 0) && lookup.kind !== 'unknown') return
+        const detail = `${digest.slice(0, 8)} version ${version}: ${verdictOf(lookup, wallMs)}`
+        laws.fail(law, `${gateway.process.name}: ${detail}, not version ${newest?.record.version}`)
+      })
+    }
+  }
+  for (const digest of world.digests) {
+    const text = world.redis.primary.textOf(redisKeyOf(digest))
+    const version = laws.newest(digest)?.record.version ?? 0
+    if (text !== '' && !text.includes(`"version":${version},`) && !text.includes(`"version":${version}}`)) {
+      laws.fail(law, `Redis has another version than ${version}: ${text.slice(0, 60)}`)
+    }
+  }
+  await scheduler.run(scheduler.nowMs + LAST_LOOKUPS_MS)
+}

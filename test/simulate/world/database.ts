@@ -1,0 +1,73 @@
+import type {
+  GatewayStatus,
+  PendingChange,
+  StoredKey,
+} from '../../../src/control/registry/database/key-repository.ts'
+import type { Network } from './network.ts'
+import type { Process } from './process.ts'
+import type { Random } from './random.ts'
+import type { Scheduler } from './scheduler.ts'
+
+export const DATABASE = 'database'
+/** A connection without an answer is given up after this long. */
+const GIVE_UP_MS = 2_000
+
+export interface OutboxRow extends PendingChange {
+  readonly claimedBy: string
+  readonly claimedUntilMs: number
+}
+
+export interface StoredGateway extends Omit<GatewayStatus, 'confirmed'> {
+  readonly confirmed: Map<string, number>
+}
+
+/** One PostgreSQL for all consoles: what it has executed is kept, whether or not its answer arrives. */
+export class Database {
+  readonly keys = new Map<string, { readonly key: StoredKey; readonly changedAtMs: number }>()
+  readonly digestById = new Map<string, string>()
+  readonly outbox = new Map<string, OutboxRow>()
+  readonly gateways = new Map<string, StoredGateway>()
+  readonly #parts: { readonly scheduler: Scheduler; readonly network: Network; readonly random: Random }
+  #stalledUntilMs = 0
+  #losesAnswersUntilMs = 0
+
+  constructor(parts: { scheduler: Scheduler; network: Network; random: Random }) {
+    this.#parts = parts
+  }
+
+  stall(durationMs: number): void {
+    this.#stalledUntilMs = this.#parts.scheduler.nowMs + durationMs
+  }
+
+  /** For a while it commits, and then half of the answers are lost. */
+  loseAnswers(durationMs: number): void {
+    this.#losesAnswersUntilMs = this.#parts.scheduler.nowMs + durationMs
+  }
+
+  /** Runs a statement or transaction of a console at one moment of virtual time. */
+  call<Result>(process: Process, execute: () => Result): Promise<Result> {
+    const { scheduler, network, random } = this.#parts
+    const { promise, resolve, reject } = Promise.withResolvers<Result>()
+    const fail = (): void => reject(new Error('the connection to the database was lost'))
+    const giveUp = (): void => void process.timers.after(GIVE_UP_MS * random.between(0.5, 1), fail)
+    if (network.isBlocked(process.name, DATABASE)) {
+      giveUp()
+      return promise
+    }
+    const arrivesAtMs = Math.max(
+      scheduler.nowMs + network.delayMs(process.name, DATABASE),
+      this.#stalledUntilMs + random.next(),
+    )
+    scheduler.at(arrivesAtMs, () => {
+      const result = execute()
+      const isLost =
+        network.isBlocked(process.name, DATABASE) ||
+        (this.#losesAnswersUntilMs > scheduler.nowMs && random.chance(0.5))
+      if (!isLost)
+        process.at(scheduler.nowMs + network.delayMs(process.name, DATABASE), () => resolve(result))
+      else if (random.chance(0.5)) process.at(scheduler.nowMs + random.between(1, 50), fail)
+      else giveUp()
+    })
+    return promise
+  }
+}

@@ -1,0 +1,135 @@
+import { authorize } from '../../../src/domain/authorize.ts'
+import type { Lookup } from '../../../src/domain/key/lookup.ts'
+import { REVOCATION_TIMING } from '../../../src/domain/revocation-timing.ts'
+import { compileRoutes, matchRoute } from '../../../src/domain/route/route.ts'
+import { InvalidationListener } from '../../../src/keys/invalidation/invalidation-listener.ts'
+import type { KeyTier } from '../../../src/keys/key-store.ts'
+import { LookupChain } from '../../../src/keys/lookup-chain.ts'
+import { ChangeConfirmer } from '../../../src/keys/reports/change-confirmer.ts'
+import type { KeyServiceClient } from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import { KeyServiceStore } from '../../../src/keys/tiers/key-service/key-service-store.ts'
+import { MemoryStore } from '../../../src/keys/tiers/memory/memory-store.ts'
+import { RedisAccess } from '../../../src/keys/tiers/redis/redis-access.ts'
+import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
+import { UnsignedLookupBudget } from '../../../src/keys/unsigned-lookup-budget.ts'
+import { FailureLog } from '../../../src/observability/failure-log.ts'
+import { Process } from './process.ts'
+import { CONFIG, MESSAGE_KEY, NO_LOG, NO_METRICS, RECORD_KEY, redisSettings } from './settings.ts'
+import type { World } from './world.ts'
+
+export const CLIENT_ADDRESS = '192.0.2.1'
+/** Another network, for keys that are narrowed to it. */
+export const OTHER_NETWORK = '203.0.113.0/24'
+
+/** More than a world has. */
+const MAX_KEYS = 16
+/** Every simulated key has a MAC. */
+const UNUSED_BUDGET = new UnsignedLookupBudget(CONFIG.keys.unsignedLookups)
+
+const ROUTES = compileRoutes([{ name: 'read', path: '/read' }])
+const MATCH = matchRoute(ROUTES, '/read')
+
+/** One run of a gateway: everything that decides whether a key is accepted, as `createKeyStore` puts it together. */
+export interface GatewayRun {
+  readonly process: Process
+  /** As the console knows it. */
+  readonly id: string
+  readonly chain: LookupChain
+  isConnected(): boolean
+  /** When the key service last failed to answer a lookup, or was skipped. */
+  readonly keyServiceFailedAtMs: number
+  end(): void
+}
+
+export type Verdict = 'permitted' | 'unknown' | 'key_invalid' | 'key_revoked' | 'key_expired' | string
+
+/** The decision of the real `authorize`. */
+export function verdictOf(lookup: Lookup, nowMs: number): Verdict {
+  if (lookup.kind === 'unknown' || lookup.kind === 'limited') return 'unknown'
+  if (MATCH === null) throw new Error('The route does not match its own path')
+  const verdict = authorize({ lookup, match: MATCH, query: '', nowMs, clientAddress: CLIENT_ADDRESS })
+  return verdict.kind === 'permitted' ? 'permitted' : verdict.reason
+}
+
+export function startGateway(world: World, name: string, run: number): GatewayRun {
+  const process = new Process(name, world.scheduler, world.random)
+  const { clock, timers } = process
+  const id = `${name}-${run}`
+  const listener = new InvalidationListener({
+    clock,
+    metrics: NO_METRICS,
+    needsHeartbeats: true,
+    messageKeys: () => [MESSAGE_KEY],
+    maxAnnounced: MAX_KEYS,
+  })
+  const redis = new RedisAccess({
+    settings: redisSettings(world.redis.servers.length > 1),
+    recordKeys: () => [RECORD_KEY],
+    onReload: () => {},
+    invalidations: listener,
+    ...{ clock, timers, metrics: NO_METRICS, logger: NO_LOG },
+    network: world.redis.networkOf(process),
+  })
+  const client = { request: world.keyService.clientOf(process) } satisfies Pick<KeyServiceClient, 'request'>
+  const { timeoutMs } = CONFIG.keyService
+  const redisTier = withBreaker(redis.tier, CONFIG.redis.circuit, clock)
+  const keyServiceTier = withBreaker(
+    new KeyServiceStore(client, { timeoutMs, clock, timers }),
+    CONFIG.keyService.circuit,
+    clock,
+  )
+  let keyServiceFailedAtMs = Number.NEGATIVE_INFINITY
+  const chain = new LookupChain({
+    memory: new MemoryStore(MAX_KEYS, {
+      metrics: NO_METRICS,
+      random: () => world.random.next(),
+      maxAbsent: MAX_KEYS,
+    }),
+    invalidations: listener,
+    redis: redisTier,
+    keyService: noting(keyServiceTier, () => {
+      keyServiceFailedAtMs = world.scheduler.nowMs
+    }),
+    ...{ clock, metrics: NO_METRICS },
+    limits: world.limits,
+    unsignedBudget: UNUSED_BUDGET,
+  })
+  const failures = new FailureLog('change confirmation', NO_LOG, clock)
+  const confirmer = new ChangeConfirmer({
+    ...{ client, clock, timers, failures, timeoutMs },
+    gateway: { id, name },
+    maxWaiting: MAX_KEYS,
+  })
+  listener.onApplied((digest, version) => {
+    world.laws.applied(id, digest, version)
+    confirmer.applied(digest, version)
+  })
+  redis.start()
+  timers.every(REVOCATION_TIMING.watchIntervalMs, () => {
+    confirmer.watch(listener.isConnected())
+    redis.watch()
+    redisTier.watch()
+    keyServiceTier.watch()
+  })
+  return {
+    process,
+    id,
+    chain,
+    isConnected: () => listener.isConnected(),
+    get keyServiceFailedAtMs() {
+      return keyServiceFailedAtMs
+    },
+    end: () => process.end(),
+  }
+}
+
+function noting(tier: KeyTier, onFailed: () => void): KeyTier {
+  return {
+    name: tier.name,
+    async get(digest) {
+      const result = await tier.get(digest)
+      if (result.kind === 'failed') onFailed()
+      return result
+    },
+  }
+}

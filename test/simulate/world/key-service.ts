@@ -1,0 +1,52 @@
+import type { KeyServiceClient } from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type { ConsoleRun } from './console-process.ts'
+import type { Network } from './network.ts'
+import type { Process } from './process.ts'
+import type { Random } from './random.ts'
+import type { Scheduler } from './scheduler.ts'
+
+interface Parts {
+  readonly scheduler: Scheduler
+  readonly network: Network
+  readonly random: Random
+  readonly consoles: () => readonly ConsoleRun[]
+}
+
+/** Calls to any console: a request or its response may be late or get lost. */
+export class KeyServiceNetwork {
+  readonly #parts: Parts
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  clientOf(gateway: Process): KeyServiceClient['request'] {
+    const { scheduler, network, random, consoles } = this.#parts
+    return (request, signal) => {
+      const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>()
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+      const alive = consoles().filter(({ process }) => process.isAlive)
+      if (alive.length === 0) {
+        refuse(gateway, scheduler.nowMs + 1, reject)
+        return promise
+      }
+      const target = random.pick(alive)
+      const { name } = target.process
+      const travel = (at: Process, run: () => void): void => {
+        if (network.isBlocked(gateway.name, name)) return
+        at.at(scheduler.nowMs + network.delayMs(gateway.name, name), run)
+      }
+      travel(target.process, () => {
+        target.serve(request).then(
+          response => travel(gateway, () => resolve(response)),
+          () => travel(gateway, () => resolve({ status: 503, text: '' })),
+        )
+      })
+      return promise
+    }
+  }
+}
+
+function refuse(gateway: Process, atMs: number, reject: (error: Error) => void): void {
+  gateway.at(atMs, () => reject(new Error('connect ECONNREFUSED')))
+}

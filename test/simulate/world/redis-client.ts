@@ -1,0 +1,174 @@
+import { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
+import type { Redis } from 'ioredis'
+import { rememberSocket } from '../../../src/redis/clients.ts'
+import type { FindServer } from '../../../src/redis/endpoint.ts'
+import { retryDelayMs } from '../../../src/redis/options.ts'
+import type { Process } from './process.ts'
+import type { Random } from './random.ts'
+import { type Command, RedisLink, type ServerMessage } from './redis-server.ts'
+import type { RedisSite } from './redis-site.ts'
+
+const CONNECT_TIMEOUT_MS = 1_000
+export const COMMAND_TIMEOUT_MS = 100
+const SILENCE_MS = 1_000
+
+interface Waiting {
+  readonly resolve: (value: string | number) => void
+  readonly reject: (error: Error) => void
+  readonly cancel: () => void
+}
+
+type Omitting<Type, Key extends string> = Type extends unknown ? Omit<Type, Key> : never
+
+/**
+ * The part of an ioredis client that Postern uses, with the options of `safeOptions`: no offline queue, no repeated command,
+ * commands that fail after 100 ms, a connection that closes after a second of silence.
+ */
+export class SimulatedRedis extends EventEmitter {
+  status: 'wait' | 'connecting' | 'ready' | 'disconnecting' | 'close' | 'reconnecting' | 'end' = 'wait'
+  readonly options: { reconnectOnError?: (error: Error) => boolean | 1 | 2 } = {}
+  readonly #process: Process
+  readonly #site: RedisSite
+  readonly #random: Random
+  readonly #find: FindServer
+  readonly #waiting = new Map<number, Waiting>()
+  #link: RedisLink | null = null
+  #nextId = 0
+  #attempts = 0
+  #isStopped = false
+  #cancelSilence = () => {}
+
+  constructor(parts: { process: Process; site: RedisSite; random: Random; find: FindServer }) {
+    super()
+    this.#process = parts.process
+    this.#site = parts.site
+    this.#random = parts.random
+    this.#find = parts.find
+  }
+
+  async connect(): Promise<void> {
+    this.status = 'connecting'
+    try {
+      const endpoint = await this.#find()
+      if (this.#isStopped) return
+      const server = this.#site.serverAt(endpoint)
+      const socket = { remoteAddress: endpoint.host, remotePort: endpoint.port, writableCorked: 1 }
+      // The part of a socket that is read: where it leads to, and that it needs no corking.
+      rememberSocket(this as unknown as Redis, socket as unknown as Socket)
+      await this.#site.dial(this.#process, server, CONNECT_TIMEOUT_MS)
+      if (this.#isStopped || this.status !== 'connecting') return
+      const link = new RedisLink(server, this.#process, this.#site.parts, message => {
+        if (this.#link === link) this.#receive(message)
+      })
+      server.accept(link)
+      this.#link = link
+      this.status = 'ready'
+      this.#attempts = 0
+      this.emit('ready')
+    } catch (error) {
+      if (this.#isStopped) return
+      this.emit('error', error)
+      this.#closed()
+    }
+  }
+
+  /** As `stream.end()`: what is on its way still arrives until the other side has closed too. */
+  disconnect(reconnect = false): void {
+    if (!reconnect) this.#isStopped = true
+    if (this.status !== 'ready') return
+    this.status = 'disconnecting'
+    const link = this.#link
+    this.#process.at(this.#site.nowMs + this.#random.between(0, COMMAND_TIMEOUT_MS), () => {
+      if (this.#link === link) this.#closed()
+    })
+  }
+
+  async getrangeBuffer(key: string): Promise<Buffer> {
+    return Buffer.from(String(await this.#send({ name: 'getrange', key })))
+  }
+
+  async eval(_script: string, _keys: number, key: string, expected: Buffer, text: string): Promise<unknown> {
+    return await this.#send({ name: 'eval', key, expected: expected.toString(), text })
+  }
+
+  async publish(_channel: string, text: string): Promise<number> {
+    return Number(await this.#send({ name: 'publish', text }))
+  }
+
+  async subscribe(_channel: string): Promise<unknown> {
+    return await this.#send({ name: 'subscribe' })
+  }
+
+  #send(command: Omitting<Command, 'id'>): Promise<string | number> {
+    const link = this.#link
+    if (link === null || this.status !== 'ready') {
+      return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<string | number>()
+    const id = this.#nextId++
+    const cancel = this.#process.timers.after(COMMAND_TIMEOUT_MS, () =>
+      reject(new Error('Command timed out')),
+    )
+    if (this.#waiting.size === 0) this.#watchSilence()
+    this.#waiting.set(id, { resolve, reject, cancel })
+    link.toServer.send({ ...command, id })
+    return promise
+  }
+
+  #receive(message: ServerMessage): void {
+    if (message.kind === 'closed') this.#closed()
+    else if (message.kind === 'reply') this.#settle(message.id, message.value)
+    else {
+      this.#site.onMessage(this.#process, message.text)
+      this.emit('message', '', message.text)
+    }
+  }
+
+  #settle(id: number, value: string | number | Error): void {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    this.#cancelSilence()
+    if (this.#waiting.size > 0) this.#watchSilence()
+    waiting?.cancel()
+    if (!(value instanceof Error)) {
+      waiting?.resolve(value)
+      return
+    }
+    if (this.options.reconnectOnError?.(value) === true) this.disconnect(true)
+    waiting?.reject(value)
+  }
+
+  #watchSilence(): void {
+    this.#cancelSilence()
+    this.#cancelSilence = this.#process.timers.after(SILENCE_MS, () => this.#closed())
+  }
+
+  #closed(): void {
+    const link = this.#link
+    this.#link = null
+    this.#cancelSilence()
+    if (link !== null) {
+      link.toServer.close()
+      link.toClient.close()
+      this.#site.closeAtServer(link)
+    }
+    this.status = 'close'
+    this.emit('close')
+    for (const { reject, cancel } of this.#waiting.values()) {
+      cancel()
+      reject(new Error('Connection is closed.'))
+    }
+    this.#waiting.clear()
+    if (this.#isStopped) {
+      this.status = 'end'
+      return
+    }
+    this.status = 'reconnecting'
+    this.emit('reconnecting')
+    const delayMs = retryDelayMs(++this.#attempts, () => this.#random.next())
+    this.#process.timers.after(delayMs, () => {
+      if (!this.#isStopped) void this.connect()
+    })
+  }
+}

@@ -1,0 +1,205 @@
+import { ReplyError } from 'ioredis'
+import type { Endpoint } from '../../../src/redis/endpoint.ts'
+import { type Network, Pipe } from './network.ts'
+import type { Process } from './process.ts'
+import type { Scheduler } from './scheduler.ts'
+
+export type Command =
+  | { readonly id: number; readonly name: 'getrange'; readonly key: string }
+  | {
+      readonly id: number
+      readonly name: 'eval'
+      readonly key: string
+      readonly expected: string
+      readonly text: string
+    }
+  | { readonly id: number; readonly name: 'publish'; readonly text: string }
+  | { readonly id: number; readonly name: 'subscribe' }
+
+export type ServerMessage =
+  | { readonly kind: 'reply'; readonly id: number; readonly value: string | number | Error }
+  | { readonly kind: 'message'; readonly text: string }
+  | { readonly kind: 'closed' }
+
+type Write =
+  | { readonly kind: 'set'; readonly key: string; readonly text: string }
+  | { readonly kind: 'publish'; readonly text: string }
+
+/** One TCP connection of a client. Each side may believe that it is open after the other has forgotten it. */
+export class RedisLink {
+  readonly client: Process
+  readonly toServer: Pipe<Command>
+  readonly toClient: Pipe<ServerMessage>
+  isOpenAtServer = true
+
+  constructor(
+    server: RedisServer,
+    client: Process,
+    parts: Parts,
+    onMessage: (message: ServerMessage) => void,
+  ) {
+    this.client = client
+    const [scheduler, network] = [parts.scheduler, parts.network]
+    this.toServer = new Pipe({
+      scheduler,
+      network,
+      from: client.name,
+      to: server.name,
+      at: (atMs, run) => scheduler.at(atMs, run),
+      deliver: command => server.receive(this, command),
+    })
+    this.toClient = new Pipe({
+      scheduler,
+      network,
+      from: server.name,
+      to: client.name,
+      at: (atMs, run) => client.at(atMs, run),
+      deliver: onMessage,
+    })
+  }
+}
+
+interface Parts {
+  readonly scheduler: Scheduler
+  readonly network: Network
+}
+
+/** A Redis: it forgets what it published, and may lose what it has acknowledged. */
+export class RedisServer {
+  readonly name: string
+  readonly endpoint: Endpoint
+  isUp = true
+  isReplica = false
+  readonly #parts: Parts
+  #data = new Map<string, string>()
+  /** Every write with its time, for snapshots. */
+  #log: { readonly atMs: number; readonly key: string; readonly text: string }[] = []
+  readonly #links = new Set<RedisLink>()
+  readonly #subscribers = new Set<RedisLink>()
+  readonly #delayed: (() => void)[] = []
+  #stalledUntilMs = 0
+  #replication: Pipe<Write> | null = null
+
+  constructor(name: string, endpoint: Endpoint, parts: Parts) {
+    this.name = name
+    this.endpoint = endpoint
+    this.#parts = parts
+  }
+
+  accept(link: RedisLink): void {
+    this.#links.add(link)
+  }
+
+  /** A command has arrived. While the server is stalled, it waits. */
+  receive(link: RedisLink, command: Command): void {
+    if (!this.isUp || !link.isOpenAtServer) {
+      if (this.isUp) link.toClient.send({ kind: 'closed' })
+      return
+    }
+    if (this.#stalledUntilMs > this.#parts.scheduler.nowMs) {
+      this.#delayed.push(() => this.#execute(link, command))
+    } else this.#execute(link, command)
+  }
+
+  stall(durationMs: number): void {
+    const { scheduler } = this.#parts
+    this.#stalledUntilMs = Math.max(this.#stalledUntilMs, scheduler.nowMs + durationMs)
+    scheduler.at(this.#stalledUntilMs, () => {
+      if (this.#stalledUntilMs > scheduler.nowMs) return
+      for (const run of this.#delayed.splice(0)) run()
+    })
+  }
+
+  /** @param isNoticed false if the machine vanishes, so that no client notices */
+  crash(isNoticed: boolean): void {
+    this.isUp = false
+    this.#delayed.length = 0
+    this.#replication = null
+    this.dropLinks(isNoticed)
+  }
+
+  /** @param keptUntilMs what was written later is lost */
+  restart(keptUntilMs: number): void {
+    this.isUp = true
+    this.#stalledUntilMs = 0
+    this.#log = this.#log.filter(({ atMs }) => atMs <= keptUntilMs)
+    this.#data = new Map(this.#log.map(({ key, text }) => [key, text]))
+  }
+
+  /** @param isNoticed false for connections that only the server forgets */
+  dropLinks(isNoticed: boolean, which: (link: RedisLink) => boolean = () => true): void {
+    for (const link of this.#links) {
+      if (!which(link)) continue
+      link.isOpenAtServer = false
+      if (isNoticed) link.toClient.send({ kind: 'closed' })
+      this.#links.delete(link)
+      this.#subscribers.delete(link)
+    }
+  }
+
+  /** Becomes a replica with everything that the primary has; Sentinel closes its connections. */
+  follow(primary: RedisServer): void {
+    this.isReplica = true
+    this.#replication = null
+    this.#data = new Map(primary.#data)
+    this.#log = [...primary.#log]
+    this.dropLinks(true)
+    primary.#replication = new Pipe({
+      ...this.#parts,
+      from: primary.name,
+      to: this.name,
+      at: (atMs, run) => this.#parts.scheduler.at(atMs, run),
+      deliver: write => this.#apply(write),
+    })
+  }
+
+  promote(): void {
+    this.isReplica = false
+  }
+
+  stopReplicating(): void {
+    this.#replication?.close()
+    this.#replication = null
+  }
+
+  textOf(key: string): string {
+    return this.#data.get(key) ?? ''
+  }
+
+  #execute(link: RedisLink, command: Command): void {
+    if (!link.isOpenAtServer) return
+    link.toClient.send({ kind: 'reply', id: command.id, value: this.#resultOf(link, command) })
+  }
+
+  #resultOf(link: RedisLink, command: Command): string | number | Error {
+    switch (command.name) {
+      case 'getrange':
+        return this.textOf(command.key)
+      case 'subscribe':
+        this.#subscribers.add(link)
+        return 1
+      case 'publish':
+        this.#write({ kind: 'publish', text: command.text })
+        return this.#subscribers.size
+      case 'eval':
+        if (this.isReplica) return new ReplyError("READONLY You can't write against a read only replica.")
+        if (this.textOf(command.key) !== command.expected) return 0
+        this.#write({ kind: 'set', key: command.key, text: command.text })
+        return 1
+    }
+  }
+
+  #write(write: Write): void {
+    this.#apply(write)
+    if (!this.isReplica) this.#replication?.send(write)
+  }
+
+  #apply(write: Write): void {
+    if (write.kind === 'set') {
+      this.#data.set(write.key, write.text)
+      this.#log.push({ atMs: this.#parts.scheduler.nowMs, key: write.key, text: write.text })
+      return
+    }
+    for (const link of this.#subscribers) link.toClient.send({ kind: 'message', text: write.text })
+  }
+}
