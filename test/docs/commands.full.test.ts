@@ -100,23 +100,27 @@ describe.skipIf(![CURL, JQ, POSTGRES].every(has))('a restored PostgreSQL databas
   test.each([
     ['postern', POSTERN_TOOL, true],
     ['its own tools', PG_TOOLS, false],
-  ] as const)('gives the statuses of the drill with %s', { timeout: TIMEOUT_MS }, async (_, tool, takesOver) => {
-    const postgres = await PostgresServer.started()
-    try {
-      const databaseUrl = await postgres.database()
-      const { hostname, port, username, password, pathname } = new URL(databaseUrl)
-      const env = {
-        PGHOST: hostname,
-        PGPORT: port,
-        PGUSER: username,
-        PGDATABASE: pathname.slice(1),
-        PGPASSWORD: password,
+  ] as const)(
+    'gives the statuses of the drill with %s',
+    { timeout: TIMEOUT_MS },
+    async (_, tool, takesOver) => {
+      const postgres = await PostgresServer.started()
+      try {
+        const databaseUrl = await postgres.database()
+        const { hostname, port, username, password, pathname } = new URL(databaseUrl)
+        const env = {
+          PGHOST: hostname,
+          PGPORT: port,
+          PGUSER: username,
+          PGDATABASE: pathname.slice(1),
+          PGPASSWORD: password,
+        }
+        await drill(await Installation.start({ redis, upstream, databaseUrl, env }), tool, takesOver)
+      } finally {
+        await postgres.stop()
       }
-      await drill(await Installation.start({ redis, upstream, databaseUrl, env }), tool, takesOver)
-    } finally {
-      await postgres.stop()
-    }
-  })
+    },
+  )
 })
 
 test('each block of the backup page is for a database or for Redis', () => {

@@ -32,7 +32,7 @@ export interface BackupReport {
 }
 
 /**
- * Saves the database to a SQLite file, whatever the database is. The file appears under its name only when it is whole,
+ * Saves the database, SQLite or PostgreSQL, to a SQLite file. The file appears under its name only when it is whole,
  * checked and on the disk.
  */
 export async function backUp(options: BackupOptions): Promise<BackupReport> {

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { open, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
-import { createPrivately } from '../engines/sqlite-database.ts'
+import { createPrivateFile } from '../engines/sqlite-database.ts'
 import { type ProgressOf, Refused } from './refused.ts'
 
 /** The first bytes of every SQLite file, and of an archive of `pg_dump --format=custom`. */
@@ -52,7 +52,7 @@ export async function copyPages(from: string, to: string, progress: ProgressOf):
   try {
     // An open read holds the snapshot: without it, each change of the console would start the copy again.
     source.exec('begin; select 1 from sqlite_schema')
-    createPrivately(to)
+    createPrivateFile(to)
     await backup(source, to, {
       rate: PAGES_AT_ONCE,
       progress: ({ totalPages, remainingPages }) => progress.show(totalPages - remainingPages, totalPages),
