@@ -17,7 +17,7 @@
 
 {{/* The planes whose series a rule file reads, of those in the release: dict root, file. */}}
 {{- define "postern.rulePlanes" -}}
-{{- $of := dict "console.yaml" (list "console") "process.yaml" (list "gateway" "console") "redis.yaml" (list "gateway" "console") -}}
+{{- $of := dict "console.yaml" (list "console") "regions.yaml" (list "console") "process.yaml" (list "gateway" "console") "redis.yaml" (list "gateway" "console") -}}
 {{- $planes := list -}}
 {{- range get $of .file | default (list "gateway") -}}
 {{- if has . (include "postern.planes" $.root | splitList " ") }}{{ $planes = append $planes . }}{{ end -}}
