@@ -130,10 +130,10 @@ export class LookupChain implements KeyStore {
   #trustIn(tier: StoreName, digest: string, grant: KeyGrant | null, lookup: InFlightLookup): StoreTrust {
     const { began, isSuperseded } = lookup
     const now = this.#now()
-    return trustStore({ tier, grant, epoch: began.epoch, isSuperseded }, now, this.#knowledgeOf(digest))
+    return trustStore({ tier, grant, epoch: began.epoch, isSuperseded }, now, this.#knownVersionsOf(digest))
   }
 
-  #knowledgeOf(digest: string): KnownVersions {
+  #knownVersionsOf(digest: string): KnownVersions {
     const { memory, invalidations } = this.#parts
     const held = memory.peek(digest)
     const isRecord = held !== undefined && held.grant !== null

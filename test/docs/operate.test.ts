@@ -19,7 +19,8 @@ const PLANES =
   'gateway|console|upstream|keys|limits|redis|keyService|database|drain|reload|tracing|metrics|log|ops'
 const paths = settings.map(({ path }) => path)
 /** Chart values that share a prefix with settings. */
-const OF_THE_CHART = /^(?:gateway|console)\.(?:replicas|resources|ingress|httpRoute|service|pod)\b/
+const OF_THE_CHART =
+  /^(?:gateway|console)\.(?:replicas|resources|autoscaling|ingress|httpRoute|service|pod)\b/
 
 it('the table of metrics matches the registry (npm run docs)', () => {
   const page = readFileSync(METRICS_PAGE, 'utf8')

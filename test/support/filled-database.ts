@@ -43,6 +43,15 @@ type OtherTables = Omit<Tables, 'keys' | 'audit' | 'audit_head' | 'key_use' | 'k
 
 const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
   outbox: { digest: 'd', version: 3, at_ms: NOW_MS, claimed_by: 'c', claimed_until_ms: 5 },
+  region_outbox: {
+    region: 'eu',
+    digest: 'd',
+    version: 3,
+    at_ms: NOW_MS,
+    claimed_by: 'c',
+    claimed_until_ms: 5,
+  },
+  regions: { name: 'eu', seen_at_ms: NOW_MS, requeued_until: null },
   audit_queue: {
     id: 'audit_q',
     workspace_id: '',
@@ -74,7 +83,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     started_at_ms: NOW_MS,
     seen_at_ms: NOW_MS,
   },
-  gateways: { id: 'g', name: 'gateway', seen_at_ms: NOW_MS, deaf_at_ms: 0 },
+  gateways: { id: 'g', name: 'gateway', seen_at_ms: NOW_MS, deaf_at_ms: 0, region: 'eu' },
   confirmations: { digest: 'd', version: 3, gateway_id: 'g', at_ms: NOW_MS },
   notices: deliveryOf('n'),
   workspace_notices: deliveryOf('w'),

@@ -24,7 +24,7 @@ export async function withSeenRecords<Result>(
   use: (seen: SeenRecords) => Promise<Result>,
 ): Promise<Result> {
   const { recordKeys } = importSecrets(parts.config)
-  const connection = createRedisConnection({ ...parts, config: parts.config.redis })
+  const connection = createRedisConnection({ ...parts, config: parts.config.redis, onUp: () => {} })
   const read = async (digest: string): Promise<readonly [string, KeyGrant] | null> => {
     const bytes = await connection.getrangeBuffer(redisKeyOf(digest), 0, RECORD_RANGE_END).catch(noRecord)
     const record = decodeRecord(bytes.toString(), digest, recordKeys)

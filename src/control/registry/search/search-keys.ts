@@ -3,7 +3,7 @@ import type { Tables } from '../database/tables.ts'
 import { findCandidates } from './candidate-keys.ts'
 import { encodeCursor } from './key-cursor.ts'
 import { hasConditions, type KeyPosition, type KeyQuery, type KeySearchPage } from './key-query.ts'
-import { mergeSearchedRanges } from './merge-stretches.ts'
+import { mergeSearchedRanges } from './merge-searched-ranges.ts'
 import {
   examineKeys,
   type PlacedKey,
@@ -26,14 +26,14 @@ export async function searchKeys(
   const found: PlacedKey[] = []
   let after = query.after
   let left = context.bounds.examined
-  // A first, short stretch is enough where many keys match.
+  // A first, short range is enough where many keys match.
   let count = hasConditions(query) ? 4 * (limit + 1) : limit + 1
   while (left > 0) {
-    const stretch = await examine(database, query, { after, count }, context)
-    found.push(...stretch.found)
-    if (found.length > limit || stretch.end === null) return pageOf(query, { found, end: null })
+    const range = await examine(database, query, { after, count }, context)
+    found.push(...range.found)
+    if (found.length > limit || range.end === null) return pageOf(query, { found, end: null })
     left -= count * parts
-    after = stretch.end
+    after = range.end
     count = Math.max(limit + 1, Math.ceil(left / parts))
   }
   const rare = await findRare(database, query, context)
@@ -46,11 +46,11 @@ async function examine(
   { after, count }: { after: KeyPosition | null; count: number },
   context: SearchContext,
 ): Promise<SearchedRange> {
-  const stretches: SearchedRange[] = []
+  const ranges: SearchedRange[] = []
   for (const workspaceId of query.workspaceIds ?? [null]) {
-    stretches.push(await examineKeys(database, { query, workspaceId, after }, count, context))
+    ranges.push(await examineKeys(database, { query, workspaceId, after }, count, context))
   }
-  return mergeSearchedRanges(stretches, query.descending)
+  return mergeSearchedRanges(ranges, query.descending)
 }
 
 /** @returns null if no index knows them all */
@@ -59,13 +59,13 @@ async function findRare(
   query: KeyQuery,
   context: SearchContext,
 ): Promise<SearchedRange | null> {
-  const stretches: SearchedRange[] = []
+  const ranges: SearchedRange[] = []
   for (const workspaceId of query.workspaceIds ?? [null]) {
     const ids = await findCandidates(database, query, workspaceId, context)
     if (ids === null) return null
-    stretches.push(await sortKeys(database, ids, { query, workspaceId, after: query.after }, context))
+    ranges.push(await sortKeys(database, ids, { query, workspaceId, after: query.after }, context))
   }
-  return mergeSearchedRanges(stretches, query.descending)
+  return mergeSearchedRanges(ranges, query.descending)
 }
 
 function pageOf(query: KeyQuery, { found, end }: SearchedRange): KeySearchPage {

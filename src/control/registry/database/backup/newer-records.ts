@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { type KeyGrant, MAX_VERSION } from '../../../../domain/key/key-record.ts'
+import { DEFAULT_REGION } from '../../../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../../../domain/wire.ts'
 import type { StoredKey } from '../key-repository.ts'
 import { keyOfRow } from '../rows/key-rows.ts'
@@ -98,4 +99,9 @@ export async function announceAgain(tx: Transaction<Tables>, nowMs: number): Pro
     select digest, version, ${nowMs} from keys where expires_at_ms > ${nowMs - KEPT_AFTER_EXPIRY_MS}`.execute(
     tx,
   )
+  await tx.deleteFrom('region_outbox').execute()
+  const keptSinceMs = nowMs - KEPT_AFTER_EXPIRY_MS
+  await sql`insert into region_outbox (region, digest, version, at_ms)
+    select regions.name, digest, version, ${nowMs} from regions cross join keys
+    where regions.name <> ${DEFAULT_REGION} and expires_at_ms > ${keptSinceMs}`.execute(tx)
 }

@@ -6,6 +6,7 @@ import type { Dialect } from '../database.ts'
 import type { Tables } from '../tables.ts'
 import { createAccess, createAuditQueueTables } from './access-migration.ts'
 import { appendOnlyTriggers } from './append-only.ts'
+import { createRegions } from './regions-migration.ts'
 import { addSearch } from './search-migration.ts'
 
 /** In the order of their names; never changed once released. */
@@ -33,6 +34,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0010_usage': { up: database => createUsageTables(database, dialect) },
     '0011_audit_queue': { up: database => createAuditQueueTables(database, text) },
     '0012_workspace_webhooks': { up: database => createWorkspaceWebhookTables(database, text) },
+    '0013_regions': { up: database => createRegions(database, text) },
   }
 }
 
