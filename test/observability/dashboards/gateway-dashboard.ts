@@ -691,6 +691,7 @@ export const gatewayDashboard: Dashboard = {
   title: 'Postern / Gateway',
   description: 'Traffic, latency, decisions and dependencies of the gateways.',
   byRoute: true,
+  openRows: 2,
   rows: [
     summary,
     traffic,

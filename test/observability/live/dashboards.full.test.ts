@@ -34,7 +34,7 @@ const EXPECTED = [
   'PosternSlowDrain',
   'PosternTargetDown',
   // The test's authority is valid for two days.
-  'PosternCertificateExpiring',
+  'PosternCertificateExpiresSoon',
 ]
 /** Alerts that they must not raise. */
 const UNEXPECTED = [
