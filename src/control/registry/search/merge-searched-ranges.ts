@@ -11,7 +11,7 @@ export function mergeSearchedRanges(ranges: readonly SearchedRange[], descending
   const ends = ranges.flatMap(({ end }) => (end === null ? [] : [end]))
   const [nearest = null] = ends.sort(order)
   const found: PlacedKey[] = ranges
-    .flatMap(({ found }) => found)
+    .flatMap(range => range.found)
     .filter(({ position }) => nearest === null || order(position, nearest) <= 0)
     .sort((a, b) => order(a.position, b.position))
   return { found, end: nearest }
