@@ -15,8 +15,9 @@ type Release = 'before' | 'today'
 const TOKEN = 'key-service-token-of-two-releases'
 const ADMIN_TOKEN = 'admin-token-of-two-releases'
 const before = findReleaseBefore()
-/** 0.1.0 has other names for the key service, and no listener of its own for it. */
+/** 0.1.0 has another name for the key service, and no listener of its own for it. */
 const isFirst = before === FIRST_RELEASE
+const nameOf = (release: Release) => (release === 'before' && isFirst ? 'ORIGIN' : 'KEY_SERVICE')
 
 describe.skipIf(before === null)(
   'planes of two releases (skipped without the history of the one before)',
@@ -55,7 +56,7 @@ describe.skipIf(before === null)(
     async function startConsole(release: Release) {
       const isOld = release === 'before' && isFirst
       const own = isOld
-        ? { POSTERN_ORIGIN_TOKEN: TOKEN }
+        ? { [`POSTERN_${nameOf(release)}_TOKEN`]: TOKEN }
         : { POSTERN_KEY_SERVICE_TOKEN: TOKEN, POSTERN_CONSOLE_INTERNAL_PORT: '0' }
       const listening = await start('console', release, {
         ...own,
@@ -70,7 +71,7 @@ describe.skipIf(before === null)(
     }
 
     function startGateway(release: Release, keyService: string) {
-      const name = release === 'before' && isFirst ? 'ORIGIN' : 'KEY_SERVICE'
+      const name = nameOf(release)
       return start('gateway', release, {
         POSTERN_UPSTREAM_URL: upstream.url,
         POSTERN_GATEWAY_PORT: '0',

@@ -18,6 +18,8 @@ import { WebhookReceiver } from '../../support/webhook-receiver.ts'
 const [commit = '', version = ''] = process.argv.slice(2)
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 const TOKEN = 'admin-token-of-a-recorded-release'
+/** What 0.1.0 calls it; KEY_SERVICE later. */
+const KEY_SERVICE = 'ORIGIN'
 const KEY_SERVICE_TOKEN = 'key-service-token-of-a-recorded-release'
 const directory = mkdtempSync(join(tmpdir(), 'postern-record-'))
 const program = unpackProgram(commit, directory)
@@ -31,8 +33,7 @@ async function recordStatements(databaseUrl: string, file: string): Promise<void
     POSTERN_DATABASE_URL: databaseUrl,
     POSTERN_REDIS_URL: redis.url,
     POSTERN_ADMIN_TOKEN: TOKEN,
-    // As 0.1.0 calls it.
-    POSTERN_ORIGIN_TOKEN: KEY_SERVICE_TOKEN,
+    [`POSTERN_${KEY_SERVICE}_TOKEN`]: KEY_SERVICE_TOKEN,
     POSTERN_CONSOLE_WEBHOOK_URL: receiver.url,
     POSTERN_CONSOLE_WEBHOOK_SECRET: SIGNING_SECRET.toString('base64'),
     POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
