@@ -77,6 +77,7 @@ Warnings:
 {{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster can connect to these pods: set networkPolicy.enabled." }}{{ end -}}
 {{- with $values.monitoring.prometheusRule -}}
 {{- if and .enabled (not .runbookUrl) }}{{ $say = append $say "Alerts have no links to runbooks: set monitoring.prometheusRule.runbookUrl to your copy of runbooks/." }}{{ end -}}
+{{- if and .enabled (not (or .selector $values.monitoring.podMonitor.enabled $values.monitoring.serviceMonitor.enabled)) }}{{ $say = append $say "The alert rules read the jobs of this chart's monitors, and none is enabled: enable monitoring.podMonitor, or set monitoring.prometheusRule.selector." }}{{ end -}}
 {{- end -}}
 {{- if not $values.image.digest }}{{ $say = append $say "The image is referenced by a tag, which may change: set image.digest." }}{{ end -}}
 {{- range $switch, $kind := dict "podMonitor" "monitoring.coreos.com/v1/PodMonitor" "serviceMonitor" "monitoring.coreos.com/v1/ServiceMonitor" "prometheusRule" "monitoring.coreos.com/v1/PrometheusRule" -}}

@@ -109,6 +109,11 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
       { monitoring: { prometheusRule: { enabled: true } } },
       'set monitoring.prometheusRule.runbookUrl',
     ],
+    [
+      'rules without a monitor',
+      { monitoring: { prometheusRule: { enabled: true } } },
+      'enable monitoring.podMonitor, or set monitoring.prometheusRule.selector',
+    ],
     ['generated secrets', { secrets: WITH_CONSOLE.secrets }, 'Back it up'],
   ])('warn of %s', (_, values, sentence) => {
     expect(notesOf({ ...QUIET, ...values })).toContain(sentence)

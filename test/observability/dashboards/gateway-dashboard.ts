@@ -61,7 +61,7 @@ const summary: Row = {
       runbook: '#posternerrorbudgetburnfast',
       queries: [
         {
-          expr: `max by (slo) (job:postern_slo:burnrate1h{${SELECTED_JOB},slo!="overhead"})`,
+          expr: `max by (slo) (job:postern_slo:burnrate1h{${SELECTED_JOB},slo=~"gateway|end_to_end"})`,
           legend: '{{slo}}',
         },
       ],
