@@ -20,10 +20,12 @@ const FILES = `${PATH}/files`
 const PERMITTED = new Set([PATH, FILES, `${FILES}?limit=5`, `${FILES}?limit=7`])
 /** Time after which a proxy that waits for the rest of a request is left alone. */
 const PATIENCE_MS = 1000
+/** The upstream of these tests takes it for a request of its own. */
+const EMPTY_CHUNKED_BODY = '0\r\n\r\n'
 /** Envoy waits a second before it closes a connection. */
 const FRAMING_MS = 30_000 + AMBIGUOUS.length * PATIENCE_MS
-/** Envoy is installed once per machine. */
-const INSTALL_MS = 300_000
+/** Envoy is installed, and Traefik built, once per machine. */
+const INSTALL_MS = 1_800_000
 
 let world: World
 let key: IssuedKey
@@ -125,9 +127,12 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
         await closed.promise
         clearTimeout(patience)
         client.end()
-        forwarded += world.upstream.requests.length
+        const requests = world.upstream.requests.filter(
+          text => proxy.forwardsEmptyBodies !== true || text !== EMPTY_CHUNKED_BODY,
+        )
+        forwarded += requests.length
         if (proxy.closesAfter400 === true && client.received.includes('HTTP/1.1 400')) closedEarly += 1
-        faults.push(...world.upstream.requests.flatMap(faultsOf).map(fault => `${name}: ${fault}`))
+        faults.push(...requests.flatMap(faultsOf).map(fault => `${name}: ${fault}`))
       }
       // Otherwise no case would show anything: the requests behind them are permitted.
       expect(forwarded + closedEarly).toBeGreaterThan(cases.length / 3)
