@@ -9,8 +9,7 @@ import { LiveGateways } from './key-service/live-gateways.ts'
 import { createLeaks, type Leaks } from './leaks/create-leaks.ts'
 import { createPublicServer } from './public-server.ts'
 import type { Announcer } from './registry/announcing/announcer.ts'
-import { startHeartbeats } from './registry/announcing/heartbeats.ts'
-import { createRefill } from './registry/announcing/refill.ts'
+import type { Regions } from './registry/announcing/regions.ts'
 import { startHousekeeping } from './registry/housekeeping.ts'
 import { type OpenRegistry, openRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
@@ -26,8 +25,12 @@ import {
 export interface ConsoleHealth {
   readonly database: 'ok' | 'failed'
   /** Without Redis, changes wait in the database and are announced later. */
-  readonly announcer: ReturnType<Announcer['state']>
+  readonly announcer: AnnouncerState | 'degraded'
+  /** By name, if the settings name any. */
+  readonly regions?: Readonly<Record<string, AnnouncerState>>
 }
+
+type AnnouncerState = ReturnType<Announcer['state']>
 
 export interface Console {
   /** For people and programs. Not listening; `listen` and `inject` are the caller's. */
@@ -91,7 +94,6 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
       stopTasks = startTasks(context, open, purges)
       webhook?.start()
       workspaceWebhooks?.start()
-      open.outbox.requestDrain()
     },
     stop() {
       stopped ??= stopInOrder({
@@ -137,15 +139,14 @@ async function stopInOrder(parts: RunningParts): Promise<void> {
   await leaks?.stop()
   await webhook?.stop()
   await workspaceWebhooks?.stop()
-  await open.outbox.stop()
-  await open.announcer.stop()
+  await open.regions.stop()
   await signIn.stop()
   await open.repository.close()
 }
 
 function createKeyService(
   context: ConsoleContext,
-  { repository, announcer }: OpenRegistry,
+  { repository, regions }: OpenRegistry,
   usage: UsageService,
 ): FastifyInstance {
   const { config, onReload, logger, metrics, secrets } = context
@@ -166,7 +167,7 @@ function createKeyService(
       get fingerprints() {
         return secrets.value.fingerprints
       },
-      refill: createRefill(announcer, logger),
+      refill: keys => regions.refill(keys),
       logger,
     }),
   })
@@ -178,19 +179,24 @@ function startTasks(
   open: OpenRegistry,
   purges: readonly (() => Promise<void>)[],
 ): () => void {
-  open.announcer.start()
-  const stopHeartbeats = startHeartbeats({ ...context, ...open })
-  const stopHousekeeping = startHousekeeping({ ...context, repository: open.repository, purges })
-  return () => {
-    stopHeartbeats()
-    stopHousekeeping()
-  }
+  open.regions.start()
+  const regions = open.regions.list.map(({ name }) => name)
+  return startHousekeeping({ ...context, repository: open.repository, regions, purges })
 }
 
-async function checkHealth({ repository, announcer }: OpenRegistry): Promise<ConsoleHealth> {
-  const database = await repository.pendingSpan().then(
+async function checkHealth({ repository, regions }: OpenRegistry): Promise<ConsoleHealth> {
+  const database = await repository.countPending().then(
     () => 'ok' as const,
     () => 'failed' as const,
   )
-  return { database, announcer: announcer.state() }
+  return { database, ...announcerHealth(regions) }
+}
+
+/** A region that is down does not make a console unready: the others get every change. */
+function announcerHealth({ list, areNamed }: Regions): Omit<ConsoleHealth, 'database'> {
+  const states = list.map(({ name, announcer }) => [name, announcer.state()] as const)
+  const [first] = states
+  const isSame = first !== undefined && states.every(([, state]) => state === first[1])
+  const announcer = isSame ? first[1] : 'degraded'
+  return areNamed ? { announcer, regions: Object.fromEntries(states) } : { announcer }
 }

@@ -26,7 +26,7 @@ import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
 import { createGatewayUsage, type GatewayUsage } from './usage/create-gateway-usage.ts'
 import type { UsageRequest } from './usage/usage-counts.ts'
 
-type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys' | 'usage' | 'refusals'>
+type KeyStoreConfig = Pick<Config, 'redis' | 'region' | 'keyService' | 'keys' | 'usage' | 'refusals'>
 
 export interface KeyStoreSettings {
   readonly config: KeyStoreConfig
@@ -180,7 +180,11 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
     { ...keyService, url },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
-  const gateway = { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) }
+  const gateway = {
+    id: randomUUID(),
+    name: hostname().slice(0, MAX_NAME_LENGTH),
+    ...(config.region === undefined ? {} : { region: config.region }),
+  }
   const usage = createGatewayUsage(deps, client, `${gateway.name}:${gateway.id}`)
   const onKeysReload = onReloadOf(onReload, ({ keys }) => keys)
   const secretsCheck = new SigningSecretsCheck(config.keys, { log: logger, metrics }, onKeysReload)

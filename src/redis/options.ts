@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
-import type { Config } from '../config/schema/schema.ts'
+import type { RegionSettings } from '../config/schema/schema.ts'
 import { requireAuthorities } from '../domain/pem.ts'
 import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
 import { isEncrypted } from './endpoint.ts'
 
-export type RedisSettings = Omit<Config['redis'], 'circuit'>
+export type RedisSettings = RegionSettings['redis']
 
 /** Without the mapping of RESP3 replies: the connections use RESP2. */
 export type RedisOptions = Omit<IoredisOptions, 'replyMapping'>

@@ -5,7 +5,7 @@ import type { AdminTokens } from '../access/admin-tokens.ts'
 import type { Permission } from '../access/permission.ts'
 import type { ApiErrorCode } from '../http/api-error.ts'
 import type { Operation } from '../http/calls.ts'
-import type { Announcer } from '../registry/announcing/announcer.ts'
+import type { Regions } from '../registry/announcing/regions.ts'
 import type { OperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
 import type { UsageService } from '../usage/create-usage-service.ts'
@@ -16,7 +16,7 @@ import type { WorkspaceWebhooks } from '../webhooks/workspaces/workspace-webhook
 export interface AdminParts {
   readonly registry: Registry
   readonly count: OperationCounter
-  readonly announcer: Announcer
+  readonly regions: Regions
   readonly deliveries: WebhookDeliveries
   /** Null if workspaces may not have webhooks. */
   readonly workspaceWebhooks: WorkspaceWebhooks | null

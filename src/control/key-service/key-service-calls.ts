@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { DEFAULT_REGION } from '../../domain/region.ts'
 import { encodeRecord, isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
@@ -118,7 +119,13 @@ async function recordConfirmations(
   const { gateway, hearing, leaving, confirmed, drain } = request.body as ConfirmationsBody
   // Here, because Prometheus may never scrape the gateway between the end of its drain and its exit.
   if (leaving && drain !== undefined) metrics.gatewayDrains.inc({ outcome: drain })
-  await repository.recordGateway({ ...gateway, isConnected: hearing, isLeaving: leaving, confirmed })
+  await repository.recordGateway({
+    ...gateway,
+    region: gateway.region ?? DEFAULT_REGION,
+    isConnected: hearing,
+    isLeaving: leaving,
+    confirmed,
+  })
   // Gateways share the rate limits that they cannot count together.
   return reply.send({ signingSecrets: fingerprints, gateways: await liveGateways.count() })
 }

@@ -15,6 +15,8 @@ const PURGE_PERIOD_MS = 60_000
 
 export interface HousekeepingParts {
   readonly repository: KeyRepository
+  /** Names of the regions that this console announces to. */
+  readonly regions: readonly string[]
   /** Each deletes rows past their retention. */
   readonly purges: readonly (() => Promise<void>)[]
   readonly metrics: Metrics
@@ -30,7 +32,15 @@ export interface HousekeepingParts {
  */
 export function startHousekeeping(parts: HousekeepingParts): () => void {
   const { repository, purges, metrics, clock, timers, logger } = parts
-  const count = async () => metrics.outboxPending.set(await repository.countPending())
+  const count = async () => {
+    let all = 0
+    for (const region of parts.regions) {
+      const pending = await repository.pendingIn(region).countPending()
+      metrics.regionPending.set({ region }, pending)
+      all += pending
+    }
+    metrics.outboxPending.set(all)
+  }
   const takeCensus = once(async () => {
     const nowMs = clock.wallMs()
     const counts = await repository.countByState({

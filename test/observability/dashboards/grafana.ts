@@ -55,7 +55,9 @@ const LINK_TARGETS = {
 }
 
 const VERSION_CHANGE = `max by (version) (postern_build_info{${SELECTED}}) unless max by (version) (postern_build_info{${SELECTED}} offset 5m)`
-export const FIRING = 'ALERTS{alertname=~"Postern.*",alertstate="firing",severity=~"critical|warning"}'
+/** Without `job`: the alert about the autoscaler has none. */
+export const FIRING =
+  'ALERTS{cluster=~"$cluster",namespace=~"$namespace",alertname=~"Postern.*",alertstate="firing",severity=~"critical|warning"}'
 
 const ANNOTATIONS = [
   annotation('New version', VERSION_CHANGE, '{{version}}', 'blue'),

@@ -103,13 +103,13 @@ const burning: Row = {
     },
     {
       title: 'Alerts',
-      description: 'Firing alerts of Postern.',
+      description: 'Firing alerts of Postern in these namespaces.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
       queries: [
         {
-          expr: 'count by (alertname, severity) (ALERTS{alertname=~"Postern.*",alertstate="firing"})',
+          expr: 'count by (alertname, severity) (ALERTS{cluster=~"$cluster",namespace=~"$namespace",alertname=~"Postern.*",alertstate="firing"})',
           legend: '{{alertname}} ({{severity}})',
         },
       ],

@@ -120,7 +120,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   {
     name: 'a heartbeat is sent before the outbox is drained',
     file: 'control/registry/announcing/heartbeats.ts',
-    from: "if (!isAllAnnounced(pending, clock.wallMs())) return 'change_undelivered'",
+    from: "if (!isAllAnnounced(pending, clock.wallMs(), allowedMs)) return 'change_undelivered'",
     to: '',
   },
   {

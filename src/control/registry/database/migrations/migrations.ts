@@ -6,6 +6,7 @@ import type { Dialect } from '../database.ts'
 import type { Tables } from '../tables.ts'
 import { createAccess, createAuditQueueTables } from './access-migration.ts'
 import { appendOnlyTriggers } from './append-only.ts'
+import { createRegions } from './regions-migration.ts'
 import { addSearch } from './search-migration.ts'
 
 /** In the order of their names; never changed once released. */
@@ -33,6 +34,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0010_usage': { up: database => createUsageTables(database, dialect) },
     '0011_audit_queue': { up: database => createAuditQueueTables(database, text) },
     '0012_workspace_webhooks': { up: database => createWorkspaceWebhookTables(database, text) },
+    '0013_regions': { up: database => createRegions(database, text) },
   }
 }
 
@@ -199,6 +201,15 @@ export async function migrate(database: Kysely<Tables>, dialect: Dialect): Promi
   const provider = { getMigrations: async () => ({ ...migrations }) }
   const { error } = await new Migrator({ db: database, provider }).migrateToLatest()
   if (error !== undefined) throw new Error('The database could not be migrated', { cause: error })
+}
+
+/** Migrations of this version that the database lacks. @throws for a newer schema */
+export async function missingMigrations(database: Kysely<Tables>, dialect: Dialect): Promise<string[]> {
+  const applied = await appliedMigrations(database)
+  const known = Object.keys(migrationsOf(dialect))
+  const newer = applied.filter(name => !known.includes(name))
+  if (newer.length > 0) throw new Error(newerSchemaText(newer))
+  return known.filter(name => !applied.includes(name))
 }
 
 function newerSchemaText(names: readonly string[]): string {
