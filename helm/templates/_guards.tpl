@@ -299,4 +299,11 @@ values.
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule names the alert %s, which does not exist: use one of %s" $name ($names | uniq | sortAlpha | join ", "))) -}}
 {{- end -}}
 {{- end -}}
+{{- range $group := $monitoring.prometheusRule.extraGroups -}}
+{{- range $rule := $group.rules -}}
+{{- if has ($rule.alert | default "") $names -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule.extraGroups has an alert %s, as the chart does: use overrides, or another name" $rule.alert)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { onReloadOf } from '../config/reloadable.ts'
-import { type AccessLog, createAccessLog } from './access/access-log.ts'
+import { type AccessAudit, createAccessAudit } from './access/access-audit.ts'
 import { createAdminTokens } from './access/admin-tokens.ts'
 import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './console-context.ts'
 import { createInternalServer } from './key-service/internal-server.ts'
@@ -14,7 +14,7 @@ import { startHousekeeping } from './registry/housekeeping.ts'
 import { type OpenRegistry, openRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
 import { createSignIn, type SignIn } from './sign-in/create-sign-in.ts'
-import { createUsage, type Usage } from './usage/create-usage.ts'
+import { createUsageService, type UsageService } from './usage/create-usage-service.ts'
 import { createWebhook, type Webhook } from './webhooks/create-webhook.ts'
 import { createOperatorDeliveries, type OperatorDeliveries } from './webhooks/webhook-deliveries.ts'
 import {
@@ -68,11 +68,11 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     keyPrefix: config.keys.prefix,
     signingKeys: () => context.secrets.value.signingKeys,
   })
-  const accessLog = createAccessLog({ ...context, ...open, newAuditId: open.registry.newAuditId })
-  const usage = createUsage(context, open)
+  const accessAudit = createAccessAudit({ ...context, ...open, newAuditId: open.registry.newAuditId })
+  const usage = createUsageService(context, open)
   const leaks = createLeaks(context, open.registry)
   const app = createPublicServer(context, {
-    ...{ open, deliveries, signIn, tokens, accessLog, usage, leaks },
+    ...{ open, deliveries, signIn, tokens, accessAudit, usage, leaks },
     workspaceWebhooks: workspaceWebhooks?.webhooks ?? null,
   })
   const internal = createKeyService(context, open, usage)
@@ -97,7 +97,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     },
     stop() {
       stopped ??= stopInOrder({
-        ...{ app, internal, open, accessLog, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks },
+        ...{ app, internal, open, accessAudit, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks },
       })
       return stopped
     },
@@ -118,8 +118,8 @@ interface RunningParts {
   readonly app: FastifyInstance
   readonly internal: FastifyInstance
   readonly open: OpenRegistry
-  readonly accessLog: AccessLog
-  readonly usage: Usage
+  readonly accessAudit: AccessAudit
+  readonly usage: UsageService
   readonly leaks: Leaks | null
   readonly webhook: ReturnType<typeof createWebhook>
   readonly workspaceWebhooks: RunningWorkspaceWebhooks | null
@@ -128,10 +128,10 @@ interface RunningParts {
 }
 
 async function stopInOrder(parts: RunningParts): Promise<void> {
-  const { app, internal, open, accessLog, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks } =
+  const { app, internal, open, accessAudit, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks } =
     parts
   await app.close()
-  await accessLog.stop()
+  await accessAudit.stop()
   // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
   await internal.close()
   stopTasks()
@@ -147,7 +147,7 @@ async function stopInOrder(parts: RunningParts): Promise<void> {
 function createKeyService(
   context: ConsoleContext,
   { repository, regions }: OpenRegistry,
-  usage: Usage,
+  usage: UsageService,
 ): FastifyInstance {
   const { config, onReload, logger, metrics, secrets } = context
   return createInternalServer({

@@ -231,6 +231,7 @@ const properties: JsonSchema = {
       enabled: flag,
       labels: texts,
       alertLabels: texts,
+      selector: text,
       disabled: { type: 'array', items: text },
       thresholds: within({
         PosternRevocationLagHigh: threshold,
@@ -245,7 +246,13 @@ const properties: JsonSchema = {
       }),
       overrides: {
         type: 'object',
-        additionalProperties: within({ for: duration, expr: text, labels: texts, annotations: texts }),
+        additionalProperties: within({
+          for: duration,
+          keep_firing_for: duration,
+          expr: text,
+          labels: texts,
+          annotations: texts,
+        }),
       },
       runbookUrl: text,
       dashboardUrl: text,

@@ -8,7 +8,7 @@ import type { Operation } from '../http/calls.ts'
 import type { Regions } from '../registry/announcing/regions.ts'
 import type { OperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
-import type { Usage } from '../usage/create-usage.ts'
+import type { UsageService } from '../usage/create-usage-service.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 import type { WorkspaceWebhooks } from '../webhooks/workspaces/workspace-webhooks.ts'
 
@@ -21,7 +21,7 @@ export interface AdminParts {
   /** Null if workspaces may not have webhooks. */
   readonly workspaceWebhooks: WorkspaceWebhooks | null
   readonly tokens: AdminTokens
-  readonly usage: Usage
+  readonly usage: UsageService
   readonly logger: ControlLogger
   /** The OpenAPI document of these calls. */
   readonly document: Readonly<Record<string, unknown>>

@@ -86,17 +86,17 @@ async function lookUpKeys(
   // The route's schema has validated the body.
   const digests = [...new Set((request.body as LookupsBody).digests)]
   const keys = await parts.repository.findByDigests(digests)
-  const answers = digests.flatMap(digest => {
-    const text = answerOf(parts, digest, keys.get(digest))
+  const records = digests.flatMap(digest => {
+    const text = recordTextOf(parts, digest, keys.get(digest))
     return text === null ? [] : `"${digest}":${text}`
   })
   parts.refill([...keys.values()])
   // Each record is already JSON text, the same as in a single lookup.
-  return reply.type(JSON_TYPE).send(`{"records":{${answers.join(',')}}}`)
+  return reply.type(JSON_TYPE).send(`{"records":{${records.join(',')}}}`)
 }
 
 /** @returns null for a broken row: it is left out, which is neither a record nor proof of absence */
-function answerOf(
+function recordTextOf(
   { recordKeys, logger }: KeyServiceParts,
   digest: string,
   key: StoredKey | undefined,

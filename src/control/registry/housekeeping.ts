@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import { KEY_STATES, type Metrics } from '../../observability/metrics/metrics.ts'
+import { KEY_STATE_LABELS, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { Timers } from '../timers.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 
@@ -48,7 +48,7 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
       weekMs: nowMs + WEEK_MS,
       monthMs: nowMs + MONTH_MS,
     })
-    for (const state of KEY_STATES) metrics.keys.set({ state }, counts[state])
+    for (const state of KEY_STATE_LABELS) metrics.keys.set({ state }, counts[state])
   }, logger)
   const chainAudit = once(() => repository.chainAudit(), logger)
   takeCensus()

@@ -1,9 +1,9 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
+import type { KEY_STATE_LABELS } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage, AuditQuery, ExportPosition } from '../operations/audit.ts'
 import type { EarlierResponse, Idempotency } from '../operations/idempotency.ts'
-import type { WorkspaceCounts } from '../search/count-in-workspace.ts'
+import type { WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
 import type { UnusedCounts } from '../search/count-unused.ts'
 import type {
   KeyQuery,
@@ -116,10 +116,10 @@ export interface KeyPage {
 }
 
 /** Each key is in exactly one of these. */
-export type KeyCounts = Readonly<Record<(typeof KEY_STATES)[number], number>>
+export type KeyCounts = Readonly<Record<(typeof KEY_STATE_LABELS)[number], number>>
 
 /** In ms since the epoch: a working key that expires before `weekMs` is `expiring`, before `monthMs` `expiring_30d`. */
-export interface Census {
+export interface ExpiryBounds {
   readonly nowMs: number
   readonly weekMs: number
   readonly monthMs: number
@@ -159,7 +159,7 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   /** Keys on all pages; null if there are too many to count within two seconds. */
   count(selector: KeySelector): Promise<number | null>
   /** For the list of one workspace; bounded. */
-  countInWorkspace(workspaceId: string): Promise<WorkspaceCounts>
+  countInWorkspace(workspaceId: string): Promise<WorkspaceKeyCounts>
   /** Keys that are neither revoked nor expired; one more than `MAX_LIVE` at most. */
   countLive(workspaceId: string): Promise<number>
   /** Active keys that were not used for long; bounded. */
@@ -198,7 +198,7 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   /** Gateways that reported in the last hour. */
   listGatewayStatuses(change: { readonly digest: string; readonly version: number }): Promise<GatewayStatus[]>
 
-  countByState(census: Census): Promise<KeyCounts>
+  countByState(census: ExpiryBounds): Promise<KeyCounts>
 
   /** Deletes responses and confirmations past their retention. */
   purge(): Promise<void>

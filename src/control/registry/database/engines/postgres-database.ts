@@ -130,10 +130,10 @@ function isTransient(error: unknown): boolean {
 }
 
 function unreachableText(error: unknown): string {
-  return `database.url: cannot reach PostgreSQL: ${reasonOf(error)}`
+  return `database.url: cannot reach PostgreSQL: ${connectionErrorText(error)}`
 }
 
-function reasonOf(error: unknown): string {
+function connectionErrorText(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown reason'
   // Some errors repeat a malformed address, with the password in it.
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''

@@ -1,17 +1,17 @@
 import type { KeyPosition } from './key-query.ts'
-import type { PlacedKey, Stretch } from './ordered-keys.ts'
+import type { PlacedKey, SearchedRange } from './ordered-keys.ts'
 
 /**
- * Joins stretches of several workspaces that begin at the same position. What lies after the nearest end is left out: keys
- * of the stretch that ends there may belong before it.
+ * Joins ranges of several workspaces that begin at the same position. What lies after the nearest end is left out: keys
+ * of the range that ends there may belong before it.
  */
-export function mergeStretches(stretches: readonly Stretch[], descending: boolean): Stretch {
+export function mergeSearchedRanges(ranges: readonly SearchedRange[], descending: boolean): SearchedRange {
   const order = (a: KeyPosition, b: KeyPosition) =>
     descending ? comparePositions(b, a) : comparePositions(a, b)
-  const ends = stretches.flatMap(({ end }) => (end === null ? [] : [end]))
+  const ends = ranges.flatMap(({ end }) => (end === null ? [] : [end]))
   const [nearest = null] = ends.sort(order)
-  const found: PlacedKey[] = stretches
-    .flatMap(stretch => stretch.found)
+  const found: PlacedKey[] = ranges
+    .flatMap(range => range.found)
     .filter(({ position }) => nearest === null || order(position, nearest) <= 0)
     .sort((a, b) => order(a.position, b.position))
   return { found, end: nearest }

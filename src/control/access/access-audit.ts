@@ -13,7 +13,7 @@ import { auditAccess } from '../registry/operations/audit.ts'
 const PER_MINUTE = 10
 const MINUTE_SECONDS = 60
 
-export interface AccessLogParts {
+export interface AccessAuditParts {
   readonly database: Database
   readonly clock: Clock
   readonly newAuditId: (nowMs: number) => string
@@ -22,13 +22,13 @@ export interface AccessLogParts {
 }
 
 /** Audits attempts to reach a workspace that the caller may not access. */
-export interface AccessLog {
+export interface AccessAudit {
   watch(scope: FastifyInstance): void
   /** Waits for entries that are being written. */
   stop(): Promise<void>
 }
 
-export function createAccessLog(parts: AccessLogParts): AccessLog {
+export function createAccessAudit(parts: AccessAuditParts): AccessAudit {
   const limiter = new RateLimiterMemory({ points: PER_MINUTE, duration: MINUTE_SECONDS })
   const writing = new Set<Promise<void>>()
   return {
@@ -48,7 +48,7 @@ export function createAccessLog(parts: AccessLogParts): AccessLog {
 }
 
 async function record(
-  { database, clock, newAuditId, metrics, logger }: AccessLogParts,
+  { database, clock, newAuditId, metrics, logger }: AccessAuditParts,
   limiter: RateLimiterMemory,
   request: FastifyRequest,
   workspaceId: string,

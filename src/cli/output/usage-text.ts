@@ -9,7 +9,7 @@ const MAX_BAR = 50
 const MIN_BAR = 8
 
 /** A bar for each hour or day, what was served and what was not apart, and sums below. */
-export function usageChart(
+export function usageText(
   { step, usage }: ShownUsage,
   { width, paint }: { readonly width: number; readonly paint: Paint },
 ): string {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
-import { createWorkspaceCounts } from '../../../src/observability/metrics/workspace-counts.ts'
+import { createWorkspaceRequestCounts } from '../../../src/observability/metrics/workspace-request-counts.ts'
 import { mistakesOf } from '../../config/examples.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { metricValue } from '../../support/metric-value.ts'
@@ -10,7 +10,7 @@ const MINUTE_MS = 60_000
 describe('requests are counted by workspace if the operator names workspaces', () => {
   test('each named workspace alone, all others together, from the start', async () => {
     const metrics = createMetrics(['gateway', 'workspaces'])
-    const counts = createWorkspaceCounts(metrics, ['ws_1', 'ws_2'], new ManualClock())
+    const counts = createWorkspaceRequestCounts(metrics, ['ws_1', 'ws_2'], new ManualClock())
     for (const id of ['ws_1', 'ws_1', 'ws_9', 'constructor', 'ws_8']) counts?.count(id)
     const { values } = await metrics.workspaceRequests.get()
     expect(values.map(({ labels, value }) => [labels.workspace, value])).toEqual([
@@ -23,7 +23,7 @@ describe('requests are counted by workspace if the operator names workspaces', (
   test('a gauge shows for five minutes that an unnamed workspace sent a request', async () => {
     const clock = new ManualClock()
     const metrics = createMetrics(['gateway', 'workspaces'])
-    const counts = createWorkspaceCounts(metrics, ['ws_1'], clock)
+    const counts = createWorkspaceRequestCounts(metrics, ['ws_1'], clock)
     const isFolded = () => metricValue(metrics.workspacesFolded)
     counts?.count('ws_1')
     expect(await isFolded()).toBe(0)
@@ -35,7 +35,7 @@ describe('requests are counted by workspace if the operator names workspaces', (
 
   test('without named workspaces there is no series', async () => {
     const metrics = createMetrics(['gateway'])
-    expect(createWorkspaceCounts(metrics, [], new ManualClock())).toBeNull()
+    expect(createWorkspaceRequestCounts(metrics, [], new ManualClock())).toBeNull()
     expect(await metrics.registry.metrics()).not.toContain('workspace_')
   })
 

@@ -11,7 +11,7 @@ import type { Gateway } from './handle-request.ts'
 const KEY_IN_TARGET = denied('invalid_query', { detail: 'Send the API key in the Authorization header only' })
 
 /** Forwards a request, or responds with the description of its key if the route is the gateway's own. */
-export function createAnswer(forward: Forward): Gateway['answer'] {
+export function createPermittedHandler(forward: Forward): Gateway['handlePermitted'] {
   return (request, permit) => {
     const { response, observation } = request
     if (permit.route.answeredBy === 'upstream') forward(request, permit)

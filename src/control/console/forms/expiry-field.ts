@@ -7,7 +7,7 @@ import { group, option, textInput } from './form-parts.ts'
 const DAY_MS = 86_400_000
 
 /** The expiry fields shared by issuing and rotating. */
-export function expiryQuestion(label: string, choice: ExpiryChoice, problems: Problems, nowMs: number): Html {
+export function expiryField(label: string, choice: ExpiryChoice, problems: Problems, nowMs: number): Html {
   const days = EXPIRY_DAYS.map(count =>
     option({
       type: 'radio',

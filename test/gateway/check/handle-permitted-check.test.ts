@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { authorize } from '../../../src/domain/authorize.ts'
 import { denialRow } from '../../../src/domain/denial.ts'
-import { createCheckAnswer } from '../../../src/gateway/check/answer-check.ts'
+import { createCheckHandler } from '../../../src/gateway/check/handle-permitted-check.ts'
 import type { Assertions } from '../../../src/upstream/assertion/assertions.ts'
 import type { ClientRequest, Deny } from '../../../src/upstream/client-request.ts'
 import { exampleRecord, grantOf, matchOf, NOW_MS } from '../../domain/examples.ts'
@@ -28,7 +28,7 @@ async function answerWith(assertionFor: Assertions['assertionFor'] | null): Prom
   })
   if (verdict.kind !== 'permitted') throw new Error(verdict.reason)
   const { permit } = verdict
-  const answer = createCheckAnswer(assertionFor === null ? null : { assertionFor }, deny)
+  const answer = createCheckHandler(assertionFor === null ? null : { assertionFor }, deny)
   server = createServer((message, response) => {
     // The answer reads nothing else of an observation.
     const observation = { requestId: 'id' } as unknown as ClientRequest['observation']

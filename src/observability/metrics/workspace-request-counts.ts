@@ -9,7 +9,7 @@ const FOLDED_FOR_MS = 300_000
  * Counts requests of the workspaces that the operator named, and of all others together. The number of series depends on the
  * names, not on the number of workspaces.
  */
-export class WorkspaceCounts {
+export class WorkspaceRequestCounts {
   readonly #metrics: Metrics
   readonly #named: ReadonlySet<string>
   readonly #clock: Clock
@@ -36,10 +36,10 @@ export class WorkspaceCounts {
 }
 
 /** @returns null if no workspace is named: then no metric has a workspace as a label */
-export function createWorkspaceCounts(
+export function createWorkspaceRequestCounts(
   metrics: Metrics,
   named: readonly string[],
   clock: Clock,
-): WorkspaceCounts | null {
-  return named.length === 0 ? null : new WorkspaceCounts(metrics, named, clock)
+): WorkspaceRequestCounts | null {
+  return named.length === 0 ? null : new WorkspaceRequestCounts(metrics, named, clock)
 }

@@ -17,17 +17,17 @@ export interface UsageSettings {
   readonly clock: Clock
 }
 
-export interface Usage {
+export interface GatewayUsage {
   readonly counts: UsageCounts
   readonly reporter: UsageReporter
 }
 
 /** @param gateway unique to this process @returns null if usage is not reported */
-export function createUsage(
+export function createGatewayUsage(
   settings: UsageSettings,
   client: Pick<KeyServiceClient, 'request'>,
   gateway: string,
-): Usage | null {
+): GatewayUsage | null {
   const { config, metrics, logger, clock } = settings
   const { reportSeconds, enabled, maxEntries } = config.usage
   const { url } = config.usage.export

@@ -10,14 +10,14 @@ import { UsageWriter } from './usage-writer.ts'
 import { UseWriter } from './use-writer.ts'
 
 /** Which parts of the reports are kept: the settings `usage.enabled` and `refusals.enabled`. */
-export interface KeptUsage {
+export interface StoredUsage {
   readonly counts: boolean
   readonly refusals: boolean
 }
 
 /** Counts and refusals: receiving, keeping and reading them. */
-export interface Usage {
-  readonly keeps: KeptUsage
+export interface UsageService {
+  readonly stores: StoredUsage
   readonly queries: UsageQueries
   /** For gateways. */
   readonly call: Call
@@ -27,20 +27,20 @@ export interface Usage {
   stop(): Promise<void>
 }
 
-export function createUsage(
+export function createUsageService(
   context: ConsoleContext,
   { database, repository }: { readonly database: Database; readonly repository: KeyRepository },
-): Usage {
+): UsageService {
   const { config, clock, metrics } = context
   const counts = config.usage.enabled
-  const keeps = { counts, refusals: counts && config.refusals.enabled }
+  const stores = { counts, refusals: counts && config.refusals.enabled }
   const uses = new UseWriter({ ...context, repository })
   const writer = new UsageWriter({ ...context, database, uses })
   const knownKeys = createKnownKeys(database)
   return {
-    keeps,
+    stores,
     queries: createUsageQueries(database, clock),
-    call: usageCall({ uses, writer, knownKeys, clock, metrics, keeps }),
+    call: usageCall({ uses, writer, knownKeys, clock, metrics, stores }),
     async purge() {
       await makePartitions(database, clock.wallMs())
       await purgeUsage(database, clock.wallMs())

@@ -9,14 +9,14 @@ import type { Gateway } from '../handle-request.ts'
 
 /**
  * Tells the proxy to forward a request, and with which headers.
- * @param assertions null if none are configured; otherwise each answer has one
+ * @param assertions null if none are configured; otherwise each response has one
  */
-export function createCheckAnswer(assertions: Assertions | null, deny: Deny): Gateway['answer'] {
+export function createCheckHandler(assertions: Assertions | null, deny: Deny): Gateway['handlePermitted'] {
   return (request, { grant, upstreamTarget }) => {
-    const answer = (assertion: string | null) => writeAnswer(request, identityHeaders(grant, assertion))
+    const permit = (assertion: string | null) => writePermitted(request, identityHeaders(grant, assertion))
     const assertion = assertions === null ? null : assertions.assertionFor(grant, upstreamTarget)
-    if (!(assertion instanceof Promise)) return answer(assertion)
-    assertion.then(answer).catch((error: unknown) => {
+    if (!(assertion instanceof Promise)) return permit(assertion)
+    assertion.then(permit).catch((error: unknown) => {
       request.observation.fault = 'assertion'
       if (request.response.headersSent) abortResponse(request, error)
       else deny(request, denied('internal_error'))
@@ -24,7 +24,7 @@ export function createCheckAnswer(assertions: Assertions | null, deny: Deny): Ga
   }
 }
 
-function writeAnswer(
+function writePermitted(
   { response, observation }: ClientRequest,
   identity: Readonly<Record<string, string>>,
 ): void {
