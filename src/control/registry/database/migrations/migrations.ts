@@ -203,6 +203,15 @@ export async function migrate(database: Kysely<Tables>, dialect: Dialect): Promi
   if (error !== undefined) throw new Error('The database could not be migrated', { cause: error })
 }
 
+/** Migrations of this version that the database lacks. @throws for a newer schema */
+export async function missingMigrations(database: Kysely<Tables>, dialect: Dialect): Promise<string[]> {
+  const applied = await appliedMigrations(database)
+  const known = Object.keys(migrationsOf(dialect))
+  const newer = applied.filter(name => !known.includes(name))
+  if (newer.length > 0) throw new Error(newerSchemaText(newer))
+  return known.filter(name => !applied.includes(name))
+}
+
 function newerSchemaText(names: readonly string[]): string {
   return (
     `The database (database.url) was written by a newer Postern: it has ${names.join(', ')}, which this version ` +
