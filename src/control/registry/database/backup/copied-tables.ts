@@ -11,6 +11,8 @@ type CopiedTable = Exclude<keyof Tables, 'kysely_migration'>
 const PRIMARY_KEYS: { readonly [Table in CopiedTable]: readonly (keyof Tables[Table] & string)[] } = {
   keys: ['id'],
   outbox: ['digest', 'version'],
+  region_outbox: ['region', 'digest', 'version'],
+  regions: ['name'],
   audit: ['id'],
   audit_head: ['id'],
   audit_queue: ['id'],
