@@ -48,9 +48,10 @@ function withRedis<Result>(
   run: (seen: SeenRecords | null) => Promise<Result>,
 ): Promise<Result> {
   if (withoutRedis) return run(null)
-  if (redisTopologyOf(config.redis) === null || config.keys.signingSecrets.length === 0) {
+  const hasRedis = config.regions.length > 0 || redisTopologyOf(config.redis) !== null
+  if (!hasRedis || config.keys.signingSecrets.length === 0) {
     throw new CliError(
-      'redis.url and keys.signingSecrets: set them as for the console, so that keys revoked since the backup stay revoked, ' +
+      'redis.url (or regions) and keys.signingSecrets: set them as for the console, so that keys revoked since the backup stay revoked, ' +
         'or add --without-redis',
       EXIT.config,
     )

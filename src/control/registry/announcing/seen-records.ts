@@ -4,7 +4,7 @@ import type { KeyGrant } from '../../../domain/key/key-record.ts'
 import { decodeRecord, RECORD_RANGE_END, redisKeyOf } from '../../../domain/wire.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import { createRedisConnection } from '../../../redis/announcing-connection.ts'
+import { type AnnouncingRedis, createRedisConnection } from '../../../redis/announcing-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
 import { importSecrets } from '../../console-secrets.ts'
 import type { SeenRecords } from '../database/backup/newer-records.ts'
@@ -16,7 +16,7 @@ const AT_ONCE = 64
 export class RedisUnreachable extends Error {}
 
 /**
- * Records in the configured Redis, with the rights of a console.
+ * The newest record of each key in the configured Redis, or in those of all regions, with the rights of a console.
  * @throws RedisUnreachable
  */
 export async function withSeenRecords<Result>(
@@ -24,30 +24,37 @@ export async function withSeenRecords<Result>(
   use: (seen: SeenRecords) => Promise<Result>,
 ): Promise<Result> {
   const { recordKeys } = importSecrets(parts.config)
-  const connection = createRedisConnection({ ...parts, config: parts.config.redis })
-  const read = async (digest: string): Promise<readonly [string, KeyGrant] | null> => {
+  const { regions, redis } = parts.config
+  const connections = (regions.length > 0 ? regions : [{ redis }]).map(region =>
+    createRedisConnection({ ...parts, config: region.redis, onUp: () => {} }),
+  )
+  const readFrom = async (connection: AnnouncingRedis, digest: string): Promise<KeyGrant[]> => {
     const bytes = await connection.getrangeBuffer(redisKeyOf(digest), 0, RECORD_RANGE_END).catch(noRecord)
     const record = decodeRecord(bytes.toString(), digest, recordKeys)
-    return record.ok ? [digest, record.grant] : null
+    return record.ok ? [record.grant] : []
+  }
+  const readNewest = async (digest: string) => {
+    const found = await Promise.all(connections.map(connection => readFrom(connection, digest)))
+    return [digest, found.flat().toSorted((a, b) => b.version - a.version)[0]] as const
   }
   try {
-    await untilReady(connection)
+    await Promise.all(connections.map(untilReady))
     return await use({
       async read(digests) {
-        const found = new Map<string, KeyGrant>()
+        const newest = new Map<string, KeyGrant>()
         for (let from = 0; from < digests.length; from += AT_ONCE) {
-          const some = await Promise.all(digests.slice(from, from + AT_ONCE).map(read))
-          for (const entry of some) if (entry !== null) found.set(...entry)
+          const some = await Promise.all(digests.slice(from, from + AT_ONCE).map(readNewest))
+          for (const [digest, grant] of some) if (grant !== undefined) newest.set(digest, grant)
         }
-        return found
+        return newest
       },
     })
   } finally {
-    connection.disconnect()
+    for (const connection of connections) connection.disconnect()
   }
 }
 
-async function untilReady(connection: ReturnType<typeof createRedisConnection>): Promise<void> {
+async function untilReady(connection: AnnouncingRedis): Promise<void> {
   const ready = Promise.withResolvers<true>()
   connection.on('ready', () => ready.resolve(true))
   // The connection reports failures by its own events, and reconnects.
@@ -58,7 +65,8 @@ async function untilReady(connection: ReturnType<typeof createRedisConnection>):
     sleep(CONNECT_DEADLINE_MS, false, { signal: late.signal }).catch(() => false),
   ])
   late.abort()
-  if (!isReady) throw new RedisUnreachable(`redis.url: no connection within ${CONNECT_DEADLINE_MS / 1000} s`)
+  if (!isReady)
+    throw new RedisUnreachable(`No connection to the configured Redis within ${CONNECT_DEADLINE_MS / 1000} s`)
 }
 
 /** An entry that is no string is not ours. */

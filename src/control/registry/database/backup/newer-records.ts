@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { type KeyGrant, MAX_VERSION } from '../../../../domain/key/key-record.ts'
+import { DEFAULT_REGION } from '../../../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../../../domain/wire.ts'
 import type { StoredKey } from '../key-repository.ts'
 import { keyOfRow } from '../rows/key-rows.ts'
@@ -94,6 +95,9 @@ export async function announceAgain(tx: Transaction<Tables>, nowMs: number): Pro
     tx,
   )
   await tx.deleteFrom('outbox').execute()
+  await tx.deleteFrom('region_outbox').execute()
+  // Of the others: a console puts the changes of all keys into the outbox of such a region.
+  await tx.updateTable('regions').set({ requeued_until: '' }).where('name', '!=', DEFAULT_REGION).execute()
   await sql`insert into outbox (digest, version, at_ms)
     select digest, version, ${nowMs} from keys where expires_at_ms > ${nowMs - KEPT_AFTER_EXPIRY_MS}`.execute(
     tx,
