@@ -21,7 +21,7 @@ export interface RedisConnectionParts {
   readonly logger: ControlLogger
   readonly onReload?: OnRedisReload
   /** Called whenever the connection is ready or lost. */
-  readonly onUp?: (isUp: boolean) => void
+  readonly onUp: (isUp: boolean) => void
   readonly network?: RedisNetwork
   readonly timers?: Timers
 }
@@ -139,7 +139,7 @@ function connectToCluster(
 }
 
 /** Logs one line for each change of state, so that a Redis outage of an hour does not fill the log. */
-function reportState({ metrics, logger, onUp = () => {} }: RedisConnectionParts) {
+function reportState({ metrics, logger, onUp }: RedisConnectionParts) {
   let state: 'unknown' | 'up' | 'down' = 'unknown'
   return {
     onTrouble(error: Error) {
