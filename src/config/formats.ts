@@ -63,6 +63,11 @@ export const formats: Readonly<Record<string, Format>> = {
     accepts: isSigningSecret,
     expectation: 'base64 of at least 32 bytes (openssl rand -base64 32 makes one)',
   },
+  'bearer-token': {
+    // Fits into a header in one piece, and is too long to guess.
+    accepts: text => /^[\x21-\x2b\x2d-\x7e]{16,512}$/.test(text),
+    expectation: 'a text of 16 to 512 visible characters without a comma',
+  },
   'webhook-secret': {
     accepts: isWebhookSecret,
     expectation:

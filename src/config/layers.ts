@@ -147,9 +147,17 @@ function collect(
       if (isMap(value)) collect(value, path, label, layer, problems)
       else if (value !== null) problems.push({ spelling, problem: 'must hold settings by name', path })
     } else if (settingByPath.has(path) || isSecretOrTwin(path)) {
-      if (value !== null || isSecretOrTwin(path)) layer.set(path, { spelling, value })
+      if (value !== null || isSecretOrTwin(path))
+        layer.set(path, { spelling, value: listOfSecrets(path, value) })
     } else problems.push({ spelling, problem: unknown(path, FILE_NAMES) })
   }
+}
+
+/** A list of secrets may be one text, as in a variable. */
+function listOfSecrets(path: string, value: unknown): unknown {
+  const setting = settingByPath.get(path)
+  if (typeof value !== 'string' || setting?.secret !== true || setting.schema.type !== 'array') return value
+  return parseText(setting, path, value)
 }
 
 function unknown(name: string, known: Iterable<string>): string {

@@ -15,8 +15,9 @@ export interface ConsoleSecrets {
   readonly fingerprints: readonly string[]
   /** Signs messages to gateways. */
   readonly messageKey: KeyObject
-  readonly adminToken: string | undefined
-  readonly keyServiceToken: string | undefined
+  /** All are accepted; empty: none is. */
+  readonly adminTokens: readonly string[]
+  readonly keyServiceTokens: readonly string[]
 }
 
 /** The first secret signs, all verify. */
@@ -31,7 +32,7 @@ export function importSecrets({ keys, console, keyService }: Config): ConsoleSec
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
     fingerprints: [first, ...others].map(fingerprintOf),
     messageKey: deriveMessageKey(first),
-    adminToken: console.adminToken,
-    keyServiceToken: keyService.token,
+    adminTokens: console.adminToken ?? [],
+    keyServiceTokens: keyService.token ?? [],
   }
 }

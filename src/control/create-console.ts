@@ -3,6 +3,7 @@ import { onReloadOf } from '../config/reloadable.ts'
 import { type AccessAudit, createAccessAudit } from './access/access-audit.ts'
 import { createAdminTokens } from './access/admin-tokens.ts'
 import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './console-context.ts'
+import { AcceptedTokens } from './http/accepted-tokens.ts'
 import { createInternalServer } from './key-service/internal-server.ts'
 import { keyServiceCalls } from './key-service/key-service-calls.ts'
 import { LiveGateways } from './key-service/live-gateways.ts'
@@ -155,7 +156,11 @@ function createKeyService(
     keyPrefix: config.keys.prefix,
     settings: config.console.internal,
     onReload: onReloadOf(onReload, next => next.console.internal),
-    token: () => secrets.value.keyServiceToken,
+    tokens: new AcceptedTokens({
+      ...context,
+      setting: 'keyService.token',
+      tokens: () => secrets.value.keyServiceTokens,
+    }),
     calls: keyServiceCalls({
       repository,
       liveGateways: new LiveGateways(repository, context.clock),

@@ -9,6 +9,7 @@ import { ADMIN_PREFIX, describeAdminApi } from './admin-api/openapi/describe-adm
 import type { PageDependencies } from './console/page-dependencies.ts'
 import { registerPages } from './console/register-pages.ts'
 import type { ConsoleContext } from './console-context.ts'
+import { AcceptedTokens } from './http/accepted-tokens.ts'
 import { createAddressLimit } from './http/address-limit.ts'
 import { mountCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
@@ -59,7 +60,11 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
     await signIn.authenticate(scope)
     accessAudit.watch(scope)
     const admit = requirePrincipal({
-      operatorToken: () => secrets.value.adminToken,
+      operatorTokens: new AcceptedTokens({
+        ...context,
+        setting: 'console.adminToken',
+        tokens: () => secrets.value.adminTokens,
+      }),
       tokens,
       limit: createAddressLimit(config.console.failedTokensPerMinute, context.randomBytes),
     })

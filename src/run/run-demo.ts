@@ -152,7 +152,7 @@ async function writeIntroduction(
   signInUrl: string,
 ): Promise<string> {
   const admin = `${addresses['console']}/admin/v1`
-  const token = config.console.adminToken ?? ''
+  const token = config.console.adminToken?.[0] ?? ''
   const full = await issueKey(admin, token, 'Demo key', Object.keys(config.scopes))
   const narrow = await issueKey(admin, token, 'Demo key without files', ['workspace:read'])
   const api = `${addresses['gateway']}/api/v1`

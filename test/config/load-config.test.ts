@@ -23,7 +23,7 @@ describe('names and defaults of settings', () => {
     ['POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS', 'upstream.headersTimeoutMs', 10000, '5', 5],
     ['POSTERN_REDIS_URL', 'redis.url', undefined, 'rediss://r:1', 'rediss://r:1'],
     ['POSTERN_KEY_SERVICE_URL', 'keyService.url', undefined, 'http://console:8082', 'http://console:8082'],
-    ['POSTERN_KEY_SERVICE_TOKEN', 'keyService.token', undefined, 'a'.repeat(16), 'a'.repeat(16)],
+    ['POSTERN_KEY_SERVICE_TOKEN', 'keyService.token', undefined, 'a'.repeat(16), ['a'.repeat(16)]],
     [
       'POSTERN_KEYS_SIGNING_SECRETS',
       'keys.signingSecrets',
@@ -34,7 +34,7 @@ describe('names and defaults of settings', () => {
     ['POSTERN_KEYS_MEMORY_TTL_SECONDS', 'keys.memory.ttlSeconds', 30, '1.5', 1.5],
     ['POSTERN_KEYS_STALE_SECONDS', 'keys.staleSeconds', 300, '0', 0],
     ['POSTERN_DATABASE_URL', 'database.url', 'sqlite:postern.db', 'sqlite:/data/k.db', 'sqlite:/data/k.db'],
-    ['POSTERN_ADMIN_TOKEN', 'console.adminToken', undefined, 'b'.repeat(16), 'b'.repeat(16)],
+    ['POSTERN_ADMIN_TOKEN', 'console.adminToken', undefined, 'b'.repeat(16), ['b'.repeat(16)]],
     ['POSTERN_GATEWAY_MAX_IN_FLIGHT', 'gateway.maxInFlight', 1000, '7', 7],
     [
       'POSTERN_GATEWAY_TRUSTED_PROXIES',
@@ -384,10 +384,12 @@ describe('a secret from a file', () => {
 
   it('is named by _FILE, File or -file, and read without its last line break', () => {
     const file = fileWith(`${token}\n`)
-    expect(configOf({ environment: { POSTERN_KEY_SERVICE_TOKEN_FILE: file } }).keyService.token).toBe(token)
-    expect(configOf({ environment: { POSTERN_ADMIN_TOKEN_FILE: file } }).console.adminToken).toBe(token)
-    expect(configOf({ flags: { '--key-service-token-file': file } }).keyService.token).toBe(token)
-    expect(configOf({ file: `keyService: { tokenFile: '${file}' }` }).keyService.token).toBe(token)
+    expect(configOf({ environment: { POSTERN_KEY_SERVICE_TOKEN_FILE: file } }).keyService.token).toEqual([
+      token,
+    ])
+    expect(configOf({ environment: { POSTERN_ADMIN_TOKEN_FILE: file } }).console.adminToken).toEqual([token])
+    expect(configOf({ flags: { '--key-service-token-file': file } }).keyService.token).toEqual([token])
+    expect(configOf({ file: `keyService: { tokenFile: '${file}' }` }).keyService.token).toEqual([token])
   })
 
   it('may hold several secrets, one a line', () => {
@@ -419,13 +421,13 @@ describe('a secret from a file', () => {
         file: `keyService: { token: ${'x'.repeat(20)} }`,
         environment: { POSTERN_KEY_SERVICE_TOKEN_FILE: path },
       }).keyService.token,
-    ).toBe(token)
+    ).toEqual([token])
     expect(
       configOf({
         file: `keyService: { tokenFile: '${path}' }`,
         environment: { POSTERN_KEY_SERVICE_TOKEN: 'y'.repeat(20) },
       }).keyService.token,
-    ).toBe('y'.repeat(20))
+    ).toEqual(['y'.repeat(20)])
   })
 
   it('contradicts a value from the same source', () => {

@@ -84,7 +84,7 @@ describe('a secret is never printed', () => {
     }
     const printed = parse(printConfig(configOf({ environment }))) as Record<string, Record<string, unknown>>
     expect(printed['redis']?.['url']).toBe('redis://user:[hidden]@redis:6379/1')
-    expect(printed['keyService']?.['token']).toBe('[hidden]')
+    expect(printed['keyService']?.['token']).toEqual(['[hidden]'])
     expect(printed['keys']?.['signingSecrets']).toEqual(['[hidden]'])
     expect(printed['database']?.['url']).toBe('sqlite:postern.db')
     expect(printed['gateway']).toEqual(configOf().gateway)

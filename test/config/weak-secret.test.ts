@@ -103,7 +103,7 @@ describe('weak secrets are rejected with the settings', () => {
     const ofLength = (length: number) => mistakesOf({ environment: { ...more, [name]: 'x'.repeat(length) } })
     for (const length of [1, 8, 15]) {
       expect(ofLength(length)).toEqual([
-        expect.stringMatching(new RegExp(`^${name} must be a text of 16 to 512`)),
+        expect.stringMatching(new RegExp(`^${name}, at 0 must be a text of 16 to 512`)),
       ])
     }
     expect(ofLength(16)).toEqual([])

@@ -7,6 +7,7 @@ import { describeKeyImport } from './key-import.contract.ts'
 import { describeKeyLife } from './key-life.contract.ts'
 import { describeKeyRepository } from './key-repository.contract.ts'
 import { describeOperations } from './operations.contract.ts'
+import { describeRegionOutboxes } from './region-outboxes.contract.ts'
 import { describeRevokeAll } from './revoke-all.contract.ts'
 
 const contracts = [describeKeyRepository, describeOperations, describeKeyChanges]
@@ -21,6 +22,7 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   afterAll(() => server.stop())
   describeKeyLife('PostgreSQL', () => server.database(), 8)
   for (const describeOn of contracts) describeOn('PostgreSQL', () => server.database(), true)
+  describeRegionOutboxes('PostgreSQL', () => server.database())
   describeRevokeAll('PostgreSQL', () => server.database())
   describeKeyExport('PostgreSQL', () => server.database())
   describeKeyImport('PostgreSQL', () => server.database())

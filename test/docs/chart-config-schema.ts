@@ -21,6 +21,7 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   'path-template': '^(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))+$',
   'counted-workspace': '^[A-Za-z0-9._~-]{1,128}$',
   'signing-secret': '^[A-Za-z0-9+/_-]+={0,2}$',
+  'bearer-token': '^[\\x21-\\x2b\\x2d-\\x7e]{16,512}$',
   'webhook-secret': '^(whsec_)?[A-Za-z0-9+/]+={0,2}$',
 }
 

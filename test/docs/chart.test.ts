@@ -36,6 +36,10 @@ const EXAMPLES: Readonly<Record<string, { taken: string[]; refused: string[] }>>
   scope: { taken: ['files:read', '*', "it's"], refused: ['a b', '', 'a"b'] },
   'forwardable-header': { taken: ['X-Thing', 'traceparent'], refused: ['X Thing', 'X:Y', ''] },
   'path-template': { taken: ['/a/{b}/c.d~e', '/a'], refused: ['a', '/a/', '/{}', '/a?b'] },
+  'bearer-token': {
+    taken: [randomBytes(32).toString('hex'), 'a~!/+=.-_0123456789'],
+    refused: ['short', 'with a space in it', 'a-first-token-0123,a-second-token-0123'],
+  },
   'signing-secret': {
     taken: [
       randomBytes(32).toString('base64'),

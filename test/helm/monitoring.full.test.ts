@@ -276,9 +276,9 @@ describe.skipIf(!has(HELM))('the rules of a release', () => {
     expect(gateways).toEqual(
       expect.arrayContaining(['PosternAbsent', 'PosternTargetDown', 'PosternKeyStoreUnavailable']),
     )
-    expect(gateways.filter(name => /Console|Webhook|Audit|SlowDrain|Region|Autoscaler/.test(String(name)))).toEqual(
-      [],
-    )
+    expect(
+      gateways.filter(name => /Console|Webhook|Audit|SlowDrain|Region|Autoscaler/.test(String(name))),
+    ).toEqual([])
   })
 
   it('have no second alert of a name', () => {

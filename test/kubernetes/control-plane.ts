@@ -1,46 +1,19 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { freePort } from '../support/free-port.ts'
 import { at, type Manifest } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
-import { kwokStages, programOf } from './control-plane-programs.ts'
+import { programOf } from './control-plane-programs.ts'
+import { kwokConfig } from './kwok-config.ts'
 
 const START_DEADLINE_MS = 90_000
 const VOLUMES = 8
 const COMMAND_DEADLINE_MS = 120_000
-/** Served as the log of every container. */
-export const POD_LOG = 'log of a container that nothing runs'
-/** What a pod passes through without a machine: it becomes ready, and is removed when it is deleted. */
-const STAGES = [
-  'node/fast/node-initialize',
-  'node/heartbeat/node-heartbeat',
-  'pod/fast/pod-ready',
-  'pod/fast/pod-delete',
-]
-
-/** A pod of `helm test` ends well once it runs. */
-const TEST_POD_ENDS = {
-  apiVersion: 'kwok.x-k8s.io/v1alpha1',
-  kind: 'Stage',
-  metadata: { name: 'test-pod-ends' },
-  spec: {
-    resourceRef: { apiGroup: 'v1', kind: 'Pod' },
-    selector: {
-      matchExpressions: [
-        { key: '.metadata.deletionTimestamp', operator: 'DoesNotExist' },
-        { key: '.status.phase', operator: 'In', values: ['Running'] },
-        { key: '.metadata.annotations["helm.sh/hook"]', operator: 'In', values: ['test'] },
-      ],
-    },
-    next: { statusTemplate: 'phase: Succeeded' },
-  },
-}
-
 export interface CommandResult {
   readonly ok: boolean
   readonly stdout: string
@@ -172,18 +145,8 @@ export class ControlPlane {
   }
 
   async #addNodes(): Promise<void> {
-    const stages = STAGES.map(stage => readFileSync(join(kwokStages(), `${stage}.yaml`), 'utf8'))
-    const log = join(this.#directory, 'container.log')
-    // The format of container runtimes, which kwok reads.
-    writeFileSync(log, `2026-01-01T00:00:00.000000000Z stdout F ${POD_LOG}\n`)
-    const logs = {
-      apiVersion: 'kwok.x-k8s.io/v1alpha1',
-      kind: 'ClusterLogs',
-      metadata: { name: 'all' },
-      spec: { logs: [{ logsFile: log }] },
-    }
-    const file = join(this.#directory, 'stages.yaml')
-    writeFileSync(file, [...stages, stringify(TEST_POD_ENDS), stringify(logs)].join('\n---\n'))
+    const file = join(this.#directory, 'kwok.yaml')
+    writeFileSync(file, kwokConfig(this.#directory))
     const port = await freePort()
     const certificate = join(this.#directory, 'certificates/apiserver')
     this.#spawn('kwok', [

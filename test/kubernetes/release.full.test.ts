@@ -4,8 +4,9 @@ import { CHART, NAME, RELEASE, type Values, WITH_CONSOLE } from '../support/char
 import { at, listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
 import { GO, HELM, has, PYTHON } from '../support/tools.ts'
 import { until } from '../support/until.ts'
-import { ControlPlane, POD_LOG } from './control-plane.ts'
+import { ControlPlane } from './control-plane.ts'
 import { buildControlPlane } from './control-plane-programs.ts'
+import { POD_LOG } from './kwok-config.ts'
 
 /** An operator's own entry, and a second signing secret. */
 const EDIT = JSON.stringify({ stringData: { 'keys-signing-secrets': 'one,two', more: 'x' } })

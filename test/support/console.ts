@@ -116,7 +116,7 @@ export function consoleConfig({
       port: 0,
       internal: { host: '127.0.0.1', port: 0, tls: {}, ...internal },
       webhook: { timeoutMs: 1000, ...webhook },
-      ...(adminToken === null ? {} : { adminToken }),
+      ...(adminToken === null ? {} : { adminToken: [adminToken] }),
       trustedProxies: [],
       signInsPerMinute: 1000,
       failedTokensPerMinute: 1000,
@@ -144,7 +144,12 @@ export function consoleConfig({
       ...redis,
     },
     regions,
-    keyService: { token: KEY_SERVICE_TOKEN, circuit: { failures: 5, openMs: 500 }, timeoutMs: 1000, tls: {} },
+    keyService: {
+      token: [KEY_SERVICE_TOKEN],
+      circuit: { failures: 5, openMs: 500 },
+      timeoutMs: 1000,
+      tls: {},
+    },
     limits: { replicas: 1, policies: [] },
     keys: {
       format: 'signed',

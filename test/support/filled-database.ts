@@ -43,6 +43,15 @@ type OtherTables = Omit<Tables, 'keys' | 'audit' | 'audit_head' | 'key_use' | 'k
 
 const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
   outbox: { digest: 'd', version: 3, at_ms: NOW_MS, claimed_by: 'c', claimed_until_ms: 5 },
+  region_outbox: {
+    region: 'eu',
+    digest: 'd',
+    version: 3,
+    at_ms: NOW_MS,
+    claimed_by: 'c',
+    claimed_until_ms: 5,
+  },
+  regions: { name: 'eu', seen_at_ms: NOW_MS, requeued_until: null },
   audit_queue: {
     id: 'audit_q',
     workspace_id: '',
@@ -65,15 +74,6 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     revoked_at_ms: null,
     last_used_at_ms: null,
   },
-  region_outbox: {
-    region: 'eu',
-    digest: 'd',
-    version: 3,
-    at_ms: NOW_MS,
-    claimed_by: '',
-    claimed_until_ms: 0,
-  },
-  regions: { name: 'eu', seen_at_ms: NOW_MS, requeued_until: null },
   answers: { id: 'i', request: 'r', outcome: '{}', at_ms: NOW_MS },
   sessions: {
     digest: 's',

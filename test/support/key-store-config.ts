@@ -34,7 +34,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       connectTimeoutMs: 500,
     },
     keyService: {
-      ...(keyServiceUrl === undefined ? {} : { url: keyServiceUrl, token: KEY_SERVICE_TOKEN }),
+      ...(keyServiceUrl === undefined ? {} : { url: keyServiceUrl, token: [KEY_SERVICE_TOKEN] }),
       circuit: { failures: 5, openMs: 500 },
       timeoutMs: changes.keyServiceTimeoutMs ?? 1_000,
       tls: {},

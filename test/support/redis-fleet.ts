@@ -31,7 +31,7 @@ export class Replica {
     const keyService =
       config.keyService.url === undefined
         ? config.keyService
-        : { ...config.keyService, token: KEY_SERVICE_TOKEN }
+        : { ...config.keyService, token: [KEY_SERVICE_TOKEN] }
     this.running = createKeyStore({
       config: { ...config, keyService },
       metrics,

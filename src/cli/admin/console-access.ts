@@ -76,8 +76,9 @@ function choose(sources: readonly Source[]): ConsoleAccess {
   }
   const token = firstToken(sources.filter(source => source.isContext !== true || source === place))
   if (token === null) throw usage(NO_TOKEN)
-  checkToken(token)
-  return { url: text.replace(/(?<!\/)\/+$/, ''), token: token.text }
+  const first = { ...token, text: firstOfList(token.text) }
+  checkToken(first)
+  return { url: text.replace(/(?<!\/)\/+$/, ''), token: first.text }
 }
 
 function firstToken(sources: readonly Source[]): GivenText | null {
@@ -86,6 +87,11 @@ function firstToken(sources: readonly Source[]): GivenText | null {
     if (token !== null) return token
   }
   return null
+}
+
+/** The console's own setting may hold several, separated as there. */
+function firstOfList(text: string): string {
+  return text.split(/[,\n]/, 1)[0]?.trim() ?? ''
 }
 
 export function checkToken({ spelling, text }: GivenText): void {

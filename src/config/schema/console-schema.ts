@@ -1,5 +1,5 @@
 import {
-  bearerToken,
+  bearerTokens,
   file,
   host,
   httpUrl,
@@ -120,9 +120,10 @@ export const consoleSettings = section({
   port: port(8081, 'Port of the console'),
   internal,
   adminToken: optional(
-    bearerToken({
+    bearerTokens({
       environment: 'POSTERN_ADMIN_TOKEN',
-      description: 'Bearer token of programs that use the admin API; use at least 32 random characters',
+      description:
+        'Bearer tokens of programs that use the admin API, separated by commas; use at least 32 random characters for each',
     }),
   ),
   gatewayUrl: optional(

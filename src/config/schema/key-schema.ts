@@ -1,6 +1,6 @@
 import { MAX_REGIONS, REGION_NAME } from '../../domain/region.ts'
 import {
-  bearerToken,
+  bearerTokens,
   boolean,
   circuit,
   file,
@@ -120,7 +120,10 @@ export const keyService = section({
     ),
   ),
   token: optional(
-    bearerToken({ description: 'Bearer token between gateway and key service, the same at both ends' }),
+    bearerTokens({
+      description:
+        'Bearer tokens between gateway and key service, separated by commas: gateways send the first, the console accepts all',
+    }),
   ),
   circuit: circuit('the key service', { failures: 5, openMs: 250, maxOpenMs: MAX_KEY_SERVICE_OPEN_MS }),
   timeoutMs: milliseconds({ default: 1000, description: 'Time after which a lookup fails' }),

@@ -137,9 +137,15 @@ export function secretText(keywords: Keywords<string>): Schema<string> {
   return text({ minLength: 1, maxLength: 1024, ...keywords, secret: true })
 }
 
-/** Fits into a header in one piece, and is too long to guess. */
-export function bearerToken(keywords: Keywords<string>): Schema<string> {
-  return secretText({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$', ...keywords })
+/** Several, so that one can be replaced while another is in use. */
+export function bearerTokens({ description, environment }: Keywords<string>): Schema<string[]> {
+  return list(text({ format: 'bearer-token' }), {
+    minItems: 1,
+    maxItems: 8,
+    secret: true,
+    ...(environment === undefined ? {} : { environment }),
+    ...(description === undefined ? {} : { description }),
+  })
 }
 
 export function httpUrl(description: string): Schema<string> {

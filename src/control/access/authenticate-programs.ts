@@ -1,14 +1,15 @@
 import type { onRequestHookHandler } from 'fastify'
+import type { AcceptedTokens } from '../http/accepted-tokens.ts'
 import type { AddressLimit } from '../http/address-limit.ts'
 import { ApiError } from '../http/api-error.ts'
-import { bearerTokenOf, isSameToken, unauthenticated } from '../http/bearer.ts'
+import { bearerTokenOf, unauthenticated } from '../http/bearer.ts'
 import { callerAddressOf } from '../http/request-context.ts'
 import type { AdminTokens } from './admin-tokens.ts'
 import type { Principal } from './principal.ts'
 
 export interface ProgramAuthentication {
   /** The current `POSTERN_ADMIN_TOKEN`. */
-  readonly operatorToken: () => string | undefined
+  readonly operatorTokens: AcceptedTokens
   readonly tokens: Pick<AdminTokens, 'identify'>
   /** Of failed attempts. */
   readonly limit: AddressLimit
@@ -36,10 +37,10 @@ export function requirePrincipal(parts: ProgramAuthentication): onRequestHookHan
 const PROBLEMS = { expired: 'has expired', revoked: 'was revoked' } as const
 
 async function identify(
-  { operatorToken, tokens }: ProgramAuthentication,
+  { operatorTokens, tokens }: ProgramAuthentication,
   presented: string,
 ): Promise<Principal | 'expired' | 'revoked' | null> {
-  if (isSameToken(presented, operatorToken())) return { kind: 'operator' }
+  if (operatorTokens.accept(presented)) return { kind: 'operator' }
   const token = await tokens.identify(presented)
   return typeof token === 'string' || token === null ? token : { kind: 'token', token }
 }

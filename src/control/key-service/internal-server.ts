@@ -3,6 +3,7 @@ import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { FailureLog } from '../../observability/failure-log.ts'
+import type { AcceptedTokens } from '../http/accepted-tokens.ts'
 import { requireBearer } from '../http/bearer.ts'
 import type { Call } from '../http/calls.ts'
 import { mountCalls } from '../http/calls.ts'
@@ -15,14 +16,14 @@ export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 
   readonly settings: InternalSettings
   readonly onReload: OnReload<InternalSettings>
   readonly clock: Clock
-  /** The current bearer token of gateways; without one every call is rejected. */
-  readonly token: () => string | undefined
+  /** The bearer tokens of gateways. */
+  readonly tokens: AcceptedTokens
   readonly calls: readonly Call[]
 }
 
 /** The listener for gateways: it serves `/internal/v1` and nothing else. It does not listen yet. */
 export function createInternalServer(parts: InternalParts): FastifyInstance {
-  const { settings, onReload, clock, logger, metrics, randomBytes, keyPrefix, token, calls } = parts
+  const { settings, onReload, clock, logger, metrics, randomBytes, keyPrefix, tokens, calls } = parts
   const tls = tlsOptionsOf(settings.tls)
   // Gateways connect directly: no proxy is trusted.
   const app = createConsoleServer({
@@ -47,7 +48,7 @@ export function createInternalServer(parts: InternalParts): FastifyInstance {
     }
     watchTls(app, onTlsReload, handshakes)
   }
-  const admit = requireBearer(token)
+  const admit = requireBearer(tokens)
   mountCalls(app, { prefix: '/internal/v1', admit, unknownPath: 'unknown_path' }, calls)
   // At zero from the start, so that an alert on a rate fires on the first failure.
   for (const { operation } of calls) {

@@ -65,7 +65,7 @@ async function keyService(): Promise<LookupUnderTest> {
   const server = await ScriptedKeyService.start()
   const client = new KeyServiceClient({
     url: server.url,
-    token: 'a-token-of-the-test',
+    token: ['a-token-of-the-test'],
     timeoutMs: 1_000,
     tls: {},
   })

@@ -6,6 +6,7 @@ import type { KeyRepository, PendingChange, StoredKey } from '../database/key-re
 import type { Announcer } from './announcer.ts'
 import type { MessageEncoder } from './message-encoder.ts'
 import { Recovery } from './recovery.ts'
+import type { RoundTrip } from './round-trip.ts'
 
 /** Keys announced concurrently, so that a burst of revocations does not queue one by one. */
 const BATCH_SIZE = 64
@@ -20,7 +21,12 @@ export interface OutboxParts {
   readonly logger: ControlLogger
   /** From 0 to 1, for jitter. */
   readonly random: () => number
+  /** The time to a region that may be far, and back. */
+  readonly roundTrip?: RoundTrip | null
 }
+
+/** A region that is further away than this also gets changes before their records. */
+const FAR_MS = 50
 
 /**
  * Announces committed changes: writes the record, publishes the change, deletes it from the outbox, in this order. Each
@@ -185,11 +191,23 @@ export class Outbox {
 
   /** The record first: a gateway that receives the change must find it. */
   async #announceKey(key: StoredKey, changes: readonly PendingChange[]): Promise<void> {
+    this.#publishEarly(changes)
     await this.#parts.announcer.put(key)
     await this.#publish(changes)
   }
 
+  /**
+   * A record takes two round trips. A gateway that receives the change before it looks the key up at the key service, since it
+   * accepts no older version any more. A gateway that subscribes in between needs the message after the record.
+   */
+  #publishEarly(changes: readonly PendingChange[]): void {
+    if ((this.#parts.roundTrip?.ms ?? 0) < FAR_MS) return
+    // The message after the record decides whether the change was announced.
+    void this.#publish(changes).catch(() => {})
+  }
+
   async #announceKeys(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<void> {
+    this.#publishEarly(changes)
     const written = await this.#parts.announcer.putAll(keys)
     const failed = written.find(result => result.status === 'rejected')
     // Published or not, each is tried again: the outbox still has it.

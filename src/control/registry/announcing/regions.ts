@@ -115,8 +115,9 @@ function openRegion(
   const onReload = onReloadOf(context.onReload, next => next.regions[index]?.redis ?? redis)
   const announcer = createRegionAnnouncer({ name, redis }, { ...context, logger, onReload }, context.secrets)
   const ofRegion = { ...repository, ...repository.pendingIn(name) }
-  const outbox = new Outbox({ ...context, logger, repository: ofRegion, announcer, messages })
-  return { name, announcer, outbox, repository: ofRegion, logger, roundTrip: new RoundTrip() }
+  const roundTrip = new RoundTrip()
+  const outbox = new Outbox({ ...context, logger, repository: ofRegion, announcer, messages, roundTrip })
+  return { name, announcer, outbox, repository: ofRegion, logger, roundTrip }
 }
 
 /** Each line names the region. */

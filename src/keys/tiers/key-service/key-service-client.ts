@@ -48,9 +48,9 @@ export class KeyServiceClient {
       bodyTimeout: 0,
     })
     this.#basePath = `${url.pathname.replace(/(?<!\/)\/+$/, '')}/internal/v1`
-    this.#headers = reloadable(settings, onReload, ({ token }) => ({
+    this.#headers = reloadable(settings, onReload, ({ token = [] }) => ({
       accept: 'application/json',
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(token[0] === undefined ? {} : { authorization: `Bearer ${token[0]}` }),
     }))
   }
 

@@ -32,7 +32,7 @@ afterEach(async () => {
 })
 
 function storeAt(url: string, timeoutMs = PATIENT_MS, clock: Clock = systemClock): KeyServiceStore {
-  const client = new KeyServiceClient({ url, token: KEY_SERVICE_TOKEN, timeoutMs, tls: {} })
+  const client = new KeyServiceClient({ url, token: [KEY_SERVICE_TOKEN], timeoutMs, tls: {} })
   clients.push(client)
   return new KeyServiceStore(client, { timeoutMs, clock })
 }

@@ -9,7 +9,7 @@ import { type ProgressOf, Refused } from './refused.ts'
 /** SQLite binds at most 32,766 values; the widest table has 17 columns. */
 const ROWS_AT_ONCE = 500
 /** Tables that a migrated database fills itself. Triggers of `keys` fill `key_use`. */
-const FILLED_BY_ITSELF: ReadonlySet<string> = new Set(['audit_head', 'key_use'])
+const FILLED_BY_ITSELF: ReadonlySet<string> = new Set(['audit_head', 'key_use', 'regions'])
 
 type Row = Readonly<Record<string, unknown>>
 

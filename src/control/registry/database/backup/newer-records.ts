@@ -95,11 +95,13 @@ export async function announceAgain(tx: Transaction<Tables>, nowMs: number): Pro
     tx,
   )
   await tx.deleteFrom('outbox').execute()
-  await tx.deleteFrom('region_outbox').execute()
-  // Of the others: a console puts the changes of all keys into the outbox of such a region.
-  await tx.updateTable('regions').set({ requeued_until: '' }).where('name', '!=', DEFAULT_REGION).execute()
   await sql`insert into outbox (digest, version, at_ms)
     select digest, version, ${nowMs} from keys where expires_at_ms > ${nowMs - KEPT_AFTER_EXPIRY_MS}`.execute(
     tx,
   )
+  await tx.deleteFrom('region_outbox').execute()
+  const keptSinceMs = nowMs - KEPT_AFTER_EXPIRY_MS
+  await sql`insert into region_outbox (region, digest, version, at_ms)
+    select regions.name, digest, version, ${nowMs} from regions cross join keys
+    where regions.name <> ${DEFAULT_REGION} and expires_at_ms > ${keptSinceMs}`.execute(tx)
 }

@@ -1,0 +1,119 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { CHART, NAME, RELEASE } from '../support/chart.ts'
+import { at, textAt, valueAt } from '../support/manifests.ts'
+import { findReleaseBefore } from '../support/release-before.ts'
+import { GO, HELM, has, PYTHON } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+import { ControlPlane } from './control-plane.ts'
+import { buildControlPlane } from './control-plane-programs.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const REUSE = '--reset-then-reuse-values'
+const IMAGE = ['--set', 'image.repository=registry.example.com/postern']
+const ROLLOUT_MS = 90_000
+const before = findReleaseBefore()
+const isPossible = before !== null && [GO, HELM, PYTHON].every(has)
+
+describe.skipIf(!isPossible)(
+  'the chart of the release before, on a real Kubernetes API (needs its history)',
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), 'postern-chart-before-'))
+    const chartBefore = join(folder, 'helm')
+    let cluster: ControlPlane
+    beforeAll(async () => {
+      const archive = execFileSync('git', ['archive', '--format=tar', before ?? '', 'helm'], { cwd: ROOT })
+      execFileSync('tar', ['-x', '-C', folder], { input: archive })
+      buildControlPlane()
+      cluster = await ControlPlane.start()
+    }, 30 * 60_000)
+    afterAll(async () => {
+      await cluster?.stop()
+      rmSync(folder, { recursive: true })
+    }, 30_000)
+
+    async function installBefore(namespace: string, example: string): Promise<void> {
+      const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+      await cluster.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels } })
+      await helm(namespace, 'install', RELEASE, chartBefore, '-f', join(chartBefore, `ci/${example}.yaml`))
+    }
+
+    /** @throws with Helm's error */
+    async function helm(namespace: string, ...words: string[]): Promise<void> {
+      const { ok, stderr } = await cluster.helm([...words, '-n', namespace])
+      if (!ok) throw new Error(stderr)
+    }
+
+    /** As docs/operate/upgrade.md says. */
+    function upgrade(namespace: string, ...flags: string[]): Promise<void> {
+      return helm(namespace, 'upgrade', RELEASE, CHART, ...flags, ...IMAGE)
+    }
+
+    async function isReady(kind: string, plane: string, namespace: string): Promise<boolean> {
+      const object = await cluster.get(kind, `${NAME}-${plane}`, namespace)
+      const status = at(object, 'status') as Record<string, unknown>
+      return (
+        status['observedGeneration'] === valueAt(object, 'metadata.generation') &&
+        status['readyReplicas'] === valueAt(object, 'spec.replicas') &&
+        status['updatedReplicas'] === valueAt(object, 'spec.replicas')
+      )
+    }
+
+    async function waitForBoth(namespace: string, consoleKind: string): Promise<void> {
+      await until('gateways are ready', () => isReady('deployment', 'gateway', namespace), ROLLOUT_MS)
+      await until('the console is ready', () => isReady(consoleKind, 'console', namespace), ROLLOUT_MS)
+    }
+
+    const imageOf = async (namespace: string) =>
+      textAt(
+        await cluster.get('deployment', `${NAME}-gateway`, namespace),
+        'spec.template.spec.containers.0.image',
+      )
+
+    it('with PostgreSQL it is upgraded, rolled back and upgraded again', async () => {
+      const namespace = 'from-released-postgres'
+      await installBefore(namespace, 'console-postgres')
+      await waitForBoth(namespace, 'deployment')
+      const image = await imageOf(namespace)
+      // The same values under the names of today.
+      const values = ['-f', join(ROOT, 'test/helm/released/0.1.0/console-postgres.yaml')]
+      await upgrade(namespace, ...values)
+      await waitForBoth(namespace, 'deployment')
+      expect(await imageOf(namespace)).not.toBe(image)
+      await helm(namespace, 'rollback', RELEASE, '1')
+      await waitForBoth(namespace, 'deployment')
+      expect(await imageOf(namespace)).toBe(image)
+      await upgrade(namespace, ...values)
+      await waitForBoth(namespace, 'deployment')
+    }, 300_000)
+
+    it('with SQLite it is upgraded after its StatefulSet was deleted, and keeps its secret and volume', async () => {
+      const namespace = 'from-released-sqlite'
+      await installBefore(namespace, 'console-sqlite')
+      await waitForBoth(namespace, 'statefulset')
+      const secret = await cluster.get('secret', `${NAME}-generated`, namespace)
+      const claims = async () =>
+        (await cluster.list('persistentvolumeclaims', namespace)).map(claim => [
+          textAt(claim, 'metadata.name'),
+          textAt(claim, 'metadata.uid'),
+        ])
+      const volumes = await claims()
+      expect(volumes).toHaveLength(1)
+      await expect(upgrade(namespace, REUSE)).rejects.toThrow(/delete statefulset .*--cascade=orphan/)
+      // The command of docs/operate/upgrade.md.
+      expect(readFileSync(join(ROOT, 'docs/operate/upgrade.md'), 'utf8')).toMatch(
+        /delete statefulset postern-console --cascade=orphan/,
+      )
+      await cluster.kubectl('-n', namespace, 'delete', 'statefulset', `${NAME}-console`, '--cascade=orphan')
+      await upgrade(namespace, REUSE)
+      await waitForBoth(namespace, 'statefulset')
+      const kept = await cluster.get('secret', `${NAME}-generated`, namespace)
+      expect(at(kept, 'data')).toMatchObject(at(secret, 'data') ?? {})
+      expect(await claims()).toEqual(volumes)
+    }, 300_000)
+  },
+)

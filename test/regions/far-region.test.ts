@@ -1,0 +1,75 @@
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { startHeartbeats } from '../../src/control/registry/announcing/heartbeats.ts'
+import { Outbox } from '../../src/control/registry/announcing/outbox.ts'
+import { RoundTrip } from '../../src/control/registry/announcing/round-trip.ts'
+import type { KeyRepository } from '../../src/control/registry/database/key-repository.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
+import { messagesOf, readMessage } from '../support/messages.ts'
+import { insert, openRepository } from '../support/repository.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, someKey } from '../support/stored-keys.ts'
+import { settled, until } from '../support/until.ts'
+
+let timers: ManualTimers
+let repository: KeyRepository
+let announcer: ScriptedAnnouncer
+let roundTrip: RoundTrip
+let outbox: Outbox
+const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
+
+beforeEach(async () => {
+  timers = new ManualTimers()
+  repository = await openRepository('sqlite::memory:', clock)
+  onTestFinished(() => repository.close())
+  announcer = new ScriptedAnnouncer()
+  roundTrip = new RoundTrip()
+  const parts = { repository, announcer, clock, timers, logger: silentLogger, random: () => 0, roundTrip }
+  outbox = new Outbox({ ...parts, messages: messagesOf(clock) })
+  onTestFinished(startHeartbeats({ ...parts, outbox, messages: messagesOf(clock) }))
+})
+
+const messages = () => announcer.published.map(text => readMessage(text)?.kind)
+
+async function announceWithoutWriting() {
+  announcer.refusesWrites = true
+  const key = someKey()
+  const change = await insert(repository, key)
+  if (change === null) throw new Error('The hint of the key is taken')
+  expect(await outbox.announce(key, [change])).toBe(false)
+}
+
+test('a far region gets a change before its record, and again after it', async () => {
+  roundTrip.observe(160)
+  await announceWithoutWriting()
+  expect(messages()).toEqual(['change'])
+  announcer.refusesWrites = false
+  outbox.requestDrain()
+  await until('it is announced', async () => (await repository.countPending()) === 0)
+  expect(messages()).toEqual(['change', 'change'])
+})
+
+test('a near region gets a change after its record only', async () => {
+  roundTrip.observe(10)
+  await announceWithoutWriting()
+  expect(messages()).toEqual([])
+})
+
+test('heartbeats to a far region go on while a change may be under way, and pause after three round trips', async () => {
+  roundTrip.observe(100)
+  await announceWithoutWriting()
+  const sent = messages().length
+  timers.advance(300)
+  await until('a heartbeat is sent', () => messages().length === sent + 1)
+  timers.advance(300)
+  for (let turns = 0; turns < 20; turns++) await settled()
+  expect(messages().slice(sent)).toEqual(['heartbeat'])
+})
+
+test('the round trip is the fastest of the last heartbeats', () => {
+  expect(roundTrip.ms).toBe(0)
+  for (const ms of [300, 170, 900]) roundTrip.observe(ms)
+  expect(roundTrip.ms).toBe(170)
+  for (let late = 0; late < 16; late++) roundTrip.observe(5_000)
+  expect(roundTrip.ms).toBe(600)
+})

